@@ -1,0 +1,80 @@
+# Needs Python >= 3.11 and make. npm is used where it is there: for the type checker and the live tests.
+PYTHON ?= python3
+LISTEN ?= 127.0.0.1:8765
+PYTEST ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+NPM := $(shell command -v npm 2>/dev/null)
+UV_VERSION := 0.13.8
+COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --custom-compile-command 'make lock'
+
+.PHONY: help run setup test check fmt lock clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make run      serve the current directory over HTTP on $(LISTEN)'
+	@echo 'make test     install what the tests need and run them (PYTEST="-k roots" narrows)'
+	@echo 'make check    format, lint, layers and types'
+	@echo 'make setup    the environment with all tools, nothing run'
+	@echo 'make fmt      format and sort imports'
+	@echo 'make lock     resolve all dependencies anew'
+	@echo 'make clean    remove all that these commands made'
+
+run: $(VENV)/run.stamp
+	$(BIN)/roots-hub run --http $(LISTEN)
+
+setup: $(VENV)/dev.stamp $(if $(NPM),node_modules/.stamp)
+
+test: setup
+	$(BIN)/python -m pytest $(PYTEST)
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+ifneq ($(NPM),)
+	node_modules/.bin/pyright --pythonpath $(BIN)/python
+else ifeq ($(HUB_REQUIRE_NPM),1)
+	@echo 'make check: the type checker needs npm, and HUB_REQUIRE_NPM=1 forbids to skip it' >&2; exit 1
+else
+	@echo 'make check: types were NOT checked: the type checker (pyright) needs npm'
+endif
+
+fmt: $(VENV)/dev.stamp
+	$(BIN)/ruff check --fix --select I .
+	$(BIN)/ruff format .
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo 'make: roots-hub needs Python 3.11 or newer, $(PYTHON) is older or missing' >&2; \
+	  echo 'Name another one: make PYTHON=python3.12 ...' >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# What runs, then what builds the package itself: an isolated build would fetch unpinned packages.
+$(VENV)/run.stamp: requirements.txt requirements-build.txt pyproject.toml | $(VENV)/pyvenv.cfg
+	$(PIP) install --require-hashes -r requirements.txt -r requirements-build.txt
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: requirements-dev.txt $(VENV)/run.stamp
+	$(PIP) install --require-hashes -r requirements-dev.txt
+	@touch $@
+
+node_modules/.stamp: package.json package-lock.json .npmrc
+	npm ci --loglevel=error
+	@touch $@
+
+# Each file is held to the one before it, so that one environment can take all of them.
+lock: $(VENV)/pyvenv.cfg
+	$(PIP) install uv==$(UV_VERSION)
+	$(COMPILE) pyproject.toml --output-file requirements.txt
+	$(COMPILE) pyproject.toml --group dev --constraints requirements.txt --output-file requirements-dev.txt
+	$(COMPILE) --group build --constraints requirements-dev.txt --output-file requirements-build.txt
+	$(if $(NPM),npm install --package-lock-only --loglevel=error)
+
+clean:
+	rm -rf $(VENV) node_modules .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
+	find hub tests -name __pycache__ -prune -exec rm -rf {} +
