@@ -36,7 +36,7 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 ifneq ($(NPM),)
-	node_modules/.bin/pyright --pythonpath $(BIN)/python
+	node_modules/.bin/pyright
 else ifeq ($(HUB_REQUIRE_NPM),1)
 	@echo 'make check: the type checker needs npm, and HUB_REQUIRE_NPM=1 forbids to skip it' >&2; exit 1
 else
@@ -76,5 +76,5 @@ lock: $(VENV)/pyvenv.cfg
 	$(if $(NPM),npm install --package-lock-only --loglevel=error)
 
 clean:
-	rm -rf $(VENV) node_modules .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
+	rm -rf $(VENV) node_modules .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
 	find hub tests -name __pycache__ -prune -exec rm -rf {} +

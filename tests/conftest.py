@@ -1,0 +1,50 @@
+"""Fixtures and settings that all tests share.
+
+Async tests need no marker: anyio runs them (`anyio_mode = "auto"`), on asyncio alone.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+PROJECT = Path(__file__).parent.parent
+
+# `fast` tries the same examples each time: a build must not fail for what nobody changed.
+settings.register_profile("fast", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile("deep", deadline=None, max_examples=5000)
+settings.load_profile("fast")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def npm_program() -> Callable[[str], str]:
+    """Give the absolute path of a command of package.json; the test is skipped without npm."""
+
+    def find(command: str) -> str:
+        program = PROJECT / "node_modules" / ".bin" / command
+        if shutil.which("node") is None or not program.exists():
+            pytest.skip(f"npm packages are not installed: no {command}")
+        return str(program)
+
+    return find
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let no test be skipped for want of npm where HUB_REQUIRE_NPM=1 says that npm is there."""
+    report = yield
+    reason = str(call.excinfo.value) if report.skipped and call.excinfo is not None else ""
+    if "npm" in reason and os.environ.get("HUB_REQUIRE_NPM") == "1":
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid}: {reason} (HUB_REQUIRE_NPM=1)"
+    return report

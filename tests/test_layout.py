@@ -1,0 +1,69 @@
+"""Where code goes and how much of it: the rules a reviewer should not have to repeat."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parent.parent
+FILE_LINES = 300
+FUNCTION_LINES = 40
+NAMELESS = {"util", "utils", "helper", "helpers", "misc", "common"}
+VAGUE_ENDINGS = ("Manager", "Handler", "Helper")
+NEEDS_NO_TEST = {"__init__.py", "__main__.py"}
+
+MODULES = sorted((PROJECT / "hub").rglob("*.py"))
+TESTS = sorted((PROJECT / "tests").rglob("*.py"))
+TESTED = [module for module in MODULES if module.name not in NEEDS_NO_TEST]
+
+
+def short(path: Path) -> str:
+    return path.relative_to(PROJECT).as_posix()
+
+
+def nodes(module: Path) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("module", TESTED, ids=short)
+def test_every_module_has_its_test_file(module: Path) -> None:
+    place = module.relative_to(PROJECT / "hub")
+    test_file = PROJECT / "tests" / place.with_name(f"test_{place.name}")
+    assert test_file.is_file(), f"{short(module)} has no {short(test_file)}"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=short)
+def test_a_file_stays_in_its_budget(module: Path) -> None:
+    lines = len(module.read_text(encoding="utf-8").splitlines())
+    assert lines <= FILE_LINES, f"{short(module)} has {lines} lines, {FILE_LINES} are allowed"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=short)
+def test_a_function_stays_in_its_budget(module: Path) -> None:
+    too_long = {
+        node.name: length
+        for node in nodes(module)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES
+    }
+    assert not too_long, f"{short(module)}: over {FUNCTION_LINES} lines: {too_long}"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=short)
+def test_no_class_has_a_name_that_says_nothing(module: Path) -> None:
+    vague = [
+        node.name
+        for node in nodes(module)
+        if isinstance(node, ast.ClassDef) and node.name.endswith(VAGUE_ENDINGS)
+    ]
+    assert not vague, f"{short(module)}: {vague}"
+
+
+def test_no_module_is_a_drawer_for_leftovers() -> None:
+    assert [short(path) for path in MODULES + TESTS if path.stem in NAMELESS] == []
+
+
+def test_every_folder_of_modules_is_a_package() -> None:
+    folders = {path.parent for path in MODULES + TESTS}
+    assert [short(folder) for folder in folders if not (folder / "__init__.py").is_file()] == []
