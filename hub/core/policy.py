@@ -1,0 +1,102 @@
+"""What the operator decided: modes, rights per root, patterns that are never reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal, TypeAlias
+
+from pathspec import GitIgnoreSpec
+
+from hub.core.paths import is_inside
+from hub.core.roots import UnsafePaths
+from hub.core.vocabulary import Kind
+
+Access: TypeAlias = Literal["read", "write"]
+
+
+class Mode(Enum):
+    """What a refusal does."""
+
+    ENFORCE = "enforce"
+    """The call does not reach the child."""
+    REPORT = "report"
+    """The call goes on and the refusal is recorded."""
+    OFF = "off"
+    """Nothing is judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRule:
+    """At and below the place `parts`, tools may do no more than `access`."""
+
+    parts: tuple[str, ...]
+    access: Access
+
+
+class DenyPatterns:
+    """Gitignore patterns, relative to a root, for paths that no call reaches.
+
+    Raises:
+        ValueError: a pattern that gitignore does not have.
+    """
+
+    def __init__(self, lines: tuple[str, ...] = ()) -> None:
+        self.lines = lines
+        self._spec = GitIgnoreSpec.from_lines(lines) if lines else None
+        self._folded = GitIgnoreSpec.from_lines(map(str.casefold, lines)) if lines else None
+
+    def refuses(self, relative: tuple[str, ...], *, folded: bool) -> bool:
+        """Return whether the components below a root match; `folded`: names there have no case."""
+        spec = self._folded if folded else self._spec
+        if spec is None:
+            return False
+        path = "/".join(relative)
+        if folded:
+            path = path.casefold()
+        # A pattern that ends in a slash matches directories only: the path may be one.
+        return spec.match_file(path) or spec.match_file(path + "/")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DenyPatterns) and other.lines == self.lines
+
+    def __hash__(self) -> int:
+        return hash(self.lines)
+
+    def __bool__(self) -> bool:
+        return self._spec is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """An operator's decisions for a server; the default enforces and adds nothing.
+
+    `unsafe` None lifts the built-in list. `refuse_options`: no leading `-` where a revision goes.
+    """
+
+    mode: Mode = Mode.ENFORCE
+    access: tuple[AccessRule, ...] = ()
+    deny: DenyPatterns = field(default_factory=DenyPatterns)
+    unsafe: UnsafePaths | None = None
+    symlinks: Literal["follow", "deny"] = "follow"
+    rewrite: Literal["verbatim", "canonical"] = "verbatim"
+    refuse_options: bool = False
+
+    def access_at(self, parts: tuple[str, ...]) -> Access:
+        """Return what the innermost rule around `parts` allows; without one, everything."""
+        around = [rule for rule in self.access if is_inside(parts, rule.parts)]
+        return max(around, key=lambda rule: len(rule.parts)).access if around else "write"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPolicy:
+    """A server's policy and what its operator says about one tool.
+
+    `arguments` maps JSON pointers (`*` stands for any index or key) to the kind of what is there.
+    `access` is what the tool needs, whatever its annotations claim.
+    """
+
+    policy: Policy = field(default_factory=Policy)
+    arguments: Mapping[str, Kind] = field(default_factory=dict[str, Kind])
+    access: Access | None = None

@@ -1,0 +1,32 @@
+"""Plant small trees of files, directories and links below a temporary directory."""
+
+from pathlib import Path
+
+
+def plant(top: Path, *lines: str) -> Path:
+    """Make each line: `dir/`, `file` or `link => target`; returns `top` with its links followed."""
+    top = top.resolve()
+    for line in lines:
+        name, arrow, target = line.partition(" => ")
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if arrow:
+            path.symlink_to(target)
+        elif name.endswith("/"):
+            path.mkdir(exist_ok=True)
+        else:
+            path.write_text("x")
+    return top
+
+
+PROJECT = (
+    "project/a.txt",
+    "project/README.md",
+    "project/src/a.py",
+    "project/src/deep/b.txt",
+    "docs/b.md",
+    "private/secret.txt",
+    "project2/x.txt",
+    "home/.ssh/id_rsa",
+)
+"""The tree that the guard's tests speak of: `project` and `docs` are shared, the others are not."""
