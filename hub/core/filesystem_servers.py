@@ -1,0 +1,82 @@
+"""Which commands start a filesystem server that takes its directories from its arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+_KNOWN: Final = frozenset(
+    {
+        "@modelcontextprotocol/server-filesystem",
+        "mcp-server-filesystem",
+        "rust-mcp-filesystem",
+        "mcp-filesystem-server",
+    }
+)
+"""Package and command names; all of them take directories as positional arguments."""
+
+_RUNNERS: Final = frozenset(
+    {"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "node"}
+    | {"uv", "uvx", "pipx", "python", "py", "cmd"}
+)
+"""Commands whose first own argument is the program: what comes before it is the runner's."""
+
+_RUNNER_WORDS: Final = frozenset({"run", "dlx", "exec", "x", "tool", "/c", "/C"})
+_OPTIONS_WITH_VALUE: Final = frozenset(
+    {"-p", "--package", "--from", "--with", "--python", "--directory", "--project", "--prefix"}
+    | {"--index-url", "-r", "--require", "--import", "--loader", "--env-file", "-C", "-W", "-X"}
+)
+_ELSEWHERE: Final = frozenset({"docker", "podman", "nerdctl", "kubectl", "ssh", "wsl"})
+
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_INSTALLED: Final = re.compile(r"node_modules[\\/]((?:@[^\\/]+[\\/])?[^\\/]+)")
+_VERSION: Final = re.compile(r"(?<=[^/\\])@|[=<>~!\[]")
+_SUFFIX: Final = re.compile(r"\.(?:exe|cmd|bat|ps1)$")
+
+
+def has_filesystem_word(name: str) -> bool:
+    """Tell whether `filesystem` is a word of a server's name, as in `my_filesystem-2`."""
+    return any(word.lower() == "filesystem" for word in _WORD.findall(name))
+
+
+def program_index(argv: Sequence[str]) -> int:
+    """Return which element of `argv` names the program: the package or script behind a runner.
+
+    The elements after it are the server's own arguments. 0: no runner, or nothing behind it.
+    """
+    index = 0
+    while index < len(argv):
+        word = argv[index]
+        if word in _OPTIONS_WITH_VALUE:
+            index += 2
+        elif _is_runners(word, first=index == 0):
+            index += 1
+        else:
+            return index
+    return 0
+
+
+def is_known(program: str) -> bool:
+    """Tell whether an argv element names a known filesystem server: bare, versioned or by path."""
+    text = program.lower().removeprefix("npm:")
+    for installed in _INSTALLED.finditer(text):
+        text = installed[1].replace("\\", "/")
+    package = _VERSION.split(text)[0]
+    command = _VERSION.split(_command(text))[0].replace("_", "-")
+    return package in _KNOWN or command in _KNOWN
+
+
+def runs_elsewhere(argv: Sequence[str]) -> bool:
+    """Tell whether the command starts the server where this machine's paths mean nothing."""
+    return _command(argv[0]) in _ELSEWHERE
+
+
+def _is_runners(word: str, *, first: bool) -> bool:
+    if _command(word).rstrip("0123456789.") in _RUNNERS:
+        return True
+    return not first and (word.startswith("-") or word in _RUNNER_WORDS)
+
+
+def _command(word: str) -> str:
+    return _SUFFIX.sub("", re.split(r"[\\/]", word)[-1].lower())

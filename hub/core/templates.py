@@ -1,0 +1,161 @@
+"""Texts with placeholders, parsed once: what a placeholder stands for is never searched for more.
+
+${roots}          standing alone in an argv: one element per root, none if there are none
+${root}           the first root; `.` if there are none
+${roots:,}        every root, joined by what follows the colon
+${NAME}           a variable of the environment
+${NAME:-default}  the same, or `default` if it is unset or empty
+$${               a literal ${
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+_PLACEHOLDER = re.compile(r"(?P<escaped>\$\$\{)|\$\{(?P<body>[^{}]*)\}|(?P<open>\$\{)")
+_VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
+
+Lookup: TypeAlias = Callable[[str], str | None]
+"""Answers a variable's value, None if it is not set: `environment.get`."""
+
+
+class TemplateError(ValueError):
+    """A template cannot be read or filled; the text is the sentence that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`${name}` or `${name:-default}`."""
+
+    name: str
+    default: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EachRoot:
+    """`${roots}`: as many argv elements as there are roots."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRoot:
+    """`${root}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedRoots:
+    """`${roots:SEPARATOR}`."""
+
+    separator: str
+
+
+Part: TypeAlias = str | Variable | EachRoot | FirstRoot | JoinedRoots
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text and the placeholders in it, in order."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def mentions_roots(self) -> bool:
+        """Does what the text becomes depend on the roots?"""
+        return any(isinstance(part, EachRoot | FirstRoot | JoinedRoots) for part in self.parts)
+
+    @property
+    def mentions_first_root(self) -> bool:
+        return FirstRoot() in self.parts
+
+    @property
+    def spreads(self) -> bool:
+        """Is this `${roots}`, which fills as many argv elements as there are roots?"""
+        return self.parts == (EachRoot(),)
+
+    def fill(self, lookup: Lookup, roots: Sequence[str]) -> str:
+        """Return the text with every placeholder replaced.
+
+        Raises:
+            TemplateError: a variable without a default is not set.
+        """
+        return "".join(_filled(part, lookup, roots) for part in self.parts)
+
+    def elements(self, lookup: Lookup, roots: Sequence[str]) -> tuple[str, ...]:
+        """Return the argv elements this one becomes: one, but for `${roots}`.
+
+        Raises:
+            TemplateError: as `fill`.
+        """
+        return tuple(roots) if self.spreads else (self.fill(lookup, roots),)
+
+
+def parse_template(text: str, *, spread: bool = False) -> Template:
+    """Return `text` as a template; `spread` says that `${roots}` may stand for several elements.
+
+    Raises:
+        TemplateError: an unknown or unclosed placeholder, or `${roots}` where it cannot stand.
+    """
+    if "\0" in text:
+        raise TemplateError("contains a NUL character")
+    parts: list[Part] = []
+    end = 0
+    for found in _PLACEHOLDER.finditer(text):
+        parts += (text[end : found.start()], _part(found))
+        end = found.end()
+    template = Template(tuple(part for part in (*parts, text[end:]) if part != ""))
+    if EachRoot() in template.parts and not (spread and template.spreads):
+        raise TemplateError("${roots} must be an argument of its own; ${roots:,} joins the roots")
+    return template
+
+
+def literal(text: str) -> str:
+    """Return `text` spelled so that `parse_template` takes none of it for a placeholder."""
+    return text.replace("${", "$${")
+
+
+def _part(found: re.Match[str]) -> Part:
+    if found["escaped"]:
+        return "${"
+    body = found["body"]
+    if found["open"] or body is None:
+        raise TemplateError("a placeholder is not closed, or holds another; $${ is a literal ${")
+    if body == "roots":
+        return EachRoot()
+    if body == "root":
+        return FirstRoot()
+    if body.startswith("roots:") and body[6:7] not in {"", "-"}:
+        return JoinedRoots(body.removeprefix("roots:"))
+    variable = _VARIABLE.fullmatch(body)
+    if variable is None or variable["name"] in {"root", "roots"}:
+        raise TemplateError(f"unknown placeholder ${{{body}}}; $${{ is a literal ${{")
+    return Variable(variable["name"], variable["default"])
+
+
+def _filled(part: Part, lookup: Lookup, roots: Sequence[str]) -> str:
+    match part:
+        case str():
+            return part
+        case Variable(name, default):
+            return _value(name, default, lookup)
+        case FirstRoot():
+            return roots[0] if roots else "."
+        case JoinedRoots(separator):
+            return separator.join(roots)
+        case EachRoot():
+            raise TemplateError("${roots} is several elements, not a text")
+        case _:
+            assert_never(part)
+
+
+def _value(name: str, default: str | None, lookup: Lookup) -> str:
+    value = lookup(name)
+    if default is not None:
+        return value or default
+    if value is None:
+        raise TemplateError(
+            f"${{{name}}} is not set; placeholders are ${{roots}}, ${{root}}, ${{roots:,}} "
+            f"and variables of the environment"
+        )
+    return value
