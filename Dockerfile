@@ -1,0 +1,31 @@
+# docker build -t roots-hub .
+# docker run -e HUB_TOKEN=... -p 127.0.0.1:8765:8765 \
+#     -v ./hub.yaml:/etc/roots-hub/hub.yaml:ro -v ./project:/work/project roots-hub
+#
+# HUB_TOKEN is the bearer token that clients must send. Inside a container the hub has to bind
+# 0.0.0.0, and it refuses a public bind without a token: name it as listen.token: "${HUB_TOKEN}".
+# Servers that need node or other programs need an image made FROM this one that has them.
+
+FROM python:3.13-slim AS build
+WORKDIR /src
+COPY requirements.txt requirements-build.txt ./
+RUN python -m venv /opt/roots-hub \
+    && /opt/roots-hub/bin/pip install --no-cache-dir --require-hashes -r requirements.txt \
+    && pip install --no-cache-dir --require-hashes -r requirements-build.txt
+COPY pyproject.toml README.md LICENSE ./
+COPY hub hub
+RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && /opt/roots-hub/bin/pip install --no-cache-dir --no-deps /wheels/*.whl
+
+FROM python:3.13-slim
+COPY --from=build /opt/roots-hub /opt/roots-hub
+RUN useradd --system --uid 10001 --create-home hub
+ENV PATH=/opt/roots-hub/bin:$PATH PYTHONUNBUFFERED=1
+# A number, so that an orchestrator can see that it is not root.
+USER 10001
+WORKDIR /home/hub
+EXPOSE 8765
+HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["python", "-c", \
+    "from urllib.request import ProxyHandler, build_opener; build_opener(ProxyHandler({})).open('http://127.0.0.1:8765/health', timeout=4)"]
+ENTRYPOINT ["roots-hub"]
+CMD ["run", "--http", "0.0.0.0:8765", "--config", "/etc/roots-hub/hub.yaml"]

@@ -1,0 +1,96 @@
+"""What is installed is pinned and comes from no named place; the image is what it says."""
+
+import json
+import re
+import shlex
+import tomllib
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+PROJECT = Path(__file__).parent.parent
+PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+GROUPS = PYPROJECT["dependency-groups"]
+ADDRESS = re.compile(r"://|^\s*--?(i|f|index-url|extra-index-url|find-links)\b| @ |(^|\s)/\w")
+
+DIRECT = {
+    "requirements.txt": PYPROJECT["project"]["dependencies"],
+    "requirements-build.txt": GROUPS["build"],
+    "requirements-dev.txt": [
+        *PYPROJECT["project"]["dependencies"],
+        *GROUPS["build"],
+        *(each for each in GROUPS["dev"] if isinstance(each, str)),
+    ],
+}
+
+
+def pins(lock: str) -> dict[str, str]:
+    found = re.findall(r"^([\w.-]+)(?:\[[^]]*])?==([^\s;]+)", (PROJECT / lock).read_text(), re.M)
+    return {canonicalize_name(name): version for name, version in found}
+
+
+def image() -> list[tuple[str, str]]:
+    text = (PROJECT / "Dockerfile").read_text().replace("\\\n", "")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines)]
+
+
+@pytest.mark.parametrize("lock", DIRECT)
+def test_a_lock_pins_what_the_project_asks_for(lock: str) -> None:
+    pinned = pins(lock)
+    for wanted in map(Requirement, DIRECT[lock]):
+        assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)]), wanted
+
+
+def test_the_locks_can_be_installed_side_by_side() -> None:
+    everything = pins("requirements-dev.txt")
+    for lock in DIRECT:
+        assert pins(lock).items() <= everything.items()
+
+
+@pytest.mark.parametrize("lock", DIRECT)
+def test_a_lock_has_hashes_and_no_address(lock: str) -> None:
+    text = (PROJECT / lock).read_text()
+    assert text.count("==") <= text.count("--hash=sha256:")
+    assert [line for line in text.splitlines() if ADDRESS.search(line)] == []
+
+
+def test_npm_packages_are_pinned_without_an_address() -> None:
+    wanted = json.loads((PROJECT / "package.json").read_text())["devDependencies"]
+    lock = json.loads((PROJECT / "package-lock.json").read_text())["packages"]
+    assert all(version[0].isdigit() for version in wanted.values())
+    assert lock.pop("")["devDependencies"] == wanted
+    assert [name for name, package in lock.items() if "resolved" in package] == []
+    assert [name for name, package in lock.items() if "integrity" not in package] == []
+
+
+def test_the_image_does_not_run_as_root() -> None:
+    users = [rest for word, rest in image() if word == "USER"]
+    assert users
+    assert users[-1] not in {"0", "root"}
+
+
+def test_the_image_asks_the_port_that_it_serves_for_its_health() -> None:
+    words = dict(image())
+    port = words["EXPOSE"]
+    assert f"0.0.0.0:{port}" in words["CMD"]
+    assert f"http://127.0.0.1:{port}/health" in words["HEALTHCHECK"]
+    check = json.loads(words["HEALTHCHECK"].partition("CMD ")[2])
+    compile(check[2], "HEALTHCHECK", "exec")
+
+
+def test_the_image_copies_what_is_there_and_not_ignored() -> None:
+    allowed = [
+        line[1:]
+        for line in (PROJECT / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    ]
+    copies = [shlex.split(rest) for word, rest in image() if word == "COPY"]
+    sources = [name for copy in copies if "--from" not in copy[0] for name in copy[:-1]]
+    assert sources
+    for name in sources:
+        assert (PROJECT / name).exists(), name
+        assert any(fnmatchcase(name, pattern) for pattern in allowed), name
