@@ -34,7 +34,7 @@ test: setup
 check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 ifneq ($(NPM),)
 	node_modules/.bin/pyright
 else ifeq ($(HUB_REQUIRE_NPM),1)
