@@ -1,0 +1,270 @@
+"""What one session is shown: the children's listings merged, every public name with one route."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from hub.core.errors import ConfigError
+from hub.core.names import Names
+from hub.core.resource_uris import UriTemplate, is_wrapped, unwrapped, wrapped
+from hub.core.values import BuiltinRoute, ChildRoute, Json, JsonObject, Route, ServerName
+
+_Entries = Iterable[tuple[ServerName, JsonObject]]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What one child offers, all pages, as it sent it."""
+
+    tools: tuple[JsonObject, ...] = ()
+    resources: tuple[JsonObject, ...] = ()
+    templates: tuple[JsonObject, ...] = ()
+    prompts: tuple[JsonObject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolText:
+    """What the operator puts in the place of a tool's own texts; None leaves them."""
+
+    title: str | None = None
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Which of a child's tools clients see, by globs on its own names, and how described."""
+
+    allow: tuple[str, ...] = ("*",)
+    deny: tuple[str, ...] = ()
+    texts: Mapping[str, ToolText] = field(default_factory=dict[str, ToolText])
+
+    def includes(self, tool: str) -> bool:
+        return _matches(tool, self.allow) and not _matches(tool, self.deny)
+
+    def described(self, entry: JsonObject, tool: str) -> JsonObject:
+        """Return the entry with the operator's texts in it."""
+        text = self.texts.get(tool)
+        if text is None:
+            return entry
+        changes: JsonObject = {"title": text.title, "description": text.description}
+        return {**entry, **{key: value for key, value in changes.items() if value is not None}}
+
+
+_ALL = Offer()
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateRoute:
+    """A public URI template and the child's own that it leads to."""
+
+    public: UriTemplate
+    own: UriTemplate
+    route: ChildRoute
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Listings with public names, in the config's order of servers and then each child's own.
+
+    An entry is the child's own object but for what had to be renamed or the operator described.
+    """
+
+    tools: tuple[JsonObject, ...]
+    resources: tuple[JsonObject, ...]
+    templates: tuple[JsonObject, ...]
+    prompts: tuple[JsonObject, ...]
+    servers: tuple[ServerName, ...]
+    resource_server: ServerName | None
+    tool_routes: Mapping[str, Route] = field(repr=False)
+    prompt_routes: Mapping[str, ChildRoute] = field(repr=False)
+    resource_routes: Mapping[str, ChildRoute] = field(repr=False)
+    template_routes: Mapping[str, TemplateRoute] = field(repr=False)
+
+    def tool(self, public: str) -> Route | None:
+        """Return where a tool's public name leads."""
+        return self.tool_routes.get(public)
+
+    def prompt(self, public: str) -> ChildRoute | None:
+        """Return where a prompt's public name leads."""
+        return self.prompt_routes.get(public)
+
+    def resource(self, uri: str) -> ChildRoute | None:
+        """Return who answers for `uri`; the route's name is the URI to ask that child for.
+
+        In this order: the child that lists it, one whose template it matches, the server named in a
+        `hub+server:` URI, the only server, the only one that offers resources.
+        """
+        listed = self.resource_routes.get(uri)
+        if listed is not None:
+            return listed
+        for public, template in self.template_routes.items():
+            values = template.public.match(uri)
+            # No child's `{+any}` may take what names another server.
+            if values is not None and is_wrapped(public) == is_wrapped(uri):
+                found = template.route
+                return ChildRoute(found.server, template.own.filled(values), found.definition)
+        if is_wrapped(uri):
+            return self._wrapped_resource(uri)
+        if self.resource_server is None:
+            return None
+        return ChildRoute(self.resource_server, uri, {})
+
+    def completion(self, ref: Mapping[str, Json]) -> tuple[ChildRoute, JsonObject] | None:
+        """Return who completes `ref` and the reference with that child's own name in it."""
+        key = "name" if ref.get("type") == "ref/prompt" else "uri"
+        public = ref.get(key)
+        if not isinstance(public, str):
+            return None
+        if key == "name":
+            route = self.prompt(public)
+        else:
+            template = self.template_routes.get(public)
+            route = self.resource_routes.get(public) if template is None else template.route
+        return None if route is None else (route, {**ref, key: route.name})
+
+    def public_uri(self, server: ServerName, uri: str) -> str:
+        """Return under which URI clients know the resource `uri` of `server`, listed or not."""
+        known = self.resource_routes.get(uri)
+        taken = known is not None and known.server != server
+        return wrapped(server, uri) if taken or is_wrapped(uri) else uri
+
+    def _wrapped_resource(self, uri: str) -> ChildRoute | None:
+        for server in self.servers:
+            own = unwrapped(server, uri)
+            if own is not None:
+                return ChildRoute(server, own, {})
+        return None
+
+
+def merge(
+    listings: Mapping[ServerName, Listing],
+    *,
+    names: Names,
+    offers: Mapping[ServerName, Offer] | None = None,
+    builtins: Sequence[JsonObject] = (),
+) -> Catalog:
+    """Return the catalog of the children that have listings, the hub's own tools first.
+
+    An entry without a name, and a second one of a child's with the same name, cannot be routed and
+    are left out.
+
+    Raises:
+        ConfigError: without prefixes, two servers offer a tool or a prompt of the same name.
+    """
+    present = {server: listings[server] for server in names.servers if server in listings}
+    own = {str(tool["name"]): BuiltinRoute(str(tool["name"])) for tool in builtins}
+    offers = offers or {}
+    offered = [
+        (server, tool)
+        for server, listing in present.items()
+        for tool in listing.tools
+        if offers.get(server, _ALL).includes(str(tool.get("name")))
+    ]
+    tools = _named("tool", offered, names, frozenset(own))
+    prompts = _named("prompt", _entries(present, "prompts"), names, frozenset())
+    resources = _resources(_entries(present, "resources"))
+    templates = _templates(_entries(present, "templates"))
+    described = (
+        offers.get(route.server, _ALL).described(_shown("name", public, route), route.name)
+        for public, route in tools.items()
+    )
+    return Catalog(
+        tools=(*builtins, *described),
+        resources=_all_shown("uri", resources),
+        templates=_all_shown("uriTemplate", {k: t.route for k, t in templates.items()}),
+        prompts=_all_shown("name", prompts),
+        servers=names.servers,
+        resource_server=_resource_server(names, present),
+        tool_routes={**own, **tools},
+        prompt_routes=prompts,
+        resource_routes=resources,
+        template_routes=templates,
+    )
+
+
+def _entries(
+    present: Mapping[ServerName, Listing], kind: Literal["resources", "templates", "prompts"]
+) -> _Entries:
+    return [(server, entry) for server, one in present.items() for entry in getattr(one, kind)]
+
+
+def _named(
+    kind: str, entries: _Entries, names: Names, reserved: frozenset[str]
+) -> dict[str, ChildRoute]:
+    """Return the routes by public name; `reserved` are the hub's own names."""
+    routes: dict[str, ChildRoute] = {}
+    renamed: list[ChildRoute] = []
+    for server, entry in entries:
+        name = entry.get("name")
+        if not isinstance(name, str):
+            continue
+        route = ChildRoute(server, name, entry)
+        public = names.public(server, name)
+        if public in reserved:
+            renamed.append(route)
+        elif routes.setdefault(public, route).server != server:
+            raise _collision(kind, name, routes[public].server, server)
+    # After all others, so that no name depends on the order of a child's own listing.
+    for route in renamed:
+        public = names.prefixed(route.server, route.name)
+        if public in routes and routes[public].name != route.name:
+            public = names.shortened(route.server, route.name)
+        routes.setdefault(public, route)
+    return routes
+
+
+def _collision(kind: str, name: str, first: ServerName, second: ServerName) -> ConfigError:
+    return ConfigError(
+        f"names: never: both {first} and {second} offer a {kind} called {name!r}",
+        "Set names: auto, or leave one of the two out with tools.deny.",
+    )
+
+
+def _resources(entries: _Entries) -> dict[str, ChildRoute]:
+    routes: dict[str, ChildRoute] = {}
+    for server, entry in entries:
+        uri = entry.get("uri")
+        if isinstance(uri, str):
+            route = ChildRoute(server, uri, entry)
+            # The hub's own form is never taken from a child: it could pass for another server's.
+            first = route if is_wrapped(uri) else routes.setdefault(uri, route)
+            if first.server != server or is_wrapped(uri):
+                routes.setdefault(wrapped(server, uri), route)
+    return routes
+
+
+def _templates(entries: _Entries) -> dict[str, TemplateRoute]:
+    routes: dict[str, TemplateRoute] = {}
+    for server, entry in entries:
+        text = entry.get("uriTemplate")
+        if isinstance(text, str):
+            own = UriTemplate.parse(text)
+            route = TemplateRoute(own, own, ChildRoute(server, text, entry))
+            first = routes.get(text)
+            if is_wrapped(text) or (first is not None and first.route.server != server):
+                route = replace(route, public=own.wrapped(server))
+            routes.setdefault(route.public.text(), route)
+    return routes
+
+
+def _resource_server(names: Names, present: Mapping[ServerName, Listing]) -> ServerName | None:
+    """Return the one server that can be asked for a resource that nobody lists."""
+    if len(names.servers) == 1:
+        return names.servers[0]
+    offering = [server for server, one in present.items() if one.resources or one.templates]
+    return offering[0] if len(offering) == 1 else None
+
+
+def _all_shown(key: str, routes: Mapping[str, ChildRoute]) -> tuple[JsonObject, ...]:
+    return tuple(_shown(key, public, route) for public, route in routes.items())
+
+
+def _shown(key: str, public: str, route: ChildRoute) -> JsonObject:
+    return {**route.definition, key: public}
+
+
+def _matches(name: str, globs: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs)
