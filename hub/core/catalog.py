@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -157,22 +157,12 @@ def merge(
     present = {server: listings[server] for server in names.servers if server in listings}
     own = {str(tool["name"]): BuiltinRoute(str(tool["name"])) for tool in builtins}
     offers = offers or {}
-    offered = [
-        (server, tool)
-        for server, listing in present.items()
-        for tool in listing.tools
-        if offers.get(server, _ALL).includes(str(tool.get("name")))
-    ]
-    tools = _named("tool", offered, names, frozenset(own))
+    tools = _named("tool", _offered(present, offers), names, frozenset(own))
     prompts = _named("prompt", _entries(present, "prompts"), names, frozenset())
     resources = _resources(_entries(present, "resources"))
     templates = _templates(_entries(present, "templates"))
-    described = (
-        offers.get(route.server, _ALL).described(_shown("name", public, route), route.name)
-        for public, route in tools.items()
-    )
     return Catalog(
-        tools=(*builtins, *described),
+        tools=(*builtins, *_described(tools, offers)),
         resources=_all_shown("uri", resources),
         templates=_all_shown("uriTemplate", {k: t.route for k, t in templates.items()}),
         prompts=_all_shown("name", prompts),
@@ -183,6 +173,23 @@ def merge(
         resource_routes=resources,
         template_routes=templates,
     )
+
+
+def _offered(present: Mapping[ServerName, Listing], offers: Mapping[ServerName, Offer]) -> _Entries:
+    return [
+        (server, tool)
+        for server, listing in present.items()
+        for tool in listing.tools
+        if offers.get(server, _ALL).includes(str(tool.get("name")))
+    ]
+
+
+def _described(
+    routes: Mapping[str, ChildRoute], offers: Mapping[ServerName, Offer]
+) -> Iterator[JsonObject]:
+    for public, route in routes.items():
+        entry = _shown("name", public, route)
+        yield offers.get(route.server, _ALL).described(entry, route.name)
 
 
 def _entries(
