@@ -1,0 +1,107 @@
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from hub.core.errors import ConfigError
+from hub.edge.config import NOT_YET, HubConfig, check, json_schema
+
+
+def config(servers: dict[str, Any] | None = None, **keys: Any) -> HubConfig:
+    servers = {"files": {"command": "x"}} if servers is None else servers
+    return HubConfig.model_validate({"version": 1, "servers": servers, **keys})
+
+
+def test_the_defaults_are_available_and_enforce() -> None:
+    plain = config()
+    check(plain)
+    assert plain.guard_of("files").mode == "enforce"
+    assert plain.roots.when_empty == "deny"
+
+
+def test_a_servers_own_guard_keys_go_before_the_hubs_and_leave_the_others() -> None:
+    made = config(
+        {"a": {"command": "x"}, "b": {"command": "x", "guard": "report"}},
+        guard={"mode": "enforce", "symlinks": "deny"},
+    )
+    assert made.guard_of("a") == made.guard
+    assert made.guard_of("b").mode == "report"
+    assert made.guard_of("b").symlinks == "deny"
+
+
+def test_a_fallback_root_can_be_a_path_alone() -> None:
+    fallback = config(roots={"fallback": ["/a", {"path": "/b", "name": "B"}]}).roots.fallback
+    assert [(root.path, root.name) for root in fallback] == [("/a", None), ("/b", "B")]
+
+
+@pytest.mark.parametrize(
+    ("keys", "where"),
+    [
+        ({"audit": {"file": "/a"}}, "audit is"),
+        ({"expose": "search"}, "expose: search is"),
+        ({"guard": {"on_refused": "ask"}}, "guard.on_refused: ask is"),
+        ({"guard": {"rewrite": "canonical"}}, "guard.rewrite: canonical is"),
+        ({"max_children": 5}, "max_children: 5 is"),
+        ({"servers": {"a": {"command": "x", "concurrency": 1}}}, "servers.a.concurrency: 1 is"),
+        ({"servers": {"a": {"command": "x", "confine": "require"}}}, "servers.a.confine.mode: req"),
+        (
+            {"servers": {"a": {"url": "https://x", "guard": {"on_refused": "ask"}}}},
+            "servers.a.guard.on_refused: ask is",
+        ),
+        (
+            {"servers": {"a": {"url": "https://x", "guard": {"rewrite": "canonical"}}}},
+            "servers.a.guard.rewrite: canonical is",
+        ),
+        ({"servers": {"a": {"command": "x", "share": "session"}}}, "servers.a.share: session is"),
+    ],
+)
+def test_what_would_do_nothing_is_refused_where_that_is_less_safe(
+    keys: dict[str, Any], where: str
+) -> None:
+    with pytest.raises(ConfigError, match="not available in this version") as raised:
+        check(config(**keys))
+    assert raised.value.where.startswith(where)
+
+
+def test_every_entry_of_the_table_names_a_key_that_exists() -> None:
+    properties = str(json_schema())
+    assert all(f"'{key.rpartition('.')[2]}'" in properties for key in NOT_YET)
+
+
+def test_no_server_at_all_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="no servers"):
+        check(config({}))
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"command": "x", "args": ["${root}"]},
+        {"command": "mcp-server-filesystem"},
+        {"command": "x", "roots": {"args": "append"}},
+    ],
+)
+def test_one_child_for_all_cannot_have_the_roots_of_each(server: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"servers\.a\.share: "):
+        check(config({"a": {**server, "share": "all"}}))
+
+
+def test_one_child_for_all_is_fine_without_roots() -> None:
+    check(
+        config({"a": {"command": "x", "share": "all"}, "b": {"url": "https://x", "share": "all"}})
+    )
+
+
+def test_the_schema_accepts_what_the_config_accepts() -> None:
+    schema = json_schema()
+    Draft202012Validator.check_schema(schema)
+
+    def valid(instance: dict[str, Any]) -> bool:
+        validator: Any = Draft202012Validator(schema)
+        return validator.is_valid(instance)
+
+    server: dict[str, Any] = {"command": "x", "guard": "report", "confine": {"mode": "auto"}}
+    assert valid({"version": 1, "guard": "off", "servers": {"a": server}})
+    assert valid({"version": 1, "listen": {"token": "${T}"}, "roots": {"fallback": ["./a"]}})
+    assert not valid({"version": 1, "gaurd": "off"})
+    assert not valid({"version": 1, "guard": "of"})
