@@ -62,9 +62,12 @@ def is_known(program: str) -> bool:
     text = program.lower().removeprefix("npm:")
     for installed in _INSTALLED.finditer(text):
         text = installed[1].replace("\\", "/")
-    package = _VERSION.split(text)[0]
-    command = _VERSION.split(_command(text))[0].replace("_", "-")
-    return package in _KNOWN or command in _KNOWN
+    return _VERSION.split(text)[0] in _KNOWN or short_name(text).replace("_", "-") in _KNOWN
+
+
+def short_name(program: str) -> str:
+    """Return a package's or command's name without scope, directory, version and suffix."""
+    return _VERSION.split(_command(program))[0]
 
 
 def runs_elsewhere(argv: Sequence[str]) -> bool:

@@ -5,6 +5,7 @@ from hub.core.filesystem_servers import (
     is_known,
     program_index,
     runs_elsewhere,
+    short_name,
 )
 
 
@@ -71,3 +72,8 @@ def test_other_programs_are_not_known(program: str) -> None:
 def test_a_container_runs_elsewhere() -> None:
     assert runs_elsewhere(["/usr/bin/docker", "run", "mcp/filesystem", "/projects"])
     assert not runs_elsewhere(["npx", "docker"])
+
+
+def test_a_short_name_is_what_people_call_a_program() -> None:
+    assert short_name("@modelcontextprotocol/server-filesystem@2026.8.31") == "server-filesystem"
+    assert short_name(r"C:\Tools\Fs.EXE") == "fs"

@@ -1,0 +1,187 @@
+"""Reading a config: hub.yaml, a client's own JSON, or a command line. Nothing is started."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from hub.core.errors import ConfigError
+from hub.core.filesystem_servers import program_index, short_name
+from hub.edge.config import HubConfig, check, json_schema
+from hub.edge.fields import LoadContext
+from hub.edge.mcp_servers import Raw, translated
+
+_JSON_EXTRAS: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_SENTENCES: Final[Mapping[str, str]] = {
+    "extra_forbidden": "unknown key",
+    "missing": "is missing",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+    "string_type": "must be a text; write it in quotes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A config, and what its operator should hear of it."""
+
+    config: HubConfig
+    warnings: tuple[str, ...] = ()
+
+
+def config_source(option: str | None, environment: Mapping[str, str]) -> str | None:
+    """Return where the config is: `--config`, else `HUB_CONFIG`. There is no search path."""
+    return option or environment.get("HUB_CONFIG") or None
+
+
+def load_config(source: str, context: LoadContext) -> Loaded:
+    """Return the config in the file `source`, or in `source` itself where that is JSON.
+
+    Relative paths in a file start at its directory. Variables of the environment are read once,
+    here, but for those in commands, which must be set all the same.
+
+    Raises:
+        ConfigError: the file cannot be read or is wrong; says where, never with a value.
+    """
+    inline = source.lstrip().startswith("{")
+    origin = "the config" if inline else source
+    section = "servers"
+    warnings: tuple[str, ...] = ()
+    try:
+        text = source if inline else _text(context.directory / source)
+        is_json = inline or (source.endswith((".json", ".jsonc")))
+        raw = _json(text) if is_json else _yaml(text)
+        client = translated(raw, home=context.home, plain_servers=is_json)
+        if client is not None:
+            raw, section, warnings = client.raw, client.section, client.warnings
+        if not inline:
+            context = replace(context, directory=(context.directory / source).parent.absolute())
+        config = _validated(raw, context)
+    except ConfigError as error:
+        where = re.sub(r"^servers\b", section, error.where)
+        raise ConfigError(f"{origin}: {where}", error.fix) from None
+    return Loaded(config, tuple(f"{origin}: {warning}" for warning in warnings))
+
+
+def config_from_command(argv: Sequence[str], context: LoadContext) -> HubConfig:
+    """Return the config of a hub before the one server that `argv` starts.
+
+    Raises:
+        ConfigError: a placeholder in `argv` is wrong or not set.
+    """
+    program = short_name(argv[program_index(argv)])
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", program).strip("-.")[:64] or "server"
+    server = {"command": argv[0], "args": list(argv[1:])}
+    return _validated({"version": 1, "servers": {name: server}}, context)
+
+
+def _validated(raw: Raw, context: LoadContext) -> HubConfig:
+    try:
+        config = HubConfig.model_validate(raw, context=context)
+    except ValidationError as error:
+        raise _as_config_error(error.errors(include_url=False, include_input=False)[0]) from None
+    check(config)
+    return config
+
+
+def _as_config_error(error: ErrorDetails) -> ConfigError:
+    kind, location = error["type"], list(error["loc"])
+    if location[:1] == ["servers"] and location[2:3] in (["command"], ["url"]):
+        del location[2]  # pydantic's name for the way in which the server is reached
+    where = "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in location if part != "[key]"
+    ).removeprefix(".")
+    message = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    fix = "`roots-hub schema` describes every key."
+    if kind == "extra_forbidden":
+        fix = _suggestion(str(location[-1])) + fix
+    return ConfigError(f"{where}: {_SENTENCES.get(kind, message)}", fix)
+
+
+def _suggestion(key: str) -> str:
+    schema = json_schema()
+    parts = (schema, *schema["$defs"].values())
+    keys = sorted({name for part in parts for name in part.get("properties", ())})
+    near = difflib.get_close_matches(key, keys, n=1)
+    return f"Did you mean {near[0]}? " if near else ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError("no such file", "Name one by --config or HUB_CONFIG.") from None
+    except OSError as error:
+        raise ConfigError(f"{error.strerror}", "Make the file readable.") from None
+    except UnicodeDecodeError:
+        raise ConfigError("is not UTF-8", "Save the file in that encoding.") from None
+
+
+def _json(text: str) -> Raw:
+    """Read JSON as editors write it: comments and trailing commas are allowed."""
+    for _ in ("comments", "the commas that came before them"):
+        text = _JSON_EXTRAS.sub(_blanked, text)
+    try:
+        raw = json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}: {error.msg}"
+        raise ConfigError(where, "Correct the JSON.") from None
+    return _mapping(raw)
+
+
+def _blanked(found: re.Match[str]) -> str:
+    text = found[0]
+    return text if text.startswith('"') else re.sub(r"[^\n]", " ", text)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Raw:
+    seen: Raw = {}
+    for key, value in pairs:
+        if key in seen:
+            raise ConfigError(f"duplicate key {key!r}", "Keep one of them.")
+        seen[key] = value
+    return seen
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which a key that is written twice is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"duplicate key {key.value!r}", problem_mark=key.start_mark
+                )
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+def _yaml(text: str) -> Raw:
+    try:
+        return _mapping(yaml.load(text, _Loader))  # noqa: S506 - a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ConfigError(f"{at}{error.problem}", "Correct the YAML.") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"not YAML: {error.__class__.__name__}", "Correct it.") from None
+
+
+def _mapping(raw: object) -> Raw:
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        raise ConfigError("must be a mapping", "Start with `version: 1` and `servers:`.")
+    return cast("Raw", raw)

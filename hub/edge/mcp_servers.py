@@ -1,0 +1,117 @@
+"""Configs of MCP clients (`mcpServers`, VS Code's `servers`) in the shape of hub.yaml.
+
+The files are other programs': keys that the hub does not know are left out, with a warning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from hub.core.errors import ConfigError
+from hub.core.templates import literal
+
+Raw: TypeAlias = dict[str, Any]
+"""A mapping as a file has it."""
+
+_KEPT: Final = ("command", "args", "env", "cwd", "url", "headers")
+_URL_SPELLINGS: Final = ("serverUrl", "httpUrl")
+_READ: Final = frozenset({*_KEPT, *_URL_SPELLINGS, "type", "transport", "disabled", "enabled"})
+_TRANSPORTS: Final[Mapping[str, str | None]] = {
+    "stdio": None,
+    "http": "http",
+    "streamable-http": "http",
+    "streamableHttp": "http",
+    "streamable_http": "http",
+    "sse": "sse",
+}
+_THEIR_PLACEHOLDER: Final = re.compile(r"\$\{(env:(?P<name>\w+)|workspaceFolder|userHome)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A client's config in the hub's shape; `section` is the key that its servers stand under."""
+
+    raw: Raw
+    section: str
+    warnings: tuple[str, ...]
+
+
+def translated(raw: Raw, *, home: str | None, plain_servers: bool) -> Translated | None:
+    """Return what a client's config says, None if `raw` is none.
+
+    `plain_servers` says that VS Code's bare `servers` counts as one, too.
+
+    Raises:
+        ConfigError: an entry is no mapping, or its transport is not one of MCP's.
+    """
+    section = "mcpServers" if "mcpServers" in raw else "servers"
+    if section == "servers" and not (plain_servers and "servers" in raw and "version" not in raw):
+        return None
+    entries = raw[section]
+    if not isinstance(entries, dict):
+        raise ConfigError(f"{section}: must be a mapping", "Name each server in it.")
+    warnings = _left_out("", (key for key in raw if key != section))
+    servers: Raw = {}
+    for name, entry in _items(entries):
+        where = f"{section}.{name}"
+        if not isinstance(entry, dict):
+            raise ConfigError(f"{where}: must be a mapping", "Give it a command or a url.")
+        fields = dict(_items(entry))
+        warnings += _left_out(where, (key for key in fields if key not in _READ))
+        if fields.get("disabled") is not True and fields.get("enabled") is not False:
+            servers[name] = _server(where, fields, home)
+    return Translated({"version": 1, "servers": servers}, section, tuple(warnings))
+
+
+def _server(where: str, fields: Raw, home: str | None) -> Raw:
+    kept = {key: fields[key] for key in _KEPT if fields.get(key) is not None}
+    for spelling in _URL_SPELLINGS:
+        if fields.get(spelling) is not None:
+            kept.setdefault("url", fields[spelling])
+    kind = fields.get("type") or fields.get("transport")
+    if kind is not None:
+        if not isinstance(kind, str) or kind not in _TRANSPORTS:
+            raise ConfigError(f"{where}.type: unknown transport", "Use stdio, http or sse.")
+        transport = _TRANSPORTS[kind]
+        if transport is None:
+            kept.pop("url", None)
+        else:
+            kept.pop("command", None)
+            kept["transport"] = transport
+    if "command" not in kept:
+        kept = {key: kept[key] for key in ("url", "headers", "transport") if key in kept}
+    elif "url" not in kept:
+        kept.pop("headers", None)
+    return _respelled(kept, lambda text: _THEIR_PLACEHOLDER.sub(lambda m: _ours(m, home), text))
+
+
+def _ours(found: re.Match[str], home: str | None) -> str:
+    if found["name"]:
+        return f"${{{found['name']}}}"
+    return "${root}" if found[1] == "workspaceFolder" else literal(home or "~")
+
+
+def _respelled(value: Any, respell: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return respell(value)
+    if isinstance(value, list):
+        return [_respelled(one, respell) for one in _elements(value)]
+    if isinstance(value, dict):
+        return {key: _respelled(one, respell) for key, one in _items(value)}
+    return value
+
+
+def _left_out(where: str, keys: Iterable[str]) -> list[str]:
+    names = ", ".join(keys)
+    return [f"{where}: ignored: {names}".removeprefix(": ")] if names else []
+
+
+def _items(value: Any) -> list[tuple[str, Any]]:
+    return [(str(key), one) for key, one in value.items()]
+
+
+def _elements(value: Any) -> list[Any]:
+    return list(value)
