@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
 from dataclasses import InitVar, dataclass
 
-from hub.core.paths import Flavour, LinkReader, PathError, collapse, parts_of, resolve
+from hub.core.claims import Claim, claims
+from hub.core.detection import Node, compile_shape
+from hub.core.judgement import OUTSIDE, Judge, Weighed
+from hub.core.judgement import Surroundings as Surroundings
+from hub.core.paths import PathError
 from hub.core.policy import Mode, ToolPolicy
-from hub.core.roots import RootSet
-from hub.core.uris import UriError, path_from_uri
 from hub.core.values import Call, Json, JsonObject
-from hub.core.vocabulary import FLOOR_WORDS
+from hub.core.vocabulary import Kind
 
 _TOKEN = object()
-_OUTSIDE = "outside the allowed roots boundaries"
+_SHOWN = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +29,13 @@ class Refused:
 
     def message(self) -> str:
         """Return the one line that a client (and the model behind it) reads."""
-        if self.reason != _OUTSIDE:
-            return f"Access denied: {self.reason}"
         path = _one_line(self.path)
-        return (
-            f"Access denied: Path '{path}' is {_OUTSIDE}. Current roots: {json.dumps(self.roots)}"
-        )
+        if self.reason == OUTSIDE:
+            roots = json.dumps(self.roots)
+            return f"Access denied: Path '{path}' is {OUTSIDE}. Current roots: {roots}"
+        if not self.pointer:
+            return f"Access denied: {self.reason}"
+        return f"Access denied: Path '{path}' is refused: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,38 +55,39 @@ class Admitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The world that one call is judged in: what its client shares and where its child runs.
-
-    `enforcing` False: no roots are in force for this client; only the operator's refusals are.
-    """
-
-    roots: RootSet
-    cwd: str | None
-    env: Mapping[str, str]
-    links: LinkReader
-    flavour: Flavour
-    enforcing: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class ToolGuard:
     """How the calls of one tool are judged: compiled once per schema and policy."""
 
+    shape: Node
     policy: ToolPolicy
     needs_write: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One judged value, for `explain`."""
+
+    pointer: str
+    kind: Kind
+    why: str
+    value: Json
+    readings: tuple[Weighed, ...]
+
+
 def compile_tool(schema: Json, *, read_only: bool, policy: ToolPolicy) -> ToolGuard:
     """Return the guard of a tool with this input schema; any JSON at all is a schema."""
-    return ToolGuard(policy, (policy.access or ("read" if read_only else "write")) == "write")
+    access = policy.access or ("read" if read_only else "write")
+    return ToolGuard(compile_shape(schema, policy.arguments), policy, access == "write")
 
 
 def names_paths(guard: ToolGuard, arguments: JsonObject) -> bool:
     """Return whether anything in these arguments is judged, so that roots are needed."""
     if guard.policy.policy.mode is Mode.OFF:
         return False
-    return any(True for _ in _claims(arguments, "", claimed=False))
+    try:
+        return bool(claims(guard.shape, arguments))
+    except PathError:
+        return True
 
 
 def decide(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused:
@@ -94,6 +97,8 @@ def decide(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Ref
         return Admitted(call, token=_TOKEN)
     try:
         refused = _refusal(call, guard, around)
+    except PathError as exc:
+        refused = Refused("", "", exc.reason, around.roots.uris)
     except Exception:  # noqa: BLE001 - deny on every doubt, our own mistakes included
         refused = Refused("", "", "the arguments could not be judged", around.roots.uris)
     if refused is None or policy.mode is Mode.REPORT:
@@ -106,54 +111,36 @@ def decide_resource(call: Call, guard: ToolGuard, around: Surroundings) -> Admit
     return decide(call, guard, around)
 
 
+def explain(call: Call, guard: ToolGuard, around: Surroundings) -> tuple[Judged, ...]:
+    """Return every judged value of a call with all its readings and where they lead.
+
+    Raises:
+        PathError: the arguments are nested too deeply, or there is too much of them.
+    """
+    judge = Judge(around, guard.policy.policy, needs_write=guard.needs_write)
+    return tuple(
+        Judged(claim.pointer, claim.kind, claim.why, claim.value, tuple(judge.weigh(claim)))
+        for claim in claims(guard.shape, call.arguments)
+    )
+
+
 def _refusal(call: Call, guard: ToolGuard, around: Surroundings) -> Refused | None:
-    for pointer, value in _claims(call.arguments, "", claimed=False):
-        reason = _objection(value, guard, around)
-        if reason is not None:
-            return Refused(pointer, value, reason, around.roots.uris)
+    found = claims(guard.shape, call.arguments)
+    if not found:
+        return None
+    if not around.enforcing and not guard.policy.policy.deny and not guard.policy.policy.access:
+        return None
+    judge = Judge(around, guard.policy.policy, needs_write=guard.needs_write)
+    for claim in found:
+        objection = judge.objection(claim)
+        if objection is not None:
+            return Refused(claim.pointer, _text(claim), objection, around.roots.uris)
     return None
 
 
-def _claims(value: Json, pointer: str, *, claimed: bool) -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
-        if claimed or value.startswith("/") or "file://" in value:
-            yield pointer, value
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            named = claimed or any(word in key.lower() for word in FLOOR_WORDS)
-            yield from _claims(inner, f"{pointer}/{_escape(key)}", claimed=named)
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _claims(inner, f"{pointer}/{index}", claimed=claimed)
-
-
-def _objection(value: str, guard: ToolGuard, around: Surroundings) -> str | None:
-    flavour, roots = around.flavour, around.roots
-    try:
-        path = path_from_uri(value, flavour) if value[:5].lower() == "file:" else value
-        lexical = collapse(path, cwd=around.cwd, flavour=flavour)
-        for reading in (path,) if lexical is None else (path, lexical):
-            found = resolve(reading, cwd=around.cwd, links=around.links, flavour=flavour)
-            parts = parts_of(found, flavour)
-            root = roots.covers(parts)
-            if root is None and around.enforcing:
-                return _OUTSIDE
-            policy = guard.policy.policy
-            if policy.unsafe is not None and policy.unsafe.refuses(parts):
-                return f"Path '{_one_line(value)}' is not safe for sharing"
-            relative = parts[len(root.parts) :] if root is not None else parts
-            if policy.deny.refuses(relative, folded=flavour is not Flavour.POSIX):
-                return f"Path '{_one_line(value)}' is denied by the operator"
-            if guard.needs_write and policy.access_at(parts) == "read":
-                return f"Path '{_one_line(value)}' may only be read"
-    except (PathError, UriError) as exc:
-        return f"Path '{_one_line(value)}' is refused: {exc}" if around.enforcing else None
-    return None
-
-
-def _escape(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
+def _text(claim: Claim) -> str:
+    return claim.value if isinstance(claim.value, str) else json.dumps(claim.value, default=str)
 
 
 def _one_line(text: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in text[:4096])
+    return "".join(char if char.isprintable() else "?" for char in text[:_SHOWN])

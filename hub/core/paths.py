@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 MAX_LINKS = 40
 PATH_MAX = 4096
@@ -32,8 +31,11 @@ class PathError(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class DeadEndError(PathError):
+    """The kernel finds nothing here, whatever the path is opened for."""
+
+
+class Entry(NamedTuple):
     """What one name in a directory is, itself and not what a link points to."""
 
     kind: Literal["directory", "file", "link", "other"]
@@ -170,7 +172,7 @@ def _walk(anchor: str, names: list[str], links: LinkReader, flavour: Flavour) ->
             pending.extend(names[::-1])
             continue
         if pending and entry.kind != "directory":
-            raise PathError(f"{path} is not a directory")
+            raise DeadEndError(f"{path} is not a directory")
         at = path
     return at
 
@@ -182,7 +184,7 @@ def _parent(at: str, anchor: str, separator: str) -> str:
 
 def _missing(path: str, pending: list[str], separator: str) -> str:
     if ".." in pending:
-        raise PathError("it has '..' after a component that does not exist")
+        raise DeadEndError("it has '..' after a component that does not exist")
     return separator.join([path, *pending[::-1]])
 
 

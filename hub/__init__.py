@@ -1,0 +1,1 @@
+"""One MCP endpoint in front of many MCP servers, with the client's roots in force."""

@@ -1,0 +1,1 @@
+"""Plain values and plain functions: what the hub decides, without waiting for anything."""

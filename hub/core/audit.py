@@ -1,0 +1,49 @@
+"""What is written down of every call: one line, no argument values but a refused path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from hub.core.guard import Admitted, Refused
+from hub.core.values import Json, SessionKey
+
+Outcome: TypeAlias = Literal["admitted", "refused", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One call. `time` is ISO 8601 in UTC; `ms` is how long the answer took, the child's time included."""
+
+    time: str
+    session: SessionKey
+    principal: str
+    server: str
+    tool: str
+    verdict: Outcome
+    reason: str | None
+    pointer: str | None
+    path: str | None
+    would_refuse: bool
+    ms: float
+
+    def fields(self) -> dict[str, Json]:
+        """Return the record as the JSON object of its line."""
+        return {
+            "time": self.time,
+            "session": self.session,
+            "principal": self.principal,
+            "server": self.server,
+            "tool": self.tool,
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "pointer": self.pointer,
+            "path": self.path,
+            "would_refuse": self.would_refuse,
+            "ms": round(self.ms, 3),
+        }
+
+
+def refusal_of(verdict: Admitted | Refused | None) -> Refused | None:
+    """Return what a verdict objects to: in report mode a call is admitted and objected to."""
+    return verdict.would_refuse if isinstance(verdict, Admitted) else verdict

@@ -1,0 +1,151 @@
+"""Finds what in a call's arguments is to be judged as a path."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from typing import NamedTuple
+
+from hub.core.detection import Node
+from hub.core.paths import PathError
+from hub.core.values import Json, JsonObject
+from hub.core.vocabulary import Kind
+
+MAX_DEPTH = 64
+MAX_CLAIMS = 10_000
+
+_SHAPED = re.compile(
+    r"[/\\~$]|^\s*-|\.\.|%(?:2[ef5]|5c)|file:|unix:|sqlite|duckdb"
+    r"|[\u2024\u2025\u2044\u2215\u2216\u29f8\ufe52\uff0e\uff0f\uff3c\uff5e\u200b-\u200f]",
+    re.IGNORECASE,
+)
+_WHOLE_FILE_URI = re.compile(r"\s*(?:[a-z0-9.-]+[:+])*file:\S*\s*", re.IGNORECASE)
+_PATH_KEY = re.compile(r"[/\\~]|^\.\.|%2[ef]|^file:", re.IGNORECASE)
+_LONGEST_URI = 4096
+
+
+class Claim(NamedTuple):
+    """One value (or object key) that is judged, and why."""
+
+    pointer: str
+    key: str
+    kind: Kind
+    value: Json
+    why: str
+
+
+def claims(shape: Node, arguments: JsonObject) -> list[Claim]:
+    """Return what in `arguments` is judged, in order.
+
+    Raises:
+        PathError: the arguments are nested too deeply, or there is too much of them.
+    """
+    found: list[Claim] = []
+    _walk_object(arguments, shape, _Place("", "", Kind.NEUTRAL, 0), found)
+    return found
+
+
+class _Place(NamedTuple):
+    pointer: str
+    key: str
+    inherited: Kind
+    depth: int
+
+
+def _walk_object(value: JsonObject, node: Node, at: _Place, found: list[Claim]) -> None:
+    if at.depth > MAX_DEPTH or len(found) > MAX_CLAIMS:
+        raise PathError("the arguments are nested too deeply or too many to judge")
+    for key, member in value.items():
+        if key not in node.properties and _PATH_KEY.search(key):
+            kind = Kind.WEAK if at.inherited is Kind.PATH else Kind.NEUTRAL
+            pointer = f"{at.pointer}/{_escape(key)}"
+            found.append(Claim(pointer, key, kind, key, "an object's key can be a path"))
+        inner = node.member(key)
+        kind = inner.kind
+        if kind is Kind.NEUTRAL and not inner.declared:
+            kind = at.inherited
+        if member.__class__ is str:
+            if _is_judged(kind, member, inner):  # pyright: ignore[reportArgumentType]
+                _claim(
+                    member,
+                    inner,
+                    _Place(f"{at.pointer}/{_escape(key)}", key, kind, at.depth),
+                    found,
+                )
+        elif kind is not Kind.IGNORE:
+            place = _Place(f"{at.pointer}/{_escape(key)}", key, kind, at.depth + 1)
+            _walk_other(member, inner, place, found)
+
+
+def _walk_other(value: Json, node: Node, at: _Place, found: list[Claim]) -> None:
+    if isinstance(value, dict):
+        inherited = at.inherited if at.inherited is not Kind.PAYLOAD else Kind.NEUTRAL
+        _walk_object(value, node, at._replace(inherited=inherited), found)
+    elif isinstance(value, list):
+        _walk_list(value, node.element(), at, found)
+    elif at.inherited is Kind.PATH and _is_number(value) and node.kind is Kind.PATH:
+        found.append(Claim(at.pointer, at.key, Kind.PATH, value, node.why))
+
+
+def _walk_list(values: list[Json], node: Node, at: _Place, found: list[Claim]) -> None:
+    if at.depth > MAX_DEPTH or len(found) > MAX_CLAIMS:
+        raise PathError("the arguments are nested too deeply or too many to judge")
+    kind = at.inherited if node.kind is Kind.NEUTRAL and not node.declared else node.kind
+    for index, value in enumerate(values):
+        if isinstance(value, str):
+            if _is_judged(kind, value, node):
+                _claim(value, node, _Place(f"{at.pointer}/{index}", at.key, kind, at.depth), found)
+        elif kind is Kind.PATH and _is_number(value):
+            found.append(Claim(f"{at.pointer}/{index}", at.key, kind, value, node.why))
+            return  # a list of bytes is one path
+        elif isinstance(value, dict | list):
+            _walk_other(
+                value, node, _Place(f"{at.pointer}/{index}", at.key, kind, at.depth + 1), found
+            )
+
+
+def _is_judged(kind: Kind, value: str, node: Node) -> bool:
+    if value in node.values or not value:
+        return False
+    if kind is Kind.NEUTRAL:
+        return _SHAPED.search(value) is not None or value[0] in "[{"
+    if kind is Kind.PAYLOAD:
+        return len(value) <= _LONGEST_URI and _WHOLE_FILE_URI.fullmatch(value) is not None
+    return kind is not Kind.IGNORE
+
+
+def _claim(value: Json, node: Node, at: _Place, found: list[Claim]) -> None:
+    text = value if isinstance(value, str) else ""
+    if at.inherited is not Kind.PAYLOAD and text.lstrip()[:1] in {"[", "{"}:
+        parsed = _parsed(text)
+        if parsed is not None:
+            _walk_other(parsed, node, at._replace(depth=at.depth + 1), found)
+            return
+    found.append(Claim(at.pointer, at.key, at.inherited, text, node.why))
+
+
+def _parsed(text: str) -> JsonObject | list[Json] | None:
+    try:
+        parsed = json.loads(text, object_pairs_hook=_without_repeats)
+    except RecursionError:
+        raise PathError("the arguments are nested too deeply or too many to judge") from None
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, dict | list) else None  # pyright: ignore[reportUnknownVariableType]
+
+
+def _without_repeats(pairs: list[tuple[str, Json]]) -> JsonObject:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        # Which of them a child sees depends on its parser.
+        raise PathError("JSON in a string repeats a key")
+    return members
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _escape(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")

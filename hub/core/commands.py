@@ -1,0 +1,35 @@
+"""Takes a shell command apart, as far as its words can be paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_TOKEN = re.compile(
+    r"""(?P<word>(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s;&|<>()`'"\\])+)|(?P<mark>[;&|<>()`\n'"])""",
+    re.DOTALL,
+)
+_QUOTING = re.compile(r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)""", re.DOTALL)
+_ASSIGNMENT = re.compile(r"\w+=")
+_PREFIXES = frozenset(
+    {"sudo", "env", "exec", "time", "nohup", "nice", "command", "xargs", "then", "do"}
+)
+_EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
+_DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"})
+_STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
+
+
+def words_of(command: str, *, starts: bool) -> Iterator[str]:
+    """Yield the words of a command that can be paths: not a system's programs, nor its null device.
+
+    `starts` says that the first word names the program.
+    """
+    program = starts
+    for token in _TOKEN.finditer(command):
+        if token["mark"]:
+            program = token["mark"] not in "<>\"'"
+            continue
+        word = _QUOTING.sub(lambda part: part[1] or part[2] or part[3] or "", token["word"])
+        if not (program and _EXECUTABLE.fullmatch(word)) and word not in _DEVICES | _STREAMS:
+            yield word
+        program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)

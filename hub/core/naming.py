@@ -1,0 +1,121 @@
+"""What an argument's name says about its values."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from hub.core.vocabulary import (
+    COMMAND_WORDS,
+    FILLERS,
+    GLOB_WORDS,
+    NAMED,
+    NOT_PATHS,
+    OTHER_PATHS,
+    PATH_ENDINGS,
+    PATH_SCRIPTS,
+    PATH_WORDS,
+    PAYLOAD_WORDS,
+    PLACES,
+    PREPOSITIONS,
+    REVISION_WORDS,
+    SELECTING_WORDS,
+    WEAK_WORDS,
+    WRITING_VERBS,
+    Kind,
+)
+
+_WORD = re.compile(r"(?:[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+)\d*|[^\W\d_A-Za-z][^\W\d_]*")
+_LONGEST_KEY = 200
+_KNOWN = (
+    PATH_WORDS | WEAK_WORDS | GLOB_WORDS | PAYLOAD_WORDS | COMMAND_WORDS | FILLERS | REVISION_WORDS
+)
+# Asked in this order: a word that is in two of them is the first.
+_HEADS = (
+    (GLOB_WORDS, Kind.GLOB),
+    (PAYLOAD_WORDS, Kind.PAYLOAD),
+    (COMMAND_WORDS, Kind.COMMAND),
+    (WEAK_WORDS, Kind.WEAK),
+)
+
+
+@lru_cache(maxsize=4096)
+def kind_of_key(key: str) -> tuple[Kind, str]:
+    """Return how values under `key` are judged as far as its words tell, and the words that do."""
+    words = words_of(key)
+    if any(script in key.lower() for script in PATH_SCRIPTS):
+        return Kind.PATH, f"'{key[:_LONGEST_KEY]}' is a word for a path"
+    kind, word = _kind_of_words(words)
+    return (
+        kind,
+        f"'{word}' is a word for a {kind.value}" if word else "nothing says that it is a path",
+    )
+
+
+@lru_cache(maxsize=4096)
+def is_revision(key: str) -> bool:
+    """Return whether `key` takes a branch, a commit or the like."""
+    return any(word in REVISION_WORDS for word in words_of(key))
+
+
+def words_of(key: str) -> list[str]:
+    """Return the words of a key in camel, snake, kebab or any other case, without their plurals."""
+    return [_singular(word.lower()) for word in _WORD.findall(key[:_LONGEST_KEY])]
+
+
+def _singular(word: str) -> str:
+    if word in _KNOWN:
+        return word
+    word = word.rstrip("0123456789")
+    if word.endswith("ies") and word[:-3] + "y" in _KNOWN:
+        return word[:-3] + "y"
+    return word[:-1] if word.endswith("s") and word[:-1] in _KNOWN else word
+
+
+def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
+    if len(words) > 1 and words[-1] in {"to", "as", "from", "in", "into"}:
+        written = words[-2] in WRITING_VERBS
+        return (Kind.PATH, " ".join(words)) if written else _kind_of_words(words[:-1])
+    words = _noun_phrase(words)
+    if not words:
+        return Kind.NEUTRAL, ""
+    head, before = words[-1], words[-2] if len(words) > 1 else ""
+    if head == "name" and before in NAMED:
+        head, before = before, words[-3] if len(words) > 2 else ""  # noqa: PLR2004
+    if _is_path_word(head):
+        return _kind_of_path(head, before, words)
+    if head == "root" and before in PLACES:
+        return Kind.PATH, f"{before} {head}"
+    if head == "filter" and any(map(_is_path_word, words)):
+        return Kind.GLOB, " ".join(words)
+    for vocabulary, kind in _HEADS:
+        if head in vocabulary:
+            return kind, head
+    return Kind.NEUTRAL, ""
+
+
+def _noun_phrase(words: list[str]) -> list[str]:
+    """Drop a preposition in front, all from the next one on, and words behind that say nothing."""
+    if len(words) > 1 and words[0] in PREPOSITIONS:
+        words = words[1:]
+    cut = next((n for n, word in enumerate(words) if n and word in PREPOSITIONS), len(words))
+    words = words[:cut]
+    while len(words) > 1 and words[-1] in FILLERS and words[-2] in _KNOWN:
+        words = words[:-1]
+    return words
+
+
+def _is_path_word(word: str) -> bool:
+    if word in PATH_WORDS:
+        return True
+    if word in PAYLOAD_WORDS or word in NOT_PATHS or word.endswith(("profile", "profiles")):
+        return False
+    return word.endswith(PATH_ENDINGS)
+
+
+def _kind_of_path(head: str, before: str, words: list[str]) -> tuple[Kind, str]:
+    if before in OTHER_PATHS and head == "path" and words[-3:-2] not in (["file"], ["folder"]):
+        return Kind.PAYLOAD, f"{before} {head}"
+    if any(word in SELECTING_WORDS for word in words[:-1]):
+        return Kind.GLOB, " ".join(words)
+    return Kind.PATH, head

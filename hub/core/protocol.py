@@ -1,0 +1,44 @@
+"""Names and numbers of the Model Context Protocol that the hub reads or writes.
+
+Kept here so that the common path needs none of the SDK's models; a test compares them with the SDK's own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""Revisions that begin with `initialize`, oldest first: the legacy era."""
+MODERN_VERSIONS: Final = ("2026-07-28",)
+"""Revisions in which every request carries its own envelope: the modern era."""
+
+PROTOCOL_VERSION_META: Final = "io.modelcontextprotocol/protocolVersion"
+CLIENT_INFO_META: Final = "io.modelcontextprotocol/clientInfo"
+CLIENT_CAPABILITIES_META: Final = "io.modelcontextprotocol/clientCapabilities"
+SERVER_INFO_META: Final = "io.modelcontextprotocol/serverInfo"
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+HEADER_MISMATCH: Final = -32020
+MISSING_CLIENT_CAPABILITY: Final = -32021
+UNSUPPORTED_VERSION: Final = -32022
+
+LISTS: Final = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+}
+"""Listing methods, and the field of their results that holds the entries."""
+
+LIST_CHANGED: Final = {
+    "notifications/tools/list_changed": ("tools/list",),
+    "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
+    "notifications/prompts/list_changed": ("prompts/list",),
+}
+"""Change notifications, and the listings that are to be read again on each."""
+
+LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

@@ -1,0 +1,307 @@
+"""What the hub knows of one client's roots: a state machine of events in, effects out.
+
+Nothing here waits or looks at a clock. Times are seconds on any clock that never goes back; every event that
+needs one carries it. MCP 2025-11-25, "Roots"; the debounce answers clients that announce a burst of changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from hub.core.roots import Announcement
+
+MAX_DEBOUNCE = 2.0
+"""Seconds after which a burst of changes is asked about even though it goes on."""
+RETRY_AFTER = 30.0
+"""Seconds after a failed ask until a call starts another one in the background."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A usable answer: what it comes to, and when it came."""
+
+    announcement: Announcement
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Undeclared:
+    """The client does not declare the roots capability: it is never asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """Something is to be asked as soon as the client can be reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Debouncing:
+    """The client announced a change; asking waits until `due` for more of them."""
+
+    began: float
+    due: float
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A request is under way. `changed`: its answer may be old already. `wanted`: a call waits for a newer one."""
+
+    changed: bool = False
+    wanted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The newest request has been answered, or has failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The client is gone."""
+
+
+Phase: TypeAlias = Undeclared | Unasked | Debouncing | Asking | Settled | Closed
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The record of one client's roots.
+
+    `asked` counts the requests sent, `settled` those that came to an end. `last` is the newest usable answer;
+    `failed` says why the newest request brought none.
+    """
+
+    phase: Phase
+    debounce: float = 0.25
+    asked: int = 0
+    settled: int = 0
+    last: Known | None = None
+    failed: str | None = None
+    failed_at: float = 0.0
+
+    @property
+    def stale(self) -> bool:
+        """Whether the client may have other roots by now than `last` says."""
+        return self.last is not None and (self.failed is not None or not isinstance(self.phase, Settled))
+
+    @property
+    def awaits(self) -> int | None:
+        """The number of the request whose end a guarded call must wait for; None if it need not wait."""
+        if self.failed is not None:
+            return None
+        match self.phase:
+            case Unasked() | Debouncing():
+                return self.asked + 1
+            case Asking(changed):
+                return self.asked + 1 if changed else self.asked
+            case Undeclared() | Settled() | Closed():
+                return None
+
+
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The client finished its handshake."""
+
+    declares_roots: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """A request can be sent to the client outside of its own requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The client announced `notifications/roots/list_changed`."""
+
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """A call needs the roots; the client can be reached through it."""
+
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time has passed."""
+
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Request number `asked` was answered; `announcement` None stands for an answer that is no list of roots."""
+
+    asked: int
+    announcement: Announcement | None
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Request number `asked` brought nothing. `unreachable`: it did not get to the client at all."""
+
+    asked: int
+    reason: str
+    now: float
+    unreachable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """Roots of the last answer came, went or were replaced on this machine: this is what it comes to now."""
+
+    announcement: Announcement
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The client is gone."""
+
+
+Event: TypeAlias = Opened | Reachable | Changed | Needed | Ticked | Answered | Failed | Revised | Ended
+
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Send `roots/list` as request number `asked`."""
+
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Send `Ticked` at the time `at`; a later Wake replaces this one."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """The roots in force may be others now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """Tell the operator."""
+
+    text: str
+
+
+Effect: TypeAlias = Ask | Wake | Publish | Warn
+Step: TypeAlias = tuple[State, tuple[Effect, ...]]
+
+
+def start(debounce: float) -> State:
+    """Return the state of a client that has not finished its handshake."""
+    return State(Undeclared(), debounce=debounce)
+
+
+def step(state: State, event: Event) -> Step:
+    """Return the state after `event`, and what is to be done about it."""
+    if isinstance(state.phase, Closed):
+        return state, ()
+    match event:
+        case Opened(declares):
+            return replace(state, phase=Unasked() if declares else Undeclared()), ()
+        case Reachable():
+            return _ask(state) if isinstance(state.phase, Unasked) else (state, ())
+        case Changed(now):
+            return _changed(state, now)
+        case Needed(now):
+            return _needed(state, now)
+        case Ticked(now):
+            return _ticked(state, now)
+        case Answered():
+            return _answered(state, event)
+        case Failed():
+            return _failed(state, event)
+        case Revised(announcement):
+            if state.last is None:
+                return state, ()
+            return replace(state, last=replace(state.last, announcement=announcement)), (Publish(),)
+        case Ended():
+            return replace(state, phase=Closed()), ()
+
+
+def _ask(state: State) -> Step:
+    number = state.asked + 1
+    return replace(state, phase=Asking(), asked=number), (Ask(number),)
+
+
+def _changed(state: State, now: float) -> Step:
+    match state.phase:
+        case Undeclared() | Unasked() | Closed():
+            return state, ()
+        case Asking():
+            return replace(state, phase=replace(state.phase, changed=True), failed=None), ()
+        case Debouncing(began):
+            return _debounce(state, began, now)
+        case Settled():
+            return _debounce(replace(state, failed=None), now, now)
+
+
+def _debounce(state: State, began: float, now: float) -> Step:
+    due = min(now + state.debounce, began + max(MAX_DEBOUNCE, state.debounce))
+    return replace(state, phase=Debouncing(began, due)), (Wake(due),)
+
+
+def _needed(state: State, now: float) -> Step:
+    match state.phase:
+        case Unasked() | Debouncing():
+            return _ask(state)
+        case Asking(changed) if changed:
+            return replace(state, phase=Asking(changed=True, wanted=True)), ()
+        case Settled() if state.failed is not None and now - state.failed_at >= RETRY_AFTER:
+            return _ask(state)
+        case _:
+            return state, ()
+
+
+def _ticked(state: State, now: float) -> Step:
+    match state.phase:
+        case Debouncing(_, due):
+            return _ask(state) if now >= due else (state, (Wake(due),))
+        case _:
+            return state, ()
+
+
+def _answered(state: State, event: Answered) -> Step:
+    if not isinstance(state.phase, Asking) or event.asked != state.asked:
+        return state, ()
+    if event.announcement is None:
+        return _failed(state, Failed(event.asked, "the client's answer is not a list of roots", event.now))
+    known = Known(event.announcement, event.now)
+    answered = replace(state, last=known, failed=None)
+    following, effects = _settle(answered, state.phase, event.now)
+    return following, (Publish(), *effects)
+
+
+def _failed(state: State, event: Failed) -> Step:
+    if not isinstance(state.phase, Asking) or event.asked != state.asked:
+        return state, ()
+    if event.unreachable:
+        return replace(state, phase=Unasked(), settled=state.asked), ()
+    failed = replace(state, failed=event.reason, failed_at=event.now)
+    following, effects = _settle(failed, state.phase, event.now)
+    return following, (Warn(f"the client's roots could not be read: {event.reason}"), Publish(), *effects)
+
+
+def _settle(state: State, asking: Asking, now: float) -> Step:
+    """End a request; a change announced meanwhile is asked about again, at once if a call waits for it."""
+    settled = replace(state, phase=Settled(), settled=state.asked)
+    if asking.wanted:
+        return _ask(replace(settled, failed=None))
+    if asking.changed:
+        return _debounce(replace(settled, failed=None), now, now)
+    return settled, ()

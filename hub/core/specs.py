@@ -1,0 +1,57 @@
+"""What the operator's configuration comes to, checked: the values that the runtime works from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from hub.core.catalog import Offer
+from hub.core.launch import LaunchTemplate
+from hub.core.policy import Policy, ToolPolicy
+from hub.core.roots import RootSet
+from hub.core.values import ServerName
+
+EraChoice: TypeAlias = Literal["auto", "legacy", "modern"]
+Share: TypeAlias = Literal["roots", "session", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTarget:
+    """A child behind a URL. The headers may hold secrets: they are not shown."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    transport: Literal["http", "sse"] = "http"
+
+
+Target: TypeAlias = LaunchTemplate | RemoteTarget
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """One configured server. Times are in seconds.
+
+    `ceiling` holds the directories that a filesystem server's own arguments name; None if they name none.
+    `directories` are the same as its arguments spell them. `tool_policies` are those of single tools, by the child's own name for them.
+    """
+
+    name: ServerName
+    target: Target
+    policy: Policy = field(default_factory=Policy)
+    tool_policies: Mapping[str, ToolPolicy] = field(default_factory=dict[str, ToolPolicy])
+    ceiling: RootSet | None = None
+    directories: tuple[str, ...] = ()
+    offer: Offer = field(default_factory=Offer)
+    answer_roots: bool = True
+    share: Share = "roots"
+    eager: bool = False
+    era: EraChoice = "auto"
+    start_timeout: float = 30.0
+    timeout: float = 300.0
+    concurrency: int = 16
+    idle_stop: float = 600.0
+
+    def policy_of(self, tool: str) -> ToolPolicy:
+        """Return the policy for the calls of one tool."""
+        return self.tool_policies.get(tool) or ToolPolicy(policy=self.policy)

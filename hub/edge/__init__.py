@@ -1,0 +1,1 @@
+"""The outside world's formats: command line, config file, stdio, HTTP."""

@@ -1,0 +1,132 @@
+"""The only place that builds the hub's objects and connects them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import structlog
+
+from hub.core.errors import StartError
+from hub.core.names import Names
+from hub.core.paths import Flavour, PathError, resolve
+from hub.core.roots import UnsafePaths
+from hub.core.values import JsonObject
+from hub.edge.config import HubConfig
+from hub.edge.operator_roots import Place, operator_roots
+from hub.edge.server import Front, OpenFront
+from hub.edge.specs import server_specs
+from hub.runtime.audit_log import AuditSink, NoAudit, audit_log
+from hub.runtime.children import Children, Opener, opener
+from hub.runtime.links import OsLinks
+from hub.runtime.relay import Relay
+from hub.runtime.services import Machine, Operator, RootsSettings, Services
+
+log = structlog.stdlib.get_logger(__name__)
+
+INFO: JsonObject = {"name": "roots-hub", "title": "Roots Hub", "version": version("roots-hub")}
+_FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
+_OWN_VARIABLES = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG"})
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the command line adds to a config: `given` are the `--root` options, `ceiling` bounds all clients."""
+
+    given: Sequence[str] = ()
+    ceiling: Sequence[str] = ()
+
+
+def this_machine(environment: Mapping[str, str]) -> Machine:
+    """Return the machine this process runs on."""
+    return Machine(
+        links=OsLinks(),
+        flavour=_FLAVOURS.get(sys.platform, Flavour.POSIX),
+        environment=environment,
+        directory=str(Path.cwd()),
+        clock=time.monotonic,
+        wall_clock=time.time,
+    )
+
+
+def place_of(machine: Machine, *, allow_unsafe: bool) -> Place:
+    """Return the machine as far as roots are concerned."""
+    unsafe = None if allow_unsafe else UnsafePaths(_home(machine), machine.flavour)
+    return Place(machine.links, machine.flavour, unsafe, machine.directory, machine.environment)
+
+
+def _home(machine: Machine) -> str | None:
+    home = str(Path.home())
+    try:
+        return resolve(home, cwd=None, links=machine.links, flavour=machine.flavour)
+    except PathError:
+        return home
+
+
+def children_environment(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what child processes inherit: this process' environment without the hub's own secrets and settings."""
+    token = config.listen.token.get_secret_value() if config.listen.token is not None else None
+    return {key: value for key, value in environment.items() if key not in _OWN_VARIABLES and value != token}
+
+
+@asynccontextmanager
+async def running_hub(
+    config: HubConfig,
+    setting: Setting,
+    *,
+    environment: Mapping[str, str] | None = None,
+    open_child: Opener | None = None,
+) -> AsyncIterator[Services]:
+    """Build a hub and keep its children for as long as the context lasts.
+
+    Raises: ConfigError, StartError.
+    """
+    machine = this_machine(os.environ if environment is None else environment)
+    place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
+    servers = server_specs(config, place)
+    children = Children(
+        open_child=open_child or opener(children_environment(config, machine.environment)),
+        info=INFO,
+        flavour=machine.flavour,
+        max_children=config.max_children,
+        clock=machine.clock,
+    )
+    operator = Operator(operator_roots(config.roots, setting.given, place, ceiling=setting.ceiling), servers, machine)
+
+    def services(audit: AuditSink) -> Services:
+        return Services(
+            info=INFO,
+            servers=servers,
+            names=Names(servers, config.names),
+            children=children,
+            operator=operator,
+            machine=machine,
+            settings=RootsSettings(config.roots.timeout, config.roots.debounce, place.unsafe),
+            audit=audit,
+        )
+
+    async with children.running():
+        if config.audit is None:
+            yield services(NoAudit())
+        else:
+            with _audit(Path(config.audit.file)) as audit:
+                yield services(audit)
+
+
+def _audit(path: Path) -> AbstractContextManager[AuditSink]:
+    try:
+        return audit_log(path)
+    except OSError as exc:
+        raise StartError(f"audit.file {path}: {exc.strerror}", "Name a file that the hub may write.") from exc
+
+
+def fronts(services: Services) -> OpenFront:
+    """Return what begins conversations with clients."""
+    relay = Relay(services)
+    return lambda outlet, tasks, principal: Front(relay, services, outlet, tasks, principal=principal)

@@ -1,0 +1,1 @@
+"""The `roots-hub` command, one file per group of subcommands."""

@@ -1,0 +1,150 @@
+"""`roots-hub check`, `plan` and `schema`: look without serving."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+import anyio
+import structlog
+
+from hub.core.errors import ChildError, HubError
+from hub.core.in_force import InForce, at_server, in_force
+from hub.core.launch import LaunchTemplate, plan
+from hub.core.names import Names
+from hub.core.session import start
+from hub.core.specs import RemoteTarget, ServerSpec
+from hub.edge.app import Setting, place_of, running_hub, this_machine
+from hub.edge.cli.loading import add_config_option, add_root_option, required_config
+from hub.edge.config import HubConfig, json_schema
+from hub.edge.operator_roots import operator_roots
+from hub.edge.specs import server_specs
+from hub.runtime.child import Ready
+from hub.runtime.services import Services
+from hub.runtime.session import Session
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+def register(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+    """Add the three subcommands."""
+    check = subparsers.add_parser("check", help="load a config; with --connect, also start its servers")
+    add_config_option(check)
+    add_root_option(check)
+    check.add_argument("--connect", action="store_true", help="start every server and show what it offers")
+    check.set_defaults(perform=_check)
+    planned = subparsers.add_parser("plan", help="show how each server would be launched")
+    add_config_option(planned)
+    add_root_option(planned)
+    planned.add_argument("--json", action="store_true", help="print JSON")
+    planned.set_defaults(perform=_plan)
+    schema = subparsers.add_parser("schema", help="print the JSON Schema of hub.yaml")
+    schema.set_defaults(perform=_schema)
+
+
+def _schema(options: Namespace) -> int:
+    print(json.dumps(json_schema(), indent=2))
+    return 0
+
+
+def _plan(options: Namespace) -> int:
+    config, warnings = required_config(options)
+    for warning in warnings:
+        log.warning(warning)
+    plans = [_planned(spec, force) for spec, force in _servers(config, options)]
+    if options.json:
+        print(json.dumps(plans, indent=2))
+    else:
+        print("\n\n".join(_text(entry) for entry in plans))
+    return 0
+
+
+def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, InForce]]:
+    machine = this_machine(os.environ)
+    place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
+    force = in_force(start(0), operator_roots(config.roots, options.root, place))
+    return [(spec, at_server(force, spec.ceiling)) for spec in server_specs(config, place).values()]
+
+
+def _planned(spec: ServerSpec, force: InForce) -> dict[str, object]:
+    if isinstance(spec.target, RemoteTarget):
+        return {"server": spec.name, "url": spec.target.url, "roots": list(force.roots.uris)}
+    made = plan(spec.target, force.roots, os.environ, directories=spec.directories)
+    variables = [name for name, _ in spec.target.env]
+    return {
+        "server": spec.name,
+        "argv": list(made.shown),
+        "cwd": made.cwd or ("(an empty private directory)" if force.enforcing else str(os.getcwd())),
+        "env": {name: value for name, value in made.env if name not in variables} | dict.fromkeys(variables, "(set)"),
+        "roots": list(force.roots.uris),
+    }
+
+
+def _text(entry: dict[str, object]) -> str:
+    lines = [f"{entry['server']}"]
+    if "url" in entry:
+        lines.append(f"  url    {entry['url']}")
+    else:
+        argv, env = entry["argv"], entry["env"]
+        assert isinstance(argv, list)
+        assert isinstance(env, dict)
+        lines.append(f"  argv   {shlex.join(map(str, argv))}")
+        lines.append(f"  cwd    {entry['cwd']}")
+        lines += [f"  env    {name}={value!r}" for name, value in env.items()]
+    roots = entry["roots"]
+    assert isinstance(roots, list)
+    lines += [f"  root   {uri}" for uri in roots] or ["  root   (none)"]
+    return "\n".join(lines)
+
+
+def _check(options: Namespace) -> int:
+    config, warnings = required_config(options)
+    for warning in warnings:
+        print(f"warning: {warning}")
+    servers = _servers(config, options)
+    for spec, force in servers:
+        if isinstance(spec.target, LaunchTemplate):
+            plan(spec.target, force.roots, os.environ, directories=spec.directories)
+    Names([spec.name for spec, _ in servers], config.names)
+    print(f"{len(servers)} servers: {', '.join(spec.name for spec, _ in servers)}. The config is fine.")
+    return anyio.run(_connect, config, Setting(given=options.root)) if options.connect else 0
+
+
+async def _connect(config: HubConfig, setting: Setting) -> int:
+    failed: list[str] = []
+    async with running_hub(config, setting) as services, anyio.create_task_group() as tasks:
+        session = Session(services, tasks, principal="check")
+        async with anyio.create_task_group() as starting:
+            for spec in services.servers.values():
+                print(f"{spec.name}: starting", flush=True)
+                starting.start_soon(_start, services, session, spec, failed)
+        session.close()
+        tasks.cancel_scope.cancel()
+    print(f"{len(services.servers) - len(failed)} of {len(services.servers)} servers answer.")
+    return 1 if failed else 0
+
+
+async def _start(services: Services, session: Session, spec: ServerSpec, failed: list[str]) -> None:
+    began = services.machine.clock()
+    try:
+        child = await services.children.obtain(session.place(spec, session.known_force()))
+        ready = await child.ready()
+    except (ChildError, HubError) as exc:
+        failed.append(spec.name)
+        print(f"{spec.name}: {exc}", flush=True)
+        return
+    print(f"{spec.name}: {_offer(ready)}, {services.machine.clock() - began:.1f} s", flush=True)
+
+
+def _offer(ready: Ready) -> str:
+    listing, greeting = ready.listing, ready.greeting
+    name = f"{greeting.info.get('name', '?')} {greeting.info.get('version', '')}".strip()
+    tools = ", ".join(str(tool.get("name")) for tool in listing.tools)
+    counts = f"{len(listing.resources)} resources, {len(listing.templates)} templates, {len(listing.prompts)} prompts"
+    return f"{name} ({greeting.version}); {len(listing.tools)} tools: {tools or '-'}; {counts}"

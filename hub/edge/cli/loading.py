@@ -1,0 +1,51 @@
+"""What the subcommands share: the config they work on, and how errors end them."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from hub.core.errors import ConfigError
+from hub.edge.config import HubConfig
+from hub.edge.config_file import config_source, load_config
+from hub.edge.fields import LoadContext
+
+
+def load_context() -> LoadContext:
+    """Return what a config of this process is read against."""
+    return LoadContext(Path.cwd(), str(Path.home()), dict(os.environ))
+
+
+def add_config_option(parser: ArgumentParser) -> None:
+    """Add `--config` to a subcommand."""
+    parser.add_argument("--config", metavar="FILE", help="hub.yaml, or any mcpServers JSON (also: HUB_CONFIG)")
+
+
+def add_root_option(parser: ArgumentParser) -> None:
+    """Add `--root` to a subcommand."""
+    help_text = "a folder for clients that have no roots (repeatable; also: HUB_ROOTS)"
+    parser.add_argument("--root", metavar="DIR", action="append", default=[], help=help_text)
+
+
+def configured(options: Namespace) -> tuple[HubConfig, tuple[str, ...]] | None:
+    """Return the config that the options or the environment name, with its warnings; None if they name none.
+
+    Raises: ConfigError.
+    """
+    source = config_source(options.config, os.environ)
+    if source is None:
+        return None
+    loaded = load_config(source, load_context())
+    return loaded.config, loaded.warnings
+
+
+def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:
+    """Return the config.
+
+    Raises: ConfigError also if none is named.
+    """
+    found = configured(options)
+    if found is None:
+        raise ConfigError("no config", "Name one by --config or HUB_CONFIG.")
+    return found

@@ -1,0 +1,73 @@
+"""The `roots-hub` command.
+
+Exit codes: 0 fine, 1 failed running, 2 bad usage, 3 bad config. An error is two lines on stderr: what and where, then
+what to do.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from hub.core.errors import ConfigError, HubError
+from hub.edge.cli import inspect, roots, run
+from hub.edge.logs import configure_logs
+
+
+def parser() -> ArgumentParser:
+    """Return the parser of the whole command line."""
+    top = ArgumentParser(
+        prog="roots-hub",
+        description="One MCP endpoint in front of many MCP servers; every path that a tool call names stays inside "
+        "the folders that the client shares.",
+    )
+    top.add_argument("--version", action="version", version=f"roots-hub {version('roots-hub')}")
+    top.add_argument("--log-format", choices=("text", "json"), default="text", help="form of the log on stderr")
+    top.add_argument(
+        "--log-level", choices=("debug", "info", "warning", "error"), default="info", help="least level logged"
+    )
+    subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for module in (run, inspect, roots):
+        module.register(subparsers)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, and return its exit code."""
+    options = parser().parse_args(arguments)
+    configure_logs(options.log_format, options.log_level)
+    return _perform(options)
+
+
+def _perform(options: Namespace) -> int:
+    try:
+        code: int = options.perform(options)
+    except ConfigError as exc:
+        return _fail(exc, 3)
+    except HubError as exc:
+        return _fail(exc, 1)
+    except KeyboardInterrupt:
+        return 130
+    except BaseExceptionGroup as group:
+        known = _hub_error(group)
+        if known is None:
+            raise
+        return _fail(known, 3 if isinstance(known, ConfigError) else 1)
+    return code
+
+
+def _fail(error: HubError, code: int) -> int:
+    print(f"roots-hub: {error}", file=sys.stderr)
+    return code
+
+
+def _hub_error(error: BaseException) -> HubError | None:
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(_hub_error, error.exceptions)), None)
+    return error if isinstance(error, HubError) else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

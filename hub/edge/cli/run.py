@@ -1,0 +1,140 @@
+"""`roots-hub run` and `roots-hub wrap`: serve clients."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from argparse import ArgumentParser, Namespace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import structlog
+
+from hub.core.errors import StartError
+from hub.edge.app import Setting, fronts, running_hub
+from hub.edge.cli.loading import add_config_option, add_root_option, configured, load_context
+from hub.edge.config import HubConfig
+from hub.edge.config_file import config_from_command
+from hub.edge.gatekeeper import Gatekeeper
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+def register(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+    """Add the two subcommands."""
+    run = subparsers.add_parser(
+        "run",
+        help="serve a config, or files of this directory",
+        description="Serve the servers of a config. Without a config: an embedded read-write file server on the "
+        "current directory (or on the --root folders), which no client's roots exceed.",
+    )
+    add_config_option(run)
+    add_root_option(run)
+    where = run.add_mutually_exclusive_group()
+    where.add_argument("--stdio", action="store_true", help="serve one client on stdin and stdout (the default)")
+    where.add_argument("--http", metavar="HOST:PORT", nargs="?", const="", help="serve many clients over HTTP")
+    run.set_defaults(perform=_run)
+    wrap = subparsers.add_parser(
+        "wrap",
+        help="put the hub before one server: roots-hub wrap -- COMMAND ARGS...",
+        description="Launch one server and serve it on stdin and stdout under its own tool names.",
+    )
+    add_root_option(wrap)
+    wrap.add_argument("command", metavar="COMMAND", help="the server's command")
+    wrap.add_argument("args", metavar="ARGS", nargs="*", help="its arguments, after --")
+    wrap.set_defaults(perform=_wrap)
+
+
+def _run(options: Namespace) -> int:
+    found = configured(options)
+    if found is None:
+        config, setting = _embedded(options.root)
+    else:
+        config, setting = found[0], Setting(given=options.root)
+        for warning in found[1]:
+            log.warning(warning)
+    if options.http is None:
+        anyio.run(_serve_stdio, config, setting)
+    else:
+        anyio.run(partial(_serve_http, config, setting, options.http, is_embedded=found is None))
+    return 0
+
+
+def _wrap(options: Namespace) -> int:
+    config = config_from_command([options.command, *options.args], load_context())
+    anyio.run(_serve_stdio, config, Setting(given=options.root))
+    return 0
+
+
+def _embedded(roots: list[str]) -> tuple[HubConfig, Setting]:
+    shared = roots or ["."]
+    config = config_from_command([sys.executable, "-m", "hub.edge.file_server", "${roots}"], load_context())
+    named = config.model_copy(update={"servers": {"files": next(iter(config.servers.values()))}})
+    return named, Setting(given=shared, ceiling=shared)
+
+
+async def _serve_stdio(config: HubConfig, setting: Setting) -> None:
+    from hub.edge.stdio import serve_stdio  # noqa: PLC0415 - HTTP serves without it
+
+    async with running_hub(config, setting) as services, anyio.create_task_group() as tasks:
+        tasks.start_soon(_stop_on_signal, tasks.cancel_scope)
+        await serve_stdio(fronts(services))
+        tasks.cancel_scope.cancel()
+
+
+async def _stop_on_signal(scope: anyio.CancelScope) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            scope.cancel()
+            return
+
+
+async def _serve_http(config: HubConfig, setting: Setting, address: str, *, is_embedded: bool) -> None:
+    from hub.edge.serving import serve_http  # noqa: PLC0415 - loads the HTTP server, which stdio does without
+
+    host, port = _address(address, config)
+    token = config.listen.token.get_secret_value() if config.listen.token is not None else os.environ.get("HUB_TOKEN")
+    gatekeeper = Gatekeeper(host, token)
+    listener = _listener(host, port)
+    async with running_hub(config, setting) as services:
+        url = _url(host, listener.getsockname()[1], config.listen.path)
+        await serve_http(fronts(services), gatekeeper, listener, path=config.listen.path, ready=partial(_announce, url, token))
+
+
+def _address(text: str, config: HubConfig) -> tuple[str, int]:
+    if not text:
+        return config.listen.host, config.listen.port
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004 - the last port there is
+        raise StartError(f"--http {text}: not HOST:PORT", "Write it like --http 127.0.0.1:8765.")
+    return host.strip("[]") or config.listen.host, int(port)
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as exc:
+        raise StartError(f"{host}:{port}: {exc.strerror}", "Free the port, or choose another one with --http.") from exc
+    return listener
+
+
+def _url(host: str, port: int, path: str) -> str:
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104 - read, not bound
+    return f"http://{shown}:{port}{path}"
+
+
+def _announce(url: str, token: str | None) -> None:
+    import json  # noqa: PLC0415
+
+    entry: dict[str, Any] = {"type": "http", "url": url}
+    if token:
+        entry["headers"] = {"Authorization": "Bearer ${HUB_TOKEN}"}
+    print(f"roots-hub serves {url}", flush=True)
+    print("For a client's config:", json.dumps({"mcpServers": {"roots-hub": entry}}, indent=2), sep="\n", flush=True)

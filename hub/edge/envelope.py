@@ -1,0 +1,38 @@
+"""The modern era's per-request checks over HTTP: headers against body, versions, the envelope. The SDK knows them.
+
+This module is imported only when a modern client calls, because it loads the SDK.
+"""
+
+from __future__ import annotations
+
+from mcp.shared.inbound import (
+    ERROR_CODE_HTTP_STATUS,
+    InboundLadderRejection,
+    classify_inbound_request,
+    find_duplicated_routing_header,
+)
+
+from hub.core.protocol import HEADER_MISMATCH
+from hub.core.values import JsonObject
+from hub.edge.gatekeeper import Headers
+from hub.runtime import wire
+from hub.runtime.wire import Failure, Request
+
+
+def rejection(request: Request, headers: Headers) -> Failure | None:
+    """Return the error for a modern request whose headers and envelope do not fit; None if they do."""
+    twice = find_duplicated_routing_header(headers.pairs)
+    if twice is not None:
+        return Failure(request.id, {"code": HEADER_MISMATCH, "message": f"{twice} header appears more than once"})
+    body: JsonObject = {"method": request.method, "params": request.params}
+    verdict = classify_inbound_request(body, headers=dict(headers.pairs))
+    if not isinstance(verdict, InboundLadderRejection):
+        return None
+    error: JsonObject = {"code": verdict.code, "message": verdict.message}
+    return Failure(request.id, error if verdict.data is None else {**error, "data": verdict.data})
+
+
+def status_of(failure: Failure) -> int:
+    """Return the HTTP status that an error of the modern era is sent with."""
+    code = wire.as_object(failure.error).get("code")
+    return ERROR_CODE_HTTP_STATUS.get(code, 200) if isinstance(code, int) else 200

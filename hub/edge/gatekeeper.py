@@ -1,0 +1,102 @@
+"""Who may speak to the HTTP endpoint: the Host and Origin checks, and the bearer token.
+
+A browser page can make any site's name resolve to 127.0.0.1 (DNS rebinding); it cannot forge the Host and Origin
+headers. MCP "Transports", security warning; RFC 6750 for the token.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from hub.core.errors import ConfigError
+
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Headers:
+    """An HTTP request's headers, by lower-case name; of one that stands twice, the first."""
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        self.pairs = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw]
+        self._first: dict[str, str] = {}
+        for name, value in self.pairs:
+            self._first.setdefault(name, value)
+
+    def get(self, name: str) -> str | None:
+        """Return a header's value."""
+        return self._first.get(name)
+
+    def accepts(self, kind: str) -> bool:
+        """Return whether the Accept header takes a media type such as `application/json`."""
+        taken = {part.split(";")[0].strip().lower() for part in (self.get("accept") or "").split(",")}
+        return bool(taken & {kind, f"{kind.split('/')[0]}/*", "*/*"})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is turned away before it is read."""
+
+    status: int
+    text: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a bind address can be reached from this machine alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+class Gatekeeper:
+    """Checks every request against the address that was bound and the token that was set.
+
+    Raises: ConfigError for a bind that others can reach, without a token.
+    """
+
+    def __init__(self, host: str, token: str | None) -> None:
+        if not is_loopback(host) and not token:
+            raise ConfigError(
+                f"listen: {host} can be reached from other machines, and there is no token",
+                "Set listen.token (for example to ${HUB_TOKEN}), or bind 127.0.0.1.",
+            )
+        self._loopback = is_loopback(host)
+        self._names = _LOOPBACK_NAMES | {host}
+        self._token = token.encode() if token else None
+
+    @property
+    def principal(self) -> str:
+        """Who the clients are that get past: one static token makes one principal."""
+        return "token" if self._token else "local"
+
+    def refusal(self, headers: Headers) -> Refusal | None:
+        """Return why a request is turned away, if it is."""
+        host = _host_name(f"//{headers.get('host') or ''}")
+        if self._loopback and host not in self._names:
+            return Refusal(421, f"Invalid Host header: this hub answers to {', '.join(sorted(self._names))}")
+        origin = headers.get("origin")
+        if origin is not None and not self._is_known(_host_name(origin), host):
+            return Refusal(403, "Invalid Origin header: pages of other sites may not use this hub")
+        if self._token is not None and not self._is_authorised(headers.get("authorization")):
+            return Refusal(401, "A valid bearer token is needed", {"www-authenticate": 'Bearer realm="roots-hub"'})
+        return None
+
+    def _is_known(self, origin: str | None, host: str | None) -> bool:
+        return origin is not None and (origin in self._names if self._loopback else origin == host)
+
+    def _is_authorised(self, authorization: str | None) -> bool:
+        scheme, _, given = (authorization or "").partition(" ")
+        expected = self._token or b""
+        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("utf-8", "replace"), expected)
+
+
+def _host_name(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None

@@ -1,0 +1,255 @@
+"""Serves many clients over streamable HTTP: one endpoint, sessions for the legacy era, single exchanges for the modern.
+
+MCP 2025-11-25, "Transports", and its 2026-07-28 successor. The answer to a POST is plain JSON when the first thing
+to send is the result, and an event stream from the first other message on.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+from starlette.types import Receive, Scope, Send
+
+from hub.core.protocol import HANDSHAKE_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS
+from hub.edge.exchange import PING_EVERY, Exchange, Standing, respond, until_disconnected
+from hub.edge.gatekeeper import Gatekeeper, Headers
+from hub.edge.server import Front, OpenFront, is_modern
+from hub.runtime import wire
+from hub.runtime.peer import GoneError
+from hub.runtime.wire import Failure, Message, Request, WireError
+
+MAX_SESSIONS = 10_000
+SESSION_IDLE = 30 * 60.0
+"""Seconds without any request in flight after which a session ends."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class HttpSession:
+    """One legacy client: its conversation, and the event stream it may hold open for what belongs to no request."""
+
+    front: Front
+    standing: Standing
+    in_flight: int = 0
+    idle_since: float = 0.0
+
+
+class HttpServer:
+    """The ASGI application; `run` must be entered before it serves."""
+
+    def __init__(self, open_front: OpenFront, gatekeeper: Gatekeeper, *, path: str, clock: Callable[[], float]) -> None:
+        self._open_front = open_front
+        self._gatekeeper = gatekeeper
+        self._path = path
+        self._clock = clock
+        self._sessions: dict[str, HttpSession] = {}
+        self._tasks: TaskGroup | None = None
+
+    async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Own the sessions until cancelled."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                task_status.started()
+                await self._expire()
+        finally:
+            self._tasks = None
+            for session in self._sessions.values():
+                session.front.close()
+            self._sessions.clear()
+
+    async def _expire(self) -> None:
+        while True:
+            await anyio.sleep(SESSION_IDLE / 60)
+            for key, session in list(self._sessions.items()):
+                if not session.in_flight and self._clock() - session.idle_since > SESSION_IDLE:
+                    self._end(key)
+
+    def _end(self, key: str) -> None:
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            session.standing.close()
+            session.front.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request."""
+        if scope["type"] != "http":
+            return
+        headers = Headers(scope["headers"])
+        if scope["path"] == "/health":
+            await respond(send, 200, {"status": "ok"})
+            return
+        refusal = self._gatekeeper.refusal(headers)
+        if refusal is not None:
+            await respond(send, refusal.status, {"error": refusal.text}, refusal.headers)
+        elif scope["path"].rstrip("/") != self._path.rstrip("/"):
+            await respond(send, 404, {"error": f"There is nothing here; the MCP endpoint is {self._path}"})
+        elif scope["method"] == "POST":
+            await self._post(headers, receive, send)
+        elif headers.get("mcp-protocol-version") in MODERN_VERSIONS or scope["method"] not in {"GET", "DELETE"}:
+            await respond(send, 405, {"error": "Method not allowed"}, {"allow": "GET, POST, DELETE"})
+        elif scope["method"] == "GET":
+            await self._get(headers, receive, send)
+        else:
+            await self._delete(headers, send)
+
+    # POST: one message
+
+    async def _post(self, headers: Headers, receive: Receive, send: Send) -> None:
+        if not headers.accepts("application/json") or not headers.accepts("text/event-stream"):
+            await respond(send, 406, {"error": "Accept must name application/json and text/event-stream"})
+            return
+        if (headers.get("content-type") or "").split(";")[0].strip().lower() != "application/json":
+            await respond(send, 415, {"error": "Content-Type must be application/json"})
+            return
+        body = await _read_body(receive)
+        if body is None:
+            await respond(send, 413, {"error": f"A message may have {wire.MAX_MESSAGE_BYTES} bytes at most"})
+            return
+        try:
+            message = wire.parse_client(body)
+        except WireError as exc:
+            await respond(send, 400, wire.to_bytes(exc.failure()))
+            return
+        version = headers.get("mcp-protocol-version")
+        enveloped = isinstance(message, Request) and is_modern(message)
+        if version in HANDSHAKE_VERSIONS or (version is None and not enveloped):
+            await self._legacy(message, headers, receive, send)
+        else:
+            await self._modern(message, headers, receive, send)
+
+    async def _legacy(self, message: Message, headers: Headers, receive: Receive, send: Send) -> None:
+        key = headers.get("mcp-session-id")
+        if isinstance(message, Request) and message.method == "initialize" and key is None:
+            await self._open(message, receive, send)
+            return
+        session = await self._session(key, message, send)
+        if session is None:
+            return
+        if isinstance(message, Request):
+            session.in_flight += 1
+            try:
+                await _answer(session.front, message, receive, Exchange(send))
+            finally:
+                session.in_flight -= 1
+                session.idle_since = self._clock()
+        else:
+            await session.front.peer.receive(message)
+            await respond(send, 202, b"")
+
+    async def _session(self, key: str | None, message: Message | None, send: Send) -> HttpSession | None:
+        """Return the session a request names; otherwise tell the client, and return None."""
+        session = self._sessions.get(key) if key is not None else None
+        if session is None:
+            status, text = (400, "Mcp-Session-Id is missing") if key is None else (404, "There is no such session")
+            id_ = message.id if isinstance(message, Request) else None
+            failure = Failure(id_, {"code": INVALID_REQUEST, "message": f"{text}: initialize a session first"})
+            await respond(send, status, wire.to_bytes(failure))
+        return session
+
+    async def _open(self, request: Request, receive: Receive, send: Send) -> None:
+        if self._tasks is None or len(self._sessions) >= MAX_SESSIONS:
+            await respond(send, 503, {"error": f"{len(self._sessions)} sessions are open; try again later"})
+            return
+        key, standing = secrets.token_hex(16), Standing()
+        front = self._open_front(standing, self._tasks, self._gatekeeper.principal)
+        self._sessions[key] = HttpSession(front, standing, idle_since=self._clock())
+        await _answer(front, request, receive, Exchange(send, {"mcp-session-id": key}))
+        if front.session.client is None:
+            self._end(key)
+
+    async def _modern(self, message: Message, headers: Headers, receive: Receive, send: Send) -> None:
+        if not isinstance(message, Request):
+            await respond(send, 202, b"")
+            return
+        from hub.edge.envelope import rejection, status_of  # noqa: PLC0415 - loads the SDK, for modern clients only
+
+        refused = rejection(message, headers)
+        if refused is not None:
+            await respond(send, status_of(refused), wire.to_bytes(refused))
+            return
+        exchange = Exchange(send)
+        async with anyio.create_task_group() as tasks:
+            front = self._open_front(exchange, tasks, self._gatekeeper.principal)
+            try:
+                await _answer(front, message, receive, exchange, status_of)
+            finally:
+                front.close()
+            tasks.cancel_scope.cancel()
+
+    # GET and DELETE: the standing stream, the end
+
+    async def _get(self, headers: Headers, receive: Receive, send: Send) -> None:
+        if not headers.accepts("text/event-stream"):
+            await respond(send, 406, {"error": "Accept must name text/event-stream"})
+            return
+        session = await self._session(headers.get("mcp-session-id"), None, send)
+        if session is None:
+            return
+        if session.standing.is_open:
+            await respond(send, 409, {"error": "The session has an event stream already"})
+            return
+        session.in_flight += 1
+        try:
+            await session.standing.serve(send, receive, session.front.session.roots.reachable)
+        finally:
+            session.in_flight -= 1
+            session.idle_since = self._clock()
+
+    async def _delete(self, headers: Headers, send: Send) -> None:
+        key = headers.get("mcp-session-id")
+        if await self._session(key, None, send) is not None and key is not None:
+            self._end(key)
+            await respond(send, 200, b"")
+
+
+async def _read_body(receive: Receive) -> bytes | None:
+    """Return a request's body; None if it is too large."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        part = message.get("body", b"")
+        size += len(part)
+        if size > wire.MAX_MESSAGE_BYTES:
+            return None
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+async def _answer(
+    front: Front,
+    request: Request,
+    receive: Receive,
+    exchange: Exchange,
+    status_of: Callable[[Failure], int] = lambda _: 200,
+) -> None:
+    """Answer one request in its own response; when the client closes the connection, the request is cancelled."""
+    asked = front.peer.accept(request, exchange)
+
+    async def watch() -> None:
+        await until_disconnected(receive)
+        exchange.lose()
+        asked.scope.cancel()
+
+    async def keep_alive() -> None:
+        try:
+            while True:
+                await anyio.sleep(PING_EVERY)
+                await exchange.ping()
+        except GoneError:
+            return
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        tasks.start_soon(keep_alive)
+        answer = await front.peer.answer(asked)
+        await exchange.finish(answer, status=status_of(answer) if isinstance(answer, Failure) else 200)
+        tasks.cancel_scope.cancel()

@@ -1,0 +1,66 @@
+"""Runs the HTTP endpoint in uvicorn until a signal ends it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+import uvicorn
+
+from hub.edge.gatekeeper import Gatekeeper
+from hub.edge.http import HttpServer
+from hub.edge.server import OpenFront
+
+LAST_ANSWERS = 3
+"""Seconds that responses under way get when the hub is told to end."""
+
+
+class _Server(uvicorn.Server):
+    """A uvicorn server that leaves signals to the hub and says when it serves."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them alone."""
+        yield
+
+
+async def serve_http(
+    open_front: OpenFront, gatekeeper: Gatekeeper, listener: socket.socket, *, path: str, ready: Callable[[], None]
+) -> None:
+    """Serve clients on `listener` until SIGTERM or SIGINT; `ready` is called once requests are taken."""
+    app = HttpServer(open_front, gatekeeper, path=path, clock=time.monotonic)
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=LAST_ANSWERS,
+    )
+    server = _Server(config, ready)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(app.run)
+        tasks.start_soon(_stop_on_signal, server)
+        await server.serve([listener])
+        tasks.cancel_scope.cancel()
+
+
+async def _stop_on_signal(server: uvicorn.Server) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            if server.should_exit:
+                server.force_exit = True
+            server.should_exit = True

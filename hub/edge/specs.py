@@ -1,0 +1,130 @@
+"""From the config's shape to the values the runtime works from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hub.core.catalog import Offer, ToolText
+from hub.core.errors import ConfigError, RootError
+from hub.core.launch import argv_directories, known_filesystem_server
+from hub.core.paths import PathError, parts_of, resolve
+from hub.core.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
+from hub.core.roots import RootSet, root_set
+from hub.core.specs import RemoteTarget, ServerSpec
+from hub.core.values import ServerName
+from hub.edge.config import HubConfig
+from hub.edge.operator_roots import Place
+from hub.edge.server_config import RemoteServer, Server, StdioServer
+
+
+def server_specs(config: HubConfig, place: Place) -> dict[ServerName, ServerSpec]:
+    """Return the configured servers, in their order.
+
+    Raises: ConfigError.
+    """
+    rules = _access_rules(config, place)
+    return {
+        ServerName(name): _spec(ServerName(name), server, _policy(config, name, rules, place), place)
+        for name, server in config.servers.items()
+    }
+
+
+def _spec(name: ServerName, server: Server, policy: Policy, place: Place) -> ServerSpec:
+    template = server.template(name) if isinstance(server, StdioServer) else None
+    directories, ceiling = _own_directories(server, name, place)
+    return ServerSpec(
+        name=name,
+        target=template or _remote(server),
+        policy=policy,
+        tool_policies=_tool_policies(server, policy),
+        ceiling=ceiling,
+        directories=directories,
+        offer=_offer(server),
+        answer_roots=server.roots.answer and server.share != "all",
+        share=server.share,
+        eager=server.start == "eager",
+        era=server.era,
+        start_timeout=server.start_timeout,
+        timeout=server.timeout,
+        concurrency=server.concurrency,
+        idle_stop=server.idle_stop,
+    )
+
+
+def _remote(server: Server) -> RemoteTarget:
+    assert isinstance(server, RemoteServer)
+    headers = {name: value.get_secret_value() for name, value in server.headers.items()}
+    return RemoteTarget(server.url, headers, server.transport)
+
+
+def _own_directories(server: Server, name: str, place: Place) -> tuple[tuple[str, ...], RootSet | None]:
+    """The directories a filesystem server is started with: its own ceiling, unless the client's roots replace them."""
+    if not isinstance(server, StdioServer):
+        return (), None
+    template = server.template(name)
+    if not known_filesystem_server(template):
+        return (), None
+    found = argv_directories(template, place.environment, lambda path: _is_directory(path, place))
+    if server.roots.args == "replace" or not found:
+        return found, None
+    try:
+        return found, root_set([place.root(path) for path in found])
+    except RootError as exc:
+        raise ConfigError(
+            f"servers.{name}.args: {exc}",
+            "Name directories that exist and are safe to share, or set roots.allow_unsafe.",
+        ) from exc
+
+
+def _is_directory(path: str, place: Place) -> bool:
+    try:
+        found = place.links.entry(resolve(path, cwd=place.directory, links=place.links, flavour=place.flavour))
+    except PathError:
+        return False
+    return found is not None and found.kind == "directory"
+
+
+def _policy(config: HubConfig, name: str, rules: tuple[AccessRule, ...], place: Place) -> Policy:
+    guard = config.guard_of(name)
+    try:
+        deny = DenyPatterns(tuple(config.roots.deny))
+    except ValueError as exc:
+        raise ConfigError(f"roots.deny: {exc}", "Patterns are written as in .gitignore.") from exc
+    return Policy(
+        mode=Mode(guard.mode),
+        access=rules,
+        deny=deny,
+        unsafe=place.unsafe,
+        symlinks=guard.symlinks,
+        rewrite=guard.rewrite,
+    )
+
+
+def _access_rules(config: HubConfig, place: Place) -> tuple[AccessRule, ...]:
+    rules: list[AccessRule] = []
+    for index, entry in enumerate(config.roots.access):
+        try:
+            found = resolve(entry.path, cwd=place.directory, links=place.links, flavour=place.flavour)
+        except PathError as exc:
+            where = f"roots.access[{index}].path: {entry.path}: {exc}"
+            raise ConfigError(where, "Name a path that the hub may look at.") from exc
+        rules.append(AccessRule(parts_of(found, place.flavour), entry.access))
+    return tuple(rules)
+
+
+def _tool_policies(server: Server, policy: Policy) -> dict[str, ToolPolicy]:
+    policies: dict[str, ToolPolicy] = {}
+    for tool, override in server.tools.overrides.items():
+        own = policy if override.guard is None else replace(policy, mode=Mode(override.guard))
+        policies[tool] = ToolPolicy(own, override.arguments, override.access)
+    return policies
+
+
+def _offer(server: Server) -> Offer:
+    texts = {
+        tool: ToolText(override.title, override.description)
+        for tool, override in server.tools.overrides.items()
+        if override.title is not None or override.description is not None
+    }
+    return Offer(server.tools.allow, server.tools.deny, texts)

@@ -1,0 +1,1 @@
+"""What waits: sessions, children, the relay between them, and every resource they own."""

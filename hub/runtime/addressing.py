@@ -1,0 +1,117 @@
+"""Reads whom a call is for, and makes of it the call that its child gets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from hub.core.catalog import Catalog
+from hub.core.errors import RouteError
+from hub.core.names import Names
+from hub.core.protocol import CLIENT_CAPABILITIES_META, CLIENT_INFO_META, PROTOCOL_VERSION_META
+from hub.core.values import Call, CallMethod, ChildRoute, Json, JsonObject, Route, ServerName
+from hub.runtime.builtin import GET_ROOTS
+
+
+@dataclass(frozen=True, slots=True)
+class Addressed:
+    """A call as a client made it: its method, the public name in it, its params without the client's envelope."""
+
+    method: CallMethod
+    name: str
+    params: JsonObject
+
+    def servers(self, names: Names) -> Collection[ServerName] | None:
+        """Return the servers that could own the name; None if any could."""
+        if self.name == GET_ROOTS:
+            return ()
+        if self.method.startswith("resources/") or names.mode == "never":
+            return None
+        server = names.server_of(self.name)
+        return names.servers if names.bare else () if server is None else (server,)
+
+    def route(self, catalog: Catalog) -> Route:
+        """Return where the name leads.
+
+        Raises: RouteError if nowhere.
+        """
+        found: Route | None
+        match self.method:
+            case "tools/call":
+                found = catalog.tool(self.name)
+            case "prompts/get":
+                found = catalog.prompt(self.name)
+            case "resources/read" | "resources/subscribe":
+                found = catalog.resource(self.name)
+            case "completion/complete":
+                completed = catalog.completion(_object(self.params.get("ref")))
+                found = completed[0] if completed is not None else None
+        if found is None:
+            raise RouteError(f"Unknown {_NOUN[self.method]}: {self.name}")
+        return found
+
+    def call(self, catalog: Catalog, route: ChildRoute) -> Call:
+        """Return the call for the child that `route` leads to."""
+        match self.method:
+            case "tools/call" | "prompts/get":
+                arguments = _object(self.params.get("arguments"))
+                params: JsonObject = {**self.params, "name": route.name}
+            case "resources/read" | "resources/subscribe":
+                arguments = {"uri": route.name}
+                params = {**self.params, **arguments}
+            case "completion/complete":
+                completed = catalog.completion(_object(self.params.get("ref")))
+                params = {**self.params, "ref": completed[1] if completed is not None else {}}
+                arguments = _completed_arguments(self.params)
+        return Call(self.method, route.name, arguments, params)
+
+
+_ENVELOPE = frozenset(
+    {"progressToken", PROTOCOL_VERSION_META, CLIENT_INFO_META, CLIENT_CAPABILITIES_META}
+)
+_NOUN = {
+    "tools/call": "tool",
+    "prompts/get": "prompt",
+    "resources/read": "resource",
+    "resources/subscribe": "resource",
+    "completion/complete": "reference",
+}
+
+
+def address(method: CallMethod, params: JsonObject) -> Addressed:
+    """Return the call that a request makes.
+
+    Raises: RouteError if the request does not say whom it is for, or its arguments are not an object.
+    """
+    if method == "completion/complete":
+        ref = _object(params.get("ref"))
+        name: Json = ref.get("name") or ref.get("uri")
+    else:
+        name = params.get("uri" if method.startswith("resources/") else "name")
+    if not isinstance(name, str):
+        raise RouteError(f"{method}: the request names no {_NOUN[method]}")
+    if not isinstance(params.get("arguments", {}), dict | None):
+        raise RouteError(f'{method}: "arguments" must be an object')
+    return Addressed(method, name, _without_envelope(params))
+
+
+def _without_envelope(params: JsonObject) -> JsonObject:
+    """Drop what is between the client and the hub alone: its progress token, its protocol envelope."""
+    meta = params.get("_meta")
+    if not isinstance(meta, dict):
+        return params
+    kept: JsonObject = {key: value for key, value in meta.items() if key not in _ENVELOPE}
+    rest: JsonObject = {key: value for key, value in params.items() if key != "_meta"}
+    return {**rest, "_meta": kept} if kept else rest
+
+
+def _completed_arguments(params: JsonObject) -> JsonObject:
+    """The argument that is being completed and those already given, by name."""
+    given = _object(_object(params.get("context")).get("arguments"))
+    argument = _object(params.get("argument"))
+    name = argument.get("name")
+    return {**given, name: argument.get("value")} if isinstance(name, str) else given
+
+
+def _object(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}

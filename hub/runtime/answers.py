@@ -1,0 +1,88 @@
+"""What a child asks and tells of its own accord, and who answers and hears it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hub.core.paths import Flavour
+from hub.core.protocol import METHOD_NOT_FOUND
+from hub.core.roots import RootSet
+from hub.core.specs import ServerSpec
+from hub.core.uris import uri_from_path
+from hub.core.values import Json, JsonObject, SessionKey
+from hub.runtime.parties import Asker, Lessee
+from hub.runtime.peer import RpcError
+from hub.runtime.wire import Notification, Payload
+
+_FOR_THE_CLIENT = frozenset({"sampling/createMessage", "elicitation/create"})
+
+
+class Answers:
+    """One child's view of the clients before it.
+
+    `roots` are those it is told when it asks; `private` is the empty directory it was launched on if there are none.
+    """
+
+    def __init__(self, spec: ServerSpec, roots: RootSet, flavour: Flavour) -> None:
+        self.roots = roots
+        self.private: str | None = None
+        self.lessees: dict[SessionKey, Lessee] = {}
+        self.spec = spec
+        self._flavour = flavour
+        self._calls: list[Asker] = []
+
+    @property
+    def busy(self) -> int:
+        """How many calls are under way."""
+        return len(self._calls)
+
+    @contextmanager
+    def during(self, asker: Asker) -> Iterator[None]:
+        """Count `asker` among those whose calls are under way."""
+        self._calls.append(asker)
+        try:
+            yield
+        finally:
+            self._calls.remove(asker)
+
+    async def answer(self, method: str, params: JsonObject, asker: Asker | None) -> Payload:
+        """Answer a child's request: pings and roots here, what is for the client by the one whose call it serves.
+
+        Raises: RpcError where there is no such client, or it refuses.
+        """
+        if method == "ping":
+            return {}
+        if method == "roots/list" and self.spec.answer_roots:
+            return {"roots": self._shared_roots()}
+        if method in _FOR_THE_CLIENT:
+            return await (asker or self._sole_asker(method)).ask(method, params)
+        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    def _shared_roots(self) -> list[Json]:
+        """The effective roots, never an empty list: servers exist that keep their old roots on one."""
+        if self.roots.roots:
+            return [{"uri": root.uri, **({"name": root.name} if root.name else {})} for root in self.roots.roots]
+        return [{"uri": uri_from_path(self.private, self._flavour)}] if self.private else []
+
+    def _sole_asker(self, method: str) -> Asker:
+        """The client that a legacy child means: it does not say, so there must be just one."""
+        sessions = {asker.session for asker in self._calls}
+        if len(sessions) == 1:
+            return self._calls[-1]
+        whose = "several clients have calls" if sessions else "no client has a call"
+        raise RpcError(METHOD_NOT_FOUND, f"{method} cannot be passed on: {whose} under way (share: session helps)")
+
+    async def spread(self, notification: Notification) -> None:
+        """Tell every client that uses the child; those with a call under way hear it through that call."""
+        callers = {asker.session: asker for asker in self._calls}
+        for asker in callers.values():
+            await asker.tell(self.spec, notification)
+        for session, lessee in list(self.lessees.items()):
+            if session not in callers:
+                await lessee.told(self.spec, notification)
+
+    async def came(self) -> None:
+        """Tell every client that uses the child that it answers calls now."""
+        for lessee in list(self.lessees.values()):
+            await lessee.came(self.spec)

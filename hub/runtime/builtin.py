@@ -1,0 +1,102 @@
+"""The hub's own tools: `get-roots` explains which roots are in force, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hub.core.in_force import InForce
+from hub.core.specs import ServerSpec
+from hub.core.values import Json, JsonObject
+from hub.runtime import wire
+from hub.runtime.child import Ready
+
+if TYPE_CHECKING:
+    from hub.runtime.session import Session
+
+GET_ROOTS = "get-roots"
+RECENT = 20
+"""How many refusals are remembered for a session."""
+
+_STRINGS: JsonObject = {"type": "array", "items": {"type": "string"}}
+_ENTRY: JsonObject = {"type": "object", "additionalProperties": True}
+_ENTRIES: JsonObject = {"type": "array", "items": _ENTRY}
+
+BUILTINS: tuple[JsonObject, ...] = (
+    {
+        "name": GET_ROOTS,
+        "title": "Roots in force",
+        "description": "Shows the folders (roots) that tool calls through this hub may reach, where they come from, "
+        "and which servers they apply to.",
+        "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
+        "outputSchema": {
+            "type": "object",
+            "properties": {
+                "supportsRoots": {"type": "boolean"},
+                "rootsListChanged": {"type": "boolean"},
+                "rootsCount": {"type": "integer"},
+                "roots": _ENTRIES,
+                "filePaths": _STRINGS,
+                "source": {"type": "string"},
+                "enforcing": {"type": "boolean"},
+                "mode": {"type": "string"},
+                "generation": {"type": "integer"},
+                "refreshedAt": {"type": ["number", "null"]},
+                "stale": {"type": "boolean"},
+                "rejected": _ENTRIES,
+                "ceiling": {"type": ["array", "null"], "items": {"type": "string"}},
+                "servers": _ENTRIES,
+                "recentRefusals": _ENTRIES,
+            },
+            "required": ["supportsRoots", "rootsListChanged", "rootsCount", "roots", "filePaths"],
+        },
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+)
+
+
+def get_roots(session: Session, force: InForce) -> JsonObject:
+    """Return the result of `get-roots`: the same JSON as text and as structured content."""
+    report = _report(session, force)
+    text = wire.encode(report).decode()
+    return {"content": [{"type": "text", "text": text}], "structuredContent": report}
+
+
+def _report(session: Session, force: InForce) -> JsonObject:
+    declared = session.client.capabilities.get("roots") if session.client is not None else None
+    state, operator = session.roots.state, session.services.operator.roots()
+    modes = {spec.policy.mode.value for spec in session.services.servers.values()}
+    roots: list[Json] = [
+        {"uri": root.uri, "name": root.name} if root.name else {"uri": root.uri} for root in force.roots.roots
+    ]
+    return {
+        "supportsRoots": isinstance(declared, dict),
+        "rootsListChanged": isinstance(declared, dict) and declared.get("listChanged") is True,
+        "rootsCount": len(roots),
+        "roots": roots,
+        "filePaths": list(force.roots.paths),
+        "source": force.source,
+        "enforcing": force.enforcing and modes != {"off"},
+        "mode": modes.pop() if len(modes) == 1 else "mixed",
+        "generation": state.settled,
+        "refreshedAt": session.services.machine.wall_time(state.last.at) if state.last is not None else None,
+        "stale": force.stale,
+        "rejected": [{"uri": entry.uri, "reason": entry.reason} for entry in force.rejected],
+        "ceiling": None if operator.ceiling is None else list(operator.ceiling.paths),
+        "servers": [_server(session, spec, force) for spec in session.services.servers.values()],
+        "recentRefusals": list(session.refusals),
+    }
+
+
+def _server(session: Session, spec: ServerSpec, force: InForce) -> JsonObject:
+    place = next((place for place in session.places if place.spec is spec), None)
+    state = place.child.state if place is not None and place.child is not None else None
+    plan = place.key.plan if place is not None else None
+    return {
+        "name": spec.name,
+        "state": "idle" if place is None else place.state,
+        "era": state.greeting.era if isinstance(state, Ready) else None,
+        "mode": spec.policy.mode.value,
+        "effectiveRoots": list(session.at(spec, force).roots.uris),
+        "args": None if plan is None else list(plan.shown),
+        "confinement": "none",
+    }

@@ -1,0 +1,118 @@
+"""What a session is shown: the listings of its children, waited for no longer than is fair to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import anyio
+import structlog
+
+from hub.core.catalog import Catalog, Listing, merge
+from hub.core.errors import ChildError, HubError
+from hub.core.in_force import InForce
+from hub.core.pages import page_of
+from hub.core.protocol import LISTS
+from hub.core.values import Json, JsonObject, ServerName
+from hub.runtime.builtin import BUILTINS
+from hub.runtime.children import Place
+from hub.runtime.services import Services
+from hub.runtime.session import Session
+
+LIST_GRACE = 5.0
+"""Seconds that a listing waits for slow children once the first one has answered."""
+KEPT = 64
+"""How many merged catalogs are remembered."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class Catalogs:
+    """Merges listings, and remembers the merged ones while the listings are the same."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._offers = {name: spec.offer for name, spec in services.servers.items()}
+        self._merged: dict[tuple[tuple[ServerName, int], ...], tuple[tuple[Listing, ...], Catalog]] = {}
+
+    async def page(self, session: Session, force: InForce, method: str, cursor: Json) -> JsonObject:
+        """Return the result of a listing request.
+
+        Raises: RouteError for a cursor that is not of this listing.
+        """
+        catalog = await self.catalog(session, force)
+        fields = {
+            "tools/list": catalog.tools,
+            "resources/list": catalog.resources,
+            "resources/templates/list": catalog.templates,
+            "prompts/list": catalog.prompts,
+        }
+        page = page_of(fields[method], cursor if isinstance(cursor, str) else None)
+        result: JsonObject = {LISTS[method]: list(page.entries)}
+        return result if page.next_cursor is None else {**result, "nextCursor": page.next_cursor}
+
+    async def catalog(self, session: Session, force: InForce, only: Collection[ServerName] | None = None) -> Catalog:
+        """Return what `session` is shown with these roots in force.
+
+        Children that do not answer in time are shown as they were last known, by any client. With `only`, no
+        others are waited for.
+        """
+        places = self._places(session, force)
+        awaited = [place for name, place in places.items() if place.listing is None and (only is None or name in only)]
+        if awaited:
+            await self._wait(awaited, eager=len(awaited) == len(places))
+        listings: dict[ServerName, Listing] = {}
+        for name in self._services.servers:
+            place = places.get(name)
+            listing = place.listing if place is not None else None
+            if listing is None:
+                session.unlisted.add(name)
+                listing = self._services.children.last_known.get(name)
+            if listing is not None:
+                listings[name] = listing
+        return self._merge(listings)
+
+    def _places(self, session: Session, force: InForce) -> dict[ServerName, Place]:
+        places: dict[ServerName, Place] = {}
+        for name, spec in self._services.servers.items():
+            try:
+                places[name] = session.place(spec, force)
+            except HubError as exc:
+                log.warning("no launch plan", server=name, error=str(exc))
+        return places
+
+    async def _wait(self, places: list[Place], *, eager: bool) -> None:
+        """Wait for all of `places`; once one has answered (or one had before), for `LIST_GRACE` more."""
+        answered = anyio.Event()
+        if not eager:
+            answered.set()
+
+        async def one(place: Place) -> None:
+            try:
+                await self._services.children.obtain(place)
+            except ChildError as exc:
+                log.warning("not listed", server=place.spec.name, error=str(exc))
+            else:
+                answered.set()
+
+        async def cut() -> None:
+            await answered.wait()
+            await anyio.sleep(LIST_GRACE)
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            async with anyio.create_task_group() as waiting:
+                tasks.start_soon(cut)
+                for place in places:
+                    waiting.start_soon(one, place)
+            tasks.cancel_scope.cancel()
+
+    def _merge(self, listings: Mapping[ServerName, Listing]) -> Catalog:
+        key = tuple((name, id(listing)) for name, listing in listings.items())
+        found = self._merged.get(key)
+        if found is None:
+            made = merge(listings, names=self._services.names, offers=self._offers, builtins=BUILTINS)
+            while len(self._merged) >= KEPT:
+                del self._merged[next(iter(self._merged))]
+            # The listings are kept with the catalog, so that their ids stay theirs.
+            found = self._merged[key] = (tuple(listings.values()), made)
+        return found[1]

@@ -1,0 +1,247 @@
+"""One child connection, and the one task that owns it.
+
+A child lives once: it starts, is ready, and ends. Who wants it again makes a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import anyio
+import structlog
+
+from hub.core.catalog import Listing
+from hub.core.errors import ChildError
+from hub.core.guard import Admitted
+from hub.core.protocol import LIST_CHANGED
+from hub.core.roots import RootSet
+from hub.core.values import JsonObject
+from hub.runtime import wire
+from hub.runtime.answers import Answers
+from hub.runtime.greeting import Greeting, Introduction, greet, input_required, with_envelope
+from hub.runtime.link import Link
+from hub.runtime.listing import read_listing
+from hub.runtime.parties import Asker
+from hub.runtime.peer import Asked, GoneError, Peer, RpcError, SilentError
+from hub.runtime.wire import Notification, Payload
+
+MAX_INPUT_ROUNDS = 8
+"""How often a modern child may ask for input within one call."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """The child is being launched, greeted and listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The child answers calls."""
+
+    greeting: Greeting
+    listing: Listing
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """The child is gone, and why."""
+
+    reason: str
+
+
+ChildState: TypeAlias = Starting | Ready | Down
+Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Link]]
+
+
+class Child:
+    """A child connection: one task runs `own`, all others use `ready` and `call`."""
+
+    def __init__(self, answers: Answers, hub: Introduction, connect: Connect) -> None:
+        self.spec = answers.spec
+        self.answers = answers
+        self.state: ChildState = Starting()
+        self._hub = hub
+        self._connect = connect
+        self._peer: Peer | None = None
+        self._started = anyio.Event()
+        self._stop = anyio.Event()
+        self._outdated: set[str] = set()
+        self._wake = anyio.Event()
+        self._slots = anyio.Semaphore(self.spec.concurrency)
+
+    async def own(self) -> None:
+        """Open the connection, keep it, and close it: when asked to `stop`, or when the child is gone."""
+        reason = "the hub stopped it"
+        try:
+            async with self._connect() as link:
+                await self._keep(link)
+        except* (ChildError, GoneError, RpcError, SilentError) as group:
+            reason = str(_first(group))
+        except* Exception as group:  # a transport's own errors: whatever they are, only this child is affected
+            reason = f"{type(_first(group)).__name__}: {_first(group)}"
+            log.debug("child failed", server=self.spec.name, exc_info=group)
+        finally:
+            if not self._stop.is_set():
+                log.warning("down", server=self.spec.name, reason=reason)
+            self._fall(reason)
+
+    async def _keep(self, link: Link) -> None:
+        async with anyio.create_task_group() as tasks:
+            self.answers.private = link.private_directory
+            peer = self._peer = Peer(link.outlet, serve=self._serve, notified=self._notified, tasks=tasks)
+            tasks.start_soon(self._pump, link, peer)
+            try:
+                with anyio.fail_after(self.spec.start_timeout):
+                    await self._greet(peer)
+            except TimeoutError:
+                raise ChildError(f"it did not answer within {self.spec.start_timeout:g} s of its start") from None
+            tasks.start_soon(self._relist, peer)
+            await self._stop.wait()
+            peer.close("the hub stopped it")
+            tasks.cancel_scope.cancel()
+
+    async def _pump(self, link: Link, peer: Peer) -> None:
+        try:
+            while True:
+                await peer.receive(await link.next())
+        except GoneError as exc:
+            peer.close(str(exc))
+            raise
+
+    async def _greet(self, peer: Peer) -> None:
+        greeting = await greet(peer, self._hub, self.spec.era, timeout=None)
+        listing = await read_listing(self._reader(peer, greeting), greeting)
+        self.state = Ready(greeting, listing)
+        self._started.set()
+        log.info("ready", server=self.spec.name, era=greeting.era, tools=len(listing.tools))
+        await self.answers.came()
+
+    def _reader(self, peer: Peer, greeting: Greeting):  # noqa: ANN202 - `listing.Request`
+        async def request(method: str, params: JsonObject) -> JsonObject:
+            asked = with_envelope(params, greeting, self._hub)
+            return wire.as_object(await peer.request(method, asked, timeout=self.spec.start_timeout))
+
+        return request
+
+    async def _relist(self, peer: Peer) -> None:
+        """Read again what the child says has changed, and tell those who use it; the last known list stays on failure."""
+        while True:
+            await self._wake.wait()
+            self._wake, changed, self._outdated = anyio.Event(), self._outdated, set()
+            if not isinstance(self.state, Ready):
+                return
+            methods = [method for name in sorted(changed) for method in LIST_CHANGED[name]]
+            greeting = self.state.greeting
+            try:
+                listing = await read_listing(
+                    self._reader(peer, greeting), greeting, methods=methods, known=self.state.listing
+                )
+            except (RpcError, SilentError) as exc:
+                log.warning("listing failed", server=self.spec.name, error=str(exc))
+                continue
+            self.state = Ready(greeting, listing)
+            for name in sorted(changed):
+                await self.answers.spread(Notification(name, {}))
+
+    def _fall(self, reason: str) -> None:
+        self.state = Down(reason)
+        self._started.set()
+        if self._peer is not None:
+            self._peer.close(reason)
+
+    def stop(self) -> None:
+        """Ask the owner to end the child."""
+        self._stop.set()
+
+    async def ready(self) -> Ready:
+        """Return the child's state once it answers calls.
+
+        Raises: ChildError if it does not start, or is gone.
+        """
+        await self._started.wait()
+        if isinstance(self.state, Ready):
+            return self.state
+        reason = self.state.reason if isinstance(self.state, Down) else "it is starting"
+        raise ChildError(f"server {self.spec.name!r} is not running: {reason}; the next call starts it again")
+
+    async def call(self, admitted: Admitted, asker: Asker) -> Payload:
+        """Send a call that the guard admitted, and return the child's result as it came.
+
+        Raises: ChildError if the child is gone or too slow; RpcError that it answered.
+        """
+        ready = await self.ready()
+        async with self._slots:
+            with self.answers.during(asker):
+                return await self._call(admitted.call.method, admitted.call.params, ready.greeting, asker)
+
+    async def _call(self, method: str, params: JsonObject, greeting: Greeting, asker: Asker) -> Payload:
+        outgoing = with_envelope(params, greeting, self._hub)
+        for _ in range(MAX_INPUT_ROUNDS):
+            result = await self._request(method, outgoing, asker)
+            wanted = input_required(result) if greeting.era == "modern" else None
+            if wanted is None:
+                return result
+            outgoing = {**outgoing, **await self._inputs(wanted, asker)}
+        raise ChildError(f"server {self.spec.name!r} asked for input {MAX_INPUT_ROUNDS} times within one call")
+
+    async def _inputs(self, wanted: JsonObject, asker: Asker) -> JsonObject:
+        """Answer the requests in a modern child's `input_required` result, for the retry."""
+        requests = wanted.get("inputRequests")
+        answers: JsonObject = {}
+        for key, request in (requests if isinstance(requests, dict) else {}).items():
+            asked = request if isinstance(request, dict) else {}
+            method, params = asked.get("method"), asked.get("params")
+            answer = await self.answers.answer(str(method), params if isinstance(params, dict) else {}, asker)
+            answers[key] = wire.as_object(answer)
+        state = wanted.get("requestState")
+        return {"inputResponses": answers, **({} if state is None else {"requestState": state})}
+
+    async def _request(self, method: str, params: JsonObject, asker: Asker | None) -> Payload:
+        name, peer, limit = self.spec.name, self._peer, self.spec.timeout
+        if peer is None:
+            raise ChildError(f"server {name!r} is not running; the next call starts it again")
+        try:
+            return await peer.request(
+                method, params, timeout=limit, progress=asker.progress if asker is not None else None
+            )
+        except SilentError:
+            raise ChildError(f"server {name!r} did not answer within {limit:g} s; the hub cancelled the call") from None
+        except GoneError as exc:
+            text = f"server {name!r} went away during the call: {exc}; the next call starts it again"
+            raise ChildError(text) from exc
+
+    async def forward(self, method: str, params: JsonObject) -> Payload:
+        """Send a request that names no path, such as `logging/setLevel`.
+
+        Raises: ChildError; RpcError that the child answered.
+        """
+        ready = await self.ready()
+        return await self._request(method, with_envelope(params, ready.greeting, self._hub), None)
+
+    async def share(self, roots: RootSet) -> None:
+        """Give the child other roots than it had, and tell it so."""
+        self.answers.roots = roots
+        if self._peer is not None and isinstance(self.state, Ready):
+            await self._peer.notify("notifications/roots/list_changed", {})
+
+    async def _serve(self, asked: Asked) -> Payload:
+        return await self.answers.answer(asked.request.method, asked.request.params, None)
+
+    async def _notified(self, notification: Notification) -> None:
+        if notification.method in LIST_CHANGED:
+            self._outdated.add(notification.method)
+            self._wake.set()
+        else:
+            await self.answers.spread(notification)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found

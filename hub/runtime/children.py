@@ -1,0 +1,221 @@
+"""All children, by key: started once, shared by those with equal keys, ended when nobody uses them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from hub.core.catalog import Listing
+from hub.core.errors import ChildError
+from hub.core.launch import LaunchPlan, LaunchTemplate
+from hub.core.paths import Flavour
+from hub.core.roots import RootSet
+from hub.core.specs import RemoteTarget, ServerSpec
+from hub.core.values import JsonObject, ServerName, SessionKey
+from hub.runtime import wire
+from hub.runtime.answers import Answers
+from hub.runtime.child import Child, Down, Ready
+from hub.runtime.greeting import Introduction
+from hub.runtime.link import Link, open_process
+from hub.runtime.parties import Lessee
+
+RESTART_PAUSE = 1.0
+"""Seconds after a failed start in which calls fail at once instead of starting the child again."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildKey:
+    """What makes two uses of a server one child.
+
+    `plan` is None for a remote child; `asks` is what the hub declares to it on its clients' behalf. `session` is
+    empty unless the operator wants a child per session.
+    """
+
+    server: ServerName
+    plan: LaunchPlan | None
+    roots: RootSet
+    principal: str
+    asks: bytes
+    session: SessionKey | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """Where the child of one key stands: alive, gone, or not started yet."""
+
+    key: ChildKey
+    spec: ServerSpec
+    child: Child | None = None
+    lessees: dict[SessionKey, Lessee] = field(default_factory=dict["SessionKey", "Lessee"])
+    failed_at: float = float("-inf")
+    unused_since: float | None = None
+
+    @property
+    def state(self) -> str:
+        """One word for people: `idle`, `starting`, `ready` or `down`."""
+        return "idle" if self.child is None else type(self.child.state).__name__.lower()
+
+    @property
+    def listing(self) -> Listing | None:
+        """What the child offers, if it is there."""
+        ready = self.child.state if self.child is not None else None
+        return ready.listing if isinstance(ready, Ready) else None
+
+
+class Opener(Protocol):
+    """Opens connections to children; a test passes one that needs no process."""
+
+    def __call__(self, spec: ServerSpec, plan: LaunchPlan | None) -> AbstractAsyncContextManager[Link]: ...
+
+
+def opener(environment: Mapping[str, str]) -> Opener:
+    """Return what opens real children; processes inherit `environment`."""
+
+    def open_child(spec: ServerSpec, plan: LaunchPlan | None) -> AbstractAsyncContextManager[Link]:
+        if plan is not None:
+            return open_process(spec.name, plan, environment)
+        if not isinstance(spec.target, RemoteTarget):
+            raise TypeError("a launched child needs a plan")
+        from hub.runtime.remote import open_remote  # noqa: PLC0415 - loads the SDK, which only remote children need
+
+        return open_remote(spec.target, spec.timeout)
+
+    return open_child
+
+
+class Children:
+    """Keeps the children; `run` is the task that owns their tasks."""
+
+    def __init__(self, *, open_child: Opener, info: JsonObject, flavour: Flavour, max_children: int, clock: Callable[[], float]) -> None:
+        self.last_known: dict[ServerName, Listing] = {}
+        self._open = open_child
+        self._info = info
+        self._flavour = flavour
+        self._max = max_children
+        self._clock = clock
+        self._places: dict[ChildKey, Place] = {}
+        self._tasks: TaskGroup | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep children for as long as the context lasts, and end all of them on the way out."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self._sweep)
+            try:
+                yield
+            finally:
+                self._tasks = None
+                tasks.cancel_scope.cancel()
+
+    def lease(self, spec: ServerSpec, key: ChildKey, session: SessionKey, lessee: Lessee) -> Place:
+        """Return the place of `key`, with `session` among its users; nothing is started yet."""
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = Place(key, spec)
+        place.lessees[session] = lessee
+        place.unused_since = None
+        return place
+
+    def release(self, place: Place, session: SessionKey, *, at_once: bool = False) -> None:
+        """End a session's use of a child; `at_once`: without keeping an unused child for the next user."""
+        place.lessees.pop(session, None)
+        if not place.lessees:
+            pause = place.spec.idle_stop if not at_once else 0.0
+            place.unused_since = self._clock() - place.spec.idle_stop + pause
+            if at_once:
+                self._end_if_unused(place)
+
+    async def obtain(self, place: Place) -> Child:
+        """Return the place's child once it answers calls, starting it if need be: once, however many ask.
+
+        Raises: ChildError if it does not start, or has just failed to.
+        """
+        child = place.child
+        if child is None or isinstance(child.state, Down):
+            child = self._start(place, child)
+        ready = await child.ready()
+        self.last_known[place.spec.name] = ready.listing
+        return child
+
+    def _start(self, place: Place, fallen: Child | None) -> Child:
+        name, tasks = place.spec.name, self._tasks
+        if tasks is None:
+            raise ChildError(f"server {name!r} is not started: the hub is shutting down")
+        pause = place.failed_at + RESTART_PAUSE - self._clock()
+        if fallen is not None and isinstance(fallen.state, Down) and pause > 0:
+            raise ChildError(f"server {name!r} is not running: {fallen.state.reason}; it can be started again in {pause:.1f} s")
+        running = sum(1 for other in self._places.values() if other.child is not None and not isinstance(other.child.state, Down))
+        if running >= self._max:
+            raise ChildError(f"server {name!r} is not started: {running} children run already (max_children: {self._max})")
+        answers = Answers(place.spec, place.key.roots, self._flavour)
+        answers.lessees = place.lessees
+        child = place.child = Child(answers, self._introduction(place), lambda: self._open(place.spec, place.key.plan))
+        tasks.start_soon(self._own, place, child)
+        return child
+
+    def _introduction(self, place: Place) -> Introduction:
+        asks = wire.as_object(wire.Raw(place.key.asks))
+        if place.spec.answer_roots and (place.key.roots.roots or place.key.plan is not None and place.key.plan.cwd is None):
+            asks = {"roots": {"listChanged": True}, **asks}
+        return Introduction(self._info, asks)
+
+    async def _own(self, place: Place, child: Child) -> None:
+        try:
+            await child.own()
+        finally:
+            place.failed_at = self._clock()
+
+    async def share(self, place: Place, roots: RootSet) -> bool:
+        """Give a remote child other roots in place, if nobody else uses it; return whether that was possible."""
+        key = replace(place.key, roots=roots)
+        if place.key.plan is not None or len(place.lessees) != 1 or key in self._places:
+            return False
+        del self._places[place.key]
+        place.key = key
+        self._places[key] = place
+        if place.child is not None:
+            await place.child.share(roots)
+        return True
+
+    async def _sweep(self) -> None:
+        while True:
+            await anyio.sleep(SWEEP_EVERY)
+            for place in list(self._places.values()):
+                self._end_if_unused(place)
+
+    def _end_if_unused(self, place: Place) -> None:
+        since, child = place.unused_since, place.child
+        if since is None or place.lessees or self._clock() - since < place.spec.idle_stop:
+            return
+        if child is not None and child.answers.busy:
+            return
+        if self._places.get(place.key) is place:
+            del self._places[place.key]
+        if child is not None:
+            child.stop()
+
+
+SWEEP_EVERY = 1.0
+"""Seconds between looks for children that nobody uses."""
+
+
+def key_of(spec: ServerSpec, plan: LaunchPlan | None, roots: RootSet, *, principal: str, asks: JsonObject, session: SessionKey) -> ChildKey:
+    """Return the key of a server's child for one session."""
+    if spec.share == "all":
+        return ChildKey(spec.name, plan, roots, "", wire.encode({}))
+    own = session if spec.share == "session" else None
+    return ChildKey(spec.name, plan, roots, principal, wire.encode(asks), own)
+
+
+def is_launched(spec: ServerSpec) -> bool:
+    """Return whether the server is a process of the hub's."""
+    return isinstance(spec.target, LaunchTemplate)

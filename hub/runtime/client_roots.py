@@ -1,0 +1,174 @@
+"""Gets a client's roots: runs the state machine of `core/session.py` against one client.
+
+Asking while the client's `initialize` is handled would deadlock it, and asking a client over HTTP outside of its
+own requests reaches it only while it holds an event stream open. So a request goes out through the call that needs
+the answer, or through the standing stream if there is one, and otherwise waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from hub.core.paths import Flavour, LinkReader
+from hub.core.roots import Announcement, Rejected
+from hub.core.session import (
+    Answered,
+    Ask,
+    Changed,
+    Closed,
+    Ended,
+    Event,
+    Failed,
+    Needed,
+    Opened,
+    Publish,
+    Reachable,
+    Revised,
+    State,
+    Ticked,
+    Unasked,
+    Undeclared,
+    Wake,
+    Warn,
+    start,
+    step,
+)
+from hub.core.standing import Standing
+from hub.core.values import Json
+from hub.runtime import wire
+from hub.runtime.peer import GoneError, Outlet, RpcError, SilentError
+from hub.runtime.wire import Payload, WireError
+
+log = structlog.stdlib.get_logger(__name__)
+
+MAX_PAGES = 16
+"""How many pages of roots are read; no protocol revision has any, some clients do."""
+
+AskClient: TypeAlias = Callable[[Json, Outlet | None], Awaitable[Payload]]
+"""Sends one `roots/list`, for the page at the given cursor, and returns its result."""
+Read: TypeAlias = Callable[[Json], Announcement | None]
+
+
+class ClientRoots:
+    """What one client's roots are known to be; `changed` is called whenever others may be in force."""
+
+    def __init__(  # noqa: PLR0913 - each is one thing it needs from outside
+        self,
+        *,
+        ask: AskClient,
+        read: Read,
+        links: LinkReader,
+        flavour: Flavour,
+        changed: Callable[[], None],
+        tasks: TaskGroup,
+        clock: Callable[[], float],
+        debounce: float,
+    ) -> None:
+        self.state: State = start(debounce)
+        self._ask = ask
+        self._read = read
+        self._links = links
+        self._flavour = flavour
+        self._standing = Standing(())
+        self._rejected: tuple[Rejected, ...] = ()
+        self._changed = changed
+        self._tasks = tasks
+        self._clock = clock
+        self._moved = anyio.Event()
+        self._timer = anyio.CancelScope()
+
+    def opened(self, *, declares_roots: bool) -> None:
+        """The client has finished its handshake."""
+        self._feed(Opened(declares_roots))
+
+    def reachable(self) -> None:
+        """The client can be asked outside of its own requests."""
+        self._feed(Reachable())
+
+    def list_changed(self) -> None:
+        """The client says that its roots have changed."""
+        self._feed(Changed(self._clock()))
+
+    def ended(self) -> None:
+        """The client is gone."""
+        self._timer.cancel()
+        self._feed(Ended())
+
+    async def current(self, outlet: Outlet) -> State:
+        """Return what is known, after waiting for what is not known yet; the client is reached through `outlet`."""
+        self._feed(Needed(self._clock()), outlet)
+        number = self.state.awaits
+        while number is not None and not self._arrived(number):
+            await self._moved.wait()
+            if isinstance(self.state.phase, Unasked):
+                self._feed(Needed(self._clock()), outlet)
+                number = self.state.awaits
+        self._look_again()
+        return self.state
+
+    def _arrived(self, number: int) -> bool:
+        state = self.state
+        gone = isinstance(state.phase, Closed | Undeclared)
+        return gone or state.failed is not None or (state.settled >= number and not isinstance(state.phase, Unasked))
+
+    def _look_again(self) -> None:
+        """Notice roots that have gone from this machine, were replaced, or are back."""
+        last, standing = self.state.last, self._standing.again(self._links, self._flavour)
+        if last is None or standing is self._standing:
+            return
+        self._standing = standing
+        refused = (*self._rejected, *standing.absent)
+        self._feed(Revised(Announcement(standing.present, refused)))
+
+    def _feed(self, event: Event, outlet: Outlet | None = None) -> None:
+        self.state, effects = step(self.state, event)
+        for effect in effects:
+            match effect:
+                case Ask(number):
+                    self._tasks.start_soon(self._perform_ask, number, outlet)
+                case Wake(at):
+                    self._timer.cancel()
+                    self._timer = anyio.CancelScope()
+                    self._tasks.start_soon(self._perform_wake, at, self._timer)
+                case Publish():
+                    self._changed()
+                case Warn(text):
+                    log.warning(text)
+        moved, self._moved = self._moved, anyio.Event()
+        moved.set()
+
+    async def _perform_wake(self, at: float, timer: anyio.CancelScope) -> None:
+        with timer:
+            await anyio.sleep(max(0.0, at - self._clock()))
+            self._feed(Ticked(self._clock()))
+
+    async def _perform_ask(self, number: int, outlet: Outlet | None) -> None:
+        try:
+            raw = await self._read_pages(outlet)
+        except GoneError as exc:
+            self._feed(Failed(number, str(exc), self._clock(), unreachable=True))
+        except SilentError as exc:
+            self._feed(Failed(number, str(exc), self._clock()))
+        except (RpcError, WireError) as exc:
+            self._feed(Failed(number, f"the client answered: {exc}", self._clock()))
+        else:
+            announcement = self._read(raw)
+            if announcement is not None:
+                self._standing, self._rejected = Standing.of(announcement.roots), announcement.rejected
+            self._feed(Answered(number, announcement, self._clock()))
+
+    async def _read_pages(self, outlet: Outlet | None) -> Json:
+        first = wire.as_object(await self._ask(None, outlet))
+        roots, cursor = first.get("roots"), first.get("nextCursor")
+        seen: set[str] = set()
+        while isinstance(roots, list) and isinstance(cursor, str) and cursor not in seen and len(seen) < MAX_PAGES:
+            seen.add(cursor)
+            page = wire.as_object(await self._ask(cursor, outlet))
+            more, cursor = page.get("roots"), page.get("nextCursor")
+            roots = [*roots, *(more if isinstance(more, list) else [])]
+        return {**first, "roots": roots}

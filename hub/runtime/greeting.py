@@ -1,0 +1,129 @@
+"""The first exchange with a child: which era it speaks, who it is, what it offers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from hub.core.errors import ChildError
+from hub.core.protocol import (
+    CLIENT_CAPABILITIES_META,
+    CLIENT_INFO_META,
+    HANDSHAKE_VERSIONS,
+    METHOD_NOT_FOUND,
+    MODERN_VERSIONS,
+    PROTOCOL_VERSION_META,
+    SERVER_INFO_META,
+    UNSUPPORTED_VERSION,
+)
+from hub.core.values import Json, JsonObject
+from hub.runtime import wire
+from hub.runtime.peer import Peer, RpcError
+from hub.runtime.wire import Payload
+
+Era: TypeAlias = Literal["legacy", "modern"]
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What a child said of itself; `declared` is what the hub told it that it can do as a client."""
+
+    era: Era
+    version: str
+    capabilities: JsonObject
+    info: JsonObject
+    instructions: str
+    declared: JsonObject
+
+    def offers(self, capability: str) -> bool:
+        """Return whether the child declared a capability, such as `tools`."""
+        return isinstance(self.capabilities.get(capability), dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """Who the hub says it is, and what it can do as the child's client."""
+
+    info: JsonObject
+    capabilities: JsonObject
+
+
+async def greet(peer: Peer, hub: Introduction, era: Era | Literal["auto"], *, timeout: float | None) -> Greeting:  # noqa: ASYNC109 - per request
+    """Agree with a child on an era and a version.
+
+    `auto` begins with `initialize`: nearly every server in use speaks it, and some of them exit or fall silent when
+    anything else comes first. A server without it says so at once, and is asked with `server/discover`.
+
+    Raises: ChildError if the child speaks no version that the hub speaks; RpcError, SilentError, GoneError.
+    """
+    if era == "modern":
+        return await _discover(peer, hub, timeout)
+    try:
+        return await _initialize(peer, hub, timeout)
+    except RpcError as exc:
+        if era == "legacy" or exc.code not in {METHOD_NOT_FOUND, UNSUPPORTED_VERSION}:
+            raise
+    return await _discover(peer, hub, timeout)
+
+
+async def _initialize(peer: Peer, hub: Introduction, timeout: float | None) -> Greeting:  # noqa: ASYNC109 - per request
+    asked: JsonObject = {
+        "protocolVersion": HANDSHAKE_VERSIONS[-1],
+        "capabilities": hub.capabilities,
+        "clientInfo": hub.info,
+    }
+    result = wire.as_object(await peer.request("initialize", asked, timeout=timeout))
+    version = result.get("protocolVersion")
+    if version not in HANDSHAKE_VERSIONS:
+        raise ChildError(f"it speaks protocol version {version!r}, the hub speaks {', '.join(HANDSHAKE_VERSIONS)}")
+    await peer.notify("notifications/initialized", {})
+    return _greeting("legacy", version, result, hub)
+
+
+async def _discover(peer: Peer, hub: Introduction, timeout: float | None) -> Greeting:  # noqa: ASYNC109 - per request
+    version = MODERN_VERSIONS[-1]
+    asked: JsonObject = {"_meta": envelope(hub, version)}
+    result = wire.as_object(await peer.request("server/discover", asked, timeout=timeout))
+    offered = result.get("supportedVersions")
+    if not isinstance(offered, list) or version not in offered:
+        raise ChildError(f"it speaks protocol versions {offered!r}, the hub speaks {version}")
+    return _greeting("modern", version, result, hub)
+
+
+def envelope(hub: Introduction, version: str) -> JsonObject:
+    """Return the `_meta` fields that every request of the modern era carries."""
+    return {PROTOCOL_VERSION_META: version, CLIENT_INFO_META: hub.info, CLIENT_CAPABILITIES_META: hub.capabilities}
+
+
+def _greeting(era: Era, version: str, result: JsonObject, hub: Introduction) -> Greeting:
+    instructions = result.get("instructions")
+    info = result.get("serverInfo") or _object(result.get("_meta")).get(SERVER_INFO_META)
+    return Greeting(
+        era,
+        version,
+        _object(result.get("capabilities")),
+        _object(info),
+        instructions if isinstance(instructions, str) else "",
+        hub.capabilities,
+    )
+
+
+def _object(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def with_envelope(params: JsonObject, greeting: Greeting, hub: Introduction) -> JsonObject:
+    """Return the params of a request as a child of this era wants them."""
+    if greeting.era == "legacy":
+        return params
+    meta = params.get("_meta")
+    own = meta if isinstance(meta, dict) else {}
+    return {**params, "_meta": {**own, **envelope(hub, greeting.version)}}
+
+
+def input_required(result: Payload) -> JsonObject | None:
+    """Return a modern child's result as an object if it asks for input instead of answering."""
+    if not isinstance(result, dict) and b'"input_required"' not in bytes(result):
+        return None
+    read = wire.as_object(result)
+    return read if read.get("resultType") == "input_required" else None

@@ -1,0 +1,70 @@
+"""A connection to one child, whatever carries it: messages in, messages out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import structlog
+
+from hub.core.launch import LaunchPlan
+from hub.runtime import wire
+from hub.runtime.peer import Outlet
+from hub.runtime.process import Process, launch
+from hub.runtime.wire import Message, WireError
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class Link(Protocol):
+    """An open connection to a child."""
+
+    @property
+    def outlet(self) -> Outlet:
+        """Where messages to the child go."""
+        ...
+
+    @property
+    def private_directory(self) -> str | None:
+        """The empty directory the child was launched on, if no root was in force."""
+        ...
+
+    async def next(self) -> Message:
+        """Return the child's next message.
+
+        Raises: GoneError, with the reason, when there will be none.
+        """
+        ...
+
+
+class ProcessLink:
+    """A child on the other end of two pipes."""
+
+    def __init__(self, server: str, process: Process) -> None:
+        self._server = server
+        self._process = process
+        self.outlet: Outlet = process.outlet
+        self.private_directory = process.private_directory
+
+    async def next(self) -> Message:
+        while True:
+            line = await self._process.next_line()
+            if line is None:
+                log.warning("message too large, dropped", server=self._server, limit=wire.MAX_MESSAGE_BYTES)
+                continue
+            try:
+                return wire.parse_child(line)
+            except WireError as exc:
+                shown = line[:200].decode("utf-8", "replace")
+                log.warning("stdout is not JSON-RPC", server=self._server, line=shown, error=str(exc))
+
+
+@asynccontextmanager
+async def open_process(server: str, plan: LaunchPlan, environment: Mapping[str, str]) -> AsyncIterator[Link]:
+    """Launch a child and speak to it over its standard streams.
+
+    Raises: ChildError if it cannot be started.
+    """
+    async with launch(server, plan, environment) as process:
+        yield ProcessLink(server, process)

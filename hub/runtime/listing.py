@@ -1,0 +1,75 @@
+"""Reads what a child offers, to the last page of every list."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from typing import TypeAlias
+
+import structlog
+
+from hub.core.catalog import Listing
+from hub.core.protocol import LISTS, METHOD_NOT_FOUND
+from hub.core.values import Json, JsonObject
+from hub.runtime.greeting import Greeting
+from hub.runtime.peer import RpcError
+
+MAX_PAGES = 1000
+
+log = structlog.stdlib.get_logger(__name__)
+
+Request: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
+
+_CAPABILITY = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resources",
+    "prompts/list": "prompts",
+}
+_FIELD = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "templates",
+    "prompts/list": "prompts",
+}
+
+
+async def read_listing(
+    request: Request,
+    greeting: Greeting,
+    *,
+    methods: Iterable[str] = tuple(LISTS),
+    known: Listing | None = None,
+) -> Listing:
+    """Return `known` with the lists of `methods` read anew, those that the child declares to have.
+
+    Raises: whatever `request` raises, but for a list that the child turns out not to have.
+    """
+    listing = known or Listing()
+    for method in methods:
+        if greeting.offers(_CAPABILITY[method]):
+            entries = await _read_list(request, method)
+            listing = replace(listing, **{_FIELD[method]: entries})
+    return listing
+
+
+async def _read_list(request: Request, method: str) -> tuple[JsonObject, ...]:
+    entries: list[JsonObject] = []
+    cursors: set[str] = set()
+    cursor: Json = None
+    for _ in range(MAX_PAGES):
+        try:
+            page = await request(method, {} if cursor is None else {"cursor": cursor})
+        except RpcError as exc:
+            if exc.code != METHOD_NOT_FOUND:
+                raise
+            break
+        found = page.get(LISTS[method])
+        entries.extend(entry for entry in (found if isinstance(found, list) else []) if isinstance(entry, dict))
+        cursor = page.get("nextCursor")
+        if not isinstance(cursor, str) or cursor in cursors:
+            break
+        cursors.add(cursor)
+    else:
+        log.warning("listing cut off", method=method, pages=MAX_PAGES)
+    return tuple(entries)

@@ -1,0 +1,194 @@
+"""Lines of JSON over pipes, without worker threads.
+
+Pipes are asyncio transports: what arrives is cut into lines where it arrives, and a full pipe makes its writers wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from typing import BinaryIO
+
+import anyio
+import anyio.to_thread
+
+from hub.runtime import wire
+from hub.runtime.peer import GoneError
+from hub.runtime.wire import Message
+
+WRITE_HIGH_WATER = 1024 * 1024
+READ_CHUNK = 256 * 1024
+
+
+class LineSplitter:
+    """Cuts a byte stream into lines; a line longer than `limit` is dropped and reported as None, once."""
+
+    def __init__(self, limit: int = wire.MAX_MESSAGE_BYTES) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._skipping = False
+
+    def feed(self, chunk: bytes) -> list[bytes | None]:
+        """Return the lines that `chunk` completes, without their ends and without empty ones."""
+        *finished, rest = chunk.split(b"\n")
+        lines: list[bytes | None] = []
+        for piece in finished:
+            line = self._finish(piece)
+            if line is None or line.strip():
+                lines.append(line)
+        self._keep(rest)
+        return lines
+
+    def _keep(self, piece: bytes) -> None:
+        if self._skipping or not piece:
+            return
+        self._size += len(piece)
+        if self._size > self._limit:
+            self._skipping = True
+            self._parts.clear()
+        else:
+            self._parts.append(piece)
+
+    def _finish(self, piece: bytes) -> bytes | None:
+        self._keep(piece)
+        line = None if self._skipping else b"".join(self._parts)
+        self._parts, self._size, self._skipping = [], 0, False
+        return line
+
+
+class Lines(asyncio.Protocol):
+    """Gives each line of a readable pipe to a queue; reading pauses while the queue is full."""
+
+    def __init__(self, *, backlog: int = 256) -> None:
+        self._splitter = LineSplitter()
+        self._send, self._receive = anyio.create_memory_object_stream[bytes | None](float("inf"))
+        self._backlog = backlog
+        self._transport: asyncio.ReadTransport | None = None
+        self._paused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if isinstance(transport, asyncio.ReadTransport):
+            self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        for line in self._splitter.feed(data):
+            self._send.send_nowait(line)
+        if self._waiting() > self._backlog and self._transport is not None:
+            self._transport.pause_reading()
+            self._paused = True
+
+    def eof_received(self) -> bool:
+        self._send.close()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._send.close()
+
+    def _waiting(self) -> int:
+        return self._receive.statistics().current_buffer_used
+
+    async def next(self) -> bytes | None:
+        """Return the next line; None stands for one that was too long.
+
+        Raises: GoneError at the end of the stream.
+        """
+        if self._paused and self._waiting() < self._backlog // 2 and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+        try:
+            return await self._receive.receive()
+        except anyio.EndOfStream:
+            raise GoneError("the stream ended") from None
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._send.close()
+        if self._transport is not None:
+            self._transport.close()
+
+
+class Flow(asyncio.BaseProtocol):
+    """Makes writers wait while a pipe's other end does not read."""
+
+    def __init__(self) -> None:
+        self._free = anyio.Event()
+        self._free.set()
+        self.lost = False
+
+    def pause_writing(self) -> None:
+        self._free = anyio.Event()
+
+    def resume_writing(self) -> None:
+        self._free.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+        self._free.set()
+
+    async def drained(self) -> None:
+        """Wait until the pipe takes more.
+
+        Raises: GoneError when it never will.
+        """
+        await self._free.wait()
+        if self.lost:
+            raise GoneError("the pipe is closed")
+
+
+class PipeOutlet:
+    """Messages into a pipe, a line each."""
+
+    def __init__(self, transport: asyncio.WriteTransport, flow: Flow) -> None:
+        transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        self._transport = transport
+        self._flow = flow
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody reads any more."""
+        return self._flow.lost or self._transport.is_closing()
+
+    async def send(self, message: Message) -> None:
+        if self.gone:
+            raise GoneError("the pipe is closed")
+        self._transport.write(wire.to_bytes(message) + b"\n")
+        await self._flow.drained()
+
+
+class FileOutlet:
+    """Messages into a regular file, a line each: what standard output is when it is redirected."""
+
+    gone = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    async def send(self, message: Message) -> None:
+        self._file.write(wire.to_bytes(message) + b"\n")
+        self._file.flush()
+
+
+def _is_regular(file: BinaryIO) -> bool:
+    return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+
+
+async def open_outlet(file: BinaryIO) -> PipeOutlet | FileOutlet:
+    """Return where messages to the reader of `file` go."""
+    if _is_regular(file):
+        return FileOutlet(file)
+    transport, flow = await asyncio.get_running_loop().connect_write_pipe(Flow, file)
+    return PipeOutlet(transport, flow)
+
+
+async def open_lines(file: BinaryIO) -> Lines:
+    """Return the lines of `file`; a regular file, which no selector can watch, is read by a thread."""
+    if not _is_regular(file):
+        _, lines = await asyncio.get_running_loop().connect_read_pipe(Lines, file)
+        return lines
+    lines = Lines()
+    while chunk := await anyio.to_thread.run_sync(file.read, READ_CHUNK):
+        lines.data_received(chunk)
+    lines.eof_received()
+    return lines

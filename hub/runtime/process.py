@@ -1,0 +1,169 @@
+"""One launched child process: lines in and out, its stderr in the log, and an end that it cannot refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+import structlog
+
+from hub.core.errors import ChildError
+from hub.core.launch import LaunchPlan
+from hub.runtime.peer import GoneError
+from hub.runtime.pipes import Flow, Lines, LineSplitter, PipeOutlet
+
+TERM_GRACE = 2.0
+"""Seconds between closing a child's stdin, asking it to end (SIGTERM) and ending it (SIGKILL)."""
+EXIT_GRACE = 0.2
+"""Seconds an exit code may come after the end of the output."""
+STDERR_LINE_LIMIT = 8 * 1024
+STDERR_KEPT = 5
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class Process(asyncio.SubprocessProtocol):
+    """A running child: `lines` is what it writes, `outlet` where it reads."""
+
+    outlet: PipeOutlet
+
+    def __init__(self, server: str, private_directory: str | None) -> None:
+        self.private_directory = private_directory
+        self.lines = Lines()
+        self._server = server
+        self._flow = Flow()
+        self._stderr = LineSplitter(STDERR_LINE_LIMIT)
+        self._said: deque[str] = deque(maxlen=STDERR_KEPT)
+        self._exited = anyio.Event()
+        self._transport: asyncio.SubprocessTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._transport = transport
+        stdin, stdout = transport.get_pipe_transport(0), transport.get_pipe_transport(1)
+        assert isinstance(stdin, asyncio.WriteTransport)
+        assert stdout is not None
+        self.outlet = PipeOutlet(stdin, self._flow)
+        self.lines.connection_made(stdout)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 1:
+            self.lines.data_received(data)
+            return
+        for line in self._stderr.feed(data):
+            self._log("(a line too long to show)" if line is None else line.decode("utf-8", "replace").rstrip())
+
+    def _log(self, line: str) -> None:
+        self._said.append(line)
+        log.info("stderr", server=self._server, line=line)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd == 0:
+            self._flow.connection_lost(exc)
+        elif fd == 1:
+            self.lines.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._flow.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._flow.resume_writing()
+
+    def process_exited(self) -> None:
+        self._exited.set()
+
+    @property
+    def pid(self) -> int:
+        """The process id; also the id of its process group."""
+        assert self._transport is not None
+        return self._transport.get_pid()
+
+    def ending(self) -> str:
+        """Say how the process ended, with the last lines of its stderr."""
+        code = self._transport.get_returncode() if self._transport is not None else None
+        how = "closed its output" if code is None else f"was ended by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
+        said = " | ".join(line for line in self._said if line)
+        return f"{how}; its last words: {said[-500:]}" if said else how
+
+    async def next_line(self) -> bytes | None:
+        """Return the next line of its output; None stands for one that was too long.
+
+        Raises: GoneError that says how the process ended.
+        """
+        try:
+            return await self.lines.next()
+        except GoneError:
+            with anyio.move_on_after(EXIT_GRACE):
+                await self._exited.wait()
+            raise GoneError(self.ending()) from None
+
+    async def end(self) -> None:
+        """Close stdin, then SIGTERM, then SIGKILL to the whole process group; return when the process is gone."""
+        assert self._transport is not None
+        stdin = self._transport.get_pipe_transport(0)
+        if stdin is not None:
+            stdin.close()
+        for sign in (None, signal.SIGTERM, signal.SIGKILL):
+            if sign is not None:
+                self._signal_group(sign)
+            with anyio.move_on_after(TERM_GRACE):
+                await self._exited.wait()
+                break
+        self._signal_group(signal.SIGKILL)
+        self.lines.close()
+        self._transport.close()
+
+    def _signal_group(self, sign: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, sign)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+@asynccontextmanager
+async def launch(server: str, plan: LaunchPlan, environment: Mapping[str, str]) -> AsyncIterator[Process]:
+    """Run `plan` on top of `environment` for as long as the context lasts.
+
+    A plan without a working directory gets an empty private one. The process leads a group of its own, and the
+    whole group is ended on the way out.
+
+    Raises: ChildError if it cannot be started.
+    """
+    env = {**environment, **dict(plan.env)}
+    private = tempfile.mkdtemp(prefix="roots-hub-") if plan.cwd is None else None
+    try:
+        process = await _spawn(server, plan, env, private)
+        try:
+            yield process
+        finally:
+            with anyio.CancelScope(shield=True):
+                await process.end()
+    finally:
+        if private is not None:
+            shutil.rmtree(private, ignore_errors=True)
+
+
+async def _spawn(server: str, plan: LaunchPlan, env: dict[str, str], private: str | None) -> Process:
+    command, cwd = plan.argv[0], private or plan.cwd
+    if shutil.which(command, path=env.get("PATH")) is None and not (cwd and Path(cwd, command).is_file()):
+        raise ChildError(f"server {server!r} cannot start: there is no command {command!r} on the PATH")
+    try:
+        _, process = await asyncio.get_running_loop().subprocess_exec(
+            lambda: Process(server, private), *plan.argv, env=env, cwd=cwd, start_new_session=True
+        )
+    except (OSError, ValueError) as exc:
+        raise ChildError(f"server {server!r} cannot start: {exc}") from exc
+    return process

@@ -1,0 +1,60 @@
+"""Writes one audit record for each call, however it ends."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import TracebackType
+
+from hub.core.audit import AuditRecord, Outcome, refusal_of
+from hub.core.guard import Admitted, Refused
+from hub.core.specs import ServerSpec
+from hub.core.values import Call
+from hub.runtime.services import Services
+from hub.runtime.session import Session
+
+
+class Record:
+    """The audit record of one call while it runs: written when the context ends."""
+
+    def __init__(self, services: Services, session: Session, spec: ServerSpec, call: Call) -> None:
+        self.verdict: Admitted | Refused | None = None
+        self._services = services
+        self._session = session
+        self._spec = spec
+        self._call = call
+        self._began = services.machine.clock()
+        self._failure: str | None = None
+
+    def failed(self, reason: str) -> None:
+        """Note that the child did not answer, or answered with an error."""
+        self._failure = reason
+
+    def __enter__(self) -> Record:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        machine, refused = self._services.machine, refusal_of(self.verdict)
+        self._services.audit.write(
+            AuditRecord(
+                time=datetime.fromtimestamp(machine.wall_clock(), UTC).isoformat(timespec="milliseconds"),
+                session=self._session.key,
+                principal=self._session.principal,
+                server=self._spec.name,
+                tool=self._call.name,
+                verdict=self._outcome(error),
+                reason=self._failure or (refused.reason if refused is not None else None),
+                pointer=refused.pointer if refused is not None else None,
+                path=refused.path if refused is not None else None,
+                would_refuse=refused is not None and isinstance(self.verdict, Admitted),
+                ms=(machine.clock() - self._began) * 1000,
+            )
+        )
+
+    def _outcome(self, error: BaseException | None) -> Outcome:
+        if isinstance(self.verdict, Refused):
+            return "refused"
+        if self._failure is not None:
+            return "failed"
+        if error is None:
+            return "admitted"
+        return "failed" if isinstance(error, Exception) else "cancelled"

@@ -1,0 +1,201 @@
+"""The way through, one direction, no step skipped: session, guard, route, child, response."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import cast
+
+from hub.core.audit import refusal_of
+from hub.core.errors import ChildError, RouteError
+from hub.core.guard import Admitted, Refused, Surroundings, ToolGuard, compile_tool, decide, decide_resource
+from hub.core.in_force import InForce
+from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
+from hub.core.specs import ServerSpec
+from hub.core.values import BuiltinRoute, Call, CallMethod, ChildRoute, Json, JsonObject, ServerName, SessionKey
+from hub.runtime import wire
+from hub.runtime.addressing import address
+from hub.runtime.builtin import get_roots
+from hub.runtime.catalogs import Catalogs
+from hub.runtime.child import Child, Ready
+from hub.runtime.children import Place
+from hub.runtime.links import CachedLinks
+from hub.runtime.peer import Asked, RpcError
+from hub.runtime.record import Record
+from hub.runtime.services import Services
+from hub.runtime.session import Session
+from hub.runtime.wire import Notification, Payload
+
+@dataclass(slots=True, eq=False)
+class CallAsker:
+    """The client on whose behalf a call runs; it is reached through the call's own outlet."""
+
+    owner: Session
+    asked: Asked
+
+    @property
+    def session(self) -> SessionKey:
+        """Whose call it is."""
+        return self.owner.key
+
+    @property
+    def progress(self) -> Callable[[Payload], Awaitable[None]] | None:
+        """Where progress reports go; None if the client gave no token."""
+        return None if self.asked.progress_token is None else self._report
+
+    async def _report(self, params: Payload) -> None:
+        own: JsonObject = {**wire.as_object(params), "progressToken": self.asked.progress_token}
+        assert self.owner.peer is not None
+        await self.owner.peer.notify("notifications/progress", own, outlet=self.asked.outlet)
+
+    async def ask(self, method: str, params: JsonObject) -> Payload:
+        """Pass a child's request on to the client, within the call."""
+        return await self.owner.ask(method, params, self.asked.outlet)
+
+    async def tell(self, spec: ServerSpec, notification: Notification) -> None:
+        """Pass a notification on to the client, within the call."""
+        await self.owner.told(spec, notification, self.asked.outlet)
+
+
+class Relay:
+    """Takes the calls of all sessions to the children they lead to."""
+
+    def __init__(self, services: Services) -> None:
+        self.catalogs = Catalogs(services)
+        self._services = services
+        self._guards: dict[tuple[str, str, str], tuple[object, ToolGuard]] = {}
+
+    async def call(self, session: Session, asked: Asked) -> Payload:
+        """Take one call through, and return the child's result as it came, or a refusal.
+
+        Raises: RouteError for a name that leads nowhere; RpcError that the child answered.
+        """
+        method = cast("CallMethod", asked.request.method)
+        force = await session.force(asked.outlet)
+        named = address(method, asked.request.params)
+        catalog = await self.catalogs.catalog(session, force, named.servers(self._services.names))
+        route = named.route(catalog)
+        if isinstance(route, BuiltinRoute):
+            return get_roots(session, force)
+        place = session.place(self._services.servers[route.server], force)
+        call = named.call(catalog, route)
+        with Record(self._services, session, place.spec, call) as record:
+            verdict = record.verdict = self._decide(session, place, call, route, force)
+            if isinstance(verdict, Refused):
+                return _refusal(call, verdict, place.spec)
+            try:
+                child = await self._services.children.obtain(place)
+                return await child.call(verdict, CallAsker(session, asked))
+            except ChildError as exc:
+                record.failed(str(exc))
+                return _failure(call, str(exc))
+            except RpcError as exc:
+                record.failed(str(exc))
+                raise
+
+    async def subscribe(self, session: Session, asked: Asked) -> Payload:
+        """Take a subscription through like a call, and remember under which URI the client knows it."""
+        uri = str(asked.request.params.get("uri"))
+        owner = await self._owner_of(session, asked, uri)
+        result = await self.call(session, asked)
+        session.subscriptions[owner] = uri
+        return result
+
+    async def _owner_of(self, session: Session, asked: Asked, uri: str) -> tuple[ServerName, str]:
+        catalog = await self.catalogs.catalog(session, await session.force(asked.outlet))
+        route = catalog.resource(uri)
+        if route is None:
+            raise RouteError(f"Unknown resource: {uri}")
+        return route.server, route.name
+
+    async def unsubscribe(self, session: Session, uri: Json) -> Payload:
+        """End a subscription at its child.
+
+        Raises: RouteError if there is none; ChildError; RpcError that the child answered.
+        """
+        for (server, own), public in session.subscriptions.items():
+            if public == uri:
+                del session.subscriptions[server, own]
+                place = next((place for place in session.places if place.spec.name == server), None)
+                if place is None or place.child is None:
+                    return {}
+                return await place.child.forward("resources/unsubscribe", {"uri": own})
+        raise RouteError(f"No subscription to resource: {uri}")
+
+    async def set_level(self, session: Session, level: str) -> None:
+        """Let children log from `level` on; what others of their clients do not want is kept from those."""
+        session.log_level = level
+        for place in session.places:
+            if isinstance(place.child, Child) and isinstance(place.child.state, Ready):
+                if place.child.state.greeting.offers("logging"):
+                    await place.child.forward("logging/setLevel", {"level": level})
+
+    def _decide(self, session: Session, place: Place, call: Call, route: ChildRoute, force: InForce) -> Admitted | Refused:
+        at = session.at(place.spec, force)
+        machine, plan = self._services.machine, place.key.plan
+        around = Surroundings(
+            roots=at.roots,
+            cwd=plan.cwd if plan is not None else None,
+            env=machine.environment if plan is None else {**machine.environment, **dict(plan.env)},
+            links=CachedLinks(machine.links),
+            flavour=machine.flavour,
+            enforcing=at.enforcing,
+        )
+        guard = self._guard(place.spec, call, route)
+        judge = decide_resource if call.method.startswith("resources/") else decide
+        verdict = judge(call, guard, around)
+        refused = refusal_of(verdict)
+        if refused is None:
+            return verdict
+        refused = _explained(refused, place.spec, force, at)
+        session.refused(place.spec, call, refused)
+        return refused if isinstance(verdict, Refused) else verdict
+
+    def _guard(self, spec: ServerSpec, call: Call, route: ChildRoute) -> ToolGuard:
+        """Return the compiled guard of a tool: compiled again only when the child describes the tool anew."""
+        key = (spec.name, call.method, route.name if call.method == "tools/call" else "")
+        kept = self._guards.get(key)
+        if kept is not None and kept[0] is route.definition:
+            return kept[1]
+        is_tool = call.method == "tools/call"
+        hints = route.definition.get("annotations") if is_tool else None
+        read_only = not is_tool or (isinstance(hints, dict) and hints.get("readOnlyHint") is True)
+        schema = cast("Json", route.definition.get("inputSchema")) if is_tool else None
+        made = compile_tool(schema, read_only=read_only, policy=spec.policy_of(call.name if is_tool else ""))
+        self._guards[key] = (route.definition, made)
+        return made
+
+
+def _explained(refused: Refused, spec: ServerSpec, force: InForce, at: InForce) -> Refused:
+    """Say so where not the client's roots but a server's own arguments leave nothing to reach."""
+    if spec.ceiling is None or at.roots.roots or not force.roots.roots:
+        return refused
+    own = ", ".join(spec.ceiling.paths)
+    reason = (
+        f"the client's roots ({', '.join(force.roots.paths)}) and the directories that server {spec.name!r} is "
+        f"started with ({own}) do not overlap; with `roots: {{args: replace}}` the client's roots stand in for them"
+    )
+    return replace(refused, reason=reason)
+
+
+def _refusal(call: Call, refused: Refused, spec: ServerSpec) -> JsonObject:
+    text = refused.message()
+    details: JsonObject = {
+        "argument": refused.pointer,
+        "path": refused.path,
+        "reason": refused.reason,
+        "mode": spec.policy.mode.value,
+    }
+    if call.method != "tools/call":
+        raise RpcError(INVALID_PARAMS, text, {"roots-hub/refusal": details})
+    return {**_tool_error(text), "_meta": {"roots-hub/refusal": details}}
+
+
+def _failure(call: Call, text: str) -> JsonObject:
+    if call.method != "tools/call":
+        raise RpcError(INTERNAL_ERROR, text)
+    return _tool_error(text)
+
+
+def _tool_error(text: str) -> JsonObject:
+    return {"content": [{"type": "text", "text": text}], "isError": True}

@@ -1,0 +1,134 @@
+"""Children behind a URL: the SDK's HTTP and SSE transports, turned into links.
+
+This module is imported only when a remote child is opened, because it loads the SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import cast
+
+import anyio
+import httpx2
+from mcp.client._transport import TransportStreams
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
+    encode_header_value,
+)
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+
+from hub.core.protocol import PROTOCOL_VERSION_META
+from hub.core.specs import RemoteTarget
+from hub.core.values import Json, JsonObject
+from hub.runtime import wire
+from hub.runtime.link import Link
+from hub.runtime.peer import GoneError
+from hub.runtime.wire import Failure, Message, Notification, Request, Response, WireError
+
+CONNECT_TIMEOUT = 30.0
+"""Seconds a connection, or a pause within one answer's writing, may take."""
+
+
+class RemoteLink:
+    """A child behind a pair of the SDK's message streams; it is its own outlet."""
+
+    private_directory: str | None = None
+
+    def __init__(self, streams: TransportStreams) -> None:
+        self._read, self._write = streams
+        self._version: str | None = None
+        self.outlet = self
+
+    async def next(self) -> Message:
+        while True:
+            try:
+                item = await self._read.receive()
+            except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+                raise GoneError("the connection ended") from None
+            if isinstance(item, Exception):
+                raise GoneError(f"the connection broke: {item}") from item
+            message = self._taken(item)
+            if message is not None:
+                return message
+
+    def _taken(self, item: SessionMessage) -> Message | None:
+        fields = cast("JsonObject", item.message.model_dump(by_alias=True, mode="json", exclude_unset=True))
+        fields["jsonrpc"] = "2.0"
+        try:
+            message = wire.message_of(fields)
+        except WireError:
+            return None
+        version = _agreed_version(message)
+        if version is not None:
+            self._version = version
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Hand a message to the transport, with the headers its protocol version wants.
+
+        Raises: GoneError when the connection has ended.
+        """
+        outgoing = SessionMessage(_to_sdk(message), metadata=ClientMessageMetadata(headers=self._headers(message)))
+        try:
+            await self._write.send(outgoing)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            raise GoneError("the connection ended") from None
+
+    def _headers(self, message: Message) -> dict[str, str] | None:
+        if not isinstance(message, Request):
+            return {MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version else None
+        meta = message.params.get("_meta")
+        modern = meta.get(PROTOCOL_VERSION_META) if isinstance(meta, dict) else None
+        if not isinstance(modern, str):
+            return {MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version else None
+        headers = {MCP_PROTOCOL_VERSION_HEADER: modern, MCP_METHOD_HEADER: message.method}
+        named = message.params.get(NAME_BEARING_METHODS.get(message.method, ""))
+        if isinstance(named, str):
+            headers[MCP_NAME_HEADER] = encode_header_value(named)
+        return headers
+
+
+def _agreed_version(message: Message) -> str | None:
+    """The protocol version in an answer to `initialize`, the only result that has one at its top."""
+    if not isinstance(message, Response):
+        return None
+    result: Json = wire.as_object(message.result)
+    version = result.get("protocolVersion")
+    return version if isinstance(version, str) else None
+
+
+def _to_sdk(message: Message) -> JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError:
+    match message:
+        case Request(id_, method, params):
+            return JSONRPCRequest(jsonrpc="2.0", id=id_, method=method, params=params or None)
+        case Notification(method, params):
+            return JSONRPCNotification(jsonrpc="2.0", method=method, params=wire.as_object(params) or None)
+        case Response(id_, result):
+            return JSONRPCResponse(jsonrpc="2.0", id=id_, result=wire.as_object(result))
+        case Failure(id_, error):
+            return JSONRPCError.model_validate({"jsonrpc": "2.0", "id": id_, "error": wire.as_object(error)})
+
+
+@asynccontextmanager
+async def open_remote(target: RemoteTarget, timeout: float) -> AsyncIterator[Link]:  # noqa: ASYNC109 - for the HTTP client
+    """Connect to a remote child; `timeout` is how long an answer may take, in seconds."""
+    headers: Mapping[str, str] = target.headers
+    if target.transport == "sse":
+        async with sse_client(
+            target.url, headers=dict(headers), timeout=CONNECT_TIMEOUT, sse_read_timeout=timeout
+        ) as streams:
+            yield RemoteLink(streams)
+        return
+    limits = httpx2.Timeout(CONNECT_TIMEOUT, read=timeout)
+    async with (
+        httpx2.AsyncClient(headers=dict(headers), timeout=limits) as client,
+        streamable_http_client(target.url, http_client=client, max_sse_event_size=wire.MAX_MESSAGE_BYTES) as streams,
+    ):
+        yield RemoteLink(streams)

@@ -1,0 +1,87 @@
+"""What every session of a hub shares: its servers, children, operator's roots, and ways to look at the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from hub.core.in_force import OperatorRoots
+from hub.core.names import Names
+from hub.core.paths import Flavour, LinkReader
+from hub.core.roots import RootSet, UnsafePaths
+from hub.core.specs import ServerSpec
+from hub.core.standing import Standing
+from hub.core.values import JsonObject, ServerName
+from hub.runtime.audit_log import AuditSink
+from hub.runtime.children import Children
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The computer the hub runs on, as the guard and the launch plans see it."""
+
+    links: LinkReader
+    flavour: Flavour
+    environment: Mapping[str, str]
+    directory: str
+    clock: Callable[[], float]
+    wall_clock: Callable[[], float]
+
+    def wall_time(self, at: float) -> float:
+        """Return the seconds since 1970 of a moment `at` of the monotonic clock."""
+        return round(self.wall_clock() - self.clock() + at, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class RootsSettings:
+    """How clients are asked for roots. Times are in seconds."""
+
+    timeout: float = 10.0
+    debounce: float = 0.25
+    unsafe: UnsafePaths | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """One hub's shared parts; `info` is its name and version as the protocol's `Implementation`."""
+
+    info: JsonObject
+    servers: Mapping[ServerName, ServerSpec]
+    names: Names
+    children: Children
+    operator: Operator
+    machine: Machine
+    settings: RootsSettings
+    audit: AuditSink
+
+
+class Operator:
+    """The operator's roots as they stand now: a folder that goes from the disk grants nothing until it is back."""
+
+    def __init__(self, roots: OperatorRoots, servers: Mapping[ServerName, ServerSpec], machine: Machine) -> None:
+        self._roots = roots
+        self._machine = machine
+        self._fallback = _standing(roots.fallback)
+        self._ceiling = _standing(roots.ceiling)
+        self._servers = {name: _standing(spec.ceiling) for name, spec in servers.items()}
+
+    def roots(self) -> OperatorRoots:
+        """Return the operator's roots, without those that are not there now."""
+        self._fallback, self._ceiling = self._again(self._fallback), self._again(self._ceiling)
+        return replace(self._roots, fallback=_present(self._fallback), ceiling=_present(self._ceiling))
+
+    def ceiling_of(self, server: ServerName) -> RootSet | None:
+        """Return the directories that a server's own arguments name; None if they name none."""
+        self._servers[server] = self._again(self._servers[server])
+        return _present(self._servers[server])
+
+    def _again(self, standing: Standing | None) -> Standing | None:
+        return None if standing is None else standing.again(self._machine.links, self._machine.flavour)
+
+
+def _standing(roots: RootSet | None) -> Standing | None:
+    return None if roots is None else Standing.of(roots)
+
+
+def _present(standing: Standing | None) -> RootSet | None:
+    return None if standing is None else standing.present

@@ -1,0 +1,216 @@
+"""One client: what it declared, which roots it has, and which children it uses."""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import structlog
+from anyio.abc import TaskGroup
+
+from hub.core.guard import Refused
+from hub.core.in_force import InForce, at_server, in_force
+from hub.core.launch import LaunchPlan, LaunchTemplate, plan
+from hub.core.protocol import LIST_CHANGED, LOG_LEVELS, METHOD_NOT_FOUND
+from hub.core.roots import EMPTY, Announcement, parse_announcement
+from hub.core.specs import ServerSpec
+from hub.core.values import Call, Json, JsonObject, ServerName, SessionKey
+from hub.runtime import wire
+from hub.runtime.builtin import RECENT
+from hub.runtime.children import ChildKey, Place, key_of
+from hub.runtime.client_roots import ClientRoots
+from hub.runtime.peer import Outlet, Peer, RpcError
+from hub.runtime.services import Services
+from hub.runtime.wire import Notification, Payload
+
+log = structlog.stdlib.get_logger(__name__)
+
+_RELAYED = ("sampling", "elicitation")
+"""Client capabilities that children may use through the hub."""
+_CAPABILITY_OF = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What a client said of itself."""
+
+    era: Literal["legacy", "modern"]
+    version: str
+    capabilities: JsonObject
+    info: JsonObject
+
+    def declares(self, capability: str) -> bool:
+        """Return whether the client declared a capability, such as `roots`."""
+        return isinstance(self.capabilities.get(capability), dict)
+
+
+class Session:
+    """A client's session. Nothing in it is ever used for another client."""
+
+    def __init__(self, services: Services, tasks: TaskGroup, *, principal: str) -> None:
+        self.key = SessionKey(secrets.token_hex(8))
+        self.services = services
+        self.principal = principal
+        self.client: Client | None = None
+        self.peer: Peer | None = None
+        self.log_level: str | None = None
+        self.subscriptions: dict[tuple[ServerName, str], str] = {}
+        self.refusals: deque[JsonObject] = deque(maxlen=RECENT)
+        self.unlisted: set[ServerName] = set()
+        self._tasks = tasks
+        self._places: dict[ServerName, Place] = {}
+        self.roots = ClientRoots(
+            ask=self._ask_for_roots,
+            read=self._read_roots,
+            links=services.machine.links,
+            flavour=services.machine.flavour,
+            changed=self._roots_changed,
+            tasks=tasks,
+            clock=services.machine.clock,
+            debounce=services.settings.debounce,
+        )
+
+    def greeted(self, client: Client) -> None:
+        """Take note of what the client said in its handshake."""
+        self.client = client
+
+    def opened(self) -> None:
+        """The client is ready for requests: from now on it may be asked for its roots."""
+        self.roots.opened(declares_roots=self.client is not None and self.client.era == "legacy" and self.client.declares("roots"))
+
+    def close(self) -> None:
+        """End the session: nothing is asked or told any more, and its children are free."""
+        self.roots.ended()
+        for place in self._places.values():
+            self.services.children.release(place, self.key)
+        self._places.clear()
+
+    # Roots
+
+    async def _ask_for_roots(self, cursor: Json, outlet: Outlet | None) -> Payload:
+        assert self.peer is not None
+        params: JsonObject = {} if cursor is None else {"cursor": cursor}
+        return await self.peer.request("roots/list", params, timeout=self.services.settings.timeout, outlet=outlet)
+
+    def _read_roots(self, raw: Json) -> Announcement | None:
+        machine = self.services.machine
+        return parse_announcement(raw, links=machine.links, flavour=machine.flavour, unsafe=self.services.settings.unsafe)
+
+    def _roots_changed(self) -> None:
+        self._tasks.start_soon(self._move_children)
+
+    async def force(self, outlet: Outlet) -> InForce:
+        """Return the roots in force, after asking the client for them if they are not known."""
+        return in_force(await self.roots.current(outlet), self.services.operator.roots())
+
+    def known_force(self) -> InForce:
+        """Return the roots in force as far as they are known now."""
+        return in_force(self.roots.state, self.services.operator.roots())
+
+    def at(self, spec: ServerSpec, force: InForce) -> InForce:
+        """Return the roots in force for calls to one server."""
+        return at_server(force, self.services.operator.ceiling_of(spec.name))
+
+    # Children
+
+    def place(self, spec: ServerSpec, force: InForce) -> Place:
+        """Return where this session's child of a server stands, with these roots in force for the session."""
+        key = self._key(spec, self.at(spec, force))
+        held = self._places.get(spec.name)
+        if held is not None and held.key == key:
+            return held
+        place = self.services.children.lease(spec, key, self.key, self)
+        self._places[spec.name] = place
+        if held is not None:
+            self.services.children.release(held, self.key, at_once=True)
+        return place
+
+    def _key(self, spec: ServerSpec, force: InForce) -> ChildKey:
+        capabilities = self.client.capabilities if self.client is not None else {}
+        asks: JsonObject = {name: capabilities[name] for name in _RELAYED if name in capabilities}
+        roots = EMPTY if spec.share == "all" else force.roots
+        return key_of(spec, self.plan(spec, force), roots, principal=self.principal, asks=asks, session=self.key)
+
+    def plan(self, spec: ServerSpec, force: InForce) -> LaunchPlan | None:
+        """Return how a server's process is launched under these roots; None for a remote one.
+
+        Raises: ConfigError if a variable it needs is not set.
+        """
+        if not isinstance(spec.target, LaunchTemplate):
+            return None
+        if spec.share == "all":
+            everyone = plan(spec.target, EMPTY, self.services.machine.environment, directories=spec.directories)
+            return replace(everyone, cwd=everyone.cwd or self.services.machine.directory)
+        made = plan(spec.target, force.roots, self.services.machine.environment, directories=spec.directories)
+        if made.cwd is None and not force.enforcing:
+            return replace(made, cwd=self.services.machine.directory)
+        return made
+
+    @property
+    def places(self) -> Iterable[Place]:
+        """The children this session uses."""
+        return self._places.values()
+
+    async def _move_children(self) -> None:
+        """Give the children in use the new roots: those that can take them are told, others are replaced when needed."""
+        force = self.known_force()
+        for place in list(self._places.values()):
+            roots = self.at(place.spec, force).roots
+            if roots != place.key.roots and not await self.services.children.share(place, roots):
+                self._places.pop(place.spec.name, None)
+                self.services.children.release(place, self.key, at_once=True)
+
+    # What children ask and tell
+
+    async def ask(self, method: str, params: JsonObject, outlet: Outlet | None) -> Payload:
+        """Pass a child's request on to the client.
+
+        Raises: RpcError if the client cannot take it, or answers with an error.
+        """
+        needed = _CAPABILITY_OF[method]
+        if self.client is None or self.peer is None or self.client.era == "modern" or not self.client.declares(needed):
+            raise RpcError(METHOD_NOT_FOUND, f"the client does not support {method}")
+        return await self.peer.request(method, params, timeout=None, outlet=outlet)
+
+    async def told(self, spec: ServerSpec, notification: Notification, outlet: Outlet | None = None) -> None:
+        """Pass a child's notification on to the client, if it is one for clients."""
+        if self.peer is None or self.client is None or self.client.era == "modern":
+            return
+        method = notification.method
+        wanted = method in LIST_CHANGED or (method == "notifications/message" and self._wants_log(notification))
+        if wanted:
+            await self.peer.notify(method, notification.params, outlet=outlet)
+        elif method == "notifications/resources/updated":
+            await self._updated(spec, wire.as_object(notification.params), outlet)
+
+    async def _updated(self, spec: ServerSpec, params: JsonObject, outlet: Outlet | None) -> None:
+        public = self.subscriptions.get((spec.name, str(params.get("uri"))))
+        if public is not None and self.peer is not None:
+            await self.peer.notify("notifications/resources/updated", {**params, "uri": public}, outlet=outlet)
+
+    async def came(self, spec: ServerSpec) -> None:
+        """A child has started; if the client was shown a listing without it, tell it to list again."""
+        if spec.name in self.unlisted:
+            self.unlisted.discard(spec.name)
+            for method in LIST_CHANGED:
+                await self.told(spec, Notification(method, {}))
+
+    def refused(self, spec: ServerSpec, call: Call, refused: Refused) -> None:
+        """Remember a refusal for `get-roots`."""
+        self.refusals.append(
+            {
+                "server": spec.name,
+                "name": call.name,
+                "argument": refused.pointer,
+                "path": refused.path,
+                "reason": refused.reason,
+                "mode": spec.policy.mode.value,
+            }
+        )
+
+    def _wants_log(self, notification: Notification) -> bool:
+        level = wire.as_object(notification.params).get("level")
+        return self.log_level is None or level not in LOG_LEVELS or LOG_LEVELS.index(str(level)) >= LOG_LEVELS.index(self.log_level)
