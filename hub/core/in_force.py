@@ -8,7 +8,9 @@ from typing import Literal, TypeAlias
 from hub.core.roots import EMPTY, Rejected, RootSet
 from hub.core.session import State, Undeclared
 
-Source: TypeAlias = Literal["client", "--root", "HUB_ROOTS", "config", "detected", "ceiling", "server", "none"]
+Source: TypeAlias = Literal[
+    "client", "--root", "HUB_ROOTS", "config", "detected", "ceiling", "server", "none"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,12 @@ def in_force(state: State, operator: OperatorRoots) -> InForce:
             return InForce(EMPTY, "client", stale=True, rejected=announced.rejected)
         if not announced.roots.roots and operator.when_empty == "allow":
             return _unbounded(operator, announced.rejected)
-        return InForce(_below(announced.roots, operator), "client", stale=state.stale, rejected=announced.rejected)
+        return InForce(
+            _below(announced.roots, operator),
+            "client",
+            stale=state.stale,
+            rejected=announced.rejected,
+        )
     if operator.fallback is not None:
         return InForce(_below(operator.fallback, operator), operator.fallback_source)
     if isinstance(state.phase, Undeclared) and operator.when_missing == "allow":
@@ -73,4 +80,6 @@ def at_server(force: InForce, ceiling: RootSet | None) -> InForce:
         return force
     if not force.enforcing:
         return InForce(ceiling, "server", rejected=force.rejected)
-    return InForce(force.roots.within(ceiling), force.source, stale=force.stale, rejected=force.rejected)
+    return InForce(
+        force.roots.within(ceiling), force.source, stale=force.stale, rejected=force.rejected
+    )

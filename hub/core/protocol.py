@@ -41,4 +41,13 @@ LIST_CHANGED: Final = {
 }
 """Change notifications, and the listings that are to be read again on each."""
 
-LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+LOG_LEVELS: Final = (
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+)

@@ -83,7 +83,9 @@ class State:
     @property
     def stale(self) -> bool:
         """Whether the client may have other roots by now than `last` says."""
-        return self.last is not None and (self.failed is not None or not isinstance(self.phase, Settled))
+        return self.last is not None and (
+            self.failed is not None or not isinstance(self.phase, Settled)
+        )
 
     @property
     def awaits(self) -> int | None:
@@ -166,7 +168,9 @@ class Ended:
     """The client is gone."""
 
 
-Event: TypeAlias = Opened | Reachable | Changed | Needed | Ticked | Answered | Failed | Revised | Ended
+Event: TypeAlias = (
+    Opened | Reachable | Changed | Needed | Ticked | Answered | Failed | Revised | Ended
+)
 
 
 # Effects
@@ -280,7 +284,9 @@ def _answered(state: State, event: Answered) -> Step:
     if not isinstance(state.phase, Asking) or event.asked != state.asked:
         return state, ()
     if event.announcement is None:
-        return _failed(state, Failed(event.asked, "the client's answer is not a list of roots", event.now))
+        return _failed(
+            state, Failed(event.asked, "the client's answer is not a list of roots", event.now)
+        )
     known = Known(event.announcement, event.now)
     answered = replace(state, last=known, failed=None)
     following, effects = _settle(answered, state.phase, event.now)
@@ -294,7 +300,11 @@ def _failed(state: State, event: Failed) -> Step:
         return replace(state, phase=Unasked(), settled=state.asked), ()
     failed = replace(state, failed=event.reason, failed_at=event.now)
     following, effects = _settle(failed, state.phase, event.now)
-    return following, (Warn(f"the client's roots could not be read: {event.reason}"), Publish(), *effects)
+    return following, (
+        Warn(f"the client's roots could not be read: {event.reason}"),
+        Publish(),
+        *effects,
+    )
 
 
 def _settle(state: State, asking: Asking, now: float) -> Step:

@@ -39,7 +39,11 @@ class Standing:
 
     @property
     def absent(self) -> tuple[Rejected, ...]:
-        return tuple(Rejected(root.uri, how.value) for root, how in self.roots if how is not Condition.PRESENT)
+        return tuple(
+            Rejected(root.uri, how.value)
+            for root, how in self.roots
+            if how is not Condition.PRESENT
+        )
 
     def again(self, links: LinkReader, flavour: Flavour) -> Standing:
         """Look again; returns this very object if nothing is different."""
@@ -47,7 +51,9 @@ class Standing:
         return self if looked == self.roots else Standing(looked)
 
 
-def _look(root: Root, how: Condition, links: LinkReader, flavour: Flavour) -> tuple[Root, Condition]:
+def _look(
+    root: Root, how: Condition, links: LinkReader, flavour: Flavour
+) -> tuple[Root, Condition]:
     try:
         moved = resolve(root.path, cwd=None, links=links, flavour=flavour) != root.path
         found = links.entry(root.path)

@@ -72,7 +72,11 @@ def _home(machine: Machine) -> str | None:
 def children_environment(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]:
     """Return what child processes inherit: this process' environment without the hub's own secrets and settings."""
     token = config.listen.token.get_secret_value() if config.listen.token is not None else None
-    return {key: value for key, value in environment.items() if key not in _OWN_VARIABLES and value != token}
+    return {
+        key: value
+        for key, value in environment.items()
+        if key not in _OWN_VARIABLES and value != token
+    }
 
 
 @asynccontextmanager
@@ -97,7 +101,11 @@ async def running_hub(
         max_children=config.max_children,
         clock=machine.clock,
     )
-    operator = Operator(operator_roots(config.roots, setting.given, place, ceiling=setting.ceiling), servers, machine)
+    operator = Operator(
+        operator_roots(config.roots, setting.given, place, ceiling=setting.ceiling),
+        servers,
+        machine,
+    )
 
     def services(audit: AuditSink) -> Services:
         return Services(
@@ -123,10 +131,14 @@ def _audit(path: Path) -> AbstractContextManager[AuditSink]:
     try:
         return audit_log(path)
     except OSError as exc:
-        raise StartError(f"audit.file {path}: {exc.strerror}", "Name a file that the hub may write.") from exc
+        raise StartError(
+            f"audit.file {path}: {exc.strerror}", "Name a file that the hub may write."
+        ) from exc
 
 
 def fronts(services: Services) -> OpenFront:
     """Return what begins conversations with clients."""
     relay = Relay(services)
-    return lambda outlet, tasks, principal: Front(relay, services, outlet, tasks, principal=principal)
+    return lambda outlet, tasks, principal: Front(
+        relay, services, outlet, tasks, principal=principal
+    )

@@ -48,12 +48,16 @@ def projects_below(directory: Path, *, depth: int = MAX_DEPTH) -> Iterator[Proje
     marker = _marker(directory)
     if marker is not None:
         workspace = marker.endswith(WORKSPACE)
-        yield Project(directory, marker.removesuffix(WORKSPACE) if workspace else directory.name, marker)
+        yield Project(
+            directory, marker.removesuffix(WORKSPACE) if workspace else directory.name, marker
+        )
         return
     if depth == 0:
         return
     try:
-        below = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False))
+        below = sorted(
+            entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)
+        )
     except OSError:
         return
     for name in below:

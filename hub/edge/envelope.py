@@ -23,7 +23,10 @@ def rejection(request: Request, headers: Headers) -> Failure | None:
     """Return the error for a modern request whose headers and envelope do not fit; None if they do."""
     twice = find_duplicated_routing_header(headers.pairs)
     if twice is not None:
-        return Failure(request.id, {"code": HEADER_MISMATCH, "message": f"{twice} header appears more than once"})
+        return Failure(
+            request.id,
+            {"code": HEADER_MISMATCH, "message": f"{twice} header appears more than once"},
+        )
     body: JsonObject = {"method": request.method, "params": request.params}
     verdict = classify_inbound_request(body, headers=dict(headers.pairs))
     if not isinstance(verdict, InboundLadderRejection):

@@ -19,17 +19,27 @@ WAITING_NOTIFICATIONS = 256
 """How many notifications wait for a client to open its event stream; the oldest are dropped first."""
 
 _PING = b": ping\r\n\r\n"
-_STREAM_HEADERS = {"content-type": "text/event-stream", "cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
+_STREAM_HEADERS = {
+    "content-type": "text/event-stream",
+    "cache-control": "no-cache, no-transform",
+    "x-accel-buffering": "no",
+}
 
 
 def _raw_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
-async def respond(send: Send, status: int, body: Json | bytes, headers: Mapping[str, str] | None = None) -> None:
+async def respond(
+    send: Send, status: int, body: Json | bytes, headers: Mapping[str, str] | None = None
+) -> None:
     """Send a whole response: `body` as JSON, or the bytes of it."""
     content = body if isinstance(body, bytes) else wire.encode(body)
-    every = {"content-type": "application/json", "content-length": str(len(content)), **(headers or {})}
+    every = {
+        "content-type": "application/json",
+        "content-length": str(len(content)),
+        **(headers or {}),
+    }
     await send({"type": "http.response.start", "status": status, "headers": _raw_headers(every)})
     await send({"type": "http.response.body", "body": content})
 
@@ -132,7 +142,9 @@ class Standing:
 
     async def serve(self, send: Send, receive: Receive, opened: Callable[[], None]) -> None:
         """Hold the stream open until the client or the session ends it; `opened` is called once it carries."""
-        await send({"type": "http.response.start", "status": 200, "headers": _raw_headers(_STREAM_HEADERS)})
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": _raw_headers(_STREAM_HEADERS)}
+        )
         await self._write(send, _PING)
         self._send = send
         opened()

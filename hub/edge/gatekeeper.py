@@ -21,7 +21,9 @@ class Headers:
     """An HTTP request's headers, by lower-case name; of one that stands twice, the first."""
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        self.pairs = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw]
+        self.pairs = [
+            (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw
+        ]
         self._first: dict[str, str] = {}
         for name, value in self.pairs:
             self._first.setdefault(name, value)
@@ -32,8 +34,10 @@ class Headers:
 
     def accepts(self, kind: str) -> bool:
         """Return whether the Accept header takes a media type such as `application/json`."""
-        taken = {part.split(";")[0].strip().lower() for part in (self.get("accept") or "").split(",")}
-        return bool(taken & {kind, f"{kind.split('/')[0]}/*", "*/*"})
+        taken = {
+            part.split(";")[0].strip().lower() for part in (self.get("accept") or "").split(",")
+        }
+        return bool(taken & {kind, f"{kind.split('/', maxsplit=1)[0]}/*", "*/*"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +82,18 @@ class Gatekeeper:
         """Return why a request is turned away, if it is."""
         host = _host_name(f"//{headers.get('host') or ''}")
         if self._loopback and host not in self._names:
-            return Refusal(421, f"Invalid Host header: this hub answers to {', '.join(sorted(self._names))}")
+            return Refusal(
+                421, f"Invalid Host header: this hub answers to {', '.join(sorted(self._names))}"
+            )
         origin = headers.get("origin")
         if origin is not None and not self._is_known(_host_name(origin), host):
             return Refusal(403, "Invalid Origin header: pages of other sites may not use this hub")
         if self._token is not None and not self._is_authorised(headers.get("authorization")):
-            return Refusal(401, "A valid bearer token is needed", {"www-authenticate": 'Bearer realm="roots-hub"'})
+            return Refusal(
+                401,
+                "A valid bearer token is needed",
+                {"www-authenticate": 'Bearer realm="roots-hub"'},
+            )
         return None
 
     def _is_known(self, origin: str | None, host: str | None) -> bool:
@@ -92,7 +102,9 @@ class Gatekeeper:
     def _is_authorised(self, authorization: str | None) -> bool:
         scheme, _, given = (authorization or "").partition(" ")
         expected = self._token or b""
-        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("utf-8", "replace"), expected)
+        return scheme.lower() == "bearer" and hmac.compare_digest(
+            given.strip().encode("utf-8", "replace"), expected
+        )
 
 
 def _host_name(url: str) -> str | None:

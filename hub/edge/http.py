@@ -43,7 +43,14 @@ class HttpSession:
 class HttpServer:
     """The ASGI application; `run` must be entered before it serves."""
 
-    def __init__(self, open_front: OpenFront, gatekeeper: Gatekeeper, *, path: str, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        open_front: OpenFront,
+        gatekeeper: Gatekeeper,
+        *,
+        path: str,
+        clock: Callable[[], float],
+    ) -> None:
         self._open_front = open_front
         self._gatekeeper = gatekeeper
         self._path = path
@@ -51,7 +58,9 @@ class HttpServer:
         self._sessions: dict[str, HttpSession] = {}
         self._tasks: TaskGroup | None = None
 
-    async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    async def run(
+        self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
         """Own the sessions until cancelled."""
         try:
             async with anyio.create_task_group() as tasks:
@@ -89,11 +98,18 @@ class HttpServer:
         if refusal is not None:
             await respond(send, refusal.status, {"error": refusal.text}, refusal.headers)
         elif scope["path"].rstrip("/") != self._path.rstrip("/"):
-            await respond(send, 404, {"error": f"There is nothing here; the MCP endpoint is {self._path}"})
+            await respond(
+                send, 404, {"error": f"There is nothing here; the MCP endpoint is {self._path}"}
+            )
         elif scope["method"] == "POST":
             await self._post(headers, receive, send)
-        elif headers.get("mcp-protocol-version") in MODERN_VERSIONS or scope["method"] not in {"GET", "DELETE"}:
-            await respond(send, 405, {"error": "Method not allowed"}, {"allow": "GET, POST, DELETE"})
+        elif headers.get("mcp-protocol-version") in MODERN_VERSIONS or scope["method"] not in {
+            "GET",
+            "DELETE",
+        }:
+            await respond(
+                send, 405, {"error": "Method not allowed"}, {"allow": "GET, POST, DELETE"}
+            )
         elif scope["method"] == "GET":
             await self._get(headers, receive, send)
         else:
@@ -103,14 +119,18 @@ class HttpServer:
 
     async def _post(self, headers: Headers, receive: Receive, send: Send) -> None:
         if not headers.accepts("application/json") or not headers.accepts("text/event-stream"):
-            await respond(send, 406, {"error": "Accept must name application/json and text/event-stream"})
+            await respond(
+                send, 406, {"error": "Accept must name application/json and text/event-stream"}
+            )
             return
         if (headers.get("content-type") or "").split(";")[0].strip().lower() != "application/json":
             await respond(send, 415, {"error": "Content-Type must be application/json"})
             return
         body = await _read_body(receive)
         if body is None:
-            await respond(send, 413, {"error": f"A message may have {wire.MAX_MESSAGE_BYTES} bytes at most"})
+            await respond(
+                send, 413, {"error": f"A message may have {wire.MAX_MESSAGE_BYTES} bytes at most"}
+            )
             return
         try:
             message = wire.parse_client(body)
@@ -124,7 +144,9 @@ class HttpServer:
         else:
             await self._modern(message, headers, receive, send)
 
-    async def _legacy(self, message: Message, headers: Headers, receive: Receive, send: Send) -> None:
+    async def _legacy(
+        self, message: Message, headers: Headers, receive: Receive, send: Send
+    ) -> None:
         key = headers.get("mcp-session-id")
         if isinstance(message, Request) and message.method == "initialize" and key is None:
             await self._open(message, receive, send)
@@ -143,19 +165,29 @@ class HttpServer:
             await session.front.peer.receive(message)
             await respond(send, 202, b"")
 
-    async def _session(self, key: str | None, message: Message | None, send: Send) -> HttpSession | None:
+    async def _session(
+        self, key: str | None, message: Message | None, send: Send
+    ) -> HttpSession | None:
         """Return the session a request names; otherwise tell the client, and return None."""
         session = self._sessions.get(key) if key is not None else None
         if session is None:
-            status, text = (400, "Mcp-Session-Id is missing") if key is None else (404, "There is no such session")
+            status, text = (
+                (400, "Mcp-Session-Id is missing")
+                if key is None
+                else (404, "There is no such session")
+            )
             id_ = message.id if isinstance(message, Request) else None
-            failure = Failure(id_, {"code": INVALID_REQUEST, "message": f"{text}: initialize a session first"})
+            failure = Failure(
+                id_, {"code": INVALID_REQUEST, "message": f"{text}: initialize a session first"}
+            )
             await respond(send, status, wire.to_bytes(failure))
         return session
 
     async def _open(self, request: Request, receive: Receive, send: Send) -> None:
         if self._tasks is None or len(self._sessions) >= MAX_SESSIONS:
-            await respond(send, 503, {"error": f"{len(self._sessions)} sessions are open; try again later"})
+            await respond(
+                send, 503, {"error": f"{len(self._sessions)} sessions are open; try again later"}
+            )
             return
         key, standing = secrets.token_hex(16), Standing()
         front = self._open_front(standing, self._tasks, self._gatekeeper.principal)
@@ -164,7 +196,9 @@ class HttpServer:
         if front.session.client is None:
             self._end(key)
 
-    async def _modern(self, message: Message, headers: Headers, receive: Receive, send: Send) -> None:
+    async def _modern(
+        self, message: Message, headers: Headers, receive: Receive, send: Send
+    ) -> None:
         if not isinstance(message, Request):
             await respond(send, 202, b"")
             return
@@ -251,5 +285,7 @@ async def _answer(
         tasks.start_soon(watch)
         tasks.start_soon(keep_alive)
         answer = await front.peer.answer(asked)
-        await exchange.finish(answer, status=status_of(answer) if isinstance(answer, Failure) else 200)
+        await exchange.finish(
+            answer, status=status_of(answer) if isinstance(answer, Failure) else 200
+        )
         tasks.cancel_scope.cancel()

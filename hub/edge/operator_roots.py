@@ -35,13 +35,17 @@ class Place:
         Raises: RootError.
         """
         full = os.path.join(self.directory, os.path.expanduser(path))  # noqa: PTH111, PTH118 - text that is parsed next
-        root = root_from_path(full, name=name, links=self.links, flavour=self.flavour, unsafe=self.unsafe)
+        root = root_from_path(
+            full, name=name, links=self.links, flavour=self.flavour, unsafe=self.unsafe
+        )
         if not os.access(root.path, os.R_OK | (0 if root.is_file else os.X_OK)):
             raise RootError("Path is not accessible: it may not be read")
         return root
 
 
-def operator_roots(roots: Roots, given: Sequence[str], place: Place, *, ceiling: Sequence[str] = ()) -> OperatorRoots:
+def operator_roots(
+    roots: Roots, given: Sequence[str], place: Place, *, ceiling: Sequence[str] = ()
+) -> OperatorRoots:
     """Return what stands in for clients' roots, and their ceiling.
 
     `given` (the `--root` options) goes before `HUB_ROOTS`, that before the config, that before detection. What was
@@ -54,7 +58,9 @@ def operator_roots(roots: Roots, given: Sequence[str], place: Place, *, ceiling:
     return OperatorRoots(
         fallback=fallback,
         fallback_source=source,
-        ceiling=root_set(_present(((path, None) for path in tops), "roots.ceiling", place)) if tops else None,
+        ceiling=root_set(_present(((path, None) for path in tops), "roots.ceiling", place))
+        if tops
+        else None,
         when_missing=roots.when_missing,
         when_empty=roots.when_empty,
         strict=roots.strict,
@@ -64,7 +70,9 @@ def operator_roots(roots: Roots, given: Sequence[str], place: Place, *, ceiling:
 def _fallback(roots: Roots, given: Sequence[str], place: Place) -> tuple[RootSet | None, Source]:
     if given:
         return root_set(_required(given, "--root", place)), "--root"
-    from_environment = [path for path in place.environment.get("HUB_ROOTS", "").split(os.pathsep) if path]
+    from_environment = [
+        path for path in place.environment.get("HUB_ROOTS", "").split(os.pathsep) if path
+    ]
     if from_environment:
         return root_set(_required(from_environment, "HUB_ROOTS", place)), "HUB_ROOTS"
     if roots.fallback:

@@ -53,9 +53,13 @@ _UNCACHED: JsonObject = {"ttlMs": 0, "cacheScope": "private"}
 class Front:
     """The hub's side of one client's conversation."""
 
-    def __init__(self, relay: Relay, services: Services, outlet: Outlet, tasks: TaskGroup, *, principal: str) -> None:
+    def __init__(
+        self, relay: Relay, services: Services, outlet: Outlet, tasks: TaskGroup, *, principal: str
+    ) -> None:
         self.session = Session(services, tasks, principal=principal)
-        self.peer = self.session.peer = Peer(outlet, serve=self._serve, notified=self._notified, tasks=tasks)
+        self.peer = self.session.peer = Peer(
+            outlet, serve=self._serve, notified=self._notified, tasks=tasks
+        )
         self._relay = relay
         self._services = services
 
@@ -97,23 +101,37 @@ class Front:
             return {}
         if self.session.client is None:
             if method == "server/discover":
-                raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method} (without the envelope of {MODERN_VERSIONS[-1]})")
+                raise RpcError(
+                    METHOD_NOT_FOUND,
+                    f"Method not found: {method} (without the envelope of {MODERN_VERSIONS[-1]})",
+                )
             raise RpcError(INVALID_REQUEST, f"{method} before initialize")
         return await self._serve_common(asked)
 
     def _initialize(self, params: JsonObject) -> JsonObject:
         known = self.session.client
         if known is not None and known.era == "modern":
-            data: JsonObject = {"supported": list(MODERN_VERSIONS), "requested": params.get("protocolVersion")}
-            raise RpcError(UNSUPPORTED_VERSION, f"this connection speaks {MODERN_VERSIONS[-1]}", data)
+            data: JsonObject = {
+                "supported": list(MODERN_VERSIONS),
+                "requested": params.get("protocolVersion"),
+            }
+            raise RpcError(
+                UNSUPPORTED_VERSION, f"this connection speaks {MODERN_VERSIONS[-1]}", data
+            )
         if known is not None:
             raise RpcError(INVALID_REQUEST, "initialize was answered already")
         wanted, capabilities = params.get("protocolVersion"), params.get("capabilities")
         if not isinstance(wanted, str) or not isinstance(capabilities, dict):
             raise RpcError(INVALID_PARAMS, 'initialize needs "protocolVersion" and "capabilities"')
         version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        self.session.greeted(Client("legacy", version, capabilities, _object(params.get("clientInfo"))))
-        return {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": self._services.info}
+        self.session.greeted(
+            Client("legacy", version, capabilities, _object(params.get("clientInfo")))
+        )
+        return {
+            "protocolVersion": version,
+            "capabilities": CAPABILITIES,
+            "serverInfo": self._services.info,
+        }
 
     async def _notified(self, notification: Notification) -> None:
         if notification.method == "notifications/initialized" and self.session.client is not None:
@@ -125,18 +143,32 @@ class Front:
 
     async def _serve_modern(self, asked: Asked) -> Payload:
         if self.session.client is not None and self.session.client.era == "legacy":
-            raise RpcError(INVALID_REQUEST, "this connection began with initialize: requests need no envelope")
+            raise RpcError(
+                INVALID_REQUEST, "this connection began with initialize: requests need no envelope"
+            )
         meta = _object(asked.request.params.get("_meta"))
         version = meta.get(PROTOCOL_VERSION_META)
         if version not in MODERN_VERSIONS:
             data: JsonObject = {"supported": list(MODERN_VERSIONS), "requested": version}
             raise RpcError(UNSUPPORTED_VERSION, f"Unsupported protocol version: {version}", data)
-        if asked.request.method in {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}:
+        if asked.request.method in {
+            "initialize",
+            "ping",
+            "logging/setLevel",
+            "resources/subscribe",
+            "resources/unsubscribe",
+        }:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {asked.request.method}")
         capabilities = _object(meta.get(CLIENT_CAPABILITIES_META))
-        self.session.greeted(Client("modern", str(version), capabilities, _object(meta.get(CLIENT_INFO_META))))
+        self.session.greeted(
+            Client("modern", str(version), capabilities, _object(meta.get(CLIENT_INFO_META)))
+        )
         if asked.request.method == "server/discover":
-            found: Payload = {"supportedVersions": list(MODERN_VERSIONS), "capabilities": MODERN_CAPABILITIES, **_UNCACHED}
+            found: Payload = {
+                "supportedVersions": list(MODERN_VERSIONS),
+                "capabilities": MODERN_CAPABILITIES,
+                **_UNCACHED,
+            }
         else:
             found = await self._serve_common(asked)
         return self._modern_result(wire.as_object(found), asked.request.method)
@@ -154,7 +186,9 @@ class Front:
             return await self._relay.call(self.session, asked)
         if method in LISTS:
             force = await self.session.force(asked.outlet)
-            return await self._relay.catalogs.page(self.session, force, method, params.get("cursor"))
+            return await self._relay.catalogs.page(
+                self.session, force, method, params.get("cursor")
+            )
         match method:
             case "resources/subscribe":
                 return await self._relay.subscribe(self.session, asked)
@@ -167,7 +201,9 @@ class Front:
 
     async def _set_level(self, level: Json) -> JsonObject:
         if level not in LOG_LEVELS:
-            raise RpcError(INVALID_PARAMS, f"Unknown log level: {level}; known are {', '.join(LOG_LEVELS)}")
+            raise RpcError(
+                INVALID_PARAMS, f"Unknown log level: {level}; known are {', '.join(LOG_LEVELS)}"
+            )
         await self._relay.set_level(self.session, str(level))
         return {}
 
@@ -178,7 +214,9 @@ OpenFront: TypeAlias = Callable[[Outlet, TaskGroup, str], Front]
 
 def is_modern(request: Request) -> bool:
     """Return whether a request carries the envelope of the modern era; `initialize` never does."""
-    return request.method != "initialize" and PROTOCOL_VERSION_META in _object(request.params.get("_meta"))
+    return request.method != "initialize" and PROTOCOL_VERSION_META in _object(
+        request.params.get("_meta")
+    )
 
 
 def _object(value: Json) -> JsonObject:

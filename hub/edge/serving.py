@@ -38,7 +38,12 @@ class _Server(uvicorn.Server):
 
 
 async def serve_http(
-    open_front: OpenFront, gatekeeper: Gatekeeper, listener: socket.socket, *, path: str, ready: Callable[[], None]
+    open_front: OpenFront,
+    gatekeeper: Gatekeeper,
+    listener: socket.socket,
+    *,
+    path: str,
+    ready: Callable[[], None],
 ) -> None:
     """Serve clients on `listener` until SIGTERM or SIGINT; `ready` is called once requests are taken."""
     app = HttpServer(open_front, gatekeeper, path=path, clock=time.monotonic)

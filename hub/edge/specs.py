@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from hub.core.catalog import Offer, ToolText
@@ -25,7 +24,9 @@ def server_specs(config: HubConfig, place: Place) -> dict[ServerName, ServerSpec
     """
     rules = _access_rules(config, place)
     return {
-        ServerName(name): _spec(ServerName(name), server, _policy(config, name, rules, place), place)
+        ServerName(name): _spec(
+            ServerName(name), server, _policy(config, name, rules, place), place
+        )
         for name, server in config.servers.items()
     }
 
@@ -58,7 +59,9 @@ def _remote(server: Server) -> RemoteTarget:
     return RemoteTarget(server.url, headers, server.transport)
 
 
-def _own_directories(server: Server, name: str, place: Place) -> tuple[tuple[str, ...], RootSet | None]:
+def _own_directories(
+    server: Server, name: str, place: Place
+) -> tuple[tuple[str, ...], RootSet | None]:
     """The directories a filesystem server is started with: its own ceiling, unless the client's roots replace them."""
     if not isinstance(server, StdioServer):
         return (), None
@@ -79,7 +82,9 @@ def _own_directories(server: Server, name: str, place: Place) -> tuple[tuple[str
 
 def _is_directory(path: str, place: Place) -> bool:
     try:
-        found = place.links.entry(resolve(path, cwd=place.directory, links=place.links, flavour=place.flavour))
+        found = place.links.entry(
+            resolve(path, cwd=place.directory, links=place.links, flavour=place.flavour)
+        )
     except PathError:
         return False
     return found is not None and found.kind == "directory"
@@ -105,7 +110,9 @@ def _access_rules(config: HubConfig, place: Place) -> tuple[AccessRule, ...]:
     rules: list[AccessRule] = []
     for index, entry in enumerate(config.roots.access):
         try:
-            found = resolve(entry.path, cwd=place.directory, links=place.links, flavour=place.flavour)
+            found = resolve(
+                entry.path, cwd=place.directory, links=place.links, flavour=place.flavour
+            )
         except PathError as exc:
             where = f"roots.access[{index}].path: {entry.path}: {exc}"
             raise ConfigError(where, "Name a path that the hub may look at.") from exc

@@ -6,13 +6,12 @@ import sys
 
 import anyio
 
-from hub.edge.server import Front, OpenFront
 from hub.core.protocol import INVALID_REQUEST
+from hub.edge.server import Front, OpenFront
 from hub.runtime import wire
 from hub.runtime.peer import GoneError, Outlet
 from hub.runtime.pipes import Lines, open_lines, open_outlet
 from hub.runtime.wire import WireError
-
 
 LAST_ANSWERS = 10.0
 """Seconds that requests under way may still take when the client has closed its end but reads on."""
@@ -45,7 +44,9 @@ async def _read(lines: Lines, outlet: Outlet, front: Front) -> None:
             return
         try:
             if line is None:
-                raise WireError(INVALID_REQUEST, f"Message larger than {wire.MAX_MESSAGE_BYTES} bytes")
+                raise WireError(
+                    INVALID_REQUEST, f"Message larger than {wire.MAX_MESSAGE_BYTES} bytes"
+                )
             message = wire.parse_client(line)
         except WireError as exc:
             await outlet.send(exc.failure())

@@ -62,7 +62,10 @@ class Answers:
     def _shared_roots(self) -> list[Json]:
         """The effective roots, never an empty list: servers exist that keep their old roots on one."""
         if self.roots.roots:
-            return [{"uri": root.uri, **({"name": root.name} if root.name else {})} for root in self.roots.roots]
+            return [
+                {"uri": root.uri, **({"name": root.name} if root.name else {})}
+                for root in self.roots.roots
+            ]
         return [{"uri": uri_from_path(self.private, self._flavour)}] if self.private else []
 
     def _sole_asker(self, method: str) -> Asker:
@@ -71,7 +74,10 @@ class Answers:
         if len(sessions) == 1:
             return self._calls[-1]
         whose = "several clients have calls" if sessions else "no client has a call"
-        raise RpcError(METHOD_NOT_FOUND, f"{method} cannot be passed on: {whose} under way (share: session helps)")
+        raise RpcError(
+            METHOD_NOT_FOUND,
+            f"{method} cannot be passed on: {whose} under way (share: session helps)",
+        )
 
     async def spread(self, notification: Notification) -> None:
         """Tell every client that uses the child; those with a call under way hear it through that call."""

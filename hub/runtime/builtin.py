@@ -66,7 +66,8 @@ def _report(session: Session, force: InForce) -> JsonObject:
     state, operator = session.roots.state, session.services.operator.roots()
     modes = {spec.policy.mode.value for spec in session.services.servers.values()}
     roots: list[Json] = [
-        {"uri": root.uri, "name": root.name} if root.name else {"uri": root.uri} for root in force.roots.roots
+        {"uri": root.uri, "name": root.name} if root.name else {"uri": root.uri}
+        for root in force.roots.roots
     ]
     return {
         "supportsRoots": isinstance(declared, dict),
@@ -78,7 +79,9 @@ def _report(session: Session, force: InForce) -> JsonObject:
         "enforcing": force.enforcing and modes != {"off"},
         "mode": modes.pop() if len(modes) == 1 else "mixed",
         "generation": state.settled,
-        "refreshedAt": session.services.machine.wall_time(state.last.at) if state.last is not None else None,
+        "refreshedAt": session.services.machine.wall_time(state.last.at)
+        if state.last is not None
+        else None,
         "stale": force.stale,
         "rejected": [{"uri": entry.uri, "reason": entry.reason} for entry in force.rejected],
         "ceiling": None if operator.ceiling is None else list(operator.ceiling.paths),

@@ -32,7 +32,9 @@ class Catalogs:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._offers = {name: spec.offer for name, spec in services.servers.items()}
-        self._merged: dict[tuple[tuple[ServerName, int], ...], tuple[tuple[Listing, ...], Catalog]] = {}
+        self._merged: dict[
+            tuple[tuple[ServerName, int], ...], tuple[tuple[Listing, ...], Catalog]
+        ] = {}
 
     async def page(self, session: Session, force: InForce, method: str, cursor: Json) -> JsonObject:
         """Return the result of a listing request.
@@ -50,14 +52,20 @@ class Catalogs:
         result: JsonObject = {LISTS[method]: list(page.entries)}
         return result if page.next_cursor is None else {**result, "nextCursor": page.next_cursor}
 
-    async def catalog(self, session: Session, force: InForce, only: Collection[ServerName] | None = None) -> Catalog:
+    async def catalog(
+        self, session: Session, force: InForce, only: Collection[ServerName] | None = None
+    ) -> Catalog:
         """Return what `session` is shown with these roots in force.
 
         Children that do not answer in time are shown as they were last known, by any client. With `only`, no
         others are waited for.
         """
         places = self._places(session, force)
-        awaited = [place for name, place in places.items() if place.listing is None and (only is None or name in only)]
+        awaited = [
+            place
+            for name, place in places.items()
+            if place.listing is None and (only is None or name in only)
+        ]
         if awaited:
             await self._wait(awaited, eager=len(awaited) == len(places))
         listings: dict[ServerName, Listing] = {}
@@ -110,7 +118,9 @@ class Catalogs:
         key = tuple((name, id(listing)) for name, listing in listings.items())
         found = self._merged.get(key)
         if found is None:
-            made = merge(listings, names=self._services.names, offers=self._offers, builtins=BUILTINS)
+            made = merge(
+                listings, names=self._services.names, offers=self._offers, builtins=BUILTINS
+            )
             while len(self._merged) >= KEPT:
                 del self._merged[next(iter(self._merged))]
             # The listings are kept with the catalog, so that their ids stay theirs.

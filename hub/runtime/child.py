@@ -82,7 +82,9 @@ class Child:
                 await self._keep(link)
         except* (ChildError, GoneError, RpcError, SilentError) as group:
             reason = str(_first(group))
-        except* Exception as group:  # a transport's own errors: whatever they are, only this child is affected
+        except* (
+            Exception
+        ) as group:  # a transport's own errors: whatever they are, only this child is affected
             reason = f"{type(_first(group)).__name__}: {_first(group)}"
             log.debug("child failed", server=self.spec.name, exc_info=group)
         finally:
@@ -93,13 +95,17 @@ class Child:
     async def _keep(self, link: Link) -> None:
         async with anyio.create_task_group() as tasks:
             self.answers.private = link.private_directory
-            peer = self._peer = Peer(link.outlet, serve=self._serve, notified=self._notified, tasks=tasks)
+            peer = self._peer = Peer(
+                link.outlet, serve=self._serve, notified=self._notified, tasks=tasks
+            )
             tasks.start_soon(self._pump, link, peer)
             try:
                 with anyio.fail_after(self.spec.start_timeout):
                     await self._greet(peer)
             except TimeoutError:
-                raise ChildError(f"it did not answer within {self.spec.start_timeout:g} s of its start") from None
+                raise ChildError(
+                    f"it did not answer within {self.spec.start_timeout:g} s of its start"
+                ) from None
             tasks.start_soon(self._relist, peer)
             await self._stop.wait()
             peer.close("the hub stopped it")
@@ -121,10 +127,12 @@ class Child:
         log.info("ready", server=self.spec.name, era=greeting.era, tools=len(listing.tools))
         await self.answers.came()
 
-    def _reader(self, peer: Peer, greeting: Greeting):  # noqa: ANN202 - `listing.Request`
+    def _reader(self, peer: Peer, greeting: Greeting):
         async def request(method: str, params: JsonObject) -> JsonObject:
             asked = with_envelope(params, greeting, self._hub)
-            return wire.as_object(await peer.request(method, asked, timeout=self.spec.start_timeout))
+            return wire.as_object(
+                await peer.request(method, asked, timeout=self.spec.start_timeout)
+            )
 
         return request
 
@@ -139,7 +147,10 @@ class Child:
             greeting = self.state.greeting
             try:
                 listing = await read_listing(
-                    self._reader(peer, greeting), greeting, methods=methods, known=self.state.listing
+                    self._reader(peer, greeting),
+                    greeting,
+                    methods=methods,
+                    known=self.state.listing,
                 )
             except (RpcError, SilentError) as exc:
                 log.warning("listing failed", server=self.spec.name, error=str(exc))
@@ -167,7 +178,9 @@ class Child:
         if isinstance(self.state, Ready):
             return self.state
         reason = self.state.reason if isinstance(self.state, Down) else "it is starting"
-        raise ChildError(f"server {self.spec.name!r} is not running: {reason}; the next call starts it again")
+        raise ChildError(
+            f"server {self.spec.name!r} is not running: {reason}; the next call starts it again"
+        )
 
     async def call(self, admitted: Admitted, asker: Asker) -> Payload:
         """Send a call that the guard admitted, and return the child's result as it came.
@@ -177,9 +190,13 @@ class Child:
         ready = await self.ready()
         async with self._slots:
             with self.answers.during(asker):
-                return await self._call(admitted.call.method, admitted.call.params, ready.greeting, asker)
+                return await self._call(
+                    admitted.call.method, admitted.call.params, ready.greeting, asker
+                )
 
-    async def _call(self, method: str, params: JsonObject, greeting: Greeting, asker: Asker) -> Payload:
+    async def _call(
+        self, method: str, params: JsonObject, greeting: Greeting, asker: Asker
+    ) -> Payload:
         outgoing = with_envelope(params, greeting, self._hub)
         for _ in range(MAX_INPUT_ROUNDS):
             result = await self._request(method, outgoing, asker)
@@ -187,7 +204,9 @@ class Child:
             if wanted is None:
                 return result
             outgoing = {**outgoing, **await self._inputs(wanted, asker)}
-        raise ChildError(f"server {self.spec.name!r} asked for input {MAX_INPUT_ROUNDS} times within one call")
+        raise ChildError(
+            f"server {self.spec.name!r} asked for input {MAX_INPUT_ROUNDS} times within one call"
+        )
 
     async def _inputs(self, wanted: JsonObject, asker: Asker) -> JsonObject:
         """Answer the requests in a modern child's `input_required` result, for the retry."""
@@ -196,7 +215,9 @@ class Child:
         for key, request in (requests if isinstance(requests, dict) else {}).items():
             asked = request if isinstance(request, dict) else {}
             method, params = asked.get("method"), asked.get("params")
-            answer = await self.answers.answer(str(method), params if isinstance(params, dict) else {}, asker)
+            answer = await self.answers.answer(
+                str(method), params if isinstance(params, dict) else {}, asker
+            )
             answers[key] = wire.as_object(answer)
         state = wanted.get("requestState")
         return {"inputResponses": answers, **({} if state is None else {"requestState": state})}
@@ -207,12 +228,19 @@ class Child:
             raise ChildError(f"server {name!r} is not running; the next call starts it again")
         try:
             return await peer.request(
-                method, params, timeout=limit, progress=asker.progress if asker is not None else None
+                method,
+                params,
+                timeout=limit,
+                progress=asker.progress if asker is not None else None,
             )
         except SilentError:
-            raise ChildError(f"server {name!r} did not answer within {limit:g} s; the hub cancelled the call") from None
+            raise ChildError(
+                f"server {name!r} did not answer within {limit:g} s; the hub cancelled the call"
+            ) from None
         except GoneError as exc:
-            text = f"server {name!r} went away during the call: {exc}; the next call starts it again"
+            text = (
+                f"server {name!r} went away during the call: {exc}; the next call starts it again"
+            )
             raise ChildError(text) from exc
 
     async def forward(self, method: str, params: JsonObject) -> Payload:

@@ -73,7 +73,9 @@ class Place:
 class Opener(Protocol):
     """Opens connections to children; a test passes one that needs no process."""
 
-    def __call__(self, spec: ServerSpec, plan: LaunchPlan | None) -> AbstractAsyncContextManager[Link]: ...
+    def __call__(
+        self, spec: ServerSpec, plan: LaunchPlan | None
+    ) -> AbstractAsyncContextManager[Link]: ...
 
 
 def opener(environment: Mapping[str, str]) -> Opener:
@@ -94,7 +96,15 @@ def opener(environment: Mapping[str, str]) -> Opener:
 class Children:
     """Keeps the children; `run` is the task that owns their tasks."""
 
-    def __init__(self, *, open_child: Opener, info: JsonObject, flavour: Flavour, max_children: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        *,
+        open_child: Opener,
+        info: JsonObject,
+        flavour: Flavour,
+        max_children: int,
+        clock: Callable[[], float],
+    ) -> None:
         self.last_known: dict[ServerName, Listing] = {}
         self._open = open_child
         self._info = info
@@ -152,19 +162,31 @@ class Children:
             raise ChildError(f"server {name!r} is not started: the hub is shutting down")
         pause = place.failed_at + RESTART_PAUSE - self._clock()
         if fallen is not None and isinstance(fallen.state, Down) and pause > 0:
-            raise ChildError(f"server {name!r} is not running: {fallen.state.reason}; it can be started again in {pause:.1f} s")
-        running = sum(1 for other in self._places.values() if other.child is not None and not isinstance(other.child.state, Down))
+            raise ChildError(
+                f"server {name!r} is not running: {fallen.state.reason}; it can be started again in {pause:.1f} s"
+            )
+        running = sum(
+            1
+            for other in self._places.values()
+            if other.child is not None and not isinstance(other.child.state, Down)
+        )
         if running >= self._max:
-            raise ChildError(f"server {name!r} is not started: {running} children run already (max_children: {self._max})")
+            raise ChildError(
+                f"server {name!r} is not started: {running} children run already (max_children: {self._max})"
+            )
         answers = Answers(place.spec, place.key.roots, self._flavour)
         answers.lessees = place.lessees
-        child = place.child = Child(answers, self._introduction(place), lambda: self._open(place.spec, place.key.plan))
+        child = place.child = Child(
+            answers, self._introduction(place), lambda: self._open(place.spec, place.key.plan)
+        )
         tasks.start_soon(self._own, place, child)
         return child
 
     def _introduction(self, place: Place) -> Introduction:
         asks = wire.as_object(wire.Raw(place.key.asks))
-        if place.spec.answer_roots and (place.key.roots.roots or place.key.plan is not None and place.key.plan.cwd is None):
+        if place.spec.answer_roots and (
+            place.key.roots.roots or (place.key.plan is not None and place.key.plan.cwd is None)
+        ):
             asks = {"roots": {"listChanged": True}, **asks}
         return Introduction(self._info, asks)
 
@@ -208,7 +230,15 @@ SWEEP_EVERY = 1.0
 """Seconds between looks for children that nobody uses."""
 
 
-def key_of(spec: ServerSpec, plan: LaunchPlan | None, roots: RootSet, *, principal: str, asks: JsonObject, session: SessionKey) -> ChildKey:
+def key_of(
+    spec: ServerSpec,
+    plan: LaunchPlan | None,
+    roots: RootSet,
+    *,
+    principal: str,
+    asks: JsonObject,
+    session: SessionKey,
+) -> ChildKey:
     """Return the key of a server's child for one session."""
     if spec.share == "all":
         return ChildKey(spec.name, plan, roots, "", wire.encode({}))

@@ -114,7 +114,11 @@ class ClientRoots:
     def _arrived(self, number: int) -> bool:
         state = self.state
         gone = isinstance(state.phase, Closed | Undeclared)
-        return gone or state.failed is not None or (state.settled >= number and not isinstance(state.phase, Unasked))
+        return (
+            gone
+            or state.failed is not None
+            or (state.settled >= number and not isinstance(state.phase, Unasked))
+        )
 
     def _look_again(self) -> None:
         """Notice roots that have gone from this machine, were replaced, or are back."""
@@ -159,14 +163,22 @@ class ClientRoots:
         else:
             announcement = self._read(raw)
             if announcement is not None:
-                self._standing, self._rejected = Standing.of(announcement.roots), announcement.rejected
+                self._standing, self._rejected = (
+                    Standing.of(announcement.roots),
+                    announcement.rejected,
+                )
             self._feed(Answered(number, announcement, self._clock()))
 
     async def _read_pages(self, outlet: Outlet | None) -> Json:
         first = wire.as_object(await self._ask(None, outlet))
         roots, cursor = first.get("roots"), first.get("nextCursor")
         seen: set[str] = set()
-        while isinstance(roots, list) and isinstance(cursor, str) and cursor not in seen and len(seen) < MAX_PAGES:
+        while (
+            isinstance(roots, list)
+            and isinstance(cursor, str)
+            and cursor not in seen
+            and len(seen) < MAX_PAGES
+        ):
             seen.add(cursor)
             page = wire.as_object(await self._ask(cursor, outlet))
             more, cursor = page.get("roots"), page.get("nextCursor")

@@ -48,7 +48,9 @@ class Introduction:
     capabilities: JsonObject
 
 
-async def greet(peer: Peer, hub: Introduction, era: Era | Literal["auto"], *, timeout: float | None) -> Greeting:  # noqa: ASYNC109 - per request
+async def greet(
+    peer: Peer, hub: Introduction, era: Era | Literal["auto"], *, timeout: float | None
+) -> Greeting:
     """Agree with a child on an era and a version.
 
     `auto` begins with `initialize`: nearly every server in use speaks it, and some of them exit or fall silent when
@@ -75,7 +77,9 @@ async def _initialize(peer: Peer, hub: Introduction, timeout: float | None) -> G
     result = wire.as_object(await peer.request("initialize", asked, timeout=timeout))
     version = result.get("protocolVersion")
     if version not in HANDSHAKE_VERSIONS:
-        raise ChildError(f"it speaks protocol version {version!r}, the hub speaks {', '.join(HANDSHAKE_VERSIONS)}")
+        raise ChildError(
+            f"it speaks protocol version {version!r}, the hub speaks {', '.join(HANDSHAKE_VERSIONS)}"
+        )
     await peer.notify("notifications/initialized", {})
     return _greeting("legacy", version, result, hub)
 
@@ -92,7 +96,11 @@ async def _discover(peer: Peer, hub: Introduction, timeout: float | None) -> Gre
 
 def envelope(hub: Introduction, version: str) -> JsonObject:
     """Return the `_meta` fields that every request of the modern era carries."""
-    return {PROTOCOL_VERSION_META: version, CLIENT_INFO_META: hub.info, CLIENT_CAPABILITIES_META: hub.capabilities}
+    return {
+        PROTOCOL_VERSION_META: version,
+        CLIENT_INFO_META: hub.info,
+        CLIENT_CAPABILITIES_META: hub.capabilities,
+    }
 
 
 def _greeting(era: Era, version: str, result: JsonObject, hub: Introduction) -> Greeting:

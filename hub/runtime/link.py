@@ -51,17 +51,23 @@ class ProcessLink:
         while True:
             line = await self._process.next_line()
             if line is None:
-                log.warning("message too large, dropped", server=self._server, limit=wire.MAX_MESSAGE_BYTES)
+                log.warning(
+                    "message too large, dropped", server=self._server, limit=wire.MAX_MESSAGE_BYTES
+                )
                 continue
             try:
                 return wire.parse_child(line)
             except WireError as exc:
                 shown = line[:200].decode("utf-8", "replace")
-                log.warning("stdout is not JSON-RPC", server=self._server, line=shown, error=str(exc))
+                log.warning(
+                    "stdout is not JSON-RPC", server=self._server, line=shown, error=str(exc)
+                )
 
 
 @asynccontextmanager
-async def open_process(server: str, plan: LaunchPlan, environment: Mapping[str, str]) -> AsyncIterator[Link]:
+async def open_process(
+    server: str, plan: LaunchPlan, environment: Mapping[str, str]
+) -> AsyncIterator[Link]:
     """Launch a child and speak to it over its standard streams.
 
     Raises: ChildError if it cannot be started.

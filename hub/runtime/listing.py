@@ -65,7 +65,9 @@ async def _read_list(request: Request, method: str) -> tuple[JsonObject, ...]:
                 raise
             break
         found = page.get(LISTS[method])
-        entries.extend(entry for entry in (found if isinstance(found, list) else []) if isinstance(entry, dict))
+        entries.extend(
+            entry for entry in (found if isinstance(found, list) else []) if isinstance(entry, dict)
+        )
         cursor = page.get("nextCursor")
         if not isinstance(cursor, str) or cursor in cursors:
             break

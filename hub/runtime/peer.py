@@ -48,11 +48,15 @@ class SilentError(Exception):
 class RpcError(Exception):
     """A JSON-RPC error, received or to be answered; `error` is the whole error object."""
 
-    def __init__(self, code: int, message: str, data: Json = None, *, error: Payload | None = None) -> None:
+    def __init__(
+        self, code: int, message: str, data: Json = None, *, error: Payload | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         plain: JsonObject = {"code": code, "message": message}
-        self.error: Payload = error if error is not None else plain if data is None else {**plain, "data": data}
+        self.error: Payload = (
+            error if error is not None else plain if data is None else {**plain, "data": data}
+        )
 
     @classmethod
     def received(cls, error: Payload) -> RpcError:
@@ -101,7 +105,9 @@ class Peer:
     `notified` gets its notifications, in order. Both may raise `RpcError` alone.
     """
 
-    def __init__(self, outlet: Outlet, *, serve: Serve, notified: Notified, tasks: TaskGroup) -> None:
+    def __init__(
+        self, outlet: Outlet, *, serve: Serve, notified: Notified, tasks: TaskGroup
+    ) -> None:
         self._outlet = outlet
         self._serve = serve
         self._notified = notified
@@ -116,7 +122,7 @@ class Peer:
         """How many requests of the other side are being answered."""
         return len(self._asked)
 
-    async def request(  # noqa: PLR0913 - each is one fact of a request
+    async def request(
         self,
         method: str,
         params: JsonObject,
@@ -137,7 +143,10 @@ class Peer:
         id_ = next(self._ids)
         if progress is not None:
             meta = params.get("_meta")
-            params = {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": id_}}
+            params = {
+                **params,
+                "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": id_},
+            }
         waiting = self._waiting[id_] = _Waiting(anyio.Event(), progress)
         through = outlet or self._outlet
         try:
@@ -163,7 +172,9 @@ class Peer:
     async def _cancel(self, id_: RequestId, outlet: Outlet, reason: str) -> None:
         with anyio.move_on_after(CANCEL_GRACE, shield=True):
             try:
-                await outlet.send(Notification("notifications/cancelled", {"requestId": id_, "reason": reason}))
+                await outlet.send(
+                    Notification("notifications/cancelled", {"requestId": id_, "reason": reason})
+                )
             except GoneError:
                 pass
 
@@ -178,7 +189,9 @@ class Peer:
         """Take one message of the other side, in order; a request is answered through `outlet` by a task of its own."""
         match message:
             case Request():
-                self._tasks.start_soon(self._answer_into, self.accept(message, outlet or self._outlet))
+                self._tasks.start_soon(
+                    self._answer_into, self.accept(message, outlet or self._outlet)
+                )
             case Notification("notifications/cancelled", params):
                 self._cancel_asked(wire.as_object(params).get("requestId"))
             case Notification("notifications/progress", params):

@@ -59,7 +59,11 @@ class Process(asyncio.SubprocessProtocol):
             self.lines.data_received(data)
             return
         for line in self._stderr.feed(data):
-            self._log("(a line too long to show)" if line is None else line.decode("utf-8", "replace").rstrip())
+            self._log(
+                "(a line too long to show)"
+                if line is None
+                else line.decode("utf-8", "replace").rstrip()
+            )
 
     def _log(self, line: str) -> None:
         self._said.append(line)
@@ -89,7 +93,13 @@ class Process(asyncio.SubprocessProtocol):
     def ending(self) -> str:
         """Say how the process ended, with the last lines of its stderr."""
         code = self._transport.get_returncode() if self._transport is not None else None
-        how = "closed its output" if code is None else f"was ended by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
+        how = (
+            "closed its output"
+            if code is None
+            else f"was ended by {_signal_name(-code)}"
+            if code < 0
+            else f"exited with code {code}"
+        )
         said = " | ".join(line for line in self._said if line)
         return f"{how}; its last words: {said[-500:]}" if said else how
 
@@ -134,7 +144,9 @@ def _signal_name(number: int) -> str:
 
 
 @asynccontextmanager
-async def launch(server: str, plan: LaunchPlan, environment: Mapping[str, str]) -> AsyncIterator[Process]:
+async def launch(
+    server: str, plan: LaunchPlan, environment: Mapping[str, str]
+) -> AsyncIterator[Process]:
     """Run `plan` on top of `environment` for as long as the context lasts.
 
     A plan without a working directory gets an empty private one. The process leads a group of its own, and the
@@ -156,10 +168,16 @@ async def launch(server: str, plan: LaunchPlan, environment: Mapping[str, str]) 
             shutil.rmtree(private, ignore_errors=True)
 
 
-async def _spawn(server: str, plan: LaunchPlan, env: dict[str, str], private: str | None) -> Process:
+async def _spawn(
+    server: str, plan: LaunchPlan, env: dict[str, str], private: str | None
+) -> Process:
     command, cwd = plan.argv[0], private or plan.cwd
-    if shutil.which(command, path=env.get("PATH")) is None and not (cwd and Path(cwd, command).is_file()):
-        raise ChildError(f"server {server!r} cannot start: there is no command {command!r} on the PATH")
+    if shutil.which(command, path=env.get("PATH")) is None and not (
+        cwd and Path(cwd, command).is_file()
+    ):
+        raise ChildError(
+            f"server {server!r} cannot start: there is no command {command!r} on the PATH"
+        )
     try:
         _, process = await asyncio.get_running_loop().subprocess_exec(
             lambda: Process(server, private), *plan.argv, env=env, cwd=cwd, start_new_session=True

@@ -32,11 +32,18 @@ class Record:
     def __enter__(self) -> Record:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         machine, refused = self._services.machine, refusal_of(self.verdict)
         self._services.audit.write(
             AuditRecord(
-                time=datetime.fromtimestamp(machine.wall_clock(), UTC).isoformat(timespec="milliseconds"),
+                time=datetime.fromtimestamp(machine.wall_clock(), UTC).isoformat(
+                    timespec="milliseconds"
+                ),
                 session=self._session.key,
                 principal=self._session.principal,
                 server=self._spec.name,

@@ -8,11 +8,28 @@ from typing import cast
 
 from hub.core.audit import refusal_of
 from hub.core.errors import ChildError, RouteError
-from hub.core.guard import Admitted, Refused, Surroundings, ToolGuard, compile_tool, decide, decide_resource
+from hub.core.guard import (
+    Admitted,
+    Refused,
+    Surroundings,
+    ToolGuard,
+    compile_tool,
+    decide,
+    decide_resource,
+)
 from hub.core.in_force import InForce
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
 from hub.core.specs import ServerSpec
-from hub.core.values import BuiltinRoute, Call, CallMethod, ChildRoute, Json, JsonObject, ServerName, SessionKey
+from hub.core.values import (
+    BuiltinRoute,
+    Call,
+    CallMethod,
+    ChildRoute,
+    Json,
+    JsonObject,
+    ServerName,
+    SessionKey,
+)
 from hub.runtime import wire
 from hub.runtime.addressing import address
 from hub.runtime.builtin import get_roots
@@ -25,6 +42,7 @@ from hub.runtime.record import Record
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 from hub.runtime.wire import Notification, Payload
+
 
 @dataclass(slots=True, eq=False)
 class CallAsker:
@@ -130,7 +148,9 @@ class Relay:
                 if place.child.state.greeting.offers("logging"):
                     await place.child.forward("logging/setLevel", {"level": level})
 
-    def _decide(self, session: Session, place: Place, call: Call, route: ChildRoute, force: InForce) -> Admitted | Refused:
+    def _decide(
+        self, session: Session, place: Place, call: Call, route: ChildRoute, force: InForce
+    ) -> Admitted | Refused:
         at = session.at(place.spec, force)
         machine, plan = self._services.machine, place.key.plan
         around = Surroundings(
@@ -161,7 +181,9 @@ class Relay:
         hints = route.definition.get("annotations") if is_tool else None
         read_only = not is_tool or (isinstance(hints, dict) and hints.get("readOnlyHint") is True)
         schema = cast("Json", route.definition.get("inputSchema")) if is_tool else None
-        made = compile_tool(schema, read_only=read_only, policy=spec.policy_of(call.name if is_tool else ""))
+        made = compile_tool(
+            schema, read_only=read_only, policy=spec.policy_of(call.name if is_tool else "")
+        )
         self._guards[key] = (route.definition, made)
         return made
 

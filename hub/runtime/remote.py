@@ -59,7 +59,9 @@ class RemoteLink:
                 return message
 
     def _taken(self, item: SessionMessage) -> Message | None:
-        fields = cast("JsonObject", item.message.model_dump(by_alias=True, mode="json", exclude_unset=True))
+        fields = cast(
+            "JsonObject", item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+        )
         fields["jsonrpc"] = "2.0"
         try:
             message = wire.message_of(fields)
@@ -75,7 +77,9 @@ class RemoteLink:
 
         Raises: GoneError when the connection has ended.
         """
-        outgoing = SessionMessage(_to_sdk(message), metadata=ClientMessageMetadata(headers=self._headers(message)))
+        outgoing = SessionMessage(
+            _to_sdk(message), metadata=ClientMessageMetadata(headers=self._headers(message))
+        )
         try:
             await self._write.send(outgoing)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -104,16 +108,22 @@ def _agreed_version(message: Message) -> str | None:
     return version if isinstance(version, str) else None
 
 
-def _to_sdk(message: Message) -> JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError:
+def _to_sdk(
+    message: Message,
+) -> JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError:
     match message:
         case Request(id_, method, params):
             return JSONRPCRequest(jsonrpc="2.0", id=id_, method=method, params=params or None)
         case Notification(method, params):
-            return JSONRPCNotification(jsonrpc="2.0", method=method, params=wire.as_object(params) or None)
+            return JSONRPCNotification(
+                jsonrpc="2.0", method=method, params=wire.as_object(params) or None
+            )
         case Response(id_, result):
             return JSONRPCResponse(jsonrpc="2.0", id=id_, result=wire.as_object(result))
         case Failure(id_, error):
-            return JSONRPCError.model_validate({"jsonrpc": "2.0", "id": id_, "error": wire.as_object(error)})
+            return JSONRPCError.model_validate(
+                {"jsonrpc": "2.0", "id": id_, "error": wire.as_object(error)}
+            )
 
 
 @asynccontextmanager
@@ -129,6 +139,8 @@ async def open_remote(target: RemoteTarget, timeout: float) -> AsyncIterator[Lin
     limits = httpx2.Timeout(CONNECT_TIMEOUT, read=timeout)
     async with (
         httpx2.AsyncClient(headers=dict(headers), timeout=limits) as client,
-        streamable_http_client(target.url, http_client=client, max_sse_event_size=wire.MAX_MESSAGE_BYTES) as streams,
+        streamable_http_client(
+            target.url, http_client=client, max_sse_event_size=wire.MAX_MESSAGE_BYTES
+        ) as streams,
     ):
         yield RemoteLink(streams)

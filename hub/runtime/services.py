@@ -58,7 +58,9 @@ class Services:
 class Operator:
     """The operator's roots as they stand now: a folder that goes from the disk grants nothing until it is back."""
 
-    def __init__(self, roots: OperatorRoots, servers: Mapping[ServerName, ServerSpec], machine: Machine) -> None:
+    def __init__(
+        self, roots: OperatorRoots, servers: Mapping[ServerName, ServerSpec], machine: Machine
+    ) -> None:
         self._roots = roots
         self._machine = machine
         self._fallback = _standing(roots.fallback)
@@ -68,7 +70,9 @@ class Operator:
     def roots(self) -> OperatorRoots:
         """Return the operator's roots, without those that are not there now."""
         self._fallback, self._ceiling = self._again(self._fallback), self._again(self._ceiling)
-        return replace(self._roots, fallback=_present(self._fallback), ceiling=_present(self._ceiling))
+        return replace(
+            self._roots, fallback=_present(self._fallback), ceiling=_present(self._ceiling)
+        )
 
     def ceiling_of(self, server: ServerName) -> RootSet | None:
         """Return the directories that a server's own arguments name; None if they name none."""
@@ -76,7 +80,9 @@ class Operator:
         return _present(self._servers[server])
 
     def _again(self, standing: Standing | None) -> Standing | None:
-        return None if standing is None else standing.again(self._machine.links, self._machine.flavour)
+        return (
+            None if standing is None else standing.again(self._machine.links, self._machine.flavour)
+        )
 
 
 def _standing(roots: RootSet | None) -> Standing | None:

@@ -79,7 +79,11 @@ class Session:
 
     def opened(self) -> None:
         """The client is ready for requests: from now on it may be asked for its roots."""
-        self.roots.opened(declares_roots=self.client is not None and self.client.era == "legacy" and self.client.declares("roots"))
+        self.roots.opened(
+            declares_roots=self.client is not None
+            and self.client.era == "legacy"
+            and self.client.declares("roots")
+        )
 
     def close(self) -> None:
         """End the session: nothing is asked or told any more, and its children are free."""
@@ -93,11 +97,15 @@ class Session:
     async def _ask_for_roots(self, cursor: Json, outlet: Outlet | None) -> Payload:
         assert self.peer is not None
         params: JsonObject = {} if cursor is None else {"cursor": cursor}
-        return await self.peer.request("roots/list", params, timeout=self.services.settings.timeout, outlet=outlet)
+        return await self.peer.request(
+            "roots/list", params, timeout=self.services.settings.timeout, outlet=outlet
+        )
 
     def _read_roots(self, raw: Json) -> Announcement | None:
         machine = self.services.machine
-        return parse_announcement(raw, links=machine.links, flavour=machine.flavour, unsafe=self.services.settings.unsafe)
+        return parse_announcement(
+            raw, links=machine.links, flavour=machine.flavour, unsafe=self.services.settings.unsafe
+        )
 
     def _roots_changed(self) -> None:
         self._tasks.start_soon(self._move_children)
@@ -132,7 +140,14 @@ class Session:
         capabilities = self.client.capabilities if self.client is not None else {}
         asks: JsonObject = {name: capabilities[name] for name in _RELAYED if name in capabilities}
         roots = EMPTY if spec.share == "all" else force.roots
-        return key_of(spec, self.plan(spec, force), roots, principal=self.principal, asks=asks, session=self.key)
+        return key_of(
+            spec,
+            self.plan(spec, force),
+            roots,
+            principal=self.principal,
+            asks=asks,
+            session=self.key,
+        )
 
     def plan(self, spec: ServerSpec, force: InForce) -> LaunchPlan | None:
         """Return how a server's process is launched under these roots; None for a remote one.
@@ -142,9 +157,16 @@ class Session:
         if not isinstance(spec.target, LaunchTemplate):
             return None
         if spec.share == "all":
-            everyone = plan(spec.target, EMPTY, self.services.machine.environment, directories=spec.directories)
+            everyone = plan(
+                spec.target, EMPTY, self.services.machine.environment, directories=spec.directories
+            )
             return replace(everyone, cwd=everyone.cwd or self.services.machine.directory)
-        made = plan(spec.target, force.roots, self.services.machine.environment, directories=spec.directories)
+        made = plan(
+            spec.target,
+            force.roots,
+            self.services.machine.environment,
+            directories=spec.directories,
+        )
         if made.cwd is None and not force.enforcing:
             return replace(made, cwd=self.services.machine.directory)
         return made
@@ -171,16 +193,25 @@ class Session:
         Raises: RpcError if the client cannot take it, or answers with an error.
         """
         needed = _CAPABILITY_OF[method]
-        if self.client is None or self.peer is None or self.client.era == "modern" or not self.client.declares(needed):
+        if (
+            self.client is None
+            or self.peer is None
+            or self.client.era == "modern"
+            or not self.client.declares(needed)
+        ):
             raise RpcError(METHOD_NOT_FOUND, f"the client does not support {method}")
         return await self.peer.request(method, params, timeout=None, outlet=outlet)
 
-    async def told(self, spec: ServerSpec, notification: Notification, outlet: Outlet | None = None) -> None:
+    async def told(
+        self, spec: ServerSpec, notification: Notification, outlet: Outlet | None = None
+    ) -> None:
         """Pass a child's notification on to the client, if it is one for clients."""
         if self.peer is None or self.client is None or self.client.era == "modern":
             return
         method = notification.method
-        wanted = method in LIST_CHANGED or (method == "notifications/message" and self._wants_log(notification))
+        wanted = method in LIST_CHANGED or (
+            method == "notifications/message" and self._wants_log(notification)
+        )
         if wanted:
             await self.peer.notify(method, notification.params, outlet=outlet)
         elif method == "notifications/resources/updated":
@@ -189,7 +220,9 @@ class Session:
     async def _updated(self, spec: ServerSpec, params: JsonObject, outlet: Outlet | None) -> None:
         public = self.subscriptions.get((spec.name, str(params.get("uri"))))
         if public is not None and self.peer is not None:
-            await self.peer.notify("notifications/resources/updated", {**params, "uri": public}, outlet=outlet)
+            await self.peer.notify(
+                "notifications/resources/updated", {**params, "uri": public}, outlet=outlet
+            )
 
     async def came(self, spec: ServerSpec) -> None:
         """A child has started; if the client was shown a listing without it, tell it to list again."""
@@ -213,4 +246,8 @@ class Session:
 
     def _wants_log(self, notification: Notification) -> bool:
         level = wire.as_object(notification.params).get("level")
-        return self.log_level is None or level not in LOG_LEVELS or LOG_LEVELS.index(str(level)) >= LOG_LEVELS.index(self.log_level)
+        return (
+            self.log_level is None
+            or level not in LOG_LEVELS
+            or LOG_LEVELS.index(str(level)) >= LOG_LEVELS.index(self.log_level)
+        )

@@ -149,7 +149,9 @@ def decode_strict(line: bytes, *, repeated_keys: bool = False) -> Json:
     decoder = _tolerant if repeated_keys else _strict
     try:
         value = cast("Json", decoder.decode(line.decode("utf-8")))
-        too_deep = line.count(b"[") + line.count(b"{") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH)
+        too_deep = line.count(b"[") + line.count(b"{") > MAX_DEPTH and _deeper_than(
+            value, MAX_DEPTH
+        )
     except _RepeatedKeyError as exc:
         raise WireError(INVALID_REQUEST, str(exc)) from exc
     except RecursionError as exc:
@@ -304,7 +306,11 @@ def to_bytes(message: Message) -> bytes:
     """Return `message` as JSON without a line end."""
     match message:
         case Request(id_, method, params):
-            return _line({"id": id_, "method": method, "params": params} if params else {"id": id_, "method": method})
+            return _line(
+                {"id": id_, "method": method, "params": params}
+                if params
+                else {"id": id_, "method": method}
+            )
         case Notification(method, params):
             empty = not params or params == Raw(b"{}")
             return _line({"method": method} if empty else {"method": method, "params": params})

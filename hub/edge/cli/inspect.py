@@ -34,10 +34,14 @@ log = structlog.stdlib.get_logger(__name__)
 
 def register(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     """Add the three subcommands."""
-    check = subparsers.add_parser("check", help="load a config; with --connect, also start its servers")
+    check = subparsers.add_parser(
+        "check", help="load a config; with --connect, also start its servers"
+    )
     add_config_option(check)
     add_root_option(check)
-    check.add_argument("--connect", action="store_true", help="start every server and show what it offers")
+    check.add_argument(
+        "--connect", action="store_true", help="start every server and show what it offers"
+    )
     check.set_defaults(perform=_check)
     planned = subparsers.add_parser("plan", help="show how each server would be launched")
     add_config_option(planned)
@@ -80,8 +84,10 @@ def _planned(spec: ServerSpec, force: InForce) -> dict[str, object]:
     return {
         "server": spec.name,
         "argv": list(made.shown),
-        "cwd": made.cwd or ("(an empty private directory)" if force.enforcing else str(os.getcwd())),
-        "env": {name: value for name, value in made.env if name not in variables} | dict.fromkeys(variables, "(set)"),
+        "cwd": made.cwd
+        or ("(an empty private directory)" if force.enforcing else str(os.getcwd())),
+        "env": {name: value for name, value in made.env if name not in variables}
+        | dict.fromkeys(variables, "(set)"),
         "roots": list(force.roots.uris),
     }
 
@@ -112,7 +118,9 @@ def _check(options: Namespace) -> int:
         if isinstance(spec.target, LaunchTemplate):
             plan(spec.target, force.roots, os.environ, directories=spec.directories)
     Names([spec.name for spec, _ in servers], config.names)
-    print(f"{len(servers)} servers: {', '.join(spec.name for spec, _ in servers)}. The config is fine.")
+    print(
+        f"{len(servers)} servers: {', '.join(spec.name for spec, _ in servers)}. The config is fine."
+    )
     return anyio.run(_connect, config, Setting(given=options.root)) if options.connect else 0
 
 

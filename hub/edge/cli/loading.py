@@ -19,7 +19,9 @@ def load_context() -> LoadContext:
 
 def add_config_option(parser: ArgumentParser) -> None:
     """Add `--config` to a subcommand."""
-    parser.add_argument("--config", metavar="FILE", help="hub.yaml, or any mcpServers JSON (also: HUB_CONFIG)")
+    parser.add_argument(
+        "--config", metavar="FILE", help="hub.yaml, or any mcpServers JSON (also: HUB_CONFIG)"
+    )
 
 
 def add_root_option(parser: ArgumentParser) -> None:

@@ -24,9 +24,14 @@ def parser() -> ArgumentParser:
         "the folders that the client shares.",
     )
     top.add_argument("--version", action="version", version=f"roots-hub {version('roots-hub')}")
-    top.add_argument("--log-format", choices=("text", "json"), default="text", help="form of the log on stderr")
     top.add_argument(
-        "--log-level", choices=("debug", "info", "warning", "error"), default="info", help="least level logged"
+        "--log-format", choices=("text", "json"), default="text", help="form of the log on stderr"
+    )
+    top.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="least level logged",
     )
     subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in (run, inspect, roots):

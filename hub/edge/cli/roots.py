@@ -27,7 +27,9 @@ def register(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         title="commands", metavar="COMMAND", required=True
     )
     detect = roots.add_parser("detect", help="find projects that could be roots")
-    detect.add_argument("directory", metavar="DIR", nargs="?", default=".", help="where to look (default: here)")
+    detect.add_argument(
+        "directory", metavar="DIR", nargs="?", default=".", help="where to look (default: here)"
+    )
     detect.add_argument("--json", action="store_true", help="print JSON")
     detect.set_defaults(perform=_detect)
     listed = roots.add_parser("list", help="show the roots of a client that has none of its own")
@@ -45,7 +47,12 @@ def register(subparsers: _SubParsersAction[ArgumentParser]) -> None:
 def _detect(options: Namespace) -> int:
     found = list(projects_below(Path(options.directory).absolute()))
     if options.json:
-        print(json.dumps([{"path": str(one.path), "name": one.name, "marker": one.marker} for one in found], indent=2))
+        print(
+            json.dumps(
+                [{"path": str(one.path), "name": one.name, "marker": one.marker} for one in found],
+                indent=2,
+            )
+        )
     else:
         for one in found:
             print(f"{one.path}  ({one.name}, {one.marker})")
@@ -62,20 +69,30 @@ def _force(options: Namespace) -> InForce:
 def _list(options: Namespace) -> int:
     force = _force(options)
     if options.json:
-        entries = [{"uri": root.uri, "name": root.name, "path": root.path} for root in force.roots.roots]
-        print(json.dumps({"source": force.source, "enforcing": force.enforcing, "roots": entries}, indent=2))
+        entries = [
+            {"uri": root.uri, "name": root.name, "path": root.path} for root in force.roots.roots
+        ]
+        print(
+            json.dumps(
+                {"source": force.source, "enforcing": force.enforcing, "roots": entries}, indent=2
+            )
+        )
         return 0
     for root in force.roots.roots:
         print(f"{root.path}  ({root.name}, {force.source})")
     if not force.enforcing:
-        print("No roots: a client without roots of its own is not restricted (roots.when_missing: allow).")
+        print(
+            "No roots: a client without roots of its own is not restricted (roots.when_missing: allow)."
+        )
     return 0
 
 
 def _contains(options: Namespace) -> int:
     force, machine = _force(options), this_machine(os.environ)
     try:
-        found = resolve(options.path, cwd=machine.directory, links=machine.links, flavour=machine.flavour)
+        found = resolve(
+            options.path, cwd=machine.directory, links=machine.links, flavour=machine.flavour
+        )
     except PathError as exc:
         print(f"{options.path}: {exc.reason}")
         return 1

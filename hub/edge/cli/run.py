@@ -37,8 +37,12 @@ def register(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     add_config_option(run)
     add_root_option(run)
     where = run.add_mutually_exclusive_group()
-    where.add_argument("--stdio", action="store_true", help="serve one client on stdin and stdout (the default)")
-    where.add_argument("--http", metavar="HOST:PORT", nargs="?", const="", help="serve many clients over HTTP")
+    where.add_argument(
+        "--stdio", action="store_true", help="serve one client on stdin and stdout (the default)"
+    )
+    where.add_argument(
+        "--http", metavar="HOST:PORT", nargs="?", const="", help="serve many clients over HTTP"
+    )
     run.set_defaults(perform=_run)
     wrap = subparsers.add_parser(
         "wrap",
@@ -74,7 +78,9 @@ def _wrap(options: Namespace) -> int:
 
 def _embedded(roots: list[str]) -> tuple[HubConfig, Setting]:
     shared = roots or ["."]
-    config = config_from_command([sys.executable, "-m", "hub.edge.file_server", "${roots}"], load_context())
+    config = config_from_command(
+        [sys.executable, "-m", "hub.edge.file_server", "${roots}"], load_context()
+    )
     named = config.model_copy(update={"servers": {"files": next(iter(config.servers.values()))}})
     return named, Setting(given=shared, ceiling=shared)
 
@@ -95,16 +101,28 @@ async def _stop_on_signal(scope: anyio.CancelScope) -> None:
             return
 
 
-async def _serve_http(config: HubConfig, setting: Setting, address: str, *, is_embedded: bool) -> None:
+async def _serve_http(
+    config: HubConfig, setting: Setting, address: str, *, is_embedded: bool
+) -> None:
     from hub.edge.serving import serve_http  # noqa: PLC0415 - loads the HTTP server, which stdio does without
 
     host, port = _address(address, config)
-    token = config.listen.token.get_secret_value() if config.listen.token is not None else os.environ.get("HUB_TOKEN")
+    token = (
+        config.listen.token.get_secret_value()
+        if config.listen.token is not None
+        else os.environ.get("HUB_TOKEN")
+    )
     gatekeeper = Gatekeeper(host, token)
     listener = _listener(host, port)
     async with running_hub(config, setting) as services:
         url = _url(host, listener.getsockname()[1], config.listen.path)
-        await serve_http(fronts(services), gatekeeper, listener, path=config.listen.path, ready=partial(_announce, url, token))
+        await serve_http(
+            fronts(services),
+            gatekeeper,
+            listener,
+            path=config.listen.path,
+            ready=partial(_announce, url, token),
+        )
 
 
 def _address(text: str, config: HubConfig) -> tuple[str, int]:
@@ -121,7 +139,9 @@ def _listener(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=1024)
     except OSError as exc:
-        raise StartError(f"{host}:{port}: {exc.strerror}", "Free the port, or choose another one with --http.") from exc
+        raise StartError(
+            f"{host}:{port}: {exc.strerror}", "Free the port, or choose another one with --http."
+        ) from exc
     return listener
 
 
@@ -137,4 +157,9 @@ def _announce(url: str, token: str | None) -> None:
     if token:
         entry["headers"] = {"Authorization": "Bearer ${HUB_TOKEN}"}
     print(f"roots-hub serves {url}", flush=True)
-    print("For a client's config:", json.dumps({"mcpServers": {"roots-hub": entry}}, indent=2), sep="\n", flush=True)
+    print(
+        "For a client's config:",
+        json.dumps({"mcpServers": {"roots-hub": entry}}, indent=2),
+        sep="\n",
+        flush=True,
+    )
