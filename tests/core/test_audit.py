@@ -1,0 +1,62 @@
+import json
+from dataclasses import fields, replace
+
+from hub.core.audit import AuditRecord, refusal_of
+from hub.core.guard import Admitted, Refused, Surroundings, compile_tool, decide
+from hub.core.paths import Flavour
+from hub.core.policy import Mode, Policy, ToolPolicy
+from hub.core.roots import EMPTY
+from hub.core.values import Call, JsonObject, SessionKey
+from tests.fakes import FakeLinks
+
+RECORD = AuditRecord(
+    time="2026-01-02T03:04:05.678+00:00",
+    session=SessionKey("abc"),
+    principal="alice",
+    server="files",
+    tool="read",
+    verdict="refused",
+    reason="outside the allowed roots boundaries",
+    pointer="/path",
+    path="/etc/passwd",
+    would_refuse=False,
+    ms=1.23456789,
+)
+
+
+def verdict(mode: Mode, path: str) -> Admitted | Refused:
+    arguments: JsonObject = {"path": path}
+    guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=mode)))
+    around = Surroundings(
+        roots=EMPTY, cwd=None, env={}, links=FakeLinks("/etc/passwd"), flavour=Flavour.POSIX
+    )
+    return decide(Call("tools/call", "read", arguments, {}), guard, around)
+
+
+def test_a_records_line_has_fixed_names_in_a_fixed_order() -> None:
+    assert list(RECORD.fields()) == [field.name for field in fields(AuditRecord)]
+    assert json.loads(json.dumps(RECORD.fields()))["path"] == "/etc/passwd"
+
+
+def test_time_spent_is_rounded_to_microseconds() -> None:
+    assert RECORD.fields()["ms"] == 1.235
+    assert replace(RECORD, ms=0.0001).fields()["ms"] == 0.0
+
+
+def test_a_refused_call_is_objected_to() -> None:
+    refused = verdict(Mode.ENFORCE, "/etc/passwd")
+    assert isinstance(refused, Refused)
+    assert refusal_of(refused) is refused
+
+
+def test_a_call_admitted_in_report_mode_is_objected_to_as_well() -> None:
+    admitted = verdict(Mode.REPORT, "/etc/passwd")
+    assert isinstance(admitted, Admitted)
+    objection = refusal_of(admitted)
+    assert objection is not None
+    assert objection.path == "/etc/passwd"
+
+
+def test_nothing_is_said_against_other_calls() -> None:
+    assert refusal_of(verdict(Mode.OFF, "/etc/passwd")) is None
+    assert refusal_of(None) is None

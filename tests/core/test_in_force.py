@@ -1,0 +1,118 @@
+"""The table of DESIGN.md, "Roots": what a client says, and which roots are in force for it."""
+
+from dataclasses import replace
+
+import pytest
+
+from hub.core.in_force import InForce, OperatorRoots, at_server, in_force
+from hub.core.paths import Flavour
+from hub.core.roots import EMPTY, Announcement, Rejected, Root, RootSet, root_from_path
+from hub.core.session import Asking, Debouncing, Known, Phase, Settled, State, Unasked, Undeclared
+from tests.fakes import FakeLinks
+
+LINKS = FakeLinks("/work/project/src/", "/work/docs/", "/media/")
+
+
+def root(path: str) -> Root:
+    return root_from_path(path, name=None, links=LINKS, flavour=Flavour.POSIX, unsafe=None)
+
+
+def roots(*paths: str) -> RootSet:
+    return RootSet(tuple(map(root, paths)))
+
+
+PROJECT, DOCS, MEDIA = roots("/work/project"), roots("/work/docs"), roots("/media")
+REFUSED = (Rejected("https://example.com", "Only file:// URIs are supported"),)
+
+
+def knows(shared: RootSet, *rejected: Rejected, phase: Phase | None = None) -> State:
+    return State(phase or Settled(), last=Known(Announcement(shared, rejected), 1.0))
+
+
+UNDECLARED, WAITING = State(Undeclared()), State(Asking(), asked=1)
+UNANSWERED = State(Settled(), asked=1, settled=1, failed="no answer within 10 s")
+FALLBACK = OperatorRoots(fallback=DOCS, fallback_source="--root")
+CEILING = roots("/work/project/src")
+
+
+@pytest.mark.parametrize(
+    ("state", "operator", "expected"),
+    [
+        # lists usable roots
+        (knows(PROJECT), OperatorRoots(), InForce(PROJECT, "client")),
+        (knows(PROJECT), FALLBACK, InForce(PROJECT, "client")),
+        (knows(PROJECT), OperatorRoots(ceiling=CEILING), InForce(CEILING, "client")),
+        (knows(PROJECT), OperatorRoots(ceiling=MEDIA), InForce(EMPTY, "client")),
+        (knows(PROJECT, *REFUSED), OperatorRoots(), InForce(PROJECT, "client", rejected=REFUSED)),
+        # lists none, or only unusable ones
+        (knows(EMPTY), OperatorRoots(), InForce(EMPTY, "client")),
+        (knows(EMPTY), FALLBACK, InForce(EMPTY, "client")),
+        (knows(EMPTY, *REFUSED), OperatorRoots(), InForce(EMPTY, "client", rejected=REFUSED)),
+        (
+            knows(EMPTY, *REFUSED),
+            OperatorRoots(when_empty="allow"),
+            InForce(EMPTY, "none", enforcing=False, rejected=REFUSED),
+        ),
+        (
+            knows(EMPTY),
+            OperatorRoots(when_empty="allow", ceiling=CEILING),
+            InForce(CEILING, "ceiling"),
+        ),
+        # declares roots, first answer not here yet, or never
+        (WAITING, OperatorRoots(), InForce(EMPTY, "none")),
+        (WAITING, OperatorRoots(when_missing="allow"), InForce(EMPTY, "none")),
+        (UNANSWERED, OperatorRoots(), InForce(EMPTY, "none")),
+        (UNANSWERED, FALLBACK, InForce(DOCS, "--root")),
+        # declares roots, refresh failed or under way
+        (
+            replace(knows(PROJECT), failed="no answer"),
+            OperatorRoots(),
+            InForce(PROJECT, "client", stale=True),
+        ),
+        (
+            replace(knows(PROJECT, *REFUSED), failed="no answer"),
+            OperatorRoots(strict=True),
+            InForce(EMPTY, "client", stale=True, rejected=REFUSED),
+        ),
+        (
+            knows(PROJECT, phase=Debouncing(1, 2)),
+            OperatorRoots(),
+            InForce(PROJECT, "client", stale=True),
+        ),
+        (knows(PROJECT), OperatorRoots(strict=True), InForce(PROJECT, "client")),
+        # does not declare roots, fallback exists
+        (UNDECLARED, FALLBACK, InForce(DOCS, "--root")),
+        (UNDECLARED, replace(FALLBACK, ceiling=PROJECT), InForce(EMPTY, "--root")),
+        (UNDECLARED, replace(FALLBACK, fallback=EMPTY), InForce(EMPTY, "--root")),
+        # does not declare roots, no fallback
+        (UNDECLARED, OperatorRoots(), InForce(EMPTY, "none", enforcing=False)),
+        (UNDECLARED, OperatorRoots(when_missing="deny"), InForce(EMPTY, "none")),
+        (UNDECLARED, OperatorRoots(ceiling=CEILING), InForce(CEILING, "ceiling")),
+        (State(Unasked()), OperatorRoots(), InForce(EMPTY, "none")),
+    ],
+)
+def test_what_a_client_says_decides_the_roots_in_force(
+    state: State, operator: OperatorRoots, expected: InForce
+) -> None:
+    assert in_force(state, operator) == expected
+
+
+def test_a_server_without_directories_of_its_own_adds_nothing() -> None:
+    force = InForce(PROJECT, "client", stale=True)
+    assert at_server(force, None) is force
+
+
+def test_a_servers_own_directories_narrow_the_clients_roots() -> None:
+    force = InForce(PROJECT, "client", stale=True, rejected=REFUSED)
+    assert at_server(force, CEILING) == replace(force, roots=CEILING)
+    assert at_server(force, MEDIA) == replace(force, roots=EMPTY)
+
+
+def test_a_client_without_roots_gets_a_servers_own_directories() -> None:
+    nothing = InForce(EMPTY, "none", enforcing=False, rejected=REFUSED)
+    assert at_server(nothing, MEDIA) == InForce(MEDIA, "server", rejected=REFUSED)
+
+
+def test_a_client_that_is_denied_gets_nothing_from_a_server_either() -> None:
+    assert at_server(InForce(EMPTY, "none"), MEDIA).roots == EMPTY
+    assert at_server(InForce(EMPTY, "none"), MEDIA).enforcing

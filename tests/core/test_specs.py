@@ -1,0 +1,31 @@
+from dataclasses import replace
+
+from hub.core.launch import LaunchTemplate
+from hub.core.policy import Mode, Policy, ToolPolicy
+from hub.core.specs import RemoteTarget, ServerSpec
+from hub.core.templates import parse_template
+from hub.core.values import ServerName
+
+SPEC = ServerSpec(ServerName("files"), LaunchTemplate("files", parse_template("server")))
+
+
+def test_a_tool_without_a_policy_of_its_own_has_the_servers() -> None:
+    spec = replace(SPEC, policy=Policy(mode=Mode.REPORT))
+    assert spec.policy_of("read") == ToolPolicy(Policy(mode=Mode.REPORT))
+
+
+def test_a_tools_own_policy_goes_before_the_servers() -> None:
+    own = ToolPolicy(Policy(mode=Mode.OFF), access="read")
+    spec = replace(SPEC, tool_policies={"read": own})
+    assert spec.policy_of("read") is own
+    assert spec.policy_of("write") == ToolPolicy(Policy())
+
+
+def test_what_nobody_configured_enforces() -> None:
+    assert SPEC.policy_of("anything").policy.mode is Mode.ENFORCE
+    assert (SPEC.share, SPEC.answer_roots, SPEC.eager) == ("roots", True, False)
+
+
+def test_secrets_in_headers_are_not_shown() -> None:
+    target = RemoteTarget("https://example.com/mcp", {"Authorization": "Bearer s3cret"})
+    assert "s3cret" not in repr(replace(SPEC, target=target))

@@ -1,0 +1,30 @@
+import dataclasses
+
+import pytest
+
+from hub.core.values import BuiltinRoute, Call, ChildRoute, JsonObject, ServerName
+
+
+def test_a_call_holds_the_very_arguments_that_are_sent() -> None:
+    arguments: JsonObject = {"path": "/a"}
+    call = Call("tools/call", "read", arguments, {"name": "read", "arguments": arguments})
+    assert call.params["arguments"] is call.arguments
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Call("tools/call", "read", {}, {}),
+        ChildRoute(ServerName("files"), "read", {}),
+        BuiltinRoute("get-roots"),
+    ],
+)
+def test_a_value_does_not_change(value: Call | ChildRoute | BuiltinRoute) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        value.name = "write"  # pyright: ignore[reportAttributeAccessIssue] - that is the test
+
+
+def test_routes_are_equal_if_they_lead_to_the_same_place() -> None:
+    assert ChildRoute(ServerName("a"), "t", {}) == ChildRoute(ServerName("a"), "t", {})
+    assert ChildRoute(ServerName("a"), "t", {}) != ChildRoute(ServerName("b"), "t", {})
+    assert BuiltinRoute("t") != ChildRoute(ServerName("a"), "t", {})
