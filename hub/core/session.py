@@ -1,7 +1,7 @@
 """What the hub knows of one client's roots: a state machine of events in, effects out.
 
-Nothing here waits or looks at a clock. Times are seconds on any clock that never goes back; every event that
-needs one carries it. MCP 2025-11-25, "Roots"; the debounce answers clients that announce a burst of changes.
+Nothing here waits or looks at a clock. MCP 2025-11-25, "Roots"; the debounce answers clients that
+announce a burst of changes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,25 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from hub.core.roots import Announcement
+from hub.core.session_events import (
+    Answered,
+    Ask,
+    Changed,
+    ClientEvent,
+    Effect,
+    Ended,
+    Event,
+    Failed,
+    Needed,
+    Opened,
+    OwnEvent,
+    Publish,
+    Reachable,
+    Revised,
+    Ticked,
+    Wake,
+    Warn,
+)
 
 MAX_DEBOUNCE = 2.0
 """Seconds after which a burst of changes is asked about even though it goes on."""
@@ -45,7 +64,10 @@ class Debouncing:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A request is under way. `changed`: its answer may be old already. `wanted`: a call waits for a newer one."""
+    """A request is under way.
+
+    `changed`: its answer may be old already. `wanted`: a call waits for a newer one.
+    """
 
     changed: bool = False
     wanted: bool = False
@@ -68,8 +90,8 @@ Phase: TypeAlias = Undeclared | Unasked | Debouncing | Asking | Settled | Closed
 class State:
     """The record of one client's roots.
 
-    `asked` counts the requests sent, `settled` those that came to an end. `last` is the newest usable answer;
-    `failed` says why the newest request brought none.
+    `asked` counts the requests sent, `settled` those that came to an end. `last` is the newest
+    usable answer; `failed` says why the newest request brought none.
     """
 
     phase: Phase
@@ -89,7 +111,7 @@ class State:
 
     @property
     def awaits(self) -> int | None:
-        """The number of the request whose end a guarded call must wait for; None if it need not wait."""
+        """The number of the request whose end a guarded call waits for; None if there is none."""
         if self.failed is not None:
             return None
         match self.phase:
@@ -101,108 +123,6 @@ class State:
                 return None
 
 
-# Events
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The client finished its handshake."""
-
-    declares_roots: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Reachable:
-    """A request can be sent to the client outside of its own requests."""
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """The client announced `notifications/roots/list_changed`."""
-
-    now: float
-
-
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """A call needs the roots; the client can be reached through it."""
-
-    now: float
-
-
-@dataclass(frozen=True, slots=True)
-class Ticked:
-    """Time has passed."""
-
-    now: float
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """Request number `asked` was answered; `announcement` None stands for an answer that is no list of roots."""
-
-    asked: int
-    announcement: Announcement | None
-    now: float
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """Request number `asked` brought nothing. `unreachable`: it did not get to the client at all."""
-
-    asked: int
-    reason: str
-    now: float
-    unreachable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Revised:
-    """Roots of the last answer came, went or were replaced on this machine: this is what it comes to now."""
-
-    announcement: Announcement
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The client is gone."""
-
-
-Event: TypeAlias = (
-    Opened | Reachable | Changed | Needed | Ticked | Answered | Failed | Revised | Ended
-)
-
-
-# Effects
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Send `roots/list` as request number `asked`."""
-
-    asked: int
-
-
-@dataclass(frozen=True, slots=True)
-class Wake:
-    """Send `Ticked` at the time `at`; a later Wake replaces this one."""
-
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Publish:
-    """The roots in force may be others now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Warn:
-    """Tell the operator."""
-
-    text: str
-
-
-Effect: TypeAlias = Ask | Wake | Publish | Warn
 Step: TypeAlias = tuple[State, tuple[Effect, ...]]
 
 
@@ -215,6 +135,10 @@ def step(state: State, event: Event) -> Step:
     """Return the state after `event`, and what is to be done about it."""
     if isinstance(state.phase, Closed):
         return state, ()
+    return _of_client(state, event) if isinstance(event, ClientEvent) else _of_hub(state, event)
+
+
+def _of_client(state: State, event: ClientEvent) -> Step:
     match event:
         case Opened(declares):
             return replace(state, phase=Unasked() if declares else Undeclared()), ()
@@ -224,6 +148,12 @@ def step(state: State, event: Event) -> Step:
             return _changed(state, now)
         case Needed(now):
             return _needed(state, now)
+        case Ended():
+            return replace(state, phase=Closed()), ()
+
+
+def _of_hub(state: State, event: OwnEvent) -> Step:
+    match event:
         case Ticked(now):
             return _ticked(state, now)
         case Answered():
@@ -234,8 +164,6 @@ def step(state: State, event: Event) -> Step:
             if state.last is None:
                 return state, ()
             return replace(state, last=replace(state.last, announcement=announcement)), (Publish(),)
-        case Ended():
-            return replace(state, phase=Closed()), ()
 
 
 def _ask(state: State) -> Step:
@@ -308,7 +236,7 @@ def _failed(state: State, event: Failed) -> Step:
 
 
 def _settle(state: State, asking: Asking, now: float) -> Step:
-    """End a request; a change announced meanwhile is asked about again, at once if a call waits for it."""
+    """End a request; a change announced meanwhile is asked about, at once if a call waits."""
     settled = replace(state, phase=Settled(), settled=state.asked)
     if asking.wanted:
         return _ask(replace(settled, failed=None))

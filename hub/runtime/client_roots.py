@@ -1,8 +1,9 @@
 """Gets a client's roots: runs the state machine of `core/session.py` against one client.
 
-Asking while the client's `initialize` is handled would deadlock it, and asking a client over HTTP outside of its
-own requests reaches it only while it holds an event stream open. So a request goes out through the call that needs
-the answer, or through the standing stream if there is one, and otherwise waits.
+Asking while the client's `initialize` is handled would deadlock it, and asking a client over HTTP
+outside of its own requests reaches it only while it holds an event stream open. So a request goes
+out through the call that needs the answer, or through the standing stream if there is one, and
+otherwise waits.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from anyio.abc import TaskGroup
 
 from hub.core.paths import Flavour, LinkReader
 from hub.core.roots import Announcement, Rejected
-from hub.core.session import (
+from hub.core.session import Closed, State, Unasked, Undeclared, start, step
+from hub.core.session_events import (
     Answered,
     Ask,
     Changed,
-    Closed,
     Ended,
     Event,
     Failed,
@@ -29,20 +30,16 @@ from hub.core.session import (
     Publish,
     Reachable,
     Revised,
-    State,
     Ticked,
-    Unasked,
-    Undeclared,
     Wake,
     Warn,
-    start,
-    step,
 )
 from hub.core.standing import Standing
 from hub.core.values import Json
 from hub.runtime import wire
 from hub.runtime.peer import GoneError, Outlet, RpcError, SilentError
-from hub.runtime.wire import Payload, WireError
+from hub.runtime.strict_json import WireError
+from hub.runtime.wire import Payload
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -55,7 +52,7 @@ Read: TypeAlias = Callable[[Json], Announcement | None]
 
 
 class ClientRoots:
-    """What one client's roots are known to be; `changed` is called whenever others may be in force."""
+    """What one client's roots are known to be; `changed` is called when others may be in force."""
 
     def __init__(  # noqa: PLR0913 - each is one thing it needs from outside
         self,
@@ -83,24 +80,24 @@ class ClientRoots:
         self._timer = anyio.CancelScope()
 
     def opened(self, *, declares_roots: bool) -> None:
-        """The client has finished its handshake."""
+        """Take note that the client has finished its handshake."""
         self._feed(Opened(declares_roots))
 
     def reachable(self) -> None:
-        """The client can be asked outside of its own requests."""
+        """Take note that the client can be asked outside of its own requests."""
         self._feed(Reachable())
 
     def list_changed(self) -> None:
-        """The client says that its roots have changed."""
+        """Take note that the client says its roots have changed."""
         self._feed(Changed(self._clock()))
 
     def ended(self) -> None:
-        """The client is gone."""
+        """Take note that the client is gone."""
         self._timer.cancel()
         self._feed(Ended())
 
     async def current(self, outlet: Outlet) -> State:
-        """Return what is known, after waiting for what is not known yet; the client is reached through `outlet`."""
+        """Return what is known, after waiting for what is not yet; `outlet` reaches the client."""
         self._feed(Needed(self._clock()), outlet)
         number = self.state.awaits
         while number is not None and not self._arrived(number):
