@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from hub.core.detection import Node
 from hub.core.paths import PathError
+from hub.core.rewriting import escaped
 from hub.core.values import Json, JsonObject
 from hub.core.vocabulary import Kind
 
@@ -59,7 +60,7 @@ def _walk_object(value: JsonObject, node: Node, at: _Place, found: list[Claim]) 
     for key, member in value.items():
         if key not in node.properties and _PATH_KEY.search(key):
             kind = Kind.WEAK if at.inherited is Kind.PATH else Kind.NEUTRAL
-            pointer = f"{at.pointer}/{_escape(key)}"
+            pointer = f"{at.pointer}/{escaped(key)}"
             found.append(Claim(pointer, key, kind, key, "an object's key can be a path"))
         inner = node.member(key)
         kind = inner.kind
@@ -70,11 +71,11 @@ def _walk_object(value: JsonObject, node: Node, at: _Place, found: list[Claim]) 
                 _claim(
                     member,
                     inner,
-                    _Place(f"{at.pointer}/{_escape(key)}", key, kind, at.depth),
+                    _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth),
                     found,
                 )
         elif kind is not Kind.IGNORE:
-            place = _Place(f"{at.pointer}/{_escape(key)}", key, kind, at.depth + 1)
+            place = _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth + 1)
             _walk_other(member, inner, place, found)
 
 
@@ -146,6 +147,3 @@ def _without_repeats(pairs: list[tuple[str, Json]]) -> JsonObject:
 def _is_number(value: Json) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
-
-def _escape(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from hub.core.naming import kind_of_key
 from hub.core.values import Json, JsonObject
 from hub.core.vocabulary import (
+    MENTIONS_PATH,
     PATH_FORMATS,
     PAYLOAD_FORMATS,
     SAYS_GLOB,
@@ -33,8 +34,8 @@ Verdict: TypeAlias = "tuple[Kind, str]"
 class Node:
     """What is known about one place in a tool's arguments.
 
-    `values` are those that the schema itself offers. A place that is not `declared` takes the kind of
-    what it lies in, if nothing better is known about it.
+    `values` are those that the schema itself offers. A place that is not `declared` takes the kind
+    of what it lies in, if nothing better is known about it.
     """
 
     kind: Kind = Kind.NEUTRAL
@@ -68,7 +69,7 @@ def node_of_key(key: str) -> Node:
 
 
 def compile_shape(schema: Json, overrides: Mapping[str, Kind]) -> Node:
-    """Return the shape of a tool's arguments; `overrides` are by JSON pointer, `*` for any member."""
+    """Return the shape of a tool's arguments; `overrides` by JSON pointer, `*` for any member."""
     shape = _Compiler(schema).node("", [schema], 0)
     for pointer, kind in overrides.items():
         names = [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
@@ -129,9 +130,7 @@ class _Compiler:
             for word in ("anyOf", "oneOf", "allOf"):
                 branches = schema.get(word)
                 queue.extend(branches if isinstance(branches, list) else ())
-            for word in ("then", "else"):
-                queue.append(schema.get(word))
-            queue.append(self._referred(schema.get("$ref")))
+            queue += [schema.get("then"), schema.get("else"), self._referred(schema.get("$ref"))]
 
     def _referred(self, reference: Json) -> Json:
         if not isinstance(reference, str) or not reference.startswith("#"):
@@ -181,20 +180,21 @@ def _classify(key: str, variants: list[JsonObject]) -> Verdict:
     if types and not types & _TEXT_TYPES:
         return Kind.NEUTRAL, f"the schema says {' or '.join(sorted(types))}"
     named = kind_of_key(key)
-    formats = {schema.get("format") for schema in variants} | {
-        schema.get("contentEncoding") for schema in variants
-    }
-    if any(isinstance(name, str) and name in PATH_FORMATS for name in formats):
+    formats = set(_texts(variants, "format", "contentEncoding"))
+    if formats & PATH_FORMATS:
         return Kind.PATH, "the schema's format says path"
-    if any(isinstance(name, str) and name in PAYLOAD_FORMATS for name in formats):
-        return Kind.PAYLOAD, "the schema's format says so"
-    described = " ".join(
-        text[:_READ_OF_A_DESCRIPTION]
-        for schema in variants
-        for text in (schema.get("title"), schema.get("description"))
-        if isinstance(text, str)
-    )
+    if formats & PAYLOAD_FORMATS:
+        return Kind.PAYLOAD, "the schema's format says that it is content"
+    described = " ".join(_texts(variants, "title", "description"))
     return _described(named, described) if described else named
+
+
+def _texts(variants: list[JsonObject], *words: str) -> Iterator[str]:
+    for schema in variants:
+        for word in words:
+            text = schema.get(word)
+            if isinstance(text, str):
+                yield text[:_READ_OF_A_DESCRIPTION]
 
 
 def _types(schema: JsonObject) -> list[str]:
@@ -215,6 +215,12 @@ def _described(named: Verdict, text: str) -> Verdict:
         return Kind.GLOB, f"described as '{says[0]}'"
     if kind is not Kind.PATH and (says := SAYS_REGEX.search(text)):
         return Kind.PAYLOAD, f"described as '{says[0]}'"
-    if kind is not Kind.GLOB and kind is not Kind.PATH and (says := SAYS_PATH.search(text)):
+    return named if kind in {Kind.PATH, Kind.GLOB} else _mentioned(named, text)
+
+
+def _mentioned(named: Verdict, text: str) -> Verdict:
+    if says := SAYS_PATH.search(text):
         return Kind.PATH, f"described as '{says[0]}'"
+    if named[0] is Kind.NEUTRAL and (says := MENTIONS_PATH.search(text)):
+        return Kind.WEAK, f"its description mentions '{says[0]}'"
     return named

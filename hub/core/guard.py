@@ -7,12 +7,13 @@ from dataclasses import InitVar, dataclass
 
 from hub.core.claims import Claim, claims
 from hub.core.detection import Node, compile_shape
-from hub.core.judgement import OUTSIDE, Judge, Weighed
-from hub.core.judgement import Surroundings as Surroundings
+from hub.core.judgement import Judge
 from hub.core.paths import PathError
 from hub.core.policy import Mode, ToolPolicy
+from hub.core.rewriting import rewritten
 from hub.core.values import Call, Json, JsonObject
 from hub.core.vocabulary import Kind
+from hub.core.whereabouts import OUTSIDE, Surroundings, Weighed
 
 _TOKEN = object()
 _SHOWN = 4096
@@ -95,14 +96,15 @@ def decide(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Ref
     policy = guard.policy.policy
     if policy.mode is Mode.OFF:
         return Admitted(call, token=_TOKEN)
+    allowed = call
     try:
-        refused = _refusal(call, guard, around)
+        refused, allowed = _weigh(call, guard, around)
     except PathError as exc:
         refused = Refused("", "", exc.reason, around.roots.uris)
     except Exception:  # noqa: BLE001 - deny on every doubt, our own mistakes included
         refused = Refused("", "", "the arguments could not be judged", around.roots.uris)
     if refused is None or policy.mode is Mode.REPORT:
-        return Admitted(call, refused, token=_TOKEN)
+        return Admitted(allowed, refused, token=_TOKEN)
     return refused
 
 
@@ -124,18 +126,21 @@ def explain(call: Call, guard: ToolGuard, around: Surroundings) -> tuple[Judged,
     )
 
 
-def _refusal(call: Call, guard: ToolGuard, around: Surroundings) -> Refused | None:
+def _weigh(call: Call, guard: ToolGuard, around: Surroundings) -> tuple[Refused | None, Call]:
+    """Return what speaks against the call, and the call as its child gets it if nothing does."""
+    policy = guard.policy.policy
     found = claims(guard.shape, call.arguments)
-    if not found:
-        return None
-    if not around.enforcing and not guard.policy.policy.deny and not guard.policy.policy.access:
-        return None
-    judge = Judge(around, guard.policy.policy, needs_write=guard.needs_write)
+    if not found or not (around.enforcing or policy.deny or policy.access):
+        return None, call
+    judge = Judge(around, policy, needs_write=guard.needs_write)
     for claim in found:
         objection = judge.objection(claim)
         if objection is not None:
-            return Refused(claim.pointer, _text(claim), objection, around.roots.uris)
-    return None
+            return Refused(claim.pointer, _text(claim), objection, around.roots.uris), call
+    if policy.rewrite == "verbatim":
+        return None, call
+    canonical = {claim.pointer: judge.canonical(claim) for claim in found}
+    return None, rewritten(call, {at: path for at, path in canonical.items() if path is not None})
 
 
 def _text(claim: Claim) -> str:

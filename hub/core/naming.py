@@ -79,19 +79,16 @@ def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
     words = _noun_phrase(words)
     if not words:
         return Kind.NEUTRAL, ""
+    if len(words) > 1 and words[-1] == "name" and words[-2] in NAMED:
+        words = words[:-1]
     head, before = words[-1], words[-2] if len(words) > 1 else ""
-    if head == "name" and before in NAMED:
-        head, before = before, words[-3] if len(words) > 2 else ""  # noqa: PLR2004
     if _is_path_word(head):
         return _kind_of_path(head, before, words)
     if head == "root" and before in PLACES:
         return Kind.PATH, f"{before} {head}"
     if head == "filter" and any(map(_is_path_word, words)):
         return Kind.GLOB, " ".join(words)
-    for vocabulary, kind in _HEADS:
-        if head in vocabulary:
-            return kind, head
-    return Kind.NEUTRAL, ""
+    return next(((kind, head) for known, kind in _HEADS if head in known), (Kind.NEUTRAL, ""))
 
 
 def _noun_phrase(words: list[str]) -> list[str]:

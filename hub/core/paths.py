@@ -86,6 +86,16 @@ def resolve(raw: str, *, cwd: str | None, links: LinkReader, flavour: Flavour) -
     return _walk(anchor, names, links, flavour)
 
 
+def enter(directory: str, name: str, *, links: LinkReader, flavour: Flavour) -> str:
+    """Return where `name` in an already resolved directory leads: the last step of `resolve`.
+
+    Raises:
+        PathError: as `resolve`.
+    """
+    anchor = directory[:3] if flavour is Flavour.WINDOWS else "/"
+    return _walk(anchor, [name], links, flavour, at=directory)
+
+
 def parts_of(path: str, flavour: Flavour) -> tuple[str, ...]:
     """Return the components of an absolute path, folded so that equal means the same place.
 
@@ -147,10 +157,10 @@ def collapse(raw: str, *, cwd: str | None, flavour: Flavour) -> str | None:
     return anchor + _separator(flavour).join(kept)
 
 
-def _walk(anchor: str, names: list[str], links: LinkReader, flavour: Flavour) -> str:
+def _walk(anchor: str, names: list[str], links: LinkReader, flavour: Flavour, at: str = "") -> str:
     separator = _separator(flavour)
     stops = _PROCESS_RELATIVE if separator == "/" else frozenset[str]()
-    at = anchor
+    at = at or anchor
     pending = names[::-1]
     followed = 0
     while pending:

@@ -98,11 +98,16 @@ class UnsafePaths:
         separator = "\\" if flavour is Flavour.WINDOWS else "/"
         below_home = [f"{home}{separator}{name}" for name in _UNSAFE_AT_HOME] if home else []
         self._tops = 1 if flavour is Flavour.WINDOWS else 0  # a drive counts as a component
-        self._parts = tuple(parts_of(path, flavour) for path in (*_UNSAFE[flavour], *below_home))
+        self._parts = frozenset(
+            parts_of(path, flavour) for path in (*_UNSAFE[flavour], *below_home)
+        )
+        self._lengths = frozenset(map(len, self._parts))
 
     def refuses(self, parts: tuple[str, ...]) -> bool:
         """Return whether `parts` is on the list or inside an entry of it."""
-        return len(parts) <= self._tops or any(is_inside(parts, unsafe) for unsafe in self._parts)
+        if len(parts) <= self._tops:
+            return True
+        return any(parts[:length] in self._parts for length in self._lengths)
 
 
 def root_set(roots: Iterable[Root]) -> RootSet:

@@ -1,7 +1,7 @@
 """The words that tell which arguments are paths: data, no logic.
 
-A key is split into words, each without its plural; `naming.py` finds the word that matters. To teach the
-guard a word, add it here and a row to `tests/core/data/catalogue.jsonl`.
+A key is split into words, each without its plural; `naming.py` finds the word that matters. To
+teach the guard a word, add it here and a row to `tests/core/data/catalogue.jsonl`.
 """
 
 from __future__ import annotations
@@ -34,50 +34,53 @@ def _words(text: str) -> frozenset[str]:
 
 
 PATH_WORDS = _words(
-    "path file filepath filename fullpath fullname directory dir dirname dirpath folder foldername"
-    " subdir subdirectory subfolder subpath cwd pwd workdir workingdir basedir rootdir homedir outdir"
-    " outfile infile logfile tmpdir tempdir logdir datadir worktree pathspec"
-    " ruta archivo fichero carpeta directorio chemin fichier dossier répertoire repertoire"
-    " pfad datei dateiname verzeichnis ordner caminho arquivo pasta diretório diretorio percorso"
-    " cartella bestand bestandsnaam plik ścieżka sciezka katalog dosya klasör klasor tiedosto"
-    " hakemisto sökväg mapp filsti soubor cesta složka"
+    "path file filepath filename fullpath fullname directory dir dirname dirpath folder"
+    " foldername subdir subdirectory subfolder subpath cwd pwd workdir workingdir basedir"
+    " rootdir homedir outdir outfile infile logfile tmpdir tempdir logdir datadir worktree"
+    " pathspec ruta archivo fichero carpeta directorio chemin fichier dossier répertoire"
+    " repertoire pfad datei dateiname verzeichnis ordner caminho arquivo pasta diretório"
+    " diretorio percorso cartella bestand bestandsnaam plik ścieżka sciezka katalog dosya klasör"
+    " klasor tiedosto hakemisto sökväg mapp filsti soubor cesta složka"
 )
-PATH_SCRIPTS = tuple(
+PATH_SCRIPTS = _words(
     "файл путь папка каталог директор шлях тека 路径 路徑 文件 文档 檔案 目录 目錄 資料夾"
     " パス ファイル フォルダ ディレクトリ 파일 경로 폴더 디렉 ملف مسار مجلد קובץ נתיב תיקי"
-    " फ़ाइल पथ ไฟล์ เส้นทาง αρχείο διαδρομή φάκελος".split()
+    " फ़ाइल पथ ไฟล์ เส้นทาง αρχείο διαδρομή φάκελος"
 )
 """Words of scripts and languages that join them without a mark: found anywhere in a key."""
 PATH_ENDINGS = ("path", "paths", "file", "files", "filename", "dir", "dirs", "folder", "directory")
 """`imagepath`, `outputdir`: a word that ends so is a path unless it is in NOT_PATHS."""
 NOT_PATHS = _words(
-    "profile profiles telepath psychopath sociopath osteopath homeopath naturopath empath footpath"
-    " warpath towpath multipath multipaths nadir defile subprofile userprofile"
+    "profile profiles telepath psychopath sociopath osteopath homeopath naturopath empath"
+    " footpath warpath towpath multipath multipaths nadir defile subprofile userprofile"
 )
 
 WEAK_WORDS = _words(
-    "src dst source destination dest target output out location root base workspace vault db database"
-    " config configuration conf template log doc document image img picture photo screenshot"
-    " video audio recording media attachment artifact asset archive backup dump binary executable"
-    " bundle plugin dataset notebook from to repo repository project mount volume certificate cert"
-    " keystore keyfile credentials ini dotenv playlist font subtitle home"
+    "src dst source destination dest target output out location root base workspace vault db"
+    " database config configuration conf template log doc document image img picture photo"
+    " screenshot video audio recording media attachment artifact asset archive backup dump"
+    " binary executable bundle plugin dataset notebook from to repo repository project mount"
+    " volume certificate cert keystore keyfile credentials ini dotenv playlist font subtitle"
+    " home"
 )
 GLOB_WORDS = _words(
-    "glob pattern mask wildcard include exclude ignore fileset includes excludes ignored blob_pattern"
+    "glob pattern mask wildcard include exclude ignore fileset includes excludes ignored"
+    " blob_pattern"
 )
 SELECTING_WORDS = _words(
-    "include exclude ignore select filter allow deny allowed denied skip only match matching included"
-    " excluded ignored blocked"
+    "include exclude ignore select filter allow deny allowed denied skip only match matching"
+    " included excluded ignored blocked"
 )
 """Before a path word they make it a list of patterns: `excludePaths`, `include_files`."""
 PAYLOAD_WORDS = _words(
-    "content text body message msg sql code query q search prompt description desc comment note title"
-    " summary regex regexp expression expr formula selector locator xpath jsonpath jmespath csspath"
-    " urlpath css html markdown md yaml yml xml javascript js typescript function fn script"
-    " snippet statement string str base64 b64 payload instruction question answer thought rationale"
-    " reason caption heading header footer footnote keyword needle repl replacement replace paragraph"
-    " markup manifest patch diff goal intent subject story pathname endpoint route jq jql cql"
-    " graphql gql mutation find line tooltip transcript chat reply abstract excerpt quote"
+    "content text body message msg sql code query q search prompt description desc comment note"
+    " title summary regex regexp expression expr formula selector locator xpath jsonpath"
+    " jmespath csspath urlpath css html markdown md yaml yml xml javascript js typescript"
+    " function fn script snippet statement string str base64 b64 payload instruction question"
+    " answer thought rationale reason caption heading header footer footnote keyword needle repl"
+    " replacement replace paragraph markup manifest patch diff goal intent subject story"
+    " pathname endpoint route jq jql cql graphql gql mutation find line tooltip transcript chat"
+    " reply abstract excerpt quote"
 )
 COMMAND_WORDS = _words(
     "command cmd commandline cmdline shell arg argv argument flag exec invocation cli"
@@ -88,8 +91,9 @@ FILLERS = _words(
 """After the word that matters they say nothing: `file_list`, `path_arg`."""
 PREPOSITIONS = _words("in to of for from on at with by under inside within into onto relative as")
 WRITING_VERBS = _words(
-    "save write extract copy move export download output dump unzip unpack install store render put"
-    " place convert log record link mount clone checkout print upload import load read restore"
+    "save write extract copy move export download output dump unzip unpack install store render"
+    " put place convert log record link mount clone checkout print upload import load read"
+    " restore"
 )
 """`saveTo`, `write_to`, `saveAs`, `loadFrom` are paths."""
 NAMED = _words("file folder dir directory path")
@@ -99,10 +103,10 @@ PLACES = _words(
 )
 """`projectRoot` is a path; `xml_root` need not be."""
 OTHER_PATHS = _words(
-    "url uri css json xml html dom cookie name symbol api http https route query field property svg"
-    " clip career learning jq x menu breadcrumb class ui"
+    "url uri css json xml html dom cookie name symbol api http https route query field property"
+    " svg clip career learning jq x menu breadcrumb class ui"
 )
-"""Before `path` they say that it is one of something else: `url_path`, `cookiePath`, `name_path`."""
+"""Before `path` they say that it is one of something else: `url_path`, `name_path`."""
 REVISION_WORDS = _words(
     "branch ref revision rev commit commitish tag refspec remote sha head base target upstream onto"
 )
@@ -112,25 +116,28 @@ PATH_FORMATS = _words("path file-path filepath file_path directory-path dir-path
 PAYLOAD_FORMATS = _words("regex binary byte base64 html markdown textarea code")
 
 SAYS_PATH = re.compile(
-    r"\bpaths? (?:to|of|for|where|under which|on (?:disk|the))\b"
-    r"|\b(?:file|directory|folder|dir|file ?system|filter|local)[ -]paths?\b"
-    r"|\b(?:absolute|relative|full|complete|output|input|local)\b[\w ,/-]{0,30}\bpaths?\b"
-    r"|\b(?:working|output|input|target|source) (?:directory|folder)\b"
-    r"|^(?:the |a |an )?(?:directory|folder|file)(?: (?:to|for|in|where|that|path|name)\b|$)"
-    r"|\b(?:xcodeproj|xcworkspace|filename|file name) (?:path|or path)\b",
+    r"\bpaths? (?:to|of|for|where|on disk)\b"
+    r"|\b(?:file|directory|folder|dir|file ?system|disk|local)[ -]?paths?\b"
+    r"|\b(?:absolute|relative|full|complete|output|input)\b[\w ,/-]{0,30}\bpaths?\b"
+    r"|\b(?:working|output|input|target|source|root|base) (?:directory|folder)\b"
+    r"|^(?:the |a |an )?(?:directory|folder|file)"
+    r"(?: (?:to|for|in|where|that|path|name|containing|of)\b|$)",
     re.IGNORECASE,
 )
+MENTIONS_PATH = re.compile(r"\bpaths?\b", re.IGNORECASE)
 STARTS_AS_PATH = re.compile(
-    r"\s*(?:\(?optional\)?[:,]?\s*)?(?:the |a |an )?(?:absolute |relative |full |local |complete )*"
+    r"\s*(?:\(?optional\)?[:,]?\s*)?(?:the |a |an )?"
+    r"(?:absolute |relative |full |local |complete )*"
     r"(?:file(?:system)? |directory |folder )?paths? (?:to|of|for|where)\b",
     re.IGNORECASE,
 )
 SAYS_GLOB = re.compile(r"\bglobs?\b|\bwildcards?\b|\bfile mask", re.IGNORECASE)
 SAYS_OTHER = re.compile(
-    r"\bcookies?(?:'s)? path|\bpath of (?:the |a )?cookie|\bcookies? by path|\burl[ -]path|\bpath of "
-    r"(?:the |a )?url|\bx-?path\b|\bjson-?path\b|\bjson pointer|\bcss (?:path|selector)|\b(?:name|"
-    r"symbol|field|property|object|menu)(?:'s)?(?: name)? path\b|\burl patterns?\b|\b(?:api|http|"
-    r"request|url) (?:end-?point|route|path)s?\b",
+    r"\bcookies?(?:'s)? path|\bpath of (?:the |a )?(?:cookie|url)|\bcookies? by path"
+    r"|\burl[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
+    r"|\bcss (?:path|selector)"
+    r"|\b(?:name|symbol|field|property|object|menu)(?:'s)?(?: name)? path\b"
+    r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b",
     re.IGNORECASE,
 )
 SAYS_REGEX = re.compile(r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b", re.IGNORECASE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from hub.core.paths import Entry, LinkReader, PathError
+from hub.core.paths import DeadEndError, Entry, LinkReader, PathError
 
 _JUNCTION = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT: a Windows link that `S_ISLNK` does not know
 
@@ -18,6 +18,8 @@ class OsLinks(LinkReader):
             found = os.lstat(path)
         except FileNotFoundError:
             return None
+        except NotADirectoryError as exc:
+            raise DeadEndError(_sentence(exc)) from exc
         except OSError as exc:
             raise PathError(_sentence(exc)) from exc
         except ValueError as exc:

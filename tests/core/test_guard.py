@@ -1,38 +1,46 @@
+import json
+import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hub.core.guard import (
     Admitted,
     Refused,
     Surroundings,
+    ToolGuard,
     compile_tool,
     decide,
+    decide_resource,
+    explain,
     names_paths,
 )
-from hub.core.paths import Flavour
+from hub.core.paths import Entry, LinkReader, PathError
 from hub.core.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
-from hub.core.roots import EMPTY, RootSet, UnsafePaths, root_from_path, root_set
+from hub.core.roots import EMPTY, UnsafePaths, parse_announcement, root_set
 from hub.core.values import Call, Json, JsonObject
-from hub.runtime.links import OsLinks
+from hub.core.vocabulary import Kind
+from hub.runtime.links import CachedLinks, OsLinks
+from tests.core.worlds import (
+    MACOS,
+    POSIX,
+    WINDOWS,
+    Directories,
+    around,
+    share,
+    tool_call,
+)
 from tests.trees import PROJECT, plant
 
-POSIX = Flavour.POSIX
-
-
-def call(arguments: JsonObject) -> Call:
-    return Call("tools/call", "tool", arguments, {"name": "tool", "arguments": arguments})
-
-
-def share(*paths: Path) -> RootSet:
-    return root_set(
-        root_from_path(str(path), name=None, links=OsLinks(), flavour=POSIX, unsafe=None)
-        for path in paths
-    )
-
-
-def around(roots: RootSet, cwd: Path | None = None, *, enforcing: bool = True) -> Surroundings:
-    return Surroundings(roots, str(cwd) if cwd else None, {}, OsLinks(), POSIX, enforcing=enforcing)
+CATALOGUE = Path(__file__).parent / "data" / "catalogue.jsonl"
+ROWS = [cast("JsonObject", json.loads(line)) for line in CATALOGUE.read_text().splitlines()]
+# What another layer must stop, and what only an operator can decide, is not for the guard alone.
+JUDGED = [row for row in ROWS if row["layer"] == "argument" and "policy" not in row]
+DEFAULT = ToolPolicy()
 
 
 def judge(
@@ -44,7 +52,63 @@ def judge(
     schema: Json = None,
 ) -> Admitted | Refused:
     guard = compile_tool(schema, read_only=read_only, policy=ToolPolicy(policy or Policy()))
-    return decide(call(arguments), guard, world)
+    return decide(tool_call(arguments), guard, world)
+
+
+def placed(value: Json, top: str) -> Json:
+    """Put `/R` where the tree was planted."""
+    if isinstance(value, str):
+        value = value.replace("/R/", f"{top}/").replace("%2FR%2F", top.replace("/", "%2F") + "%2F")
+        return value[:-2] + top if value.endswith("/R") else value
+    if isinstance(value, list):
+        return [placed(member, top) for member in value]
+    if isinstance(value, dict):
+        return {str(placed(key, top)): placed(member, top) for key, member in value.items()}
+    return value
+
+
+def planted(row: JsonObject, top: Path) -> None:
+    plant(top, *PROJECT)
+    for op in cast("list[dict[str, str]]", placed(row.get("fs_setup") or [], str(top))):
+        path = op["path"].removeprefix(f"{top}/")
+        match op["op"]:
+            case "dir":
+                plant(top, f"{path}/")
+            case "file":
+                plant(top, path)
+            case "symlink":
+                plant(top, f"{path} => {op['target']}")
+            case other:
+                raise AssertionError(other)
+
+
+def world_of(row: JsonObject, top: Path) -> tuple[Surroundings, JsonObject]:
+    env: dict[str, str] = {"HOME": "/home/u", "USER": "u"}
+    links: LinkReader = Directories()
+    flavour, cwd = {"darwin": MACOS, "windows": WINDOWS}.get(str(row["platform"]), POSIX), None
+    if flavour is POSIX:
+        top = top.resolve()
+        planted(row, top)
+        row = cast("JsonObject", placed(row, str(top)))
+        env["HOME"] = f"{top}/home"
+        links = CachedLinks(OsLinks())
+    uris = cast("list[str]", row["roots"])
+    if flavour is POSIX and uris and uris[0].endswith("/project"):
+        cwd = f"{top}/project"
+    roots: Json = [{"uri": uri} for uri in uris]
+    announced = parse_announcement({"roots": roots}, links=links, flavour=flavour, unsafe=None)
+    assert announced is not None
+    env |= cast("dict[str, str]", row.get("env") or {})
+    return Surroundings(announced.roots, cwd, env, links, flavour), cast(
+        "JsonObject", row["arguments"]
+    )
+
+
+@pytest.mark.parametrize("row", JUDGED, ids=[str(row["id"]) for row in JUDGED])
+def test_the_catalogue_is_judged_as_it_says(row: JsonObject, tmp_path: Path) -> None:
+    world, arguments = world_of(row, tmp_path)
+    verdict = judge(arguments, world, schema=row.get("tool_schema"))
+    assert ("deny" if isinstance(verdict, Refused) else "allow") == row["expect"], verdict
 
 
 def test_a_path_is_admitted_only_below_a_root(tmp_path: Path) -> None:
@@ -67,6 +131,21 @@ def test_the_refusal_is_one_line_a_model_can_act_on(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("a\nb", "Access denied: Path 'a?b' is refused: it contains a control character"),
+        (7, "Access denied: Path '7' is refused: a number is not a path"),
+        ("/proc", "Access denied: Path '/proc' is refused: /proc means something else"),
+    ],
+)
+def test_another_reason_has_its_own_sentence(tmp_path: Path, value: Json, message: str) -> None:
+    verdict = judge({"path": value}, around(share(tmp_path)))
+    assert isinstance(verdict, Refused)
+    assert verdict.message().startswith(message)
+    assert "\n" not in verdict.message()
+
+
 def test_no_roots_refuse_everything() -> None:
     verdict = judge({"path": "/a.txt"}, around(EMPTY))
     assert isinstance(verdict, Refused)
@@ -75,41 +154,246 @@ def test_no_roots_refuse_everything() -> None:
 
 def test_only_the_guard_admits() -> None:
     with pytest.raises(TypeError):
-        Admitted(call({}))
+        Admitted(tool_call({}))
 
 
 def test_modes(tmp_path: Path) -> None:
-    top = plant(tmp_path, *PROJECT)
-    world = around(share(top / "project"))
+    world = around(share(tmp_path))
     refused = judge({"path": "/etc"}, world)
-    assert judge({"path": "/etc"}, world, Policy(mode=Mode.OFF)) == judge({}, world) or refused
+    assert isinstance(refused, Refused)
+    off = judge({"path": "/etc"}, world, Policy(mode=Mode.OFF))
+    assert isinstance(off, Admitted)
+    assert off.would_refuse is None
     reported = judge({"path": "/etc"}, world, Policy(mode=Mode.REPORT))
     assert isinstance(reported, Admitted)
     assert reported.would_refuse == refused
 
 
 def test_what_the_operator_refuses_stays_refused_below_a_root(tmp_path: Path) -> None:
-    top = plant(tmp_path, "home/.ssh/id_rsa", "home/a/.env", "home/vendor/x")
+    top = plant(tmp_path, "home/.ssh/id_rsa", "home/a/.env", "home/vendor/x", "home/l => a")
     policy = Policy(
-        deny=DenyPatterns(("**/.env",)),
+        deny=DenyPatterns(("**/.env", "/l/")),
         unsafe=UnsafePaths(f"{top}/home", POSIX),
         access=(AccessRule((*top.parts[1:], "home", "vendor"), "read"),),
     )
-    for enforcing in (True, False):
-        world = around(share(top / "home"), top / "home", enforcing=enforcing)
-        assert isinstance(judge({"path": ".ssh/id_rsa"}, world, policy), Refused)
-        assert isinstance(judge({"path": "a/.env"}, world, policy), Refused)
-        assert isinstance(judge({"path": "vendor/x"}, world, policy), Refused)
-        assert isinstance(judge({"path": "vendor/x"}, world, policy, read_only=True), Admitted)
+    world = around(share(top / "home"), top / "home")
+    for path in (".ssh/id_rsa", "a/.env", "vendor/x", f"{top}/home/l/new", f"{top}/home/a/.env"):
+        assert isinstance(judge({"path": path}, world, policy), Refused)
+    for path in ("vendor/x", "a/b"):
+        assert isinstance(judge({"path": path}, world, policy, read_only=True), Admitted)
 
 
-def test_a_client_without_roots_is_not_held_to_any(tmp_path: Path) -> None:
-    assert isinstance(judge({"path": "/any/path"}, around(EMPTY, enforcing=False)), Admitted)
+def test_a_client_without_roots_is_held_to_the_operators_patterns_only(tmp_path: Path) -> None:
+    world = around(EMPTY, tmp_path, enforcing=False)
+    for path in ("/any/path", "/etc/passwd", "a", "~x/y", "C:\\x"):
+        assert isinstance(judge({"path": path}, world), Admitted)
+    policy = Policy(deny=DenyPatterns(("**/.env",)), unsafe=UnsafePaths(None, POSIX))
+    assert isinstance(judge({"path": "/any/.env"}, world, policy), Refused)
+    assert isinstance(judge({"path": ".env"}, world, policy), Refused)
+    assert isinstance(judge({"path": "/any/path"}, world, policy), Admitted)
+    assert isinstance(judge({"path": "C:\\x"}, world, policy), Admitted)
+    assert isinstance(judge({"path": "/etc/hosts"}, world, policy), Admitted)
+
+
+def test_links_can_be_denied_altogether(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "project/ok => src", "way => project")
+    world = around(share(top / "project"), top / "project")
+    never = Policy(symlinks="deny")
+    assert isinstance(judge({"path": "ok/a.py"}, world), Admitted)
+    assert isinstance(judge({"path": "ok/a.py"}, world, never), Refused)
+    assert isinstance(judge({"path": f"{top}/project/ok/a.py"}, world, never), Refused)
+    assert isinstance(judge({"path": f"{top}/way/src/a.py"}, world, never), Admitted)
+
+
+def test_a_leading_dash_can_be_denied_where_a_revision_goes(tmp_path: Path) -> None:
+    world = around(share(tmp_path))
+    never = Policy(refuse_options=True)
+    for key in ("branch", "revision", "branch_name"):
+        assert isinstance(judge({key: "-D"}, world), Admitted)
+        assert isinstance(judge({key: "-D"}, world, never), Refused)
+    assert isinstance(judge({"sort": "-date"}, world, never), Admitted)
+
+
+def test_absolute_paths_can_be_forwarded_in_their_canonical_form(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "way => project")
+    world = around(share(top / "project"), top / "project")
+    arguments: JsonObject = {
+        "paths": [f"{top}/way/a.txt", "src/a.py", f"{top}/project/src/../a.txt"],
+        "text": f"{top}/way",
+        "out": {"file": f"{top}/way/new", "mode": 1},
+        "path": 'JSON: ["x"]',
+    }
+    verdict = judge(arguments, world, Policy(rewrite="canonical"))
+    assert isinstance(verdict, Admitted)
+    assert verdict.call.arguments == {
+        "paths": [f"{top}/project/a.txt", "src/a.py", f"{top}/project/src/../a.txt"],
+        "text": f"{top}/way",
+        "out": {"file": f"{top}/project/new", "mode": 1},
+        "path": 'JSON: ["x"]',
+    }
+    assert verdict.call.params["arguments"] is verdict.call.arguments
+    verbatim = judge(arguments, world)
+    assert isinstance(verbatim, Admitted)
+    assert verbatim.call.arguments is arguments
+
+
+def test_an_operator_decides_about_an_argument_by_hand(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT)
+    world = around(share(top / "project"), top / "project")
+    ignoring = ToolPolicy(arguments={"/path": Kind.IGNORE, "/word": Kind.PATH})
+    guard = compile_tool(None, read_only=True, policy=ignoring)
+    assert isinstance(decide(tool_call({"path": "/"}), guard, world), Admitted)
+    assert isinstance(decide(tool_call({"word": "/nowhere"}), guard, world), Refused)
+
+
+def test_what_a_tool_needs_is_the_operators_word_before_its_own() -> None:
+    for read_only, access, writes in (
+        (True, None, False),
+        (False, None, True),
+        (True, "write", True),
+        (False, "read", False),
+    ):
+        policy = ToolPolicy(access=access)  # pyright: ignore[reportArgumentType]
+        assert compile_tool(None, read_only=read_only, policy=policy).needs_write is writes
 
 
 def test_a_call_says_whether_it_names_paths() -> None:
-    guard = compile_tool(None, read_only=True, policy=ToolPolicy())
+    guard = compile_tool(None, read_only=True, policy=DEFAULT)
     assert names_paths(guard, {"path": "a"})
     assert not names_paths(guard, {"query": "select 1", "limit": 5})
+    assert names_paths(guard, nested(100))
     off = compile_tool(None, read_only=True, policy=ToolPolicy(Policy(mode=Mode.OFF)))
     assert not names_paths(off, {"path": "a"})
+
+
+def test_a_resource_is_judged_by_its_uri(tmp_path: Path) -> None:
+    world = around(share(tmp_path))
+    guard = compile_tool(None, read_only=True, policy=DEFAULT)
+
+    def read(uri: str) -> Admitted | Refused:
+        return decide_resource(
+            Call("resources/read", uri, {"uri": uri}, {"uri": uri}), guard, world
+        )
+
+    assert isinstance(read(f"file://{tmp_path}/a"), Admitted)
+    assert isinstance(read("memo://notes/1"), Admitted)
+    assert isinstance(read("file:///etc/passwd"), Refused)
+
+
+def nested(depth: int) -> JsonObject:
+    value: Json = "x"
+    for _ in range(depth):
+        value = {"a": value}
+    return {"a": value}
+
+
+def test_what_is_too_deep_to_judge_is_refused() -> None:
+    verdict = judge(nested(100), around(EMPTY))
+    assert isinstance(verdict, Refused)
+    assert verdict.message() == (
+        "Access denied: the arguments are nested too deeply or too many to judge"
+    )
+
+
+class Broken(LinkReader):
+    def entry(self, path: str) -> Entry | None:
+        raise RuntimeError(path)
+
+    def target(self, path: str) -> str:
+        raise RuntimeError(path)
+
+
+def test_our_own_mistake_is_a_refusal() -> None:
+    verdict = judge({"path": "/a"}, Surroundings(EMPTY, None, {}, Broken(), POSIX))
+    assert isinstance(verdict, Refused)
+    assert verdict.message() == "Access denied: the arguments could not be judged"
+
+
+def test_explain_shows_every_reading_and_where_it_leads(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT)
+    world = around(share(top / "project"), top / "project")
+    guard: ToolGuard = compile_tool(None, read_only=True, policy=DEFAULT)
+    (judged,) = explain(tool_call({"path": "%2e%2e", "text": "x"}), guard, world)
+    assert (judged.pointer, judged.kind, judged.value) == ("/path", Kind.PATH, "%2e%2e")
+    assert judged.why == "'path' is a word for a path"
+    assert [(read.reading, read.how, read.leads_to) for read in judged.readings] == [
+        ("%2e%2e", "as given", f"{top}/project/%2e%2e"),
+        ("..", "percent-decoded", str(top)),
+        ("..", "percent-decoded", str(top)),
+    ]
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
+    lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)),
+    max_leaves=12,
+)
+KEYS = st.sampled_from(
+    ["path", "files", "glob", "src", "command", "args", "text", "x", "uri", "$ref", "properties"]
+)
+BITS = st.sampled_from(
+    [
+        *"/ .. ~ $HOME ${ %2e \\ file: // a , { } = - @ [ \" ' ` : * etc sqlite:".split(),  # noqa: SIM905 - quotes
+        *" \x00\u200b\uff0f\ud800",
+    ]
+)
+TEXTS = st.lists(BITS, max_size=12).map("".join)
+ARGUMENTS = st.dictionaries(
+    st.one_of(KEYS, TEXTS), st.one_of(JSON, TEXTS, st.lists(TEXTS)), max_size=4
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(arguments=ARGUMENTS, schema=JSON)
+def test_any_json_yields_a_verdict(arguments: JsonObject, schema: Json) -> None:
+    here = CATALOGUE.parent
+    world = around(share(here), here, env={"HOME": str(here)})
+    guard = compile_tool(schema, read_only=True, policy=DEFAULT)
+    verdict = decide(tool_call(arguments), guard, world)
+    if isinstance(verdict, Refused):
+        assert verdict.reason != "the arguments could not be judged"
+    try:
+        explain(tool_call(arguments), guard, world)
+    except PathError:
+        assert isinstance(verdict, Refused)
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+STEPS = st.lists(st.one_of(NAMES, st.sampled_from(["..", ".", ""])), min_size=1, max_size=6)
+NODES = st.tuples(st.lists(NAMES, min_size=1, max_size=3), st.one_of(st.none(), STEPS))
+
+
+def grown(top: Path, nodes: list[tuple[list[str], list[str] | None]]) -> None:
+    for names, target in nodes:
+        path = top.joinpath(*names)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if target is None:
+                path.mkdir()
+            else:
+                path.symlink_to("/".join(target) or ".")
+        except OSError:
+            continue  # something else is there already, or a loop is above it
+
+
+@settings(max_examples=150, deadline=None)
+@given(nodes=st.lists(NODES, max_size=10), asked=st.lists(STEPS, min_size=1, max_size=8))
+def test_an_admitted_path_lies_below_a_root_and_fewer_roots_admit_no_more(
+    nodes: list[tuple[list[str], list[str] | None]], asked: list[list[str]]
+) -> None:
+    with TemporaryDirectory() as made:
+        top = Path(made).resolve()
+        plant(top, "a/a/", "b/")
+        grown(top, nodes)
+        roots = share(top / "a/a", top / "b") if (top / "a/a").is_dir() else share(top / "b")
+        for steps in asked:
+            path = f"{top}/{'/'.join(steps)}"
+            admitted = isinstance(judge({"path": path}, around(roots, top)), Admitted)
+            fewer = [
+                isinstance(judge({"path": path}, around(root_set([root]), top)), Admitted)
+                for root in roots.roots
+            ]
+            assert admitted or not any(fewer)
+            if admitted:
+                real = os.path.realpath(path)
+                assert any(f"{real}/".startswith(f"{root}/") for root in roots.paths)

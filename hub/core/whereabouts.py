@@ -1,0 +1,214 @@
+"""Where one reading of a value leads in a client's surroundings, and what speaks against it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from hub.core.paths import (
+    DeadEndError,
+    Entry,
+    Flavour,
+    LinkReader,
+    PathError,
+    collapse,
+    enter,
+    parts_of,
+    resolve,
+    split,
+)
+from hub.core.policy import Policy
+from hub.core.roots import Root, RootSet
+
+OUTSIDE = "outside the allowed roots boundaries"
+
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+# Short enough to be resolved by recursion, and without anything that reads in two ways.
+_PLAIN = re.compile(r"(?:/[\w.-]+)+", re.ASCII)
+_SHORT = 512
+_NAME_MAX = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The world that one call is judged in: what its client shares and where its child runs.
+
+    `enforcing` False: no roots are in force for this client; only the operator's patterns are.
+    `links` should remember what it was told while one call is judged, and no longer.
+    """
+
+    roots: RootSet
+    cwd: str | None
+    env: Mapping[str, str]
+    links: LinkReader
+    flavour: Flavour
+    enforcing: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """One reading: the path, how it comes about, where it leads, and what speaks against it."""
+
+    reading: str
+    how: str
+    leads_to: str | None
+    objection: str | None
+
+
+class Whereabouts:
+    """Follows the paths of one call. Not to be kept: what it asked the disk may change."""
+
+    def __init__(self, around: Surroundings, policy: Policy, *, needs_write: bool) -> None:
+        self._around = around
+        self._policy = policy
+        self._needs_write = needs_write
+        self._flavour = around.flavour
+        self._posix = around.flavour is not Flavour.WINDOWS
+        self._bases = _bases(around)
+        self._links = around.links
+        if policy.symlinks == "deny":
+            self._links = _NoLinksBelow(around.links, around.roots, around.flavour)
+        self._shared = {root.path: root for root in around.roots.roots}
+        self._known: dict[str, str] = {}
+
+    def is_plain(self, text: str) -> bool:
+        """Return whether `text` is an absolute path that reads in one way only."""
+        if not self._posix or len(text) > _SHORT:
+            return False
+        return _PLAIN.fullmatch(text) is not None and ".." not in text
+
+    def is_absolute(self, text: str) -> bool:
+        """Return whether `text` starts at the top of a file system."""
+        try:
+            return bool(split(text, self._flavour)[0])
+        except PathError:
+            return False
+
+    def objection(self, plain: str) -> str | None:
+        """Return what speaks against a plain path.
+
+        Raises:
+            PathError: it leads nowhere we can vouch for.
+        """
+        return self._speaks_against(self._directory(plain))
+
+    def exists(self, path: str) -> bool:
+        """Return whether something is there, or may be."""
+        try:
+            return self._links.entry(path) is not None
+        except PathError:
+            # A name that is too long for any file is not there; what else fails may be.
+            return len(path.rpartition("/")[2].encode("utf-8", "replace")) <= _NAME_MAX
+
+    def follow(self, text: str, how: str, *, strict: bool) -> Iterator[Weighed]:
+        """Yield where a reading leads, from every directory that a relative one can start in.
+
+        `strict` is for values that are paths whatever they look like.
+
+        Raises:
+            PathError: it leads nowhere we can vouch for.
+        """
+        if self._posix and _DRIVE.match(text):
+            if strict and self._around.enforcing:
+                yield Weighed(text, how, None, OUTSIDE)
+        elif split(text, self._flavour)[0]:
+            yield from self._lead(text, how, None, strict=True)
+        else:
+            yield from self._follow_relative(text, how, strict=strict)
+
+    def _follow_relative(self, text: str, how: str, *, strict: bool) -> Iterator[Weighed]:
+        if not self._bases and self._around.enforcing and (strict or ".." in text):
+            yield Weighed(text, how, None, OUTSIDE)
+        for base in self._bases:
+            if strict or self._is_near(text, base):
+                own = strict and base == self._around.cwd
+                yield from self._lead(text, how, base, strict=own)
+
+    def _directory(self, path: str) -> str:
+        """Return where a plain absolute path leads; each directory is asked for once per call."""
+        known = self._known.get(path)
+        if known is None:
+            root = self._shared.get(path)
+            if root is not None and self._links.entry(path) == _entry_of(root):
+                known = path  # the very directory that was resolved when it was shared
+            else:
+                above, _, name = path.rpartition("/")
+                directory = self._directory(above) if above else "/"
+                known = enter(directory, name, links=self._links, flavour=self._flavour)
+            self._known[path] = known
+        return known
+
+    def _is_near(self, text: str, base: str) -> bool:
+        """Return whether a relative value can lead anywhere but to a new name below `base`."""
+        if ".." in text or not self._posix:
+            return True
+        return self.exists(f"{base}/{text.partition('/')[0]}")
+
+    def _lead(self, text: str, how: str, base: str | None, *, strict: bool) -> Iterator[Weighed]:
+        """Weigh where the kernel goes, and where a child goes that removes `..` before it looks."""
+        lexical = collapse(text, cwd=base, flavour=self._flavour)
+        for path in (text,) if lexical is None else (text, lexical):
+            try:
+                found = resolve(path, cwd=base, links=self._links, flavour=self._flavour)
+            except DeadEndError:
+                # The kernel goes nowhere; it is the lexical reading that counts.
+                if strict or lexical is None:
+                    raise
+                continue
+            yield Weighed(text, how, found, self._speaks_against(found))
+        if self._policy.deny:
+            spelled = lexical or (text if base is None else f"{base}/{text}")
+            yield Weighed(text, how, spelled, self._denial(spelled))
+
+    def _speaks_against(self, path: str) -> str | None:
+        parts = parts_of(path, self._flavour)
+        policy, around = self._policy, self._around
+        if around.enforcing:
+            if around.roots.covers(parts) is None:
+                return OUTSIDE
+            if policy.unsafe is not None and policy.unsafe.refuses(parts):
+                return "it is not safe for sharing"
+        if self._needs_write and policy.access and policy.access_at(parts) == "read":
+            return "it may only be read"
+        return self._denial(path) if policy.deny else None
+
+    def _denial(self, path: str) -> str | None:
+        """Return what the operator's patterns say: below each root that the path lies in."""
+        parts = parts_of(path, self._flavour)
+        folded = self._flavour is not Flavour.POSIX
+        starts = [len(root.parts) for root in self._around.roots.roots if root.covers(parts)]
+        if not starts and not self._around.enforcing:
+            starts = [0]
+        if any(self._policy.deny.refuses(parts[start:], folded=folded) for start in starts):
+            return "the operator denies it"
+        return None
+
+
+class _NoLinksBelow(LinkReader):
+    """A disk on which links below a root lead nowhere."""
+
+    def __init__(self, links: LinkReader, roots: RootSet, flavour: Flavour) -> None:
+        self._links = links
+        self._roots = roots
+        self._flavour = flavour
+
+    def entry(self, path: str) -> Entry | None:
+        found = self._links.entry(path)
+        if found is None or found.kind != "link":
+            return found
+        if self._roots.covers(parts_of(path, self._flavour)) is not None:
+            raise PathError("symbolic links are not followed here")
+        return found
+
+    def target(self, path: str) -> str:
+        return self._links.target(path)
+
+
+def _entry_of(root: Root) -> Entry:
+    return Entry("file" if root.is_file else "directory", root.device, root.inode)
+
+
+def _bases(around: Surroundings) -> tuple[str, ...]:
+    directories = [root.path for root in around.roots.roots if not root.is_file]
+    return tuple(dict.fromkeys([around.cwd, *directories] if around.cwd else directories))

@@ -1,0 +1,117 @@
+import pytest
+
+from hub.core.claims import MAX_CLAIMS, Claim, claims
+from hub.core.detection import compile_shape
+from hub.core.paths import PathError
+from hub.core.values import Json, JsonObject
+from hub.core.vocabulary import Kind
+
+
+def found(
+    arguments: JsonObject, schema: Json = None, **overrides: Kind
+) -> list[tuple[str, str, Json]]:
+    pointers = {f"/{key}": kind for key, kind in overrides.items()}
+    claimed = claims(compile_shape(schema, pointers), arguments)
+    return [(claim.pointer, claim.kind.value, claim.value) for claim in claimed]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "claimed"),
+    [
+        ({"path": "a"}, [("/path", "path", "a")]),
+        ({"path": ""}, []),
+        ({"path": None, "file": True}, []),
+        ({"path": 7}, [("/path", "path", 7)]),
+        ({"paths": ["a", 47, 101]}, [("/paths/0", "path", "a"), ("/paths/1", "path", 47)]),
+        ({"paths": [["a"], None]}, [("/paths/0/0", "path", "a")]),
+        ({"path": {"value": "a"}}, [("/path/value", "path", "a")]),
+        ({"path": {"size": 7}}, []),
+        ({"path": {"data": [47]}}, [("/path/data/0", "path", 47)]),
+        ({"a/b": {"~": "/x"}}, [
+            ("/a~1b", "neutral", "a/b"),
+            ("/a~1b/~0", "neutral", "~"),
+            ("/a~1b/~0", "neutral", "/x"),
+        ]),
+        ({"name": "plain words", "n": 5}, []),
+        ({"name": "a/b"}, [("/name", "neutral", "a/b")]),
+        ({"name": "-x"}, [("/name", "neutral", "-x")]),
+        ({"name": ".."}, [("/name", "neutral", "..")]),
+        ({"name": "\uff0fx"}, [("/name", "neutral", "\uff0fx")]),
+        ({"src": "word"}, [("/src", "weak", "word")]),
+        ({"text": "/etc"}, []),
+        ({"text": "file:///etc"}, [("/text", "payload", "file:///etc")]),
+        ({"text": " view-source:FILE:/etc "}, [("/text", "payload", " view-source:FILE:/etc ")]),
+        ({"text": "a file:///etc"}, []),
+        ({"text": "file:" + "x" * 5000}, []),
+        ({"content": {"path": "a", "x": "/etc"}}, [
+            ("/content/path", "path", "a"),
+            ("/content/x", "neutral", "/etc"),
+        ]),
+        ({"content": ["/etc"]}, []),
+        ({"files": {"a/b": "x"}}, [("/files/a~1b", "weak", "a/b"), ("/files/a~1b", "path", "x")]),
+        ({"x": '{"path": "a"}'}, [("/x/path", "path", "a")]),
+        ({"paths": '["a"]'}, [("/paths/0", "path", "a")]),
+        ({"path": "[a"}, [("/path", "path", "[a")]),
+        ({"path": "{1}"}, [("/path", "path", "{1}")]),
+        ({"x": "[1"}, [("/x", "neutral", "[1")]),
+        ({"text": '{"path": "/etc"}'}, []),
+        ({"command": ["ls", "-a"]}, [
+            ("/command/0", "command", "ls"),
+            ("/command/1", "command", "-a"),
+        ]),
+    ],
+)  # fmt: skip
+def test_what_is_judged(arguments: JsonObject, claimed: list[tuple[str, str, Json]]) -> None:
+    assert found(arguments) == claimed
+
+
+def test_declared_members_do_not_take_the_kind_around_them() -> None:
+    schema: Json = {
+        "properties": {
+            "files": {
+                "items": {"properties": {"mode": {"type": "string"}, "at": {"type": "string"}}}
+            }
+        }
+    }
+    arguments: JsonObject = {"files": [{"mode": "rw", "at": "x", "other": "y"}]}
+    assert found(arguments, schema) == [("/files/0/other", "path", "y")]
+
+
+def test_a_value_that_the_schema_offers_is_not_judged() -> None:
+    schema: Json = {"properties": {"path": {"enum": ["/"]}}}
+    assert found({"path": "/"}, schema) == []
+    assert found({"path": "/x"}, schema) == [("/path", "path", "/x")]
+
+
+def test_what_the_operator_ignores_is_not_even_looked_into() -> None:
+    assert found({"path": {"path": "/etc"}, "file": "/etc"}, path=Kind.IGNORE) == [
+        ("/file", "path", "/etc")
+    ]
+    assert found({"file": "/etc"}, file=Kind.IGNORE) == []
+
+
+def test_a_claim_says_why() -> None:
+    (claim,) = claims(compile_shape(None, {}), {"filePath": "a"})
+    assert claim == Claim("/filePath", "filePath", Kind.PATH, "a", "'path' is a word for a path")
+
+
+def nested(depth: int, value: Json, *, lists: bool) -> JsonObject:
+    for _ in range(depth):
+        value = [value] if lists else {"a": value}
+    return {"a": value}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        nested(70, "x", lists=False),
+        nested(70, "x", lists=True),
+        {"x": "[" * 100_000},
+        {"x": '{"a": ' * 70 + "1" + "}" * 70},
+        {"x": [["/a"] * MAX_CLAIMS, ["/a"], {"path": "a"}]},
+        {"x": '{"path": "a", "path": "/etc"}'},
+    ],
+)
+def test_what_is_too_much_or_ambiguous_is_refused(arguments: JsonObject) -> None:
+    with pytest.raises(PathError):
+        claims(compile_shape(None, {}), arguments)

@@ -1,0 +1,115 @@
+import pytest
+
+from hub.core.detection import Node, compile_shape
+from hub.core.values import Json, JsonObject
+from hub.core.vocabulary import Kind
+
+
+def shape(schema: Json, **overrides: Kind) -> Node:
+    return compile_shape(schema, overrides)
+
+
+def of(key: str, schema: JsonObject) -> Node:
+    return shape({"properties": {key: schema}}).member(key)
+
+
+@pytest.mark.parametrize(
+    ("key", "schema", "kind"),
+    [
+        ("path", {"type": "string"}, Kind.PATH),
+        ("thing", {"type": "string"}, Kind.NEUTRAL),
+        ("thing", {"type": "string", "description": "Path to the file to read"}, Kind.PATH),
+        ("thing", {"type": "string", "title": "File path"}, Kind.PATH),
+        ("thing", {"type": "string", "description": "Some filter paths"}, Kind.WEAK),
+        ("thing", {"type": "string", "description": "Something else"}, Kind.NEUTRAL),
+        ("thing", {"type": "string", "format": "file-path"}, Kind.PATH),
+        ("path", {"type": "string", "format": "regex"}, Kind.PAYLOAD),
+        ("path", {"type": "string", "contentEncoding": "base64"}, Kind.PAYLOAD),
+        ("path", {"type": "string", "description": "Cookie path"}, Kind.PAYLOAD),
+        ("paths", {"type": "array", "description": "Globs to search"}, Kind.GLOB),
+        ("filter_paths", {"description": "Regex patterns for URLs"}, Kind.PAYLOAD),
+        ("file_pattern", {"description": "Which file paths to search"}, Kind.GLOB),
+        ("content", {"description": "What to write to the path of the file"}, Kind.PAYLOAD),
+        ("content", {"description": "Path to a file with the content"}, Kind.PATH),
+        ("command", {"description": "Command to run in a file path"}, Kind.COMMAND),
+        ("path", {"type": "integer", "description": "Path to a number"}, Kind.NEUTRAL),
+        ("path", {"type": ["string", "null"]}, Kind.PATH),
+        ("path", {"type": ["boolean", "null"]}, Kind.NEUTRAL),
+        ("path", {"type": 7, "format": 7, "description": 7, "enum": 7}, Kind.PATH),
+    ],
+)
+def test_a_schema_says_how_values_are_judged(key: str, schema: JsonObject, kind: Kind) -> None:
+    assert of(key, schema).kind is kind
+
+
+def test_a_schema_offers_values() -> None:
+    node = of("path", {"anyOf": [{"enum": ["/a", 1]}, {"const": "/b"}, {"enum": ["/c"]}]})
+    assert node.values == {"/a", "/b", "/c"}
+
+
+def test_references_and_branches_are_followed() -> None:
+    schema: Json = {
+        "$defs": {"a/b": {"properties": {"thing": {"description": "file path"}}}},
+        "allOf": [
+            {"properties": {"one": {"$ref": "#/$defs/a~1b"}}},
+            {"if": {}, "then": {"properties": {"two": {"$ref": "#/$defs/none"}}}, "else": 7},
+            "nonsense",
+            {"properties": {"one": {"description": "the other half"}}},
+        ],
+    }
+    compiled = shape(schema)
+    assert compiled.member("one").member("thing").kind is Kind.PATH
+    assert compiled.member("two").kind is Kind.NEUTRAL
+    assert of("x", {"$ref": "https://elsewhere/#/a"}).kind is Kind.NEUTRAL
+
+
+def test_no_schema_makes_the_compiler_run_away() -> None:
+    wide: Json = {
+        "$ref": "#",
+        "properties": {name: {"$ref": "#"} for name in "abcdefgh"},
+        "items": {"$ref": "#"},
+    }
+    node = shape(wide)
+    for _ in range(40):
+        node = node.member("a").element()
+    assert node.member("path").kind is Kind.PATH
+    many: Json = {"anyOf": [{"properties": {f"p{n}": {"description": "x"}}} for n in range(999)]}
+    assert shape(many).member("p998").declared is False
+
+
+def test_elements_and_undeclared_members_are_known_too() -> None:
+    node = of(
+        "things",
+        {
+            "items": {"description": "file path"},
+            "additionalProperties": {"description": "file path"},
+            "patternProperties": {"^x": {"type": "string"}, "^y": True},
+        },
+    )
+    assert node.element().kind is Kind.PATH
+    assert node.member("anything").kind is Kind.PATH
+    assert of("things", {"prefixItems": [{"format": "path"}, 7]}).element().kind is Kind.PATH
+    assert of("paths", {}).element().kind is Kind.PATH
+    plain = of("things", {"additionalProperties": {"type": "string"}})
+    assert plain.member("path").kind is Kind.PATH
+    assert plain.member("other").kind is Kind.NEUTRAL
+
+
+def test_the_operator_decides_by_pointer() -> None:
+    schema: Json = {"properties": {"path": {"enum": ["/a"]}, "files": {"properties": {"k": {}}}}}
+    overrides = {
+        "/path": Kind.IGNORE,
+        "/files/*/x~1y": Kind.PATH,
+        "/list/0": Kind.GLOB,
+        "/list/*": Kind.WEAK,
+    }
+    compiled = compile_shape(schema, overrides)
+    path = compiled.member("path")
+    assert (path.kind, path.why, path.values) == (
+        *(Kind.IGNORE, "the operator says so"),
+        frozenset(),
+    )
+    files = compiled.member("files")
+    for inner in (files.element(), files.member("k"), files.member("any")):
+        assert inner.member("x/y").kind is Kind.PATH
+    assert compiled.member("list").element().kind is Kind.WEAK

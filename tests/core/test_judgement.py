@@ -1,0 +1,180 @@
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from hub.core import judgement
+from hub.core.claims import Claim
+from hub.core.judgement import Judge
+from hub.core.policy import DenyPatterns, Policy
+from hub.core.values import Json
+from hub.core.vocabulary import Kind
+from hub.core.whereabouts import OUTSIDE, Surroundings
+from tests.core.worlds import around, on_windows, share
+from tests.trees import PROJECT, plant
+
+PATH, GLOB, WEAK, NEUTRAL = Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.NEUTRAL
+PAYLOAD, COMMAND = Kind.PAYLOAD, Kind.COMMAND
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Surroundings:
+    top = plant(tmp_path, *PROJECT, "project/evil => ../private")
+    home = {"HOME": f"{top}/home"}
+    return around(share(top / "project", top / "docs"), top / "project", env=home)
+
+
+def objection(
+    world: Surroundings, kind: Kind, value: Json, policy: Policy | None = None
+) -> str | None:
+    judge = Judge(world, policy or Policy(), needs_write=True)
+    return judge.objection(Claim("/k", "k", kind, value, ""))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (PATH, "a.txt"),
+        (PATH, "  "),
+        (PATH, "a b.txt"),
+        (GLOB, "src/**/*.ts"),
+        (GLOB, "**/x"),
+        (GLOB, "/no-such/**"),
+        (GLOB, "!dist/**"),
+        (WEAK, "word"),
+        (WEAK, "//button[@id='x']"),
+        (WEAK, "https://example.com/../x"),
+        (NEUTRAL, "/no-such/x"),
+        (NEUTRAL, "/"),
+        (NEUTRAL, "and/or"),
+        (NEUTRAL, "see /etc and ../x, or ~/y"),
+        (NEUTRAL, "// import '../x'\n/etc"),
+        (NEUTRAL, "x/" * 3000),
+        (NEUTRAL, "C:\\x"),
+        (NEUTRAL, "~approx"),
+        (COMMAND, "git status -s src && ls"),
+        (COMMAND, "curl https://x/etc"),
+    ],
+)
+def test_what_a_user_means_is_let_through(world: Surroundings, kind: Kind, value: str) -> None:
+    assert objection(world, kind, value) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (PATH, "/etc"),
+        (PATH, "../x"),
+        (PATH, "a,/etc"),
+        (PATH, "file:///etc"),
+        (GLOB, "/etc/*"),
+        (GLOB, "/*"),
+        (GLOB, "../*"),
+        (GLOB, "evil/*"),
+        (WEAK, "/no-such/x"),
+        (WEAK, "//etc"),
+        (WEAK, "evil"),
+        (NEUTRAL, "/etc/x"),
+        (NEUTRAL, "/../etc"),
+        (NEUTRAL, "../../x"),
+        (NEUTRAL, "..\\..\\x"),
+        (NEUTRAL, "evil/x"),
+        (NEUTRAL, "~/.ssh"),
+        (NEUTRAL, "--out=/etc"),
+        (NEUTRAL, "--in file:///etc --verbose more words"),
+        (PAYLOAD, "file:///etc"),
+        (COMMAND, "cat /etc/passwd"),
+        (COMMAND, "cat evil/x"),
+    ],
+)
+def test_what_leads_outside_is_not(world: Surroundings, kind: Kind, value: str) -> None:
+    assert objection(world, kind, value) == OUTSIDE
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "reason"),
+    [
+        (PATH, 7, "a number is not a path"),
+        (PATH, Decimal(7), "a number is not a path"),
+        (PATH, "a\x1bb", "it contains a control character"),
+        (PATH, "\ud800", "it contains half of a character"),
+        (PATH, "$(id)", "it is a substitution"),
+        (PATH, "${A:-/etc}", "it is a substitution"),
+        (PATH, "~root/x", "nobody knows whose home it starts in"),
+        (PATH, "~+", "nobody knows whose home it starts in"),
+        (NEUTRAL, "~root/x", "nobody knows whose home it starts in"),
+        (WEAK, "x\x00y", "it contains a NUL character"),
+        (GLOB, "a/*/../../x", "it has '..' after a wildcard"),
+        (PATH, "/proc/self/root", "/proc means something else in the process that opens it"),
+        (NEUTRAL, "a\x00/b", "it contains a NUL character"),
+        (PATH, "/proc/x y", "/proc means something else in the process that opens it"),
+    ],
+)
+def test_every_doubt_is_a_refusal(
+    world: Surroundings, kind: Kind, value: Json, reason: str
+) -> None:
+    assert objection(world, kind, value) == reason
+
+
+def test_something_that_is_no_text_is_shown_by_its_type(world: Surroundings) -> None:
+    judge = Judge(world, Policy(), needs_write=True)
+    (weighed,) = judge.weigh(Claim("/k", "k", PATH, [1], ""))
+    assert weighed.reading == "list"
+
+
+def test_what_was_objected_to_is_weighed_no_further(world: Surroundings) -> None:
+    judge = Judge(world, Policy(refuse_options=True), needs_write=True)
+    for kind, value in ((NEUTRAL, "-D"), (GLOB, "*/../x")):
+        (weighed,) = judge.weigh(Claim("/ref", "ref", kind, value, ""))
+        assert weighed.objection is not None
+
+
+def test_an_option_is_no_revision(world: Surroundings) -> None:
+    judge = Judge(world, Policy(refuse_options=True), needs_write=True)
+    assert judge.objection(Claim("/ref", "ref", NEUTRAL, "-D", "")) == (
+        "it would be an option, not a revision"
+    )
+    assert judge.objection(Claim("/sort", "sort", NEUTRAL, "-D", "")) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "refused"),
+    [
+        (NEUTRAL, "D:\\x", True),
+        (NEUTRAL, "\\\\server\\share", True),
+        (NEUTRAL, "/api/users", False),
+        (WEAK, "/api/users", True),
+        (WEAK, "src/a", False),
+        (GLOB, "C:\\R\\**\\*.ts", False),
+        (GLOB, "..\\*", True),
+        (GLOB, "src\\*\\..\\x", True),
+        (PATH, "C:\\R\\a b", False),
+    ],
+)
+def test_windows_values(kind: Kind, value: str, *, refused: bool) -> None:
+    assert (objection(on_windows("C:\\R"), kind, value) is not None) is refused
+
+
+def test_patterns_hold_for_plain_paths_too(world: Surroundings) -> None:
+    policy = Policy(deny=DenyPatterns(("a.txt",)))
+    assert objection(world, PATH, f"{world.cwd}/a.txt", policy) == "the operator denies it"
+
+
+def test_only_an_absolute_path_that_reads_in_one_way_has_a_canonical_form(
+    world: Surroundings,
+) -> None:
+    judge = Judge(world, Policy(), needs_write=True)
+
+    def canonical(value: Json, kind: Kind = PATH) -> str | None:
+        return judge.canonical(Claim("/k", "k", kind, value, ""))
+
+    assert canonical(f"{world.cwd}/./a.txt") == f"{world.cwd}/a.txt"
+    assert canonical(7) is None
+    assert canonical("a.txt") is None
+    assert canonical(f"{world.cwd}/a%20b") is None
+    assert canonical(f"{world.cwd}/a.txt", WEAK) is None
+
+
+def test_there_is_an_end_to_it(world: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judgement, "MAX_WEIGHED", 10)
+    assert objection(world, PATH, ",".join("abcdefghijkl")) == "there is too much to judge"

@@ -1,0 +1,119 @@
+from pathlib import Path
+
+import pytest
+
+from hub.core.paths import PathError
+from hub.core.policy import DenyPatterns, Policy
+from hub.core.roots import EMPTY, root_set
+from hub.core.whereabouts import OUTSIDE, Surroundings, Whereabouts
+from hub.runtime.links import OsLinks
+from tests.core.worlds import POSIX, around, on_windows, share
+from tests.trees import PROJECT, plant
+
+DENY_ENV = Policy(deny=DenyPatterns((".env",)))
+
+
+def of(world: Surroundings, policy: Policy | None = None) -> Whereabouts:
+    return Whereabouts(world, policy or Policy(), needs_write=True)
+
+
+def objections(where: Whereabouts, text: str, *, strict: bool) -> list[str | None]:
+    return [weighed.objection for weighed in where.follow(text, "as given", strict=strict)]
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("/a/b-c_d.e", True),
+        ("/", False),
+        ("a/b", False),
+        ("/a/", False),
+        ("/a//b", False),
+        ("/a/../b", False),
+        ("/a/b c", False),
+        ("/é", False),
+        ("/a" * 300, False),
+    ],
+)
+def test_a_plain_path_reads_in_one_way(tmp_path: Path, text: str, *, plain: bool) -> None:
+    assert of(around(share(tmp_path))).is_plain(text) is plain
+    assert not of(on_windows("C:\\R")).is_plain(text)
+
+
+def test_a_plain_path_is_followed_directory_by_directory(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "project/evil => ../private", "way => project")
+    where = of(around(share(top / "project")))
+    for inside in ("project", "project/a.txt", "way/src/new/x", "project/src/a.py"):
+        assert where.objection(f"{top}/{inside}") is None
+    for outside in ("project/evil/x", "private", "project2/x.txt"):
+        assert where.objection(f"{top}/{outside}") == OUTSIDE
+    with pytest.raises(PathError):
+        where.objection(f"{top}/project/a.txt/x")
+
+
+def test_a_root_that_was_replaced_is_no_shortcut(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT)
+    roots = share(top / "project")
+    (top / "project").rename(top / "gone")
+    (top / "project").symlink_to(top / "private")
+    assert of(around(roots)).objection(f"{top}/project/secret.txt") == OUTSIDE
+
+
+def test_a_relative_value_is_followed_from_everywhere_it_can_start(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "docs/evil => ../private", "docs/a.txt")
+    where = of(around(share(top / "project", top / "docs"), top / "project"))
+    assert objections(where, "src/a.py", strict=True) == [None, None]
+    assert objections(where, "evil/x", strict=True) == [None, OUTSIDE]
+    assert objections(where, "evil/x", strict=False) == [OUTSIDE]
+    assert objections(where, "new/x", strict=False) == []
+    assert objections(where, "src/../a.txt", strict=True) == [None, None, None]
+    assert OUTSIDE in objections(where, "../x", strict=False)
+    with pytest.raises(PathError):
+        objections(where, "none/../a.txt", strict=True)
+    with pytest.raises(PathError):
+        objections(where, "a.txt/x", strict=True)
+
+
+def test_a_relative_value_without_a_directory_is_outside(tmp_path: Path) -> None:
+    assert objections(of(around(EMPTY)), "a", strict=True) == [OUTSIDE]
+    assert objections(of(around(EMPTY)), "a/b", strict=False) == []
+    assert objections(of(around(EMPTY, enforcing=False)), "a", strict=True) == []
+    top = plant(tmp_path, *PROJECT)
+    only_a_file = around(root_set(share(top / "project/a.txt").roots))
+    assert objections(of(only_a_file), "a", strict=True) == [OUTSIDE]
+
+
+def test_a_drive_means_nothing_here(tmp_path: Path) -> None:
+    where = of(around(share(tmp_path)))
+    assert objections(where, "C:\\x", strict=True) == [OUTSIDE]
+    assert objections(where, "C:/x", strict=False) == []
+
+
+def test_whether_something_is_there(tmp_path: Path) -> None:
+    top = plant(tmp_path, "a")
+    where = of(Surroundings(share(top), None, {}, OsLinks(), POSIX))
+    assert where.exists(f"{top}/a")
+    assert not where.exists(f"{top}/b")
+    assert not where.exists(f"{top}/{'b' * 300}")
+    assert where.exists(f"{top}/a/x")
+
+
+def test_what_starts_at_the_top(tmp_path: Path) -> None:
+    assert of(around(share(tmp_path))).is_absolute("/a")
+    assert not of(around(share(tmp_path))).is_absolute("a")
+    assert not of(on_windows("C:\\R")).is_absolute("\\\\server\\share")
+
+
+def test_patterns_hold_for_a_name_and_for_what_it_leads_to(tmp_path: Path) -> None:
+    top = plant(tmp_path, "p/.env", "p/alias => .env", "p/x", "q/.env => ../p/x")
+    where = of(around(share(top / "p", top / "q"), top / "p"), DENY_ENV)
+    denied = "the operator denies it"
+    assert denied in objections(where, "alias", strict=True)
+    assert denied in objections(where, f"{top}/q/.env", strict=True)
+    assert denied not in objections(where, f"{top}/p/x", strict=True)
+    assert denied in objections(where, "a/../.env", strict=False)
+
+
+def test_patterns_have_no_case_on_windows() -> None:
+    where = of(on_windows("C:\\R"), DENY_ENV)
+    assert "the operator denies it" in objections(where, "C:\\R\\.ENV", strict=True)
