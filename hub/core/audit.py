@@ -13,7 +13,7 @@ Outcome: TypeAlias = Literal["admitted", "refused", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """One call. `time` is ISO 8601 in UTC; `ms` is how long the answer took, the child's time included."""
+    """One call. `time` is ISO 8601 in UTC; `ms` is the time to its answer, the child's included."""
 
     time: str
     session: SessionKey

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import cast
+
 
 class HubError(Exception):
     """Something a user of the hub can act on; its text is fit to be shown to them."""
@@ -37,4 +40,13 @@ class RouteError(HubError):
 
 
 class ChildError(HubError):
-    """A child could not answer: the text names the server, what happened and what the hub does next."""
+    """A child could not answer: the text names the server, what happened and what happens next."""
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors that a group is made of, however deep: `error` itself if it is no group."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from leaves(inner)
+    else:
+        yield error

@@ -1,4 +1,4 @@
-"""Which roots are in force for one client now: what it shares, what stands in for that, and the ceiling above both."""
+"""Which roots are in force for a client: what it shares, or a stand-in, below the ceiling."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Source: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class OperatorRoots:
-    """What the operator lays down: what stands in for a client's roots, and what no client's roots exceed.
+    """What the operator lays down: a stand-in for a client's roots, and what no roots exceed.
 
-    `fallback` None means that nothing was configured, which is another thing than a set that grants nothing.
+    `fallback` None means that nothing was configured, which is another thing than a set that grants
+    nothing.
     """
 
     fallback: RootSet | None = None
@@ -32,8 +33,9 @@ class OperatorRoots:
 class InForce:
     """The roots a client's calls are judged against.
 
-    `enforcing` False: there is nothing to judge against, and the operator lets such clients pass. `stale`: the
-    client could not be asked again and may share other roots by now. `rejected`: what it announced in vain.
+    `enforcing` False: there is nothing to judge against, and the operator lets such clients pass.
+    `stale`: the client could not be asked again and may share other roots by now. `rejected`: what
+    it announced in vain.
     """
 
     roots: RootSet
@@ -75,7 +77,7 @@ def _unbounded(operator: OperatorRoots, rejected: tuple[Rejected, ...]) -> InFor
 
 
 def at_server(force: InForce, ceiling: RootSet | None) -> InForce:
-    """Return what is in force for the calls to one server, whose own arguments may name a ceiling."""
+    """Return what is in force for calls to a server, whose own arguments may name a ceiling."""
     if ceiling is None:
         return force
     if not force.enforcing:

@@ -1,6 +1,7 @@
 """Names and numbers of the Model Context Protocol that the hub reads or writes.
 
-Kept here so that the common path needs none of the SDK's models; a test compares them with the SDK's own.
+Kept here so that the common path needs none of the SDK's models; a test compares them with the
+SDK's own.
 """
 
 from __future__ import annotations

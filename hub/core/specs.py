@@ -32,8 +32,9 @@ Target: TypeAlias = LaunchTemplate | RemoteTarget
 class ServerSpec:
     """One configured server. Times are in seconds.
 
-    `ceiling` holds the directories that a filesystem server's own arguments name; None if they name none.
-    `directories` are the same as its arguments spell them. `tool_policies` are those of single tools, by the child's own name for them.
+    `ceiling` holds the directories that a filesystem server's own arguments name; None if they name
+    none. `directories` are the same as its arguments spell them. `tool_policies` are those of
+    single tools, by the child's own name for them.
     """
 
     name: ServerName

@@ -1,4 +1,4 @@
-"""Whether announced roots are still the places they were: looked at again before each guarded call."""
+"""Whether announced roots are still the places they were: looked at before each guarded call."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Condition(Enum):
 class Standing:
     """Roots in their order, each with its condition; only those that are present grant anything.
 
-    A root that went grants again when something that is no link stands at the same place. One that was
-    replaced behind our back grants again when the original is back, or when the client shares it anew. So no
-    change of the tree ever makes a root mean another place than it did.
+    A root that went grants again when something that is no link stands at the same place. One that
+    was replaced behind our back grants again when the original is back, or when the client shares
+    it anew. So no change of the tree ever makes a root mean another place than it did.
     """
 
     roots: tuple[tuple[Root, Condition], ...]

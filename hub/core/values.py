@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, NewType, TypeAlias
 
-Json: TypeAlias = "None | bool | int | float | Decimal | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | Decimal | str | list[Json] | dict[str, Json] | None"
 """Any JSON value. A number that no `float` repeats exactly as it was written is a `Decimal`."""
 
 JsonObject: TypeAlias = dict[str, "Json"]
@@ -31,8 +31,8 @@ CallMethod: TypeAlias = Literal[
 class Call:
     """One guarded request, as it will be sent to the child that owns its name.
 
-    `params` is the whole object for the child, with the child's own name in it. `arguments` is the part of
-    it that the guard walks: the very object inside `params`, not a copy.
+    `params` is the whole object for the child, with the child's own name in it. `arguments` is the
+    part of it that the guard walks: the very object inside `params`, not a copy.
     """
 
     method: CallMethod
@@ -43,7 +43,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ChildRoute:
-    """A public name that leads to `name` at the child `server`; `definition` is the child's own listing entry."""
+    """A public name that leads to `name` at the child `server`, listed there as `definition`."""
 
     server: ServerName
     name: str

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -37,7 +37,7 @@ _OWN_VARIABLES = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG"})
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the command line adds to a config: `given` are the `--root` options, `ceiling` bounds all clients."""
+    """What the command line adds: `given` are `--root` options, `ceiling` bounds all clients."""
 
     given: Sequence[str] = ()
     ceiling: Sequence[str] = ()
@@ -70,7 +70,7 @@ def _home(machine: Machine) -> str | None:
 
 
 def children_environment(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what child processes inherit: this process' environment without the hub's own secrets and settings."""
+    """Return the environment that children inherit: without the hub's own secrets and settings."""
     token = config.listen.token.get_secret_value() if config.listen.token is not None else None
     return {
         key: value
@@ -86,7 +86,7 @@ async def running_hub(
     *,
     environment: Mapping[str, str] | None = None,
     open_child: Opener | None = None,
-) -> AsyncIterator[Services]:
+) -> AsyncGenerator[Services]:
     """Build a hub and keep its children for as long as the context lasts.
 
     Raises: ConfigError, StartError.
@@ -101,33 +101,26 @@ async def running_hub(
         max_children=config.max_children,
         clock=machine.clock,
     )
-    operator = Operator(
-        operator_roots(config.roots, setting.given, place, ceiling=setting.ceiling),
-        servers,
-        machine,
-    )
-
-    def services(audit: AuditSink) -> Services:
-        return Services(
-            info=INFO,
-            servers=servers,
-            names=Names(servers, config.names),
-            children=children,
-            operator=operator,
-            machine=machine,
-            settings=RootsSettings(config.roots.timeout, config.roots.debounce, place.unsafe),
-            audit=audit,
-        )
-
+    given = operator_roots(config.roots, setting.given, place, ceiling=setting.ceiling)
+    operator = Operator(given, servers, machine)
     async with children.running():
-        if config.audit is None:
-            yield services(NoAudit())
-        else:
-            with _audit(Path(config.audit.file)) as audit:
-                yield services(audit)
+        with _audit(config) as audit:
+            yield Services(
+                info=INFO,
+                servers=servers,
+                names=Names(servers, config.names),
+                children=children,
+                operator=operator,
+                machine=machine,
+                settings=RootsSettings(config.roots.timeout, config.roots.debounce, place.unsafe),
+                audit=audit,
+            )
 
 
-def _audit(path: Path) -> AbstractContextManager[AuditSink]:
+def _audit(config: HubConfig) -> AbstractContextManager[AuditSink]:
+    if config.audit is None:
+        return nullcontext(NoAudit())
+    path = Path(config.audit.file)
     try:
         return audit_log(path)
     except OSError as exc:

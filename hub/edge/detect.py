@@ -33,7 +33,7 @@ def _marker(directory: Path) -> str | None:
 
 
 def nearest_project(directory: Path) -> Path | None:
-    """Return the innermost project that `directory` is in; the home directory and those above it are none."""
+    """Return the innermost project that `directory` is in; home and what is above it are none."""
     home = Path.home()
     for place in (directory, *directory.parents):
         if place == home or place in home.parents:

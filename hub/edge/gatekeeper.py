@@ -1,7 +1,7 @@
 """Who may speak to the HTTP endpoint: the Host and Origin checks, and the bearer token.
 
-A browser page can make any site's name resolve to 127.0.0.1 (DNS rebinding); it cannot forge the Host and Origin
-headers. MCP "Transports", security warning; RFC 6750 for the token.
+A browser page can make any site's name resolve to 127.0.0.1 (DNS rebinding); it cannot forge the
+Host and Origin headers. MCP "Transports", security warning; RFC 6750 for the token.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import structlog
 
 
 def configure_logs(form: Literal["text", "json"], level: str = "info") -> None:
-    """Send the log to stderr; stdout belongs to the protocol. Other libraries' warnings go there too."""
+    """Send the log, and libraries' warnings, to stderr; stdout belongs to the protocol."""
     threshold = logging.getLevelNamesMapping()[level.upper()]
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()

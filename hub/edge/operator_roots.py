@@ -1,4 +1,4 @@
-"""The operator's roots: from the command line, the environment, the config, or the project around the directory."""
+"""The operator's roots: from the command line, the environment, the config, or a project found."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ def operator_roots(
 ) -> OperatorRoots:
     """Return what stands in for clients' roots, and their ceiling.
 
-    `given` (the `--root` options) goes before `HUB_ROOTS`, that before the config, that before detection. What was
-    said on the command line or in the environment must be there; of the config, what is not there is skipped.
+    `given` (the `--root` options) goes before `HUB_ROOTS`, that before the config, that before
+    detection. What was said on the command line or in the environment must be there; of the config,
+    what is not there is skipped.
 
     Raises: StartError.
     """
@@ -89,8 +90,11 @@ def _required(paths: Iterable[str], what: str, place: Place) -> Iterable[Root]:
         try:
             yield place.root(path)
         except RootError as exc:
-            fix = "Give a directory (or file) that exists, that you may read, and that is safe to share."
-            raise StartError(f"{what} {path}: {exc}", fix) from exc
+            raise StartError(
+                f"{what} {path}: {exc}",
+                "Give a directory (or file) that exists, that you may read, and that is safe to "
+                "share.",
+            ) from exc
 
 
 def _present(entries: Iterable[tuple[str, str | None]], what: str, place: Place) -> Iterable[Root]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 import anyio
@@ -32,7 +32,7 @@ class _Server(uvicorn.Server):
             self._ready()
 
     @contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def capture_signals(self) -> Generator[None]:
         """Leave them alone."""
         yield
 
@@ -45,7 +45,7 @@ async def serve_http(
     path: str,
     ready: Callable[[], None],
 ) -> None:
-    """Serve clients on `listener` until SIGTERM or SIGINT; `ready` is called once requests are taken."""
+    """Serve clients on `listener` until SIGTERM or SIGINT; call `ready` once requests are taken."""
     app = HttpServer(open_front, gatekeeper, path=path, clock=time.monotonic)
     config = uvicorn.Config(
         app,

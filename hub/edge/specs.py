@@ -10,11 +10,11 @@ from hub.core.launch import argv_directories, known_filesystem_server
 from hub.core.paths import PathError, parts_of, resolve
 from hub.core.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.core.roots import RootSet, root_set
-from hub.core.specs import RemoteTarget, ServerSpec
+from hub.core.specs import RemoteTarget, ServerSpec, Target
 from hub.core.values import ServerName
 from hub.edge.config import HubConfig
 from hub.edge.operator_roots import Place
-from hub.edge.server_config import RemoteServer, Server, StdioServer
+from hub.edge.server_config import Server, StdioServer
 
 
 def server_specs(config: HubConfig, place: Place) -> dict[ServerName, ServerSpec]:
@@ -32,11 +32,10 @@ def server_specs(config: HubConfig, place: Place) -> dict[ServerName, ServerSpec
 
 
 def _spec(name: ServerName, server: Server, policy: Policy, place: Place) -> ServerSpec:
-    template = server.template(name) if isinstance(server, StdioServer) else None
     directories, ceiling = _own_directories(server, name, place)
     return ServerSpec(
         name=name,
-        target=template or _remote(server),
+        target=_target(name, server),
         policy=policy,
         tool_policies=_tool_policies(server, policy),
         ceiling=ceiling,
@@ -53,8 +52,9 @@ def _spec(name: ServerName, server: Server, policy: Policy, place: Place) -> Ser
     )
 
 
-def _remote(server: Server) -> RemoteTarget:
-    assert isinstance(server, RemoteServer)
+def _target(name: ServerName, server: Server) -> Target:
+    if isinstance(server, StdioServer):
+        return server.template(name)
     headers = {name: value.get_secret_value() for name, value in server.headers.items()}
     return RemoteTarget(server.url, headers, server.transport)
 
@@ -62,7 +62,10 @@ def _remote(server: Server) -> RemoteTarget:
 def _own_directories(
     server: Server, name: str, place: Place
 ) -> tuple[tuple[str, ...], RootSet | None]:
-    """The directories a filesystem server is started with: its own ceiling, unless the client's roots replace them."""
+    """Return the directories a filesystem server is started with, and the ceiling they make.
+
+    They make none if the client's roots replace them.
+    """
     if not isinstance(server, StdioServer):
         return (), None
     template = server.template(name)

@@ -15,7 +15,7 @@ from hub.runtime.builtin import GET_ROOTS
 
 @dataclass(frozen=True, slots=True)
 class Addressed:
-    """A call as a client made it: its method, the public name in it, its params without the client's envelope."""
+    """A call as a client made it: method, public name, and params without the client's envelope."""
 
     method: CallMethod
     name: str
@@ -52,10 +52,12 @@ class Addressed:
 
     def call(self, catalog: Catalog, route: ChildRoute) -> Call:
         """Return the call for the child that `route` leads to."""
+        arguments: JsonObject
+        params: JsonObject
         match self.method:
             case "tools/call" | "prompts/get":
                 arguments = _object(self.params.get("arguments"))
-                params: JsonObject = {**self.params, "name": route.name}
+                params = {**self.params, "name": route.name}
             case "resources/read" | "resources/subscribe":
                 arguments = {"uri": route.name}
                 params = {**self.params, **arguments}
@@ -81,7 +83,7 @@ _NOUN = {
 def address(method: CallMethod, params: JsonObject) -> Addressed:
     """Return the call that a request makes.
 
-    Raises: RouteError if the request does not say whom it is for, or its arguments are not an object.
+    Raises: RouteError if it does not say whom it is for, or its arguments are not an object.
     """
     if method == "completion/complete":
         ref = _object(params.get("ref"))
@@ -96,7 +98,7 @@ def address(method: CallMethod, params: JsonObject) -> Addressed:
 
 
 def _without_envelope(params: JsonObject) -> JsonObject:
-    """Drop what is between the client and the hub alone: its progress token, its protocol envelope."""
+    """Drop what is between client and hub alone: the progress token, the protocol envelope."""
     meta = params.get("_meta")
     if not isinstance(meta, dict):
         return params
@@ -106,7 +108,7 @@ def _without_envelope(params: JsonObject) -> JsonObject:
 
 
 def _completed_arguments(params: JsonObject) -> JsonObject:
-    """The argument that is being completed and those already given, by name."""
+    """Return the argument that is being completed and those already given, by name."""
     given = _object(_object(params.get("context")).get("arguments"))
     argument = _object(params.get("argument"))
     name = argument.get("name")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from hub.core.paths import Flavour
@@ -21,7 +21,8 @@ _FOR_THE_CLIENT = frozenset({"sampling/createMessage", "elicitation/create"})
 class Answers:
     """One child's view of the clients before it.
 
-    `roots` are those it is told when it asks; `private` is the empty directory it was launched on if there are none.
+    `roots` are those it is told when it asks; `private` is the empty directory it was launched on
+    if there are none.
     """
 
     def __init__(self, spec: ServerSpec, roots: RootSet, flavour: Flavour) -> None:
@@ -38,7 +39,7 @@ class Answers:
         return len(self._calls)
 
     @contextmanager
-    def during(self, asker: Asker) -> Iterator[None]:
+    def during(self, asker: Asker) -> Generator[None]:
         """Count `asker` among those whose calls are under way."""
         self._calls.append(asker)
         try:
@@ -47,7 +48,9 @@ class Answers:
             self._calls.remove(asker)
 
     async def answer(self, method: str, params: JsonObject, asker: Asker | None) -> Payload:
-        """Answer a child's request: pings and roots here, what is for the client by the one whose call it serves.
+        """Answer a child's request: pings and roots here, what is for a client by that client.
+
+        Which one is meant, `asker` says: the one whose call the child serves.
 
         Raises: RpcError where there is no such client, or it refuses.
         """
@@ -60,7 +63,7 @@ class Answers:
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _shared_roots(self) -> list[Json]:
-        """The effective roots, never an empty list: servers exist that keep their old roots on one."""
+        """Return the effective roots; never none, on which some servers keep their old ones."""
         if self.roots.roots:
             return [
                 {"uri": root.uri, **({"name": root.name} if root.name else {})}
@@ -69,7 +72,7 @@ class Answers:
         return [{"uri": uri_from_path(self.private, self._flavour)}] if self.private else []
 
     def _sole_asker(self, method: str) -> Asker:
-        """The client that a legacy child means: it does not say, so there must be just one."""
+        """Return the client a legacy child means: it does not say, so there must be just one."""
         sessions = {asker.session for asker in self._calls}
         if len(sessions) == 1:
             return self._calls[-1]
@@ -80,7 +83,7 @@ class Answers:
         )
 
     async def spread(self, notification: Notification) -> None:
-        """Tell every client that uses the child; those with a call under way hear it through that call."""
+        """Tell every client that uses the child, those with a call under way through that call."""
         callers = {asker.session: asker for asker in self._calls}
         for asker in callers.values():
             await asker.tell(self.spec, notification)

@@ -1,4 +1,4 @@
-"""What a session is shown: the listings of its children, waited for no longer than is fair to the others."""
+"""What a session is shown: its children's listings, waited for no longer than is fair to others."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class Catalogs:
     ) -> Catalog:
         """Return what `session` is shown with these roots in force.
 
-        Children that do not answer in time are shown as they were last known, by any client. With `only`, no
-        others are waited for.
+        Children that do not answer in time are shown as they were last known, by any client. With
+        `only`, no others are waited for.
         """
         places = self._places(session, force)
         awaited = [
@@ -89,7 +89,7 @@ class Catalogs:
         return places
 
     async def _wait(self, places: list[Place], *, eager: bool) -> None:
-        """Wait for all of `places`; once one has answered (or one had before), for `LIST_GRACE` more."""
+        """Wait for all `places`; once one has answered (or one had before), `LIST_GRACE` longer."""
         answered = anyio.Event()
         if not eager:
             answered.set()

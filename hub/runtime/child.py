@@ -14,7 +14,7 @@ import anyio
 import structlog
 
 from hub.core.catalog import Listing
-from hub.core.errors import ChildError
+from hub.core.errors import ChildError, leaves
 from hub.core.guard import Admitted
 from hub.core.protocol import LIST_CHANGED
 from hub.core.roots import RootSet
@@ -23,7 +23,7 @@ from hub.runtime import wire
 from hub.runtime.answers import Answers
 from hub.runtime.greeting import Greeting, Introduction, greet, input_required, with_envelope
 from hub.runtime.link import Link
-from hub.runtime.listing import read_listing
+from hub.runtime.listing import Request, read_listing
 from hub.runtime.parties import Asker
 from hub.runtime.peer import Asked, GoneError, Peer, RpcError, SilentError
 from hub.runtime.wire import Notification, Payload
@@ -75,17 +75,17 @@ class Child:
         self._slots = anyio.Semaphore(self.spec.concurrency)
 
     async def own(self) -> None:
-        """Open the connection, keep it, and close it: when asked to `stop`, or when the child is gone."""
+        """Open the connection, keep it, and close it: on `stop`, or when the child is gone."""
         reason = "the hub stopped it"
         try:
             async with self._connect() as link:
                 await self._keep(link)
         except* (ChildError, GoneError, RpcError, SilentError) as group:
-            reason = str(_first(group))
-        except* (
-            Exception
-        ) as group:  # a transport's own errors: whatever they are, only this child is affected
-            reason = f"{type(_first(group)).__name__}: {_first(group)}"
+            reason = str(next(leaves(group)))
+        except* Exception as group:
+            # A transport's own errors: whatever they are, only this child is affected.
+            first = next(leaves(group))
+            reason = f"{type(first).__name__}: {first}"
             log.debug("child failed", server=self.spec.name, exc_info=group)
         finally:
             if not self._stop.is_set():
@@ -127,7 +127,7 @@ class Child:
         log.info("ready", server=self.spec.name, era=greeting.era, tools=len(listing.tools))
         await self.answers.came()
 
-    def _reader(self, peer: Peer, greeting: Greeting):
+    def _reader(self, peer: Peer, greeting: Greeting) -> Request:
         async def request(method: str, params: JsonObject) -> JsonObject:
             asked = with_envelope(params, greeting, self._hub)
             return wire.as_object(
@@ -137,7 +137,10 @@ class Child:
         return request
 
     async def _relist(self, peer: Peer) -> None:
-        """Read again what the child says has changed, and tell those who use it; the last known list stays on failure."""
+        """Read again what the child says has changed, and tell those who use it.
+
+        The last known list stays where that fails.
+        """
         while True:
             await self._wake.wait()
             self._wake, changed, self._outdated = anyio.Event(), self._outdated, set()
@@ -266,10 +269,3 @@ class Child:
             self._wake.set()
         else:
             await self.answers.spread(notification)
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found

@@ -26,7 +26,7 @@ Era: TypeAlias = Literal["legacy", "modern"]
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a child said of itself; `declared` is what the hub told it that it can do as a client."""
+    """What a child said of itself; `declared` is what the hub said that it can do as a client."""
 
     era: Era
     version: str
@@ -49,14 +49,20 @@ class Introduction:
 
 
 async def greet(
-    peer: Peer, hub: Introduction, era: Era | Literal["auto"], *, timeout: float | None
+    peer: Peer,
+    hub: Introduction,
+    era: Era | Literal["auto"],
+    *,
+    timeout: float | None,  # noqa: ASYNC109 - per request
 ) -> Greeting:
     """Agree with a child on an era and a version.
 
-    `auto` begins with `initialize`: nearly every server in use speaks it, and some of them exit or fall silent when
-    anything else comes first. A server without it says so at once, and is asked with `server/discover`.
+    `auto` begins with `initialize`: nearly every server in use speaks it, and some of them exit or
+    fall silent when anything else comes first. A server without it says so at once, and is asked
+    with `server/discover`.
 
-    Raises: ChildError if the child speaks no version that the hub speaks; RpcError, SilentError, GoneError.
+    Raises: ChildError if the child speaks no version that the hub speaks; RpcError, SilentError,
+    GoneError.
     """
     if era == "modern":
         return await _discover(peer, hub, timeout)
@@ -76,10 +82,9 @@ async def _initialize(peer: Peer, hub: Introduction, timeout: float | None) -> G
     }
     result = wire.as_object(await peer.request("initialize", asked, timeout=timeout))
     version = result.get("protocolVersion")
-    if version not in HANDSHAKE_VERSIONS:
-        raise ChildError(
-            f"it speaks protocol version {version!r}, the hub speaks {', '.join(HANDSHAKE_VERSIONS)}"
-        )
+    if not isinstance(version, str) or version not in HANDSHAKE_VERSIONS:
+        known = ", ".join(HANDSHAKE_VERSIONS)
+        raise ChildError(f"it speaks protocol version {version!r}, the hub speaks {known}")
     await peer.notify("notifications/initialized", {})
     return _greeting("legacy", version, result, hub)
 

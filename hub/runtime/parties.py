@@ -1,4 +1,4 @@
-"""Who stands on the client side of a child: the one whose call is served, and those who only listen."""
+"""Who is on the client side of a child: the one whose call is served, those who only listen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every session of a hub shares: its servers, children, operator's roots, and ways to look at the machine."""
+"""What all sessions of a hub share: servers, children, the operator's roots, and the machine."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Services:
 
 
 class Operator:
-    """The operator's roots as they stand now: a folder that goes from the disk grants nothing until it is back."""
+    """The operator's roots as they stand now: a folder grants nothing while it is gone."""
 
     def __init__(
         self, roots: OperatorRoots, servers: Mapping[ServerName, ServerSpec], machine: Machine
