@@ -1,4 +1,4 @@
-"""The modern era's per-request checks over HTTP: headers against body, versions, the envelope. The SDK knows them.
+"""The modern era's per-request checks over HTTP, by the SDK: headers, versions, the envelope.
 
 This module is imported only when a modern client calls, because it loads the SDK.
 """
@@ -20,7 +20,7 @@ from hub.runtime.wire import Failure, Request
 
 
 def rejection(request: Request, headers: Headers) -> Failure | None:
-    """Return the error for a modern request whose headers and envelope do not fit; None if they do."""
+    """Return the error for a modern request whose headers or envelope do not fit; else None."""
     twice = find_duplicated_routing_header(headers.pairs)
     if twice is not None:
         return Failure(

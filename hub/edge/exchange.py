@@ -1,4 +1,4 @@
-"""Two ways to a client over HTTP: the response to one of its requests, and the event stream it holds open."""
+"""Two ways to a client over HTTP: the response to its request, the event stream it holds open."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import anyio
 from starlette.types import Receive, Send
 
 from hub.core.values import Json
-from hub.runtime import wire
+from hub.runtime import strict_json, wire
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Failure, Message, Notification, Response
 
 PING_EVERY = 15.0
 """Seconds of silence after which a comment keeps an event stream from being cut by a proxy."""
 WAITING_NOTIFICATIONS = 256
-"""How many notifications wait for a client to open its event stream; the oldest are dropped first."""
+"""How many notifications wait for a client's event stream; the oldest are dropped first."""
 
 _PING = b": ping\r\n\r\n"
 _STREAM_HEADERS = {
@@ -34,7 +34,7 @@ async def respond(
     send: Send, status: int, body: Json | bytes, headers: Mapping[str, str] | None = None
 ) -> None:
     """Send a whole response: `body` as JSON, or the bytes of it."""
-    content = body if isinstance(body, bytes) else wire.encode(body)
+    content = body if isinstance(body, bytes) else strict_json.encode(body)
     every = {
         "content-type": "application/json",
         "content-length": str(len(content)),
@@ -45,13 +45,13 @@ async def respond(
 
 
 def event(message: Message) -> bytes:
-    """Return a message as one server-sent event; raw line ends can only stand between JSON's tokens."""
+    """Return a message as one server-sent event; raw line ends only stand between JSON's tokens."""
     text = wire.to_bytes(message).replace(b"\r", b" ").replace(b"\n", b" ")
     return b"event: message\r\ndata: " + text + b"\r\n\r\n"
 
 
 class Exchange:
-    """The response to one POST: JSON if the answer is the first thing to send, else an event stream."""
+    """The response to a POST: JSON if the answer is the first thing sent, else an event stream."""
 
     def __init__(self, send: Send, headers: Mapping[str, str] | None = None) -> None:
         self._send = send
@@ -107,7 +107,7 @@ class Exchange:
 
 
 class Standing:
-    """A session's standing event stream, opened by the client with GET; there may be none at a time."""
+    """A session's standing event stream, which the client opens with GET; there may be none."""
 
     def __init__(self) -> None:
         self._send: Send | None = None
@@ -141,7 +141,7 @@ class Standing:
         self._closed.set()
 
     async def serve(self, send: Send, receive: Receive, opened: Callable[[], None]) -> None:
-        """Hold the stream open until the client or the session ends it; `opened` is called once it carries."""
+        """Hold the stream open until client or session end it; once it carries, call `opened`."""
         await send(
             {"type": "http.response.start", "status": 200, "headers": _raw_headers(_STREAM_HEADERS)}
         )

@@ -1,7 +1,7 @@
-"""Serves many clients over streamable HTTP: one endpoint, sessions for the legacy era, single exchanges for the modern.
+"""Serves many clients over streamable HTTP: sessions for the legacy era, exchanges for the modern.
 
-MCP 2025-11-25, "Transports", and its 2026-07-28 successor. The answer to a POST is plain JSON when the first thing
-to send is the result, and an event stream from the first other message on.
+MCP 2025-11-25, "Transports", and its 2026-07-28 successor. The answer to a POST is plain JSON when
+the first thing to send is the result, and an event stream from the first other message on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from hub.edge.gatekeeper import Gatekeeper, Headers
 from hub.edge.server import Front, OpenFront, is_modern
 from hub.runtime import wire
 from hub.runtime.peer import GoneError
-from hub.runtime.wire import Failure, Message, Request, WireError
+from hub.runtime.strict_json import WireError
+from hub.runtime.wire import Failure, Message, Request
 
 MAX_SESSIONS = 10_000
 SESSION_IDLE = 30 * 60.0
@@ -32,7 +33,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(slots=True, eq=False)
 class HttpSession:
-    """One legacy client: its conversation, and the event stream it may hold open for what belongs to no request."""
+    """One legacy client: its conversation, and its event stream for what belongs to no request."""
 
     front: Front
     standing: Standing
@@ -135,7 +136,7 @@ class HttpServer:
         try:
             message = wire.parse_client(body)
         except WireError as exc:
-            await respond(send, 400, wire.to_bytes(exc.failure()))
+            await respond(send, 400, wire.to_bytes(wire.failure_of(exc)))
             return
         version = headers.get("mcp-protocol-version")
         enveloped = isinstance(message, Request) and is_modern(message)
@@ -265,7 +266,7 @@ async def _answer(
     exchange: Exchange,
     status_of: Callable[[Failure], int] = lambda _: 200,
 ) -> None:
-    """Answer one request in its own response; when the client closes the connection, the request is cancelled."""
+    """Answer one request in its own response; it is cancelled when the client disconnects."""
     asked = front.peer.accept(request, exchange)
 
     async def watch() -> None:

@@ -1,4 +1,4 @@
-"""The hub as a server: what a client's requests mean, in both protocol eras, and the only place errors become wire errors."""
+"""What a client's requests mean, in both protocol eras; only here errors become wire errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from hub.runtime.peer import Asked, Outlet, Peer, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.services import Services
 from hub.runtime.session import Client, Session
-from hub.runtime.wire import Notification, Payload, Request, WireError
+from hub.runtime.strict_json import WireError
+from hub.runtime.wire import Notification, Payload, Request
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -209,7 +210,7 @@ class Front:
 
 
 OpenFront: TypeAlias = Callable[[Outlet, TaskGroup, str], Front]
-"""Begins a conversation with a client that is reached through the outlet, for the principal it is."""
+"""Begins a conversation with a client: how it is reached, who owns its tasks, who it is."""
 
 
 def is_modern(request: Request) -> bool:

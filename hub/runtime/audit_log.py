@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol, TextIO
@@ -12,12 +12,12 @@ from typing import Protocol, TextIO
 import structlog
 
 from hub.core.audit import AuditRecord
-from hub.runtime import wire
+from hub.runtime import strict_json
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Size at which the file is renamed to `NAME.1`, in place of an older one."""
 BACKLOG = 10_000
-"""Records that may wait for the disk; beyond that they are counted and dropped, and the count is logged."""
+"""Records that may wait for the disk; more are dropped and counted, and the count is logged."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -48,7 +48,7 @@ class _Writer:
 
     def write(self, record: AuditRecord) -> None:
         try:
-            self._lines.put_nowait(wire.encode(record.fields()))
+            self._lines.put_nowait(strict_json.encode(record.fields()))
         except queue.Full:
             self._lost += 1
 
@@ -65,7 +65,7 @@ class _Writer:
                     file.flush()
                     file = self._rotated(file)
             except OSError as exc:
-                log.error("audit line lost", error=str(exc))
+                log.error("audit line lost", error=str(exc))  # noqa: TRY400 - the disk's word says it
             if self._lost:
                 log.error("audit lines lost: the disk is too slow", lines=self._lost)
                 self._lost = 0
@@ -92,7 +92,7 @@ def audit_log(path: Path) -> AbstractContextManager[AuditSink]:
 
 
 @contextmanager
-def _writing(writer: _Writer) -> Iterator[AuditSink]:
+def _writing(writer: _Writer) -> Generator[AuditSink]:
     writer.thread.start()
     try:
         yield writer

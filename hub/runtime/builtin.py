@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hub.core.in_force import InForce
 from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject
-from hub.runtime import wire
+from hub.runtime import strict_json
 from hub.runtime.child import Ready
-
-if TYPE_CHECKING:
-    from hub.runtime.session import Session
+from hub.runtime.session import Session
 
 GET_ROOTS = "get-roots"
-RECENT = 20
-"""How many refusals are remembered for a session."""
 
 _STRINGS: JsonObject = {"type": "array", "items": {"type": "string"}}
 _ENTRY: JsonObject = {"type": "object", "additionalProperties": True}
@@ -25,8 +19,8 @@ BUILTINS: tuple[JsonObject, ...] = (
     {
         "name": GET_ROOTS,
         "title": "Roots in force",
-        "description": "Shows the folders (roots) that tool calls through this hub may reach, where they come from, "
-        "and which servers they apply to.",
+        "description": "Shows the folders (roots) that tool calls through this hub may reach, "
+        "where they come from, and which servers they apply to.",
         "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
         "outputSchema": {
             "type": "object",
@@ -57,7 +51,7 @@ BUILTINS: tuple[JsonObject, ...] = (
 def get_roots(session: Session, force: InForce) -> JsonObject:
     """Return the result of `get-roots`: the same JSON as text and as structured content."""
     report = _report(session, force)
-    text = wire.encode(report).decode()
+    text = strict_json.encode(report).decode()
     return {"content": [{"type": "text", "text": text}], "structuredContent": report}
 
 

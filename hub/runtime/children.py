@@ -1,8 +1,8 @@
-"""All children, by key: started once, shared by those with equal keys, ended when nobody uses them."""
+"""All children, by key: started once, shared between equal keys, ended when nobody uses them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -18,7 +18,7 @@ from hub.core.paths import Flavour
 from hub.core.roots import RootSet
 from hub.core.specs import RemoteTarget, ServerSpec
 from hub.core.values import JsonObject, ServerName, SessionKey
-from hub.runtime import wire
+from hub.runtime import strict_json, wire
 from hub.runtime.answers import Answers
 from hub.runtime.child import Child, Down, Ready
 from hub.runtime.greeting import Introduction
@@ -27,6 +27,8 @@ from hub.runtime.parties import Lessee
 
 RESTART_PAUSE = 1.0
 """Seconds after a failed start in which calls fail at once instead of starting the child again."""
+SWEEP_EVERY = 1.0
+"""Seconds between looks for children that nobody uses."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -35,8 +37,8 @@ log = structlog.stdlib.get_logger(__name__)
 class ChildKey:
     """What makes two uses of a server one child.
 
-    `plan` is None for a remote child; `asks` is what the hub declares to it on its clients' behalf. `session` is
-    empty unless the operator wants a child per session.
+    `plan` is None for a remote child; `asks` is what the hub declares to it on its clients' behalf.
+    `session` is empty unless the operator wants a child per session.
     """
 
     server: ServerName
@@ -115,7 +117,7 @@ class Children:
         self._tasks: TaskGroup | None = None
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self) -> AsyncGenerator[None]:
         """Keep children for as long as the context lasts, and end all of them on the way out."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
@@ -136,7 +138,7 @@ class Children:
         return place
 
     def release(self, place: Place, session: SessionKey, *, at_once: bool = False) -> None:
-        """End a session's use of a child; `at_once`: without keeping an unused child for the next user."""
+        """End a session's use of a child; `at_once`: keep no unused child for the next user."""
         place.lessees.pop(session, None)
         if not place.lessees:
             pause = place.spec.idle_stop if not at_once else 0.0
@@ -145,7 +147,7 @@ class Children:
                 self._end_if_unused(place)
 
     async def obtain(self, place: Place) -> Child:
-        """Return the place's child once it answers calls, starting it if need be: once, however many ask.
+        """Return the place's child once it answers calls, starting it, once for all, if need be.
 
         Raises: ChildError if it does not start, or has just failed to.
         """
@@ -163,7 +165,8 @@ class Children:
         pause = place.failed_at + RESTART_PAUSE - self._clock()
         if fallen is not None and isinstance(fallen.state, Down) and pause > 0:
             raise ChildError(
-                f"server {name!r} is not running: {fallen.state.reason}; it can be started again in {pause:.1f} s"
+                f"server {name!r} is not running: {fallen.state.reason}; "
+                f"it can be started again in {pause:.1f} s"
             )
         running = sum(
             1
@@ -172,7 +175,8 @@ class Children:
         )
         if running >= self._max:
             raise ChildError(
-                f"server {name!r} is not started: {running} children run already (max_children: {self._max})"
+                f"server {name!r} is not started: "
+                f"{running} children run already (max_children: {self._max})"
             )
         answers = Answers(place.spec, place.key.roots, self._flavour)
         answers.lessees = place.lessees
@@ -187,7 +191,8 @@ class Children:
         if place.spec.answer_roots and (
             place.key.roots.roots or (place.key.plan is not None and place.key.plan.cwd is None)
         ):
-            asks = {"roots": {"listChanged": True}, **asks}
+            roots: JsonObject = {"roots": {"listChanged": True}}
+            asks = {**roots, **asks}
         return Introduction(self._info, asks)
 
     async def _own(self, place: Place, child: Child) -> None:
@@ -197,7 +202,10 @@ class Children:
             place.failed_at = self._clock()
 
     async def share(self, place: Place, roots: RootSet) -> bool:
-        """Give a remote child other roots in place, if nobody else uses it; return whether that was possible."""
+        """Give a remote child other roots in place; return whether that was possible.
+
+        It is if nobody else uses the child, and none with those roots is there already.
+        """
         key = replace(place.key, roots=roots)
         if place.key.plan is not None or len(place.lessees) != 1 or key in self._places:
             return False
@@ -226,11 +234,7 @@ class Children:
             child.stop()
 
 
-SWEEP_EVERY = 1.0
-"""Seconds between looks for children that nobody uses."""
-
-
-def key_of(
+def key_of(  # noqa: PLR0913 - each is one part of the key
     spec: ServerSpec,
     plan: LaunchPlan | None,
     roots: RootSet,
@@ -241,9 +245,9 @@ def key_of(
 ) -> ChildKey:
     """Return the key of a server's child for one session."""
     if spec.share == "all":
-        return ChildKey(spec.name, plan, roots, "", wire.encode({}))
+        return ChildKey(spec.name, plan, roots, "", strict_json.encode({}))
     own = session if spec.share == "session" else None
-    return ChildKey(spec.name, plan, roots, principal, wire.encode(asks), own)
+    return ChildKey(spec.name, plan, roots, principal, strict_json.encode(asks), own)
 
 
 def is_launched(spec: ServerSpec) -> bool:

@@ -38,7 +38,8 @@ from hub.core.standing import Standing
 from hub.core.values import Json
 from hub.runtime import wire
 from hub.runtime.peer import GoneError, Outlet, RpcError, SilentError
-from hub.runtime.wire import Payload, WireError
+from hub.runtime.strict_json import WireError
+from hub.runtime.wire import Payload
 
 log = structlog.stdlib.get_logger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -12,7 +12,8 @@ from hub.core.launch import LaunchPlan
 from hub.runtime import wire
 from hub.runtime.peer import Outlet
 from hub.runtime.process import Process, launch
-from hub.runtime.wire import Message, WireError
+from hub.runtime.strict_json import WireError
+from hub.runtime.wire import Message
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -67,7 +68,7 @@ class ProcessLink:
 @asynccontextmanager
 async def open_process(
     server: str, plan: LaunchPlan, environment: Mapping[str, str]
-) -> AsyncIterator[Link]:
+) -> AsyncGenerator[Link]:
     """Launch a child and speak to it over its standard streams.
 
     Raises: ChildError if it cannot be started.

@@ -34,7 +34,7 @@ from hub.runtime import wire
 from hub.runtime.addressing import address
 from hub.runtime.builtin import get_roots
 from hub.runtime.catalogs import Catalogs
-from hub.runtime.child import Child, Ready
+from hub.runtime.child import Ready
 from hub.runtime.children import Place
 from hub.runtime.links import CachedLinks
 from hub.runtime.peer import Asked, RpcError
@@ -63,8 +63,8 @@ class CallAsker:
 
     async def _report(self, params: Payload) -> None:
         own: JsonObject = {**wire.as_object(params), "progressToken": self.asked.progress_token}
-        assert self.owner.peer is not None
-        await self.owner.peer.notify("notifications/progress", own, outlet=self.asked.outlet)
+        if self.owner.peer is not None:
+            await self.owner.peer.notify("notifications/progress", own, outlet=self.asked.outlet)
 
     async def ask(self, method: str, params: JsonObject) -> Payload:
         """Pass a child's request on to the client, within the call."""
@@ -112,7 +112,7 @@ class Relay:
                 raise
 
     async def subscribe(self, session: Session, asked: Asked) -> Payload:
-        """Take a subscription through like a call, and remember under which URI the client knows it."""
+        """Take a subscription through like a call, and remember the URI the client knows it by."""
         uri = str(asked.request.params.get("uri"))
         owner = await self._owner_of(session, asked, uri)
         result = await self.call(session, asked)
@@ -141,12 +141,14 @@ class Relay:
         raise RouteError(f"No subscription to resource: {uri}")
 
     async def set_level(self, session: Session, level: str) -> None:
-        """Let children log from `level` on; what others of their clients do not want is kept from those."""
+        """Let children log from `level` on; other clients of theirs get no more than they want."""
         session.log_level = level
         for place in session.places:
-            if isinstance(place.child, Child) and isinstance(place.child.state, Ready):
-                if place.child.state.greeting.offers("logging"):
-                    await place.child.forward("logging/setLevel", {"level": level})
+            child = place.child
+            if child is None or not isinstance(child.state, Ready):
+                continue
+            if child.state.greeting.offers("logging"):
+                await child.forward("logging/setLevel", {"level": level})
 
     def _decide(
         self, session: Session, place: Place, call: Call, route: ChildRoute, force: InForce
@@ -172,7 +174,7 @@ class Relay:
         return refused if isinstance(verdict, Refused) else verdict
 
     def _guard(self, spec: ServerSpec, call: Call, route: ChildRoute) -> ToolGuard:
-        """Return the compiled guard of a tool: compiled again only when the child describes the tool anew."""
+        """Return a tool's compiled guard, compiled again only when the child describes it anew."""
         key = (spec.name, call.method, route.name if call.method == "tools/call" else "")
         kept = self._guards.get(key)
         if kept is not None and kept[0] is route.definition:
@@ -180,7 +182,7 @@ class Relay:
         is_tool = call.method == "tools/call"
         hints = route.definition.get("annotations") if is_tool else None
         read_only = not is_tool or (isinstance(hints, dict) and hints.get("readOnlyHint") is True)
-        schema = cast("Json", route.definition.get("inputSchema")) if is_tool else None
+        schema = route.definition.get("inputSchema") if is_tool else None
         made = compile_tool(
             schema, read_only=read_only, policy=spec.policy_of(call.name if is_tool else "")
         )
@@ -194,8 +196,9 @@ def _explained(refused: Refused, spec: ServerSpec, force: InForce, at: InForce) 
         return refused
     own = ", ".join(spec.ceiling.paths)
     reason = (
-        f"the client's roots ({', '.join(force.roots.paths)}) and the directories that server {spec.name!r} is "
-        f"started with ({own}) do not overlap; with `roots: {{args: replace}}` the client's roots stand in for them"
+        f"the client's roots ({', '.join(force.roots.paths)}) and the directories that server "
+        f"{spec.name!r} is started with ({own}) do not overlap; with `roots: {{args: replace}}` "
+        "the client's roots stand in for them"
     )
     return replace(refused, reason=reason)
 

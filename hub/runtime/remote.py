@@ -5,7 +5,7 @@ This module is imported only when a remote child is opened, because it loads the
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -30,7 +30,8 @@ from hub.core.values import Json, JsonObject
 from hub.runtime import wire
 from hub.runtime.link import Link
 from hub.runtime.peer import GoneError
-from hub.runtime.wire import Failure, Message, Notification, Request, Response, WireError
+from hub.runtime.strict_json import WireError
+from hub.runtime.wire import Failure, Message, Notification, Request, Response
 
 CONNECT_TIMEOUT = 30.0
 """Seconds a connection, or a pause within one answer's writing, may take."""
@@ -100,7 +101,7 @@ class RemoteLink:
 
 
 def _agreed_version(message: Message) -> str | None:
-    """The protocol version in an answer to `initialize`, the only result that has one at its top."""
+    """Return the version in an answer to `initialize`, the only result that has one at its top."""
     if not isinstance(message, Response):
         return None
     result: Json = wire.as_object(message.result)
@@ -127,7 +128,7 @@ def _to_sdk(
 
 
 @asynccontextmanager
-async def open_remote(target: RemoteTarget, timeout: float) -> AsyncIterator[Link]:  # noqa: ASYNC109 - for the HTTP client
+async def open_remote(target: RemoteTarget, timeout: float) -> AsyncGenerator[Link]:  # noqa: ASYNC109 - for the HTTP client
     """Connect to a remote child; `timeout` is how long an answer may take, in seconds."""
     headers: Mapping[str, str] = target.headers
     if target.transport == "sse":

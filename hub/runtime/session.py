@@ -19,15 +19,16 @@ from hub.core.roots import EMPTY, Announcement, parse_announcement
 from hub.core.specs import ServerSpec
 from hub.core.values import Call, Json, JsonObject, ServerName, SessionKey
 from hub.runtime import wire
-from hub.runtime.builtin import RECENT
 from hub.runtime.children import ChildKey, Place, key_of
 from hub.runtime.client_roots import ClientRoots
-from hub.runtime.peer import Outlet, Peer, RpcError
+from hub.runtime.peer import GoneError, Outlet, Peer, RpcError
 from hub.runtime.services import Services
 from hub.runtime.wire import Notification, Payload
 
 log = structlog.stdlib.get_logger(__name__)
 
+RECENT = 20
+"""How many refusals are remembered for a session."""
 _RELAYED = ("sampling", "elicitation")
 """Client capabilities that children may use through the hub."""
 _CAPABILITY_OF = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
@@ -78,7 +79,7 @@ class Session:
         self.client = client
 
     def opened(self) -> None:
-        """The client is ready for requests: from now on it may be asked for its roots."""
+        """Take note that the client is ready: from now on it may be asked for its roots."""
         self.roots.opened(
             declares_roots=self.client is not None
             and self.client.era == "legacy"
@@ -95,7 +96,8 @@ class Session:
     # Roots
 
     async def _ask_for_roots(self, cursor: Json, outlet: Outlet | None) -> Payload:
-        assert self.peer is not None
+        if self.peer is None:
+            raise GoneError("the client is not connected")
         params: JsonObject = {} if cursor is None else {"cursor": cursor}
         return await self.peer.request(
             "roots/list", params, timeout=self.services.settings.timeout, outlet=outlet
@@ -125,7 +127,7 @@ class Session:
     # Children
 
     def place(self, spec: ServerSpec, force: InForce) -> Place:
-        """Return where this session's child of a server stands, with these roots in force for the session."""
+        """Return where this session's child of a server stands, with these roots in force."""
         key = self._key(spec, self.at(spec, force))
         held = self._places.get(spec.name)
         if held is not None and held.key == key:
@@ -177,7 +179,10 @@ class Session:
         return self._places.values()
 
     async def _move_children(self) -> None:
-        """Give the children in use the new roots: those that can take them are told, others are replaced when needed."""
+        """Give the children in use the new roots.
+
+        Those that can take them are told; others are let go, and replaced when they are needed.
+        """
         force = self.known_force()
         for place in list(self._places.values()):
             roots = self.at(place.spec, force).roots
@@ -225,7 +230,7 @@ class Session:
             )
 
     async def came(self, spec: ServerSpec) -> None:
-        """A child has started; if the client was shown a listing without it, tell it to list again."""
+        """Tell the client to list again if it was shown a listing without this child."""
         if spec.name in self.unlisted:
             self.unlisted.discard(spec.name)
             for method in LIST_CHANGED:

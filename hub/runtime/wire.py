@@ -1,31 +1,27 @@
 """JSON-RPC messages: from bytes and back, with results carried and not read.
 
-What a client sends is parsed once, strictly. What a child answers is carried as the bytes it wrote (`Raw`), so
-numbers, unknown fields and key order come out as they went in. MCP basic protocol, "Messages"; JSON-RPC 2.0.
+What a client sends is parsed once, strictly. What a child answers is carried as the bytes it wrote
+(`Raw`), so numbers, unknown fields and key order come out as they went in. MCP basic protocol,
+"Messages"; JSON-RPC 2.0.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Raw
 
 from hub.core.protocol import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from hub.core.values import Json, JsonObject
+from hub.runtime.strict_json import RequestId, WireError, decode_strict, encode
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
-MAX_DEPTH = 128
 
-RequestId: TypeAlias = int | str
 Payload: TypeAlias = Raw | JsonObject
-"""A result, error or params object: bytes that are only carried, or an object that somebody made or read."""
+"""A result, error or params object: bytes only carried, or an object somebody made or read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +60,9 @@ class Failure:
 Message: TypeAlias = Request | Notification | Response | Failure
 
 
-class WireError(Exception):
-    """A message that cannot be taken: the JSON-RPC error to answer, and the request's id where it could be read."""
-
-    def __init__(self, code: int, message: str, id: RequestId | None = None) -> None:  # noqa: A002 - the wire's word
-        super().__init__(message)
-        self.code = code
-        self.id = id
-
-    def failure(self) -> Failure:
-        """The answer that tells the sender."""
-        return Failure(self.id, {"code": self.code, "message": str(self)})
-
-
-_encoder = msgspec.json.Encoder(decimal_format="number")
-_decoder = msgspec.json.Decoder()
-
-
-def encode(value: object) -> bytes:
-    """Return `value` as one line of JSON.
-
-    Raises: WireError for text that has no UTF-8 form (a lone surrogate) or nesting beyond the encoder's reach.
-    """
-    try:
-        return _encoder.encode(value)
-    except UnicodeEncodeError as exc:
-        raise WireError(INVALID_REQUEST, "Text is not valid Unicode (a lone surrogate)") from exc
-    except RecursionError as exc:
-        raise WireError(INVALID_REQUEST, "Nested too deeply") from exc
+def failure_of(error: WireError) -> Failure:
+    """Return the answer that tells the sender of a message why it is not taken."""
+    return Failure(error.id, {"code": error.code, "message": str(error)})
 
 
 def as_object(payload: Payload) -> JsonObject:
@@ -105,79 +76,6 @@ def as_object(payload: Payload) -> JsonObject:
     if not isinstance(value, dict):
         raise WireError(INVALID_REQUEST, "Expected a JSON object")
     return value
-
-
-def _number(text: str) -> float | Decimal:
-    """Keep a number's exact value where a float would change it."""
-    value = float(text)
-    if repr(value) == text:
-        return value
-    exact = Decimal(text)
-    return value if math.isfinite(value) and Decimal(repr(value)) == exact else exact
-
-
-def _refuse_constant(text: str) -> Json:
-    raise ValueError(f"{text} is not JSON")
-
-
-class _RepeatedKeyError(ValueError):
-    pass
-
-
-def _unique(pairs: list[tuple[str, Json]]) -> JsonObject:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        seen: set[str] = set()
-        repeated = next(key for key, _ in pairs if key in seen or seen.add(key))
-        raise _RepeatedKeyError(f"The key {repeated!r:.80} stands twice in one object")
-    return made
-
-
-_strict = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_float=_number, parse_constant=_refuse_constant
-)
-_tolerant = json.JSONDecoder(parse_float=_number, parse_constant=_refuse_constant)
-
-
-def decode_strict(line: bytes, *, repeated_keys: bool = False) -> Json:
-    """Return the JSON value in `line`, exactly: numbers keep their value, no key stands twice, nesting is bounded.
-
-    `repeated_keys` lets the last of several equal keys win, for what a child wrote and a client will read likewise.
-
-    Raises: WireError with -32700 (not JSON) or -32600 (JSON that is not taken).
-    """
-    decoder = _tolerant if repeated_keys else _strict
-    try:
-        value = cast("Json", decoder.decode(line.decode("utf-8")))
-        too_deep = line.count(b"[") + line.count(b"{") > MAX_DEPTH and _deeper_than(
-            value, MAX_DEPTH
-        )
-    except _RepeatedKeyError as exc:
-        raise WireError(INVALID_REQUEST, str(exc)) from exc
-    except RecursionError as exc:
-        raise WireError(INVALID_REQUEST, f"Nested deeper than {MAX_DEPTH} levels") from exc
-    except ValueError as exc:  # JSON syntax, UTF-8, a number of more than 4,300 digits
-        raise WireError(PARSE_ERROR, f"Parse error: {exc}"[:300]) from exc
-    if too_deep:
-        raise WireError(INVALID_REQUEST, f"Nested deeper than {MAX_DEPTH} levels")
-    if b"\\u" in line:
-        encode(value)
-    return value
-
-
-def _deeper_than(value: Json, limit: int) -> bool:
-    level = [value]
-    for _ in range(limit):
-        following: list[Json] = []
-        for item in level:
-            if isinstance(item, dict):
-                following.extend(item.values())
-            elif isinstance(item, list):
-                following.extend(item)
-        if not following:
-            return False
-        level = following
-    return True
 
 
 def parse_client(line: bytes) -> Message:
@@ -197,7 +95,7 @@ def parse_client(line: bytes) -> Message:
 
 
 def _id_of(line: bytes) -> RequestId | None:
-    """The id of a message that is refused, so that its sender need not wait for an answer in vain."""
+    """Return the id of a refused message, so that its sender does not wait in vain."""
     try:
         return _envelope.decode(line).id
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -265,9 +163,10 @@ def _open(line: bytes) -> _Envelope:
 
 
 def _open_masked(line: bytes) -> _Envelope:
-    """Open a message with a lone surrogate in it, which JavaScript writes for a cut emoji and the decoder refuses.
+    """Open a message with a lone surrogate in it, which the decoder refuses.
 
-    A copy with other escapes of the same length in their place tells where the payload is.
+    JavaScript writes one for a cut emoji. A copy with other escapes of the same length in their
+    place tells where the payload is.
     """
     masked = _SURROGATE.sub(rb"\\u0041", line)
     try:
@@ -282,7 +181,7 @@ def _open_masked(line: bytes) -> _Envelope:
 
 
 def parse_child(line: bytes) -> Message:
-    """Read one message of a child: its outside only, so that an answer costs the same whatever its size.
+    """Read one message of a child: its outside only, so that a large answer costs no more.
 
     Raises: WireError if it is not a JSON-RPC message.
     """
@@ -318,6 +217,3 @@ def to_bytes(message: Message) -> bytes:
             return _line({"id": id_, "result": result})
         case Failure(id_, error):
             return _line({"id": id_, "error": error})
-
-
-Parse: TypeAlias = Callable[[bytes], Message]

@@ -1,0 +1,117 @@
+"""JSON as the hub takes it: exact numbers, no key twice, bounded depth, valid Unicode."""
+
+from __future__ import annotations
+
+import json
+import math
+from decimal import Decimal
+from typing import TypeAlias, cast
+
+import msgspec
+
+from hub.core.protocol import INVALID_REQUEST, PARSE_ERROR
+from hub.core.values import Json, JsonObject
+
+MAX_DEPTH = 128
+
+RequestId: TypeAlias = int | str
+
+
+class WireError(Exception):
+    """A message that cannot be taken: a JSON-RPC error `code`, and the request's id if known."""
+
+    def __init__(self, code: int, message: str, id: RequestId | None = None) -> None:  # noqa: A002 - the wire's word
+        super().__init__(message)
+        self.code = code
+        self.id = id
+
+
+_encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+def encode(value: object) -> bytes:
+    """Return `value` as one line of JSON.
+
+    Raises: WireError for text that has no UTF-8 form (a lone surrogate) or nesting beyond the
+    encoder's reach.
+    """
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError as exc:
+        raise WireError(INVALID_REQUEST, "Text is not valid Unicode (a lone surrogate)") from exc
+    except RecursionError as exc:
+        raise WireError(INVALID_REQUEST, "Nested too deeply") from exc
+
+
+def _number(text: str) -> float | Decimal:
+    """Keep a number's exact value where a float would change it."""
+    value = float(text)
+    if repr(value) == text:
+        return value
+    exact = Decimal(text)
+    return value if math.isfinite(value) and Decimal(repr(value)) == exact else exact
+
+
+def _refuse_constant(text: str) -> Json:
+    raise ValueError(f"{text} is not JSON")
+
+
+class _RepeatedKeyError(ValueError):
+    pass
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> JsonObject:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        repeated = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise _RepeatedKeyError(f"The key {repeated!r:.80} stands twice in one object")
+    return made
+
+
+_strict = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_float=_number, parse_constant=_refuse_constant
+)
+_tolerant = json.JSONDecoder(parse_float=_number, parse_constant=_refuse_constant)
+
+
+def decode_strict(line: bytes, *, repeated_keys: bool = False) -> Json:
+    """Return the JSON value in `line`: numbers keep their value, nesting is bounded.
+
+    No key stands twice in one object; `repeated_keys` lets the last one win instead, for what a
+    child wrote and a client will read likewise.
+
+    Raises: WireError with -32700 (not JSON) or -32600 (JSON that is not taken).
+    """
+    decoder = _tolerant if repeated_keys else _strict
+    try:
+        value = cast("Json", decoder.decode(line.decode("utf-8")))
+        too_deep = line.count(b"[") + line.count(b"{") > MAX_DEPTH and _deeper_than(
+            value, MAX_DEPTH
+        )
+    except _RepeatedKeyError as exc:
+        raise WireError(INVALID_REQUEST, str(exc)) from exc
+    except RecursionError as exc:
+        raise WireError(INVALID_REQUEST, f"Nested deeper than {MAX_DEPTH} levels") from exc
+    except ValueError as exc:  # JSON syntax, UTF-8, a number of more than 4,300 digits
+        raise WireError(PARSE_ERROR, f"Parse error: {exc}"[:300]) from exc
+    if too_deep:
+        raise WireError(INVALID_REQUEST, f"Nested deeper than {MAX_DEPTH} levels")
+    if b"\\u" in line:
+        encode(value)
+    return value
+
+
+def _deeper_than(value: Json, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        following: list[Json] = []
+        for item in level:
+            if isinstance(item, dict):
+                following.extend(item.values())
+            elif isinstance(item, list):
+                following.extend(item)
+        if not following:
+            return False
+        level = following
+    return True
