@@ -10,17 +10,19 @@ from hub.core.protocol import INVALID_REQUEST
 from hub.edge.server import Front, OpenFront
 from hub.runtime import wire
 from hub.runtime.peer import GoneError, Outlet
-from hub.runtime.pipes import Lines, open_lines, open_outlet
-from hub.runtime.wire import WireError
+from hub.runtime.pipes import FileOutlet, Lines, PipeOutlet, open_lines, open_outlet
+from hub.runtime.strict_json import WireError
+from hub.runtime.wire import Message
 
 LAST_ANSWERS = 10.0
-"""Seconds that requests under way may still take when the client has closed its end but reads on."""
+"""Seconds that requests under way may still take when the client has closed its end."""
 
 
 async def serve_stdio(open_front: OpenFront) -> None:
     """Serve the client on stdin and stdout until it closes stdin.
 
-    What was asked before is still answered, for `LAST_ANSWERS` seconds at most and while the client reads.
+    What was asked before is still answered, for `LAST_ANSWERS` seconds at most and while the client
+    reads.
     """
     outlet = await open_outlet(sys.stdout.buffer)
     lines = await open_lines(sys.stdin.buffer)
@@ -29,8 +31,7 @@ async def serve_stdio(open_front: OpenFront) -> None:
         try:
             await _read(lines, outlet, front)
             with anyio.move_on_after(LAST_ANSWERS):
-                while front.peer.busy and not outlet.gone:
-                    await anyio.sleep(0.02)
+                await _until_answered(front, outlet)
         finally:
             front.close()
         tasks.cancel_scope.cancel()
@@ -43,14 +44,29 @@ async def _read(lines: Lines, outlet: Outlet, front: Front) -> None:
         except GoneError:
             return
         try:
-            if line is None:
-                raise WireError(
-                    INVALID_REQUEST, f"Message larger than {wire.MAX_MESSAGE_BYTES} bytes"
-                )
-            message = wire.parse_client(line)
+            message = _parsed(line)
         except WireError as exc:
-            await outlet.send(exc.failure())
+            await outlet.send(wire.failure_of(exc))
             continue
         await front.peer.receive(message)
         # A pipe reaches the client at any time; before its handshake is over this does nothing.
         front.session.roots.reachable()
+
+
+def _parsed(line: bytes | None) -> Message:
+    if line is None:
+        raise WireError(INVALID_REQUEST, f"Message larger than {wire.MAX_MESSAGE_BYTES} bytes")
+    return wire.parse_client(line)
+
+
+async def _until_answered(front: Front, outlet: PipeOutlet | FileOutlet) -> None:
+    """Return once everything is answered, or nobody reads any more."""
+    async with anyio.create_task_group() as tasks:
+
+        async def give_up() -> None:
+            await outlet.lost()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(give_up)
+        await front.peer.idle()
+        tasks.cancel_scope.cancel()

@@ -1,13 +1,14 @@
 """One JSON-RPC conversation: answers find their questions, questions find their answerer.
 
-The same class speaks to a client and to a child. It mints the ids of what it asks, so equal ids of two clients
-never meet, and knows nothing of what the methods mean.
+The same class speaks to a client and to a child. It mints the ids of what it asks, so equal ids of
+two clients never meet, and knows nothing of what the methods mean.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,7 +19,8 @@ from anyio.abc import TaskGroup
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import Json, JsonObject
 from hub.runtime import wire
-from hub.runtime.wire import Failure, Message, Notification, Payload, Request, RequestId, Response
+from hub.runtime.strict_json import RequestId
+from hub.runtime.wire import Failure, Message, Notification, Payload, Request, Response
 
 CANCEL_GRACE = 2.0
 """Seconds that telling the other side of a cancellation may take."""
@@ -101,8 +103,8 @@ Notified = Callable[[Notification], Awaitable[None]]
 class Peer:
     """One side's view of a conversation.
 
-    `serve` answers the other side's requests, each in a task of `tasks` (or in the caller's, through `answer`);
-    `notified` gets its notifications, in order. Both may raise `RpcError` alone.
+    `serve` answers the other side's requests, each in a task of `tasks` (or in the caller's,
+    through `answer`); `notified` gets its notifications, in order. Both may raise `RpcError` alone.
     """
 
     def __init__(
@@ -115,43 +117,40 @@ class Peer:
         self._ids = itertools.count(1)
         self._waiting: dict[RequestId, _Waiting] = {}
         self._asked: dict[RequestId, Asked] = {}
+        self._answering = 0
+        self._answered = anyio.Event()
         self._gone: str | None = None
 
-    @property
-    def busy(self) -> int:
-        """How many requests of the other side are being answered."""
-        return len(self._asked)
+    async def idle(self) -> None:
+        """Return once every request taken by `receive` has its answer sent."""
+        while self._answering:
+            await self._answered.wait()
 
     async def request(
         self,
         method: str,
         params: JsonObject,
         *,
-        timeout: float | None,  # noqa: ASYNC109 - the deadline belongs to the request: on it the other side is told
+        timeout: float | None,  # noqa: ASYNC109 - on it the other side is told
         outlet: Outlet | None = None,
         progress: Callable[[Payload], Awaitable[None]] | None = None,
     ) -> Payload:
         """Ask, and return the result as it came.
 
-        With `progress` the request carries a progress token, and reports go there. When the caller is cancelled or
-        the time runs out, the other side is told with `notifications/cancelled`.
+        With `progress` the request carries a progress token, and reports go there. When the caller
+        is cancelled or the time runs out, the other side is told with `notifications/cancelled`.
 
         Raises: RpcError the other side answered; SilentError after `timeout` seconds; GoneError.
         """
         if self._gone is not None:
             raise GoneError(self._gone)
         id_ = next(self._ids)
-        if progress is not None:
-            meta = params.get("_meta")
-            params = {
-                **params,
-                "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": id_},
-            }
+        asked = Request(id_, method, params if progress is None else _with_token(params, id_))
         waiting = self._waiting[id_] = _Waiting(anyio.Event(), progress)
         through = outlet or self._outlet
         try:
             with anyio.fail_after(timeout):
-                await through.send(Request(id_, method, params))
+                await through.send(asked)
                 await waiting.done.wait()
         except TimeoutError as exc:
             await self._cancel(id_, through, "timed out")
@@ -161,7 +160,10 @@ class Peer:
             raise
         finally:
             del self._waiting[id_]
-        match waiting.answer:
+        return self._result(waiting.answer)
+
+    def _result(self, answer: Response | Failure | None) -> Payload:
+        match answer:
             case Response(_, result):
                 return result
             case Failure(_, error):
@@ -170,13 +172,9 @@ class Peer:
                 raise GoneError(self._gone or "gone")
 
     async def _cancel(self, id_: RequestId, outlet: Outlet, reason: str) -> None:
-        with anyio.move_on_after(CANCEL_GRACE, shield=True):
-            try:
-                await outlet.send(
-                    Notification("notifications/cancelled", {"requestId": id_, "reason": reason})
-                )
-            except GoneError:
-                pass
+        told = Notification("notifications/cancelled", {"requestId": id_, "reason": reason})
+        with anyio.move_on_after(CANCEL_GRACE, shield=True), suppress(GoneError):
+            await outlet.send(told)
 
     async def notify(self, method: str, params: Payload, *, outlet: Outlet | None = None) -> None:
         """Send a notification; one that nobody will read is dropped."""
@@ -186,9 +184,13 @@ class Peer:
             log.debug("notification dropped: nobody reads", method=method)
 
     async def receive(self, message: Message, outlet: Outlet | None = None) -> None:
-        """Take one message of the other side, in order; a request is answered through `outlet` by a task of its own."""
+        """Take one message of the other side, in order.
+
+        A request is answered through `outlet`, by a task of its own.
+        """
         match message:
             case Request():
+                self._answering += 1
                 self._tasks.start_soon(
                     self._answer_into, self.accept(message, outlet or self._outlet)
                 )
@@ -202,7 +204,7 @@ class Peer:
                 self._settle(message)
 
     def accept(self, request: Request, outlet: Outlet) -> Asked:
-        """Register a request as being answered, so that it can be cancelled; `answer` must follow."""
+        """Register a request, so that it can be cancelled; `answer` must be called with it next."""
         asked = Asked(request, outlet)
         self._asked[request.id] = asked
         return asked
@@ -221,12 +223,16 @@ class Peer:
         return None
 
     async def _answer_into(self, asked: Asked) -> None:
-        answer = await self.answer(asked)
-        if answer is not None:
-            try:
+        try:
+            answer = await self.answer(asked)
+            if answer is not None:
                 await asked.outlet.send(answer)
-            except GoneError:
-                log.debug("answer dropped: nobody reads", method=asked.request.method)
+        except GoneError:
+            log.debug("answer dropped: nobody reads", method=asked.request.method)
+        finally:
+            self._answering -= 1
+            answered, self._answered = self._answered, anyio.Event()
+            answered.set()
 
     def _cancel_asked(self, id_: Json) -> None:
         asked = self._asked.get(id_) if isinstance(id_, int | str) else None
@@ -255,3 +261,9 @@ class Peer:
             waiting.done.set()
         for asked in self._asked.values():
             asked.scope.cancel()
+
+
+def _with_token(params: JsonObject, token: RequestId) -> JsonObject:
+    """Return params that ask for progress reports under `token`."""
+    meta = params.get("_meta")
+    return {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": token}}

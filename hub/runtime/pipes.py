@@ -1,11 +1,12 @@
 """Lines of JSON over pipes, without worker threads.
 
-Pipes are asyncio transports: what arrives is cut into lines where it arrives, and a full pipe makes its writers wait.
+Pipes are asyncio transports: what arrives is cut into lines where it arrives, and a full pipe makes
+its writers wait.
 """
 
 from __future__ import annotations
 
-import asyncio
+import asyncio  # noqa: TID251 - its protocols carry lines without worker threads
 import os
 import stat
 from typing import BinaryIO
@@ -22,7 +23,7 @@ READ_CHUNK = 256 * 1024
 
 
 class LineSplitter:
-    """Cuts a byte stream into lines; a line longer than `limit` is dropped and reported as None, once."""
+    """Cuts a byte stream into lines; one longer than `limit` is dropped, and None in its place."""
 
     def __init__(self, limit: int = wire.MAX_MESSAGE_BYTES) -> None:
         self._limit = limit
@@ -115,7 +116,7 @@ class Flow(asyncio.BaseProtocol):
     def __init__(self) -> None:
         self._free = anyio.Event()
         self._free.set()
-        self.lost = False
+        self._lost = anyio.Event()
 
     def pause_writing(self) -> None:
         self._free = anyio.Event()
@@ -124,8 +125,17 @@ class Flow(asyncio.BaseProtocol):
         self._free.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.lost = True
+        self._lost.set()
         self._free.set()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the pipe is closed."""
+        return self._lost.is_set()
+
+    async def lost(self) -> None:
+        """Return once the pipe is closed."""
+        await self._lost.wait()
 
     async def drained(self) -> None:
         """Wait until the pipe takes more.
@@ -133,7 +143,7 @@ class Flow(asyncio.BaseProtocol):
         Raises: GoneError when it never will.
         """
         await self._free.wait()
-        if self.lost:
+        if self.is_lost:
             raise GoneError("the pipe is closed")
 
 
@@ -148,7 +158,11 @@ class PipeOutlet:
     @property
     def gone(self) -> bool:
         """Whether nobody reads any more."""
-        return self._flow.lost or self._transport.is_closing()
+        return self._flow.is_lost or self._transport.is_closing()
+
+    async def lost(self) -> None:
+        """Return once nobody reads any more."""
+        await self._flow.lost()
 
     async def send(self, message: Message) -> None:
         if self.gone:
@@ -160,10 +174,12 @@ class PipeOutlet:
 class FileOutlet:
     """Messages into a regular file, a line each: what standard output is when it is redirected."""
 
-    gone = False
-
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
+
+    async def lost(self) -> None:
+        """Wait for ever: a file takes everything."""
+        await anyio.sleep_forever()
 
     async def send(self, message: Message) -> None:
         self._file.write(wire.to_bytes(message) + b"\n")
@@ -183,7 +199,7 @@ async def open_outlet(file: BinaryIO) -> PipeOutlet | FileOutlet:
 
 
 async def open_lines(file: BinaryIO) -> Lines:
-    """Return the lines of `file`; a regular file, which no selector can watch, is read by a thread."""
+    """Return the lines of `file`; a regular one, which nothing can watch, is read by a thread."""
     if not _is_regular(file):
         _, lines = await asyncio.get_running_loop().connect_read_pipe(Lines, file)
         return lines

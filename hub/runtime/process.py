@@ -1,14 +1,14 @@
-"""One launched child process: lines in and out, its stderr in the log, and an end that it cannot refuse."""
+"""One launched child process: lines in and out, stderr in the log, an end that it cannot refuse."""
 
 from __future__ import annotations
 
-import asyncio
+import asyncio  # noqa: TID251 - its protocols carry lines without worker threads
 import os
 import shutil
 import signal
 import tempfile
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -46,11 +46,12 @@ class Process(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.SubprocessTransport)
+        if not isinstance(transport, asyncio.SubprocessTransport):
+            raise TypeError(f"not a process: {transport!r}")
         self._transport = transport
         stdin, stdout = transport.get_pipe_transport(0), transport.get_pipe_transport(1)
-        assert isinstance(stdin, asyncio.WriteTransport)
-        assert stdout is not None
+        if not isinstance(stdin, asyncio.WriteTransport) or stdout is None:
+            raise TypeError(f"a process without pipes: {transport!r}")
         self.outlet = PipeOutlet(stdin, self._flow)
         self.lines.connection_made(stdout)
 
@@ -84,12 +85,6 @@ class Process(asyncio.SubprocessProtocol):
     def process_exited(self) -> None:
         self._exited.set()
 
-    @property
-    def pid(self) -> int:
-        """The process id; also the id of its process group."""
-        assert self._transport is not None
-        return self._transport.get_pid()
-
     def ending(self) -> str:
         """Say how the process ended, with the last lines of its stderr."""
         code = self._transport.get_returncode() if self._transport is not None else None
@@ -116,24 +111,27 @@ class Process(asyncio.SubprocessProtocol):
             raise GoneError(self.ending()) from None
 
     async def end(self) -> None:
-        """Close stdin, then SIGTERM, then SIGKILL to the whole process group; return when the process is gone."""
-        assert self._transport is not None
-        stdin = self._transport.get_pipe_transport(0)
+        """Close stdin, then SIGTERM, then SIGKILL to the process group; return when it is gone."""
+        transport = self._transport
+        if transport is None:
+            return
+        stdin, group = transport.get_pipe_transport(0), transport.get_pid()
         if stdin is not None:
             stdin.close()
         for sign in (None, signal.SIGTERM, signal.SIGKILL):
             if sign is not None:
-                self._signal_group(sign)
+                _signal_group(group, sign)
             with anyio.move_on_after(TERM_GRACE):
                 await self._exited.wait()
                 break
-        self._signal_group(signal.SIGKILL)
+        _signal_group(group, signal.SIGKILL)
         self.lines.close()
-        self._transport.close()
+        transport.close()
 
-    def _signal_group(self, sign: signal.Signals) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, sign)
+
+def _signal_group(group: int, sign: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, sign)
 
 
 def _signal_name(number: int) -> str:
@@ -146,11 +144,11 @@ def _signal_name(number: int) -> str:
 @asynccontextmanager
 async def launch(
     server: str, plan: LaunchPlan, environment: Mapping[str, str]
-) -> AsyncIterator[Process]:
+) -> AsyncGenerator[Process]:
     """Run `plan` on top of `environment` for as long as the context lasts.
 
-    A plan without a working directory gets an empty private one. The process leads a group of its own, and the
-    whole group is ended on the way out.
+    A plan without a working directory gets an empty private one. The process leads a group of its
+    own, and the whole group is ended on the way out.
 
     Raises: ChildError if it cannot be started.
     """
@@ -172,9 +170,7 @@ async def _spawn(
     server: str, plan: LaunchPlan, env: dict[str, str], private: str | None
 ) -> Process:
     command, cwd = plan.argv[0], private or plan.cwd
-    if shutil.which(command, path=env.get("PATH")) is None and not (
-        cwd and Path(cwd, command).is_file()
-    ):
+    if not _is_there(command, env.get("PATH"), cwd):
         raise ChildError(
             f"server {server!r} cannot start: there is no command {command!r} on the PATH"
         )
@@ -185,3 +181,9 @@ async def _spawn(
     except (OSError, ValueError) as exc:
         raise ChildError(f"server {server!r} cannot start: {exc}") from exc
     return process
+
+
+def _is_there(command: str, path: str | None, cwd: str | None) -> bool:
+    return shutil.which(command, path=path) is not None or bool(
+        cwd and Path(cwd, command).is_file()
+    )
