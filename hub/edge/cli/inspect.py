@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from argparse import Namespace
+from pathlib import Path
+from typing import TypeAlias, TypedDict, final
 
 import anyio
 import structlog
@@ -18,7 +19,7 @@ from hub.core.names import Names
 from hub.core.session import start
 from hub.core.specs import RemoteTarget, ServerSpec
 from hub.edge.app import Setting, place_of, running_hub, this_machine
-from hub.edge.cli.loading import add_config_option, add_root_option, required_config
+from hub.edge.cli.loading import Subparsers, add_config_option, add_root_option, required_config
 from hub.edge.config import HubConfig, json_schema
 from hub.edge.operator_roots import operator_roots
 from hub.edge.specs import server_specs
@@ -26,13 +27,33 @@ from hub.runtime.child import Ready
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
 log = structlog.stdlib.get_logger(__name__)
 
 
-def register(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+@final
+class RemotePlan(TypedDict):
+    """What `plan` shows of a server behind a URL."""
+
+    server: str
+    url: str
+    roots: list[str]
+
+
+@final
+class ProcessPlan(TypedDict):
+    """What `plan` shows of a server that is launched."""
+
+    server: str
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    roots: list[str]
+
+
+Planned: TypeAlias = RemotePlan | ProcessPlan
+
+
+def register(subparsers: Subparsers) -> None:
     """Add the three subcommands."""
     check = subparsers.add_parser(
         "check", help="load a config; with --connect, also start its servers"
@@ -76,7 +97,7 @@ def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, In
     return [(spec, at_server(force, spec.ceiling)) for spec in server_specs(config, place).values()]
 
 
-def _planned(spec: ServerSpec, force: InForce) -> dict[str, object]:
+def _planned(spec: ServerSpec, force: InForce) -> Planned:
     if isinstance(spec.target, RemoteTarget):
         return {"server": spec.name, "url": spec.target.url, "roots": list(force.roots.uris)}
     made = plan(spec.target, force.roots, os.environ, directories=spec.directories)
@@ -84,28 +105,22 @@ def _planned(spec: ServerSpec, force: InForce) -> dict[str, object]:
     return {
         "server": spec.name,
         "argv": list(made.shown),
-        "cwd": made.cwd
-        or ("(an empty private directory)" if force.enforcing else str(os.getcwd())),
+        "cwd": made.cwd or ("(an empty private directory)" if force.enforcing else str(Path.cwd())),
         "env": {name: value for name, value in made.env if name not in variables}
         | dict.fromkeys(variables, "(set)"),
         "roots": list(force.roots.uris),
     }
 
 
-def _text(entry: dict[str, object]) -> str:
-    lines = [f"{entry['server']}"]
+def _text(entry: Planned) -> str:
+    lines = [entry["server"]]
     if "url" in entry:
         lines.append(f"  url    {entry['url']}")
     else:
-        argv, env = entry["argv"], entry["env"]
-        assert isinstance(argv, list)
-        assert isinstance(env, dict)
-        lines.append(f"  argv   {shlex.join(map(str, argv))}")
+        lines.append(f"  argv   {shlex.join(entry['argv'])}")
         lines.append(f"  cwd    {entry['cwd']}")
-        lines += [f"  env    {name}={value!r}" for name, value in env.items()]
-    roots = entry["roots"]
-    assert isinstance(roots, list)
-    lines += [f"  root   {uri}" for uri in roots] or ["  root   (none)"]
+        lines += [f"  env    {name}={value!r}" for name, value in entry["env"].items()]
+    lines += [f"  root   {uri}" for uri in entry["roots"]] or ["  root   (none)"]
     return "\n".join(lines)
 
 
@@ -118,9 +133,8 @@ def _check(options: Namespace) -> int:
         if isinstance(spec.target, LaunchTemplate):
             plan(spec.target, force.roots, os.environ, directories=spec.directories)
     Names([spec.name for spec, _ in servers], config.names)
-    print(
-        f"{len(servers)} servers: {', '.join(spec.name for spec, _ in servers)}. The config is fine."
-    )
+    names = ", ".join(spec.name for spec, _ in servers)
+    print(f"{len(servers)} servers: {names}. The config is fine.")
     return anyio.run(_connect, config, Setting(given=options.root)) if options.connect else 0
 
 
@@ -154,5 +168,8 @@ def _offer(ready: Ready) -> str:
     listing, greeting = ready.listing, ready.greeting
     name = f"{greeting.info.get('name', '?')} {greeting.info.get('version', '')}".strip()
     tools = ", ".join(str(tool.get("name")) for tool in listing.tools)
-    counts = f"{len(listing.resources)} resources, {len(listing.templates)} templates, {len(listing.prompts)} prompts"
-    return f"{name} ({greeting.version}); {len(listing.tools)} tools: {tools or '-'}; {counts}"
+    return (
+        f"{name} ({greeting.version}); {len(listing.tools)} tools: {tools or '-'}; "
+        f"{len(listing.resources)} resources, {len(listing.templates)} templates, "
+        f"{len(listing.prompts)} prompts"
+    )

@@ -5,11 +5,26 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Protocol
 
 from hub.core.errors import ConfigError
 from hub.edge.config import HubConfig
 from hub.edge.config_file import config_source, load_config
 from hub.edge.fields import LoadContext
+
+
+class Subparsers(Protocol):
+    """Where subcommands are added: what `ArgumentParser.add_subparsers` returns."""
+
+    def add_parser(
+        self,
+        name: str,
+        *,
+        help: str,  # noqa: A002 - argparse's word
+        description: str | None = None,
+    ) -> ArgumentParser:
+        """Add a subcommand."""
+        ...
 
 
 def load_context() -> LoadContext:
@@ -31,7 +46,9 @@ def add_root_option(parser: ArgumentParser) -> None:
 
 
 def configured(options: Namespace) -> tuple[HubConfig, tuple[str, ...]] | None:
-    """Return the config that the options or the environment name, with its warnings; None if they name none.
+    """Return the config that the options or the environment name, with its warnings.
+
+    None if they name none.
 
     Raises: ConfigError.
     """

@@ -1,7 +1,7 @@
 """The `roots-hub` command.
 
-Exit codes: 0 fine, 1 failed running, 2 bad usage, 3 bad config. An error is two lines on stderr: what and where, then
-what to do.
+Exit codes: 0 fine, 1 failed running, 2 bad usage, 3 bad config. An error is two lines on stderr:
+what and where, then what to do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from hub.core.errors import ConfigError, HubError
+from hub.core.errors import ConfigError, HubError, leaves
 from hub.edge.cli import inspect, roots, run
 from hub.edge.logs import configure_logs
 
@@ -20,8 +20,8 @@ def parser() -> ArgumentParser:
     """Return the parser of the whole command line."""
     top = ArgumentParser(
         prog="roots-hub",
-        description="One MCP endpoint in front of many MCP servers; every path that a tool call names stays inside "
-        "the folders that the client shares.",
+        description="One MCP endpoint in front of many MCP servers; every path that a tool call "
+        "names stays inside the folders that the client shares.",
     )
     top.add_argument("--version", action="version", version=f"roots-hub {version('roots-hub')}")
     top.add_argument(
@@ -56,7 +56,7 @@ def _perform(options: Namespace) -> int:
     except KeyboardInterrupt:
         return 130
     except BaseExceptionGroup as group:
-        known = _hub_error(group)
+        known = next((error for error in leaves(group) if isinstance(error, HubError)), None)
         if known is None:
             raise
         return _fail(known, 3 if isinstance(known, ConfigError) else 1)
@@ -66,12 +66,6 @@ def _perform(options: Namespace) -> int:
 def _fail(error: HubError, code: int) -> int:
     print(f"roots-hub: {error}", file=sys.stderr)
     return code
-
-
-def _hub_error(error: BaseException) -> HubError | None:
-    if isinstance(error, BaseExceptionGroup):
-        return next(filter(None, map(_hub_error, error.exceptions)), None)
-    return error if isinstance(error, HubError) else None
 
 
 if __name__ == "__main__":

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hub.core.in_force import InForce, in_force
 from hub.core.paths import PathError, parts_of, resolve
 from hub.core.session import start
 from hub.edge.app import place_of, this_machine
-from hub.edge.cli.loading import add_config_option, add_root_option, configured
+from hub.edge.cli.loading import Subparsers, add_config_option, add_root_option, configured
 from hub.edge.config import Roots
 from hub.edge.detect import projects_below
 from hub.edge.operator_roots import operator_roots
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
 
-
-def register(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+def register(subparsers: Subparsers) -> None:
     """Add the subcommand and its own."""
     roots = subparsers.add_parser("roots", help="detect, list and test roots").add_subparsers(
         title="commands", metavar="COMMAND", required=True
@@ -82,7 +78,8 @@ def _list(options: Namespace) -> int:
         print(f"{root.path}  ({root.name}, {force.source})")
     if not force.enforcing:
         print(
-            "No roots: a client without roots of its own is not restricted (roots.when_missing: allow)."
+            "No roots: a client without roots of its own is not restricted "
+            "(roots.when_missing: allow)."
         )
     return 0
 

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import anyio
 import structlog
 
 from hub.core.errors import StartError
+from hub.core.values import JsonObject
 from hub.edge.app import Setting, fronts, running_hub
-from hub.edge.cli.loading import add_config_option, add_root_option, configured, load_context
+from hub.edge.cli.loading import (
+    Subparsers,
+    add_config_option,
+    add_root_option,
+    configured,
+    load_context,
+)
 from hub.edge.config import HubConfig
 from hub.edge.config_file import config_from_command
 from hub.edge.gatekeeper import Gatekeeper
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
 log = structlog.stdlib.get_logger(__name__)
 
 
-def register(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+def register(subparsers: Subparsers) -> None:
     """Add the two subcommands."""
     run = subparsers.add_parser(
         "run",
         help="serve a config, or files of this directory",
-        description="Serve the servers of a config. Without a config: an embedded read-write file server on the "
-        "current directory (or on the --root folders), which no client's roots exceed.",
+        description="Serve the servers of a config. Without a config: an embedded read-write file "
+        "server on the current directory (or on the --root folders), which no client's roots "
+        "exceed.",
     )
     add_config_option(run)
     add_root_option(run)
@@ -151,9 +156,7 @@ def _url(host: str, port: int, path: str) -> str:
 
 
 def _announce(url: str, token: str | None) -> None:
-    import json  # noqa: PLC0415
-
-    entry: dict[str, Any] = {"type": "http", "url": url}
+    entry: JsonObject = {"type": "http", "url": url}
     if token:
         entry["headers"] = {"Authorization": "Bearer ${HUB_TOKEN}"}
     print(f"roots-hub serves {url}", flush=True)
