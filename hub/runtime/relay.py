@@ -8,15 +8,7 @@ from typing import cast
 
 from hub.core.audit import refusal_of
 from hub.core.errors import ChildError, RouteError
-from hub.core.guard import (
-    Admitted,
-    Refused,
-    Surroundings,
-    ToolGuard,
-    compile_tool,
-    decide,
-    decide_resource,
-)
+from hub.core.guard import Admitted, Refused, ToolGuard, compile_tool, decide, decide_resource
 from hub.core.in_force import InForce
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
 from hub.core.specs import ServerSpec
@@ -30,6 +22,7 @@ from hub.core.values import (
     ServerName,
     SessionKey,
 )
+from hub.core.whereabouts import Surroundings
 from hub.runtime import wire
 from hub.runtime.addressing import address
 from hub.runtime.builtin import get_roots
