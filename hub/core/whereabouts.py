@@ -156,7 +156,8 @@ class Whereabouts:
                 if strict or lexical is None:
                     raise
                 continue
-            yield Weighed(text, how, found, self._speaks_against(found))
+            met = how if path is text else f"{how}, '..' removed first"
+            yield Weighed(path, met, found, self._speaks_against(found))
         if self._policy.deny:
             spelled = lexical or (text if base is None else f"{base}/{text}")
             yield Weighed(text, how, spelled, self._denial(spelled))

@@ -319,7 +319,7 @@ def test_explain_shows_every_reading_and_where_it_leads(tmp_path: Path) -> None:
     assert [(read.reading, read.how, read.leads_to) for read in judged.readings] == [
         ("%2e%2e", "as given", f"{top}/project/%2e%2e"),
         ("..", "percent-decoded", str(top)),
-        ("..", "percent-decoded", str(top)),
+        (str(top), "percent-decoded, '..' removed first", str(top)),
     ]
 
 

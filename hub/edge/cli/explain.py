@@ -3,52 +3,228 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
-from typing import TextIO
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
 
-from hub.core.guard import Refused, Surroundings, compile_tool, decide
-from hub.core.paths import Entry, Flavour, LinkReader
-from hub.core.policy import ToolPolicy
-from hub.core.roots import EMPTY, parse_announcement
-from hub.core.values import Call, JsonObject
-from hub.runtime.links import CachedLinks, OsLinks
+import anyio
 
-_FLAVOURS = {"linux": Flavour.POSIX, "darwin": Flavour.MACOS, "windows": Flavour.WINDOWS}
+from hub.core.errors import ConfigError, RouteError, StartError
+from hub.core.guard import Admitted, Judged, Refused, compile_tool, decide, explain
+from hub.core.in_force import InForce, at_server, in_force
+from hub.core.launch import LaunchTemplate, plan
+from hub.core.paths import PathError
+from hub.core.policy import Policy, ToolPolicy
+from hub.core.session import start
+from hub.core.specs import ServerSpec
+from hub.core.values import Call, Json, JsonObject
+from hub.core.whereabouts import Surroundings
+from hub.edge.app import Setting, place_of, running_hub, this_machine
+from hub.edge.cli.batch import answers, read_lines
+from hub.edge.cli.loading import Subparsers, add_config_option, add_root_option, configured
+from hub.edge.config import HubConfig
+from hub.edge.operator_roots import Place, operator_roots
+from hub.edge.specs import server_specs
+from hub.runtime.links import CachedLinks
+from hub.runtime.session import Session
 
 
-class NoDisk(LinkReader):
-    """A disk on which every path is a directory: pure path logic, for another platform's rows."""
-
-    def entry(self, path: str) -> Entry | None:
-        return Entry("directory", 0, 0)
-
-    def target(self, path: str) -> str:
-        raise NotImplementedError
-
-
-def answer(row: JsonObject) -> JsonObject:
-    platform = str(row.get("platform", "linux"))
-    flavour = _FLAVOURS[platform]
-    links = CachedLinks(OsLinks()) if platform == "linux" else NoDisk()
-    announcement = parse_announcement(
-        {"roots": [{"uri": uri} for uri in row["roots"]]}, links=links, flavour=flavour, unsafe=None
+def register(subparsers: Subparsers) -> None:
+    """Add the subcommand."""
+    parser: ArgumentParser = subparsers.add_parser(
+        "explain",
+        help="show whether a call would pass the guard, and why",
+        description="Judge one call, or with --batch a row of JSON per line. Exit code 1: refused.",
     )
-    env = row.get("env") or {}
-    around = Surroundings(announcement.roots, row.get("cwd"), env, links, flavour)
-    guard = compile_tool(row.get("schema"), read_only=False, policy=ToolPolicy())
-    arguments = row["arguments"]
-    verdict = decide(Call("tools/call", "", arguments, {"arguments": arguments}), guard, around)
+    parser.add_argument("call", metavar="SERVER.TOOL", nargs="?", help="what would be called")
+    parser.add_argument("--arguments", metavar="JSON", default="{}", help="the call's arguments")
+    add_config_option(parser)
+    add_root_option(parser)
+    parser.add_argument("--schema", metavar="FILE", help="the tool's input schema")
+    parser.add_argument(
+        "--connect", action="store_true", help="ask the server itself for the tool's schema"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--batch",
+        metavar="FILE",
+        help="judge {id, arguments, schema, roots, ...} lines; - for stdin",
+    )
+    parser.set_defaults(perform=perform, usage_error=parser.error)
+
+
+def perform(options: Namespace) -> int:
+    """Explain one call or a batch; return the exit code."""
+    if options.batch is not None:
+        for line in answers(read_lines(options.batch)):
+            print(line)
+        return 0
+    case = _case(options)
+    call = Call("tools/call", case.name, case.arguments, {"arguments": case.arguments})
+    guard = compile_tool(case.schema, read_only=case.read_only, policy=case.policy)
+    verdict = decide(call, guard, case.around)
+    try:
+        judged = explain(call, guard, case.around)
+    except PathError:
+        judged = ()
+    print(_json(case, verdict, judged) if options.json else _text(case, verdict, judged))
+    return 0 if _refused(verdict) is None else 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    name: str
+    arguments: JsonObject
+    schema: Json
+    read_only: bool
+    policy: ToolPolicy
+    around: Surroundings
+
+
+def _case(options: Namespace) -> _Case:
+    server, _, tool = (options.call or "").partition(".")
+    arguments = _parsed(options.arguments, "--arguments", options)
+    if not server or not tool or not isinstance(arguments, dict):
+        options.usage_error("say SERVER.TOOL and --arguments '{...}', or --batch FILE")
+    found = configured(options)
+    config = found[0] if found is not None else HubConfig(version=1)
+    machine = this_machine(os.environ)
+    place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
+    force = in_force(start(0), operator_roots(config.roots, options.root, place))
+    if found is None:
+        # As the hub treats a server that nothing is configured for: it runs in the first root.
+        policy = ToolPolicy(Policy(unsafe=place.unsafe))
+        cwd = next((root.path for root in force.roots.roots if not root.is_file), None)
+        env = dict(machine.environment)
+    else:
+        spec = _spec(config, server, place)
+        policy, force = spec.policy_of(tool), at_server(force, spec.ceiling)
+        cwd, env = _launched(spec, force, machine.environment)
+    definition = _definition(options, config if found is not None else None, server, tool)
+    hints = definition.get("annotations")
+    return _Case(
+        name=f"{server}.{tool}",
+        arguments=cast("JsonObject", arguments),
+        schema=definition.get("inputSchema"),
+        read_only=isinstance(hints, dict) and hints.get("readOnlyHint") is True,
+        policy=policy,
+        around=Surroundings(
+            force.roots, cwd, env, CachedLinks(machine.links), machine.flavour, force.enforcing
+        ),
+    )
+
+
+def _spec(config: HubConfig, server: str, place: Place) -> ServerSpec:
+    specs = server_specs(config, place)
+    for name, spec in specs.items():
+        if name == server:
+            return spec
+    known = ", ".join(specs) or "none"
+    raise ConfigError(f"servers.{server}: there is no such server", f"Configured: {known}.")
+
+
+def _launched(
+    spec: ServerSpec, force: InForce, environment: Mapping[str, str]
+) -> tuple[str | None, dict[str, str]]:
+    """Return where a server runs and the environment it sees."""
+    if not isinstance(spec.target, LaunchTemplate):
+        return None, dict(environment)
+    planned = plan(spec.target, force.roots, environment, directories=spec.directories)
+    return planned.cwd, {**environment, **dict(planned.env)}
+
+
+def _definition(options: Namespace, config: HubConfig | None, server: str, tool: str) -> JsonObject:
+    if options.schema is not None:
+        try:
+            text = Path(options.schema).read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as exc:
+            raise StartError(f"--schema {options.schema}: {exc}", "Name a JSON Schema.") from exc
+        return {"inputSchema": _parsed(text, "--schema", options)}
+    if not options.connect:
+        return {}
+    if config is None:
+        return cast("JsonObject", options.usage_error("--connect needs a config with the server"))
+    return anyio.run(_ask, config, Setting(given=options.root), server, tool)
+
+
+def _parsed(text: str, what: str, options: Namespace) -> Json:
+    try:
+        return cast("Json", json.loads(text))
+    except (ValueError, RecursionError) as exc:
+        return options.usage_error(f"{what}: not JSON: {exc}")
+
+
+async def _ask(config: HubConfig, setting: Setting, server: str, tool: str) -> JsonObject:
+    """Return a server's own definition of one of its tools."""
+    async with running_hub(config, setting) as services, anyio.create_task_group() as tasks:
+        session = Session(services, tasks, principal="explain")
+        spec = next(spec for name, spec in services.servers.items() if name == server)
+        child = await services.children.obtain(session.place(spec, session.known_force()))
+        ready = await child.ready()
+        session.close()
+        tasks.cancel_scope.cancel()
+        for definition in ready.listing.tools:
+            if definition.get("name") == tool:
+                return definition
+    raise RouteError(f"Unknown tool: {server}.{tool}")
+
+
+def _refused(verdict: Admitted | Refused) -> Refused | None:
+    return verdict if isinstance(verdict, Refused) else verdict.would_refuse
+
+
+def _text(case: _Case, verdict: Admitted | Refused, judged: tuple[Judged, ...]) -> str:
+    refused = _refused(verdict)
+    lines = [f"{case.name}: {_outcome(verdict)}", *([refused.message()] if refused else [])]
+    for value in judged:
+        lines += ["", f"{value.pointer}  ({value.kind.value}: {value.why})"]
+        rows = [
+            (json.dumps(read.reading), read.how, read.leads_to or "-", read.objection or "fine")
+            for read in value.readings
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines += ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    if not judged and refused is None:
+        lines.append("No argument is judged as a path.")
+    return "\n".join(lines)
+
+
+def _outcome(verdict: Admitted | Refused) -> str:
     if isinstance(verdict, Refused):
-        return {
-            "id": row["id"],
-            "verdict": "deny",
-            "pointer": verdict.pointer,
-            "reason": verdict.reason,
+        return "refused"
+    return "allowed" if verdict.would_refuse is None else "allowed, but only reported"
+
+
+def _json(case: _Case, verdict: Admitted | Refused, judged: tuple[Judged, ...]) -> str:
+    refused = _refused(verdict)
+    arguments = [
+        {
+            "pointer": value.pointer,
+            "kind": value.kind.value,
+            "why": value.why,
+            "value": value.value,
+            "readings": [
+                {
+                    "reading": read.reading,
+                    "how": read.how,
+                    "leadsTo": read.leads_to,
+                    "objection": read.objection,
+                }
+                for read in value.readings
+            ],
         }
-    return {"id": row["id"], "verdict": "allow", "pointer": None, "reason": None}
-
-
-if __name__ == "__main__":
-    for line in sys.stdin:
-        print(json.dumps(answer(json.loads(line))))
+        for value in judged
+    ]
+    shown = {
+        "call": case.name,
+        "verdict": "deny" if isinstance(verdict, Refused) else "allow",
+        "mode": case.policy.policy.mode.value,
+        "message": refused.message() if refused is not None else None,
+        "pointer": refused.pointer if refused is not None else None,
+        "roots": list(case.around.roots.uris),
+        "arguments": arguments,
+    }
+    return json.dumps(shown, indent=2, default=str)

@@ -1,0 +1,142 @@
+import gc
+import json
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+
+from hub.core.errors import ConfigError, RouteError, StartError
+from hub.edge.cli import explain
+from tests.trees import PROJECT, plant
+
+
+@pytest.fixture(autouse=True)
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for variable in ("HUB_CONFIG", "HUB_ROOTS"):
+        monkeypatch.delenv(variable, raising=False)
+    return plant(tmp_path, *PROJECT)
+
+
+def run(*arguments: str) -> int:
+    parser = ArgumentParser()
+    explain.register(parser.add_subparsers(required=True))
+    options = parser.parse_args(["explain", *arguments])
+    code: int = options.perform(options)
+    return code
+
+
+def test_a_refused_call_is_explained_reading_by_reading(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = '{"path": "%2e%2e", "text": "x"}'
+    assert run("files.read", "--arguments", arguments, "--root", f"{tree}/project") == 1
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    outside = "outside the allowed roots boundaries"
+    assert lines == [
+        "files.read: refused",
+        f"Access denied: Path '%2e%2e' is {outside}. Current roots: [\"file://{tree}/project\"]",
+        "",
+        "/path (path: 'path' is a word for a path)",
+        f'"%2e%2e" as given {tree}/project/%2e%2e fine',
+        f'".." percent-decoded {tree} {outside}',
+        f"\"{tree}\" percent-decoded, '..' removed first {tree} {outside}",
+    ]
+
+
+def test_an_allowed_call_says_so(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("files.read", "--arguments", '{"q": "words"}', "--root", f"{tree}/project") == 0
+    assert capsys.readouterr().out == ("files.read: allowed\nNo argument is judged as a path.\n")
+
+
+def test_it_can_be_read_by_a_program(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = ("--root", f"{tree}/project/a.txt")
+    assert run("a.b.c", "--arguments", '{"path": 7}', "--json", *root) == 1
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["call"], shown["verdict"], shown["pointer"]) == ("a.b.c", "deny", "/path")
+    assert shown["arguments"][0]["readings"][0]["objection"] == "a number is not a path"
+    assert run("a.b", "--json", *root) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["verdict"], shown["message"], shown["pointer"]) == ("allow", None, None)
+
+
+def test_what_is_too_deep_is_refused_as_a_whole(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deep = '{"a":' * 70 + "1" + "}" * 70
+    assert run("a.b", "--arguments", deep, "--root", str(tree)) == 1
+    assert "nested too deeply" in capsys.readouterr().out
+
+
+def test_a_schema_from_a_file_counts(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = tree / "schema.json"
+    schema.write_text('{"properties": {"x": {"description": "Path to the file"}}}')
+    arguments = ("a.b", "--arguments", '{"x": "/nowhere/x"}', "--root", f"{tree}/project")
+    assert run(*arguments) == 0
+    assert run(*arguments, "--schema", str(schema)) == 1
+    assert "described as 'Path to'" in capsys.readouterr().out
+    with pytest.raises(StartError, match="Name a JSON Schema"):
+        run(*arguments, "--schema", f"{tree}/none")
+
+
+def test_a_config_decides_about_modes_roots_and_directories(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tree / "hub.yaml"
+    config.write_text(
+        "version: 1\n"
+        f"roots: {{fallback: ['{tree}/project', '{tree}/docs']}}\n"
+        "guard: report\n"
+        "servers:\n"
+        f"  files: {{command: x, cwd: '{tree}/docs'}}\n"
+        "  far: {url: 'https://example.com/mcp'}\n"
+    )
+    named = ("--config", str(config))
+    assert run("files.read", "--arguments", '{"path": "/etc"}', *named) == 1
+    assert "files.read: allowed, but only reported" in capsys.readouterr().out
+    assert run("files.read", "--arguments", '{"path": "b.md"}', *named) == 0
+    assert f"{tree}/docs/b.md" in capsys.readouterr().out
+    assert run("far.read", "--arguments", '{"path": "b.md"}', *named) == 0
+    with pytest.raises(ConfigError, match="Configured: files, far"):
+        run("other.read", *named)
+
+
+# What a stopped child's pipe leaves to the collector is not this test's concern.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.live
+def test_a_server_is_asked_for_its_own_schema(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tree / "hub.yaml"
+    server = {"command": sys.executable, "args": ["-m", "hub.edge.file_server", "${roots}"]}
+    config.write_text(json.dumps({"version": 1, "servers": {"files": server}}))
+    asked = ("--connect", "--config", str(config), "--root", f"{tree}/project")
+    assert run("files.read_file", "--arguments", '{"path": "a.txt"}', *asked) == 0
+    assert "/path  (path: " in capsys.readouterr().out
+    with pytest.raises(RouteError, match="Unknown tool"):
+        run("files.nonsense", *asked)
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("server",),
+        ("a.b", "--arguments", "{"),
+        ("a.b", "--arguments", "7"),
+        ("a.b", "--connect"),
+    ],
+)
+def test_bad_usage_ends_with_two(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(*arguments)
+    assert ended.value.code == 2
+
+
+def test_a_batch_is_answered_line_by_line(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tree / "rows.jsonl"
+    rows.write_text('{"id": 1, "arguments": {"path": "/etc"}}\n{"id": 2, "arguments": {}}\n')
+    assert run("--batch", str(rows)) == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(answer["id"], answer["verdict"]) for answer in answers] == [(1, "deny"), (2, "allow")]
