@@ -24,7 +24,8 @@ from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject, SessionKey
 from hub.runtime import wire
 from hub.runtime.peer import GoneError, Outlet
-from hub.runtime.wire import Message, Notification, Payload, Request, RequestId
+from hub.runtime.strict_json import RequestId, encode
+from hub.runtime.wire import Message, Notification, Payload, Request
 
 
 class FakeLinks(LinkReader):
@@ -250,7 +251,7 @@ class FakeLink:
         """Answer a request; a silent one can be answered later."""
         match answer:
             case bytes():
-                self.say(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (wire.encode(id_), answer))
+                self.say(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(id_), answer))
             case wire.Failure(_, error):
                 self.say(wire.to_bytes(wire.Failure(id_, error)))
             case Silence():

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hub.core.paths import Flavour
+from hub.core.protocol import METHOD_NOT_FOUND
+from hub.core.roots import EMPTY, Root, RootSet
+from hub.core.specs import RemoteTarget, ServerSpec
+from hub.core.values import ServerName, SessionKey
+from hub.runtime.answers import Answers
+from hub.runtime.peer import RpcError
+from hub.runtime.wire import Notification
+from tests.fakes import RecordingAsker, RecordingLessee
+
+SPEC = ServerSpec(ServerName("files"), RemoteTarget("https://example.com/mcp"))
+ROOTS = RootSet(
+    (
+        Root("file:///a%20b", "/a b", "A", is_file=False, parts=("a b",), device=1, inode=1),
+        Root("file:///c", "/c", "", is_file=False, parts=("c",), device=1, inode=2),
+    )
+)
+SAMPLING = "sampling/createMessage"
+
+
+def answers(roots: RootSet = ROOTS, spec: ServerSpec = SPEC) -> Answers:
+    return Answers(spec, roots, Flavour.POSIX)
+
+
+async def refusal(made: Answers, method: str) -> RpcError:
+    with pytest.raises(RpcError) as caught:
+        await made.answer(method, {}, None)
+    assert caught.value.code == METHOD_NOT_FOUND
+    return caught.value
+
+
+async def test_a_ping_is_answered() -> None:
+    assert await answers().answer("ping", {}, None) == {}
+
+
+async def test_a_child_that_asks_for_roots_gets_the_effective_ones() -> None:
+    assert await answers().answer("roots/list", {}, None) == {
+        "roots": [{"uri": "file:///a%20b", "name": "A"}, {"uri": "file:///c"}]
+    }
+
+
+async def test_a_child_without_roots_gets_its_empty_directory_never_an_empty_list() -> None:
+    made = answers(EMPTY)
+    made.private = "/tmp/roots hub"  # noqa: S108 - only a name
+    assert await made.answer("roots/list", {}, None) == {
+        "roots": [{"uri": "file:///tmp/roots%20hub"}]
+    }
+
+
+async def test_a_child_whose_operator_wants_no_answers_gets_none() -> None:
+    await refusal(answers(spec=replace(SPEC, answer_roots=False)), "roots/list")
+
+
+async def test_a_question_that_the_hub_does_not_know_is_refused() -> None:
+    assert str(await refusal(answers(), "tasks/list")) == "Method not found: tasks/list"
+
+
+async def test_a_question_for_the_client_goes_to_the_one_whose_call_is_under_way() -> None:
+    made, asker = answers(), RecordingAsker()
+    with made.during(asker):
+        assert made.busy == 1
+        assert await made.answer(SAMPLING, {"a": 1}, None) == {"answered": "caller"}
+    assert asker.asked == [(SAMPLING, {"a": 1})]
+    assert made.busy == 0
+
+
+async def test_several_calls_of_one_client_are_of_one_client() -> None:
+    made = answers()
+    with made.during(RecordingAsker("a")), made.during(RecordingAsker("a")):
+        assert await made.answer("elicitation/create", {}, None) == {"answered": "a"}
+
+
+async def test_a_question_within_a_call_goes_to_that_calls_client() -> None:
+    made = answers()
+    with made.during(RecordingAsker("a")), made.during(RecordingAsker("b")):
+        assert await made.answer(SAMPLING, {}, RecordingAsker("c")) == {"answered": "c"}
+
+
+async def test_a_question_that_could_be_for_several_clients_goes_to_none() -> None:
+    made = answers()
+    with made.during(RecordingAsker("a")), made.during(RecordingAsker("b")):
+        assert "several clients have calls under way" in str(await refusal(made, SAMPLING))
+    assert "no client has a call under way" in str(await refusal(made, SAMPLING))
+
+
+async def test_everybody_who_uses_a_child_hears_it_once() -> None:
+    made = answers()
+    idle, busy = RecordingLessee(), RecordingLessee()
+    made.lessees = {SessionKey("idle"): idle, SessionKey("busy"): busy}
+    first, second = RecordingAsker("busy"), RecordingAsker("busy")
+    news = Notification("notifications/tools/list_changed", {})
+    with made.during(first), made.during(second):
+        await made.spread(news)
+    assert idle.heard == [news]
+    assert busy.heard == [], "it hears it through its call"
+    assert first.told + second.told == [news]
+
+
+async def test_everybody_who_uses_a_child_is_told_that_it_came() -> None:
+    made, lessee = answers(), RecordingLessee()
+    made.lessees = {SessionKey("a"): lessee}
+    await made.came()
+    assert lessee.arrivals == ["files"]

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import anyio
+import pytest
+from msgspec import Raw
+from structlog.testing import capture_logs
+
+from hub.core.errors import ChildError
+from hub.core.launch import LaunchPlan
+from hub.core.roots import EMPTY
+from hub.runtime import wire
+from hub.runtime.link import ProcessLink, open_process
+from hub.runtime.peer import GoneError
+from hub.runtime.process import Process
+from hub.runtime.wire import Notification, Request, Response
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*MemoryObject.*Stream.__del__:pytest.PytestUnraisableExceptionWarning"
+)
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Generator[None]:
+    """Let what a test leaves behind be collected within it."""
+    yield
+    gc.collect()
+
+
+class Unlaunched(Process):
+    """A process that was never started: the test says what comes out of it."""
+
+    def __init__(self) -> None:
+        super().__init__("files", "/private")
+        self.outlet = None  # pyright: ignore[reportAttributeAccessIssue] - nothing is sent
+
+
+def link(*lines: bytes) -> ProcessLink:
+    process = Unlaunched()
+    process.lines.data_received(b"".join(line + b"\n" for line in lines))
+    process.lines.eof_received()
+    return ProcessLink("files", process)
+
+
+async def test_messages_come_in_order() -> None:
+    made = link(b'{"jsonrpc":"2.0","id":1,"result":{"n":1e400}}', b'{"jsonrpc":"2.0","method":"n"}')
+    assert await made.next() == Response(1, Raw(b'{"n":1e400}'))
+    assert await made.next() == Notification("n", Raw(b"{}"))
+    assert made.private_directory == "/private"
+
+
+async def test_output_that_is_no_message_is_reported_and_not_fatal() -> None:
+    made = link(b"Server \xff on port 1" + b"!" * 300, b"{}", b'{"id":1,"method":"ping"}')
+    with capture_logs() as logs:
+        assert await made.next() == Request(1, "ping", {})
+    assert [entry["event"] for entry in logs] == ["stdout is not JSON-RPC"] * 2
+    assert logs[0]["line"].startswith("Server \ufffd on port 1!")
+    assert len(logs[0]["line"]) == 200
+    assert logs[0]["server"] == "files"
+
+
+async def test_a_message_that_is_too_large_is_reported_and_not_fatal() -> None:
+    made = link(b'"' + b"x" * wire.MAX_MESSAGE_BYTES, b'{"id":1,"method":"ping"}')
+    with capture_logs() as logs:
+        assert await made.next() == Request(1, "ping", {})
+    assert [entry["event"] for entry in logs] == ["message too large, dropped"]
+
+
+async def test_the_end_of_the_output_says_how_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hub.runtime.process.EXIT_GRACE", 0.001)
+    with pytest.raises(GoneError, match="closed its output"):
+        await link().next()
+
+
+@pytest.mark.live
+async def test_a_launched_child_is_spoken_to_over_its_standard_streams(tmp_path: Path) -> None:
+    code = "import sys; print(sys.stdin.readline().replace('ask', 'answer'), flush=True)"
+    argv = (sys.executable, "-c", code)
+    plan = LaunchPlan(argv, (), str(tmp_path), EMPTY, argv)
+    with anyio.fail_after(20):
+        async with open_process("files", plan, ENVIRONMENT) as opened:
+            await opened.outlet.send(Request(1, "ask", {"a": 1}))
+            assert await opened.next() == Request(1, "answer", {"a": 1})
+            with pytest.raises(GoneError, match="exited with code 0"):
+                await opened.next()
+
+
+async def test_a_child_that_cannot_be_launched_is_an_error() -> None:
+    plan = LaunchPlan(("no-such-command",), (), "/", EMPTY, ())
+    with pytest.raises(ChildError):
+        async with open_process("files", plan, ENVIRONMENT):
+            pytest.fail("it runs")

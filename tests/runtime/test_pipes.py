@@ -1,0 +1,260 @@
+import gc
+import io
+import os
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hub.runtime.peer import GoneError
+from hub.runtime.pipes import (
+    WRITE_HIGH_WATER,
+    FileOutlet,
+    Flow,
+    Lines,
+    LineSplitter,
+    PipeOutlet,
+    open_lines,
+    open_outlet,
+)
+from hub.runtime.wire import Notification, Response, to_bytes
+
+# `Lines` leaves the receiving end of its queue open, which is reported when it is collected.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*MemoryObject.*Stream.__del__:pytest.PytestUnraisableExceptionWarning"
+)
+MESSAGE = Response(1, {"text": "ü"})
+LINE = to_bytes(MESSAGE) + b"\n"
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Generator[None]:
+    """Let what a test leaves behind be collected within it."""
+    yield
+    gc.collect()
+
+
+class Pipe:
+    """A real pipe of the system, closed at both ends when the test is over."""
+
+    def __init__(self) -> None:
+        read, write = os.pipe()
+        self.reader: BinaryIO = os.fdopen(read, "rb", 0)
+        self.writer: BinaryIO = os.fdopen(write, "wb", 0)
+
+
+@asynccontextmanager
+async def pipe() -> AsyncGenerator[Pipe]:
+    made = Pipe()
+    with anyio.fail_after(5):
+        try:
+            yield made
+        finally:
+            made.reader.close()
+            made.writer.close()
+            await anyio.lowlevel.checkpoint()
+
+
+@asynccontextmanager
+async def writing(made: Pipe) -> AsyncGenerator[PipeOutlet]:
+    outlet = await open_outlet(made.writer)
+    assert isinstance(outlet, PipeOutlet)
+    try:
+        yield outlet
+    finally:
+        made.reader.close()
+        await outlet.lost()
+
+
+def split(chunks: list[bytes], limit: int = 100) -> list[bytes | None]:
+    splitter = LineSplitter(limit)
+    return [line for chunk in chunks for line in splitter.feed(chunk)]
+
+
+def test_lines_are_cut_where_they_end() -> None:
+    assert split([b"a\nb\n"]) == [b"a", b"b"]
+    assert split([b"a", b"b", b"\nc", b"\n"]) == [b"ab", b"c"]
+    assert split([b"a\r\nb"]) == [b"a\r"]
+
+
+def test_empty_lines_are_left_out() -> None:
+    assert split([b"\n\r\n  \na\n\n"]) == [b"a"]
+
+
+def test_a_line_that_is_too_long_is_reported_once_and_the_next_one_is_read() -> None:
+    assert split([b"x" * 8 + b"\nab\n"], limit=8) == [b"x" * 8, b"ab"]
+    assert split([b"x" * 9 + b"\nab\n"], limit=8) == [None, b"ab"]
+    assert split([b"xxxxx", b"xxxxx", b"x" * 100, b"xx\nab\n"], limit=8) == [None, b"ab"]
+
+
+@given(
+    st.lists(st.binary(max_size=20).map(lambda line: line.replace(b"\n", b"")), max_size=10),
+    st.integers(1, 7),
+)
+def test_how_a_stream_is_chunked_makes_no_difference(lines: list[bytes], size: int) -> None:
+    stream = b"".join(line + b"\n" for line in lines)
+    chunks = [stream[at : at + size] for at in range(0, len(stream), size)]
+    expected = [line if len(line) <= 8 else None for line in lines]
+    assert split(chunks, limit=8) == [line for line in expected if line is None or line.strip()]
+
+
+async def test_lines_come_out_of_a_pipe_until_it_ends() -> None:
+    async with pipe() as made:
+        lines = await open_lines(made.reader)
+        os.write(made.writer.fileno(), b'{"a":1}\n\n{"b"')
+        assert await lines.next() == b'{"a":1}'
+        os.write(made.writer.fileno(), b":2}\n")
+        assert await lines.next() == b'{"b":2}'
+        made.writer.close()
+        with pytest.raises(GoneError):
+            await lines.next()
+        with pytest.raises(GoneError):
+            await lines.next()
+        lines.close()
+
+
+async def test_reading_stops_when_it_is_closed() -> None:
+    async with pipe() as made:
+        lines = await open_lines(made.reader)
+        lines.close()
+        with pytest.raises(GoneError):
+            await lines.next()
+
+
+async def test_a_reader_that_is_too_slow_lets_the_pipe_fill_and_gets_every_line() -> None:
+    count = 20_000
+    read: list[bytes | None] = []
+    text = b"".join(b'{"n":%d}\n' % number for number in range(count))
+
+    async with pipe() as made:
+        lines = await open_lines(made.reader)
+
+        def write() -> None:
+            view = memoryview(text)
+            while view:
+                view = view[os.write(made.writer.fileno(), view) :]
+            made.writer.close()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.to_thread.run_sync, write)
+            read += [await lines.next() for _ in range(count)]
+        assert read == text.splitlines()
+        with pytest.raises(GoneError):
+            await lines.next()
+        lines.close()
+
+
+def test_a_protocol_without_a_transport_can_be_fed_and_closed() -> None:
+    lines = Lines(backlog=1)
+    lines.data_received(b"1\n2\n3\n")
+    lines.connection_lost(None)
+    lines.close()
+
+
+def test_a_transport_that_only_writes_is_nothing_to_read_from() -> None:
+    lines = Lines(backlog=0)
+    lines.connection_made(cast("Any", object()))
+    lines.data_received(b"1\n")
+    lines.close()
+
+
+async def test_a_regular_file_is_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "requests"
+    path.write_bytes(b"1\n2\n")
+    with path.open("rb") as file, anyio.fail_after(5):
+        lines = await open_lines(file)
+        assert [await lines.next(), await lines.next()] == [b"1", b"2"]
+        with pytest.raises(GoneError):
+            await lines.next()
+        lines.close()
+
+
+async def test_messages_go_into_a_pipe_a_line_each() -> None:
+    async with pipe() as made, writing(made) as outlet:
+        assert not outlet.gone
+        await outlet.send(MESSAGE)
+        assert os.read(made.reader.fileno(), 1000) == LINE
+
+
+async def test_a_pipe_that_nobody_reads_makes_its_writer_wait() -> None:
+    async with pipe() as made, writing(made) as outlet:
+        big = Notification("n", {"text": "x" * (WRITE_HIGH_WATER + 500_000)})
+        sent, read = anyio.Event(), bytearray()
+
+        async def send() -> None:
+            await outlet.send(big)
+            sent.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send)
+            await anyio.wait_all_tasks_blocked()
+            assert not sent.is_set()
+            while not read.endswith(b"\n"):
+                read += await anyio.to_thread.run_sync(os.read, made.reader.fileno(), 65536)
+            await sent.wait()
+        assert bytes(read) == to_bytes(big) + b"\n"
+
+
+async def test_a_pipe_whose_reader_is_gone_is_gone() -> None:
+    async with pipe() as made, writing(made) as outlet:
+        made.reader.close()
+        await outlet.lost()
+        assert outlet.gone
+        with pytest.raises(GoneError):
+            await outlet.send(MESSAGE)
+
+
+async def test_a_writer_that_waits_learns_that_its_reader_is_gone() -> None:
+    async with pipe() as made, writing(made) as outlet:
+        failed = anyio.Event()
+
+        async def send() -> None:
+            with pytest.raises(GoneError):
+                await outlet.send(Notification("n", {"text": "x" * (WRITE_HIGH_WATER * 2)}))
+            failed.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send)
+            await anyio.wait_all_tasks_blocked()
+            made.reader.close()
+            await failed.wait()
+
+
+async def test_a_flow_is_free_until_it_is_paused() -> None:
+    flow = Flow()
+    with anyio.fail_after(5):
+        await flow.drained()
+        flow.pause_writing()
+        with anyio.move_on_after(0.001) as waited:
+            await flow.drained()
+        assert waited.cancelled_caught
+        flow.resume_writing()
+        await flow.drained()
+        assert not flow.is_lost
+        flow.connection_lost(None)
+        await flow.lost()
+        with pytest.raises(GoneError):
+            await flow.drained()
+
+
+async def test_messages_go_into_a_regular_file_a_line_each(tmp_path: Path) -> None:
+    path = tmp_path / "answers"
+    with path.open("wb") as file:
+        outlet = await open_outlet(file)
+        assert isinstance(outlet, FileOutlet)
+        await outlet.send(MESSAGE)
+        await outlet.send(MESSAGE)
+        assert path.read_bytes() == LINE * 2, "each line is there at once"
+
+
+async def test_a_file_is_never_lost() -> None:
+    with anyio.move_on_after(0.001) as waited:
+        await FileOutlet(io.BytesIO()).lost()
+    assert waited.cancelled_caught

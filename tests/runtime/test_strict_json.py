@@ -1,0 +1,134 @@
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hub.core.protocol import INVALID_REQUEST, PARSE_ERROR
+from hub.core.values import Json
+from hub.runtime.strict_json import MAX_DEPTH, WireError, decode_strict, encode
+
+
+def refused(line: bytes, *, repeated_keys: bool = False) -> WireError:
+    with pytest.raises(WireError) as caught:
+        decode_strict(line, repeated_keys=repeated_keys)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1e400",
+        "-1e400",
+        "1.10",
+        str(2**100),
+        "0.1",
+        "1e-7",
+        "1E5",
+        "-0.0",
+        "0.12345678901234567890",
+    ],
+)
+def test_a_number_keeps_its_exact_value_there_and_back(text: str) -> None:
+    again = encode(decode_strict(text.encode())).decode()
+    assert Decimal(again) == Decimal(text)
+    assert again.startswith("-") == text.startswith("-")
+
+
+def test_a_number_is_a_float_only_where_a_float_says_the_same() -> None:
+    assert isinstance(decode_strict(b"1.5"), float)
+    assert isinstance(decode_strict(b"1e2"), float)
+    assert isinstance(decode_strict(b"1e400"), Decimal)
+    assert isinstance(decode_strict(b"0.1000000000000000055511151231257827"), Decimal)
+    assert decode_strict(b"7") == 7
+
+
+@pytest.mark.parametrize("text", [b"NaN", b"[Infinity]", b'{"a":-Infinity}'])
+def test_what_is_no_json_number_is_a_parse_error(text: bytes) -> None:
+    assert refused(text).code == PARSE_ERROR
+    assert refused(text, repeated_keys=True).code == PARSE_ERROR
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b"{}x", b"\xff", b'"\xed\xa0\x80"', b"1" * 5000, b"'a'", b"\x00"]
+)
+def test_what_is_no_json_is_a_parse_error(text: bytes) -> None:
+    error = refused(text)
+    assert error.code == PARSE_ERROR
+    assert len(str(error)) <= 300
+
+
+@pytest.mark.parametrize("text", [b'{"a":1,"a":1}', b'[{"b":{"a":1,"x":0,"a":2}}]'])
+def test_no_key_stands_twice_in_one_object(text: bytes) -> None:
+    error = refused(text)
+    assert error.code == INVALID_REQUEST
+    assert str(error) == "The key 'a' stands twice in one object"
+
+
+def test_two_spellings_of_a_key_are_one_key() -> None:
+    assert refused(b'{"path":1,"p\\u0061th":2}').code == INVALID_REQUEST
+
+
+def test_the_last_of_several_keys_wins_where_they_are_let_through() -> None:
+    assert decode_strict(b'{"a":1,"a":2}', repeated_keys=True) == {"a": 2}
+
+
+def test_nesting_is_bounded() -> None:
+    deepest = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
+    assert decode_strict(deepest)
+    assert decode_strict(b"[" + b"{}," * 500 + b"{}]"), "many are not deep"
+    for text in (b"[" + deepest + b"]", b'{"a":' + deepest + b"}", b"[" * 10**5 + b"]" * 10**5):
+        error = refused(text)
+        assert (error.code, str(error)) == (INVALID_REQUEST, "Nested deeper than 128 levels")
+
+
+def test_brackets_in_text_are_no_nesting() -> None:
+    assert decode_strict(b'"' + b"[" * 1000 + b'"') == "[" * 1000
+
+
+def test_text_must_be_valid_unicode() -> None:
+    assert decode_strict(b'"\\ud83d\\ude00"') == "😀"
+    for text in (b'"\\ud83d"', b'{"\\ude00":1}'):
+        error = refused(text)
+        assert error.code == INVALID_REQUEST
+        assert "lone surrogate" in str(error)
+
+
+def test_what_has_no_json_form_is_not_written() -> None:
+    deep: Json = []
+    for _ in range(100_000):
+        deep = [deep]
+    for value in ("\ud83d", deep):
+        with pytest.raises(WireError) as caught:
+            encode(value)
+        assert caught.value.code == INVALID_REQUEST
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+@given(values)
+def test_any_json_comes_back_as_it_was_written(value: Json) -> None:
+    assert decode_strict(json.dumps(value).encode()) == value
+    assert decode_strict(encode(value)) == value
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_json_or_refused(line: bytes) -> None:
+    try:
+        value = decode_strict(line)
+    except WireError:
+        return
+    assert json.loads(line) == value

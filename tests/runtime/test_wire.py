@@ -1,0 +1,193 @@
+import json
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from hub.core.protocol import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+from hub.runtime.strict_json import WireError
+from hub.runtime.wire import (
+    Failure,
+    Message,
+    Notification,
+    Payload,
+    Request,
+    Response,
+    as_object,
+    failure_of,
+    message_of,
+    parse_child,
+    parse_client,
+    to_bytes,
+)
+
+NUMBERS = b'{"a":1e400,"b":1.10,"c":1267650600228229401496703205376,"d":-0.0}'
+
+
+def refused(line: bytes) -> WireError:
+    with pytest.raises(WireError) as caught:
+        parse_client(line)
+    return caught.value
+
+
+def refused_of_child(line: bytes) -> WireError:
+    with pytest.raises(WireError) as caught:
+        parse_child(line)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping"}', Request(1, "ping", {})),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":null}', Request(1, "ping", {})),
+        (b'{"jsonrpc":"2.0","id":"a","method":"m","params":{"x":1}}', Request("a", "m", {"x": 1})),
+        (b'{"jsonrpc":"2.0","method":"m","params":{"x":1}}', Notification("m", {"x": 1})),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"x":1}}', Response(1, {"x": 1})),
+        (b'{"jsonrpc":"2.0","id":1,"error":{"code":-1}}', Failure(1, {"code": -1})),
+        (b'{"jsonrpc":"2.0","id":null,"error":{"code":-1}}', Failure(None, {"code": -1})),
+        (b' {"jsonrpc" : "2.0", "method": "m", "more": 1}\r', Notification("m", {})),
+        (
+            b'{"jsonrpc":"2.0","id":1267650600228229401496703205376,"method":"m"}',
+            Request(2**100, "m", {}),
+        ),
+    ],
+)
+def test_a_clients_message_is_what_it_says(line: bytes, message: Message) -> None:
+    assert parse_client(line) == message
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "id_"),
+    [
+        (b"{", PARSE_ERROR, None),
+        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":NaN}}', PARSE_ERROR, None),
+        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"\xff"}}', PARSE_ERROR, 7),
+        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":1,"a":2}}', INVALID_REQUEST, 7),
+        (b'{"jsonrpc":"2.0","id":"x","method":"m","method":"m"}', INVALID_REQUEST, "x"),
+        (
+            b'{"jsonrpc":"2.0","id":7,"method":"m","params":%b%b}' % (b"[" * 200, b"]" * 200),
+            INVALID_REQUEST,
+            7,
+        ),
+        (b'[{"jsonrpc":"2.0","id":7,"method":"m"}]', INVALID_REQUEST, None),
+        (b"7", INVALID_REQUEST, None),
+        (b'{"id":7,"method":"m"}', INVALID_REQUEST, 7),
+        (b'{"jsonrpc":"1.0","id":7,"method":"m"}', INVALID_REQUEST, 7),
+        (b'{"jsonrpc":"2.0","id":true,"method":"m"}', INVALID_REQUEST, None),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"m"}', INVALID_REQUEST, None),
+        (b'{"jsonrpc":"2.0","id":null,"method":"m"}', INVALID_REQUEST, None),
+        (b'{"jsonrpc":"2.0","id":7,"method":5}', INVALID_REQUEST, 7),
+        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":[1]}', INVALID_PARAMS, 7),
+        (b'{"jsonrpc":"2.0","id":7,"result":5}', INVALID_REQUEST, 7),
+        (b'{"jsonrpc":"2.0","id":7,"error":"no"}', INVALID_REQUEST, 7),
+        (b'{"jsonrpc":"2.0","id":7}', INVALID_REQUEST, 7),
+        (b'{"jsonrpc":"2.0","result":{}}', INVALID_REQUEST, None),
+    ],
+)
+def test_a_message_that_is_not_taken_is_answered_under_its_own_id(
+    line: bytes, code: int, id_: int | str | None
+) -> None:
+    error = refused(line)
+    assert (error.code, error.id) == (code, id_)
+    answer = json.loads(to_bytes(failure_of(error)))
+    assert answer == {
+        "jsonrpc": "2.0",
+        "id": id_,
+        "error": {"code": code, "message": str(error)},
+    }
+
+
+def test_numbers_of_a_client_go_on_with_the_value_they_had() -> None:
+    line = b'{"jsonrpc":"2.0","id":1,"method":"m","params":%b}' % NUMBERS
+    again = to_bytes(parse_client(line))
+    assert again == (
+        b'{"jsonrpc":"2.0","id":1,"method":"m",'
+        b'"params":{"a":1E+400,"b":1.1,"c":1267650600228229401496703205376,"d":-0.0}}'
+    )
+
+
+def test_a_childs_answer_is_carried_byte_for_byte() -> None:
+    result = b'{"n":%b,"n":1, "u":"\\u0041\\/","unknown":{"z":[]}}' % NUMBERS
+    message = parse_child(b'{"jsonrpc":"2.0","more":1,"result":%b,"id":3}' % result)
+    assert to_bytes(message) == b'{"jsonrpc":"2.0","id":3,"result":%b}' % result
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        b'{"text":"cut \\ud83d"}',
+        b'{"text":"\\ude00","other":"\\uD83d\\uDE00","plain":"\\u0041 \\\\ud83d"}',
+        b'{"\\ud83d":{"a":1e400}}',
+    ],
+)
+def test_a_lone_surrogate_in_a_childs_answer_is_carried(result: bytes) -> None:
+    for field in (b"result", b"error"):
+        line = b'{"jsonrpc":"2.0","id":3,"%b":%b}' % (field, result)
+        assert to_bytes(parse_child(line)) == line
+    line = b'{"jsonrpc":"2.0","method":"notifications/message","params":%b}' % result
+    assert to_bytes(parse_child(line)) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping"}', Request(1, "ping", {})),
+        (b'{"jsonrpc":"2.0","id":"a","method":"m","params":{"x":1}}', Request("a", "m", {"x": 1})),
+        (b'{"jsonrpc":"2.0","method":"m"}', Notification("m", Raw(b"{}"))),
+    ],
+)
+def test_a_childs_request_is_read(line: bytes, message: Message) -> None:
+    assert parse_child(line) == message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Listening on port 3000",
+        b"",
+        b"[1]",
+        b'"\\ud83d',
+        b'{"id":1.5,"result":{}}',
+        b'{"id":1,"method":"m","params":[]}',
+        b'{"jsonrpc":"2.0","id":1}',
+        b'{"jsonrpc":"2.0","result":{}}',
+        b'{"level":"info","msg":"started"}',
+        b'{"jsonrpc":"2.0","id":1,"result":%b%b}' % (b"[" * 10**5, b"]" * 10**5),
+    ],
+)
+def test_what_a_child_writes_that_is_no_message_is_refused(line: bytes) -> None:
+    assert refused_of_child(line).code in {PARSE_ERROR, INVALID_REQUEST}
+
+
+def test_a_carried_payload_can_be_read() -> None:
+    own: dict[str, Any] = {"x": 1}
+    assert as_object(own) is own
+    assert as_object(Raw(b'{"a":1,"a":2,"b":1e400}'))["a"] == 2
+    for other in (b"[]", b"null", b"5"):
+        with pytest.raises(WireError):
+            as_object(Raw(other))
+
+
+def test_empty_params_are_not_written() -> None:
+    assert (
+        to_bytes(Request(1, "roots/list", {})) == b'{"jsonrpc":"2.0","id":1,"method":"roots/list"}'
+    )
+    nothing: list[Payload] = [Raw(b"{}"), Raw(b""), {}]
+    for params in nothing:
+        assert to_bytes(Notification("n", params)) == b'{"jsonrpc":"2.0","method":"n"}'
+    assert (
+        to_bytes(Notification("n", {"a": 1})) == b'{"jsonrpc":"2.0","method":"n","params":{"a":1}}'
+    )
+    assert to_bytes(Response(1, {})) == b'{"jsonrpc":"2.0","id":1,"result":{}}'
+
+
+def test_a_message_is_always_one_line() -> None:
+    written = to_bytes(Response("a\nb", {"text": "x\r\ny\u2028"}))
+    assert b"\n" not in written
+    assert b"\r" not in written
+
+
+def test_an_object_without_a_kind_is_no_message() -> None:
+    with pytest.raises(WireError):
+        message_of({"jsonrpc": "2.0"})
