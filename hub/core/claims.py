@@ -146,4 +146,3 @@ def _without_repeats(pairs: list[tuple[str, Json]]) -> JsonObject:
 
 def _is_number(value: Json) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-

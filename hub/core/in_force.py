@@ -66,6 +66,11 @@ def in_force(state: State, operator: OperatorRoots) -> InForce:
     return InForce(EMPTY, "none")
 
 
+def for_rootless(operator: OperatorRoots) -> InForce:
+    """Return the roots in force for a client that knows no roots."""
+    return in_force(State(Undeclared()), operator)
+
+
 def _below(roots: RootSet, operator: OperatorRoots) -> RootSet:
     return roots if operator.ceiling is None else roots.within(operator.ceiling)
 

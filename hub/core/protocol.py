@@ -27,6 +27,9 @@ HEADER_MISMATCH: Final = -32020
 MISSING_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
 
+CALLS: Final = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
+"""The requests that one child answers and whose arguments can name paths."""
+
 LISTS: Final = {
     "tools/list": "tools",
     "resources/list": "resources",

@@ -19,6 +19,7 @@ from hub.core.session_events import (
     Ended,
     Event,
     Failed,
+    Given,
     Needed,
     Opened,
     OwnEvent,
@@ -42,6 +43,11 @@ class Known:
 
     announcement: Announcement
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unopened:
+    """The client has not finished its handshake: nothing is known, and it may not be asked yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ class Closed:
     """The client is gone."""
 
 
-Phase: TypeAlias = Undeclared | Unasked | Debouncing | Asking | Settled | Closed
+Phase: TypeAlias = Unopened | Undeclared | Unasked | Debouncing | Asking | Settled | Closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,7 @@ class State:
                 return self.asked + 1
             case Asking(changed):
                 return self.asked + 1 if changed else self.asked
-            case Undeclared() | Settled() | Closed():
+            case Unopened() | Undeclared() | Settled() | Closed():
                 return None
 
 
@@ -128,7 +134,7 @@ Step: TypeAlias = tuple[State, tuple[Effect, ...]]
 
 def start(debounce: float) -> State:
     """Return the state of a client that has not finished its handshake."""
-    return State(Undeclared(), debounce=debounce)
+    return State(Unopened(), debounce=debounce)
 
 
 def step(state: State, event: Event) -> Step:
@@ -141,7 +147,10 @@ def step(state: State, event: Event) -> Step:
 def _of_client(state: State, event: ClientEvent) -> Step:
     match event:
         case Opened(declares):
-            return replace(state, phase=Unasked() if declares else Undeclared()), ()
+            return _opened(state, declares_roots=declares)
+        case Given(announcement, now):
+            asked = replace(state, phase=Asking(), asked=state.asked + 1)
+            return _answered(asked, Answered(asked.asked, announcement, now))
         case Reachable():
             return _ask(state) if isinstance(state.phase, Unasked) else (state, ())
         case Changed(now):
@@ -166,6 +175,12 @@ def _of_hub(state: State, event: OwnEvent) -> Step:
             return replace(state, last=replace(state.last, announcement=announcement)), (Publish(),)
 
 
+def _opened(state: State, *, declares_roots: bool) -> Step:
+    if not isinstance(state.phase, Unopened):
+        return state, ()
+    return replace(state, phase=Unasked() if declares_roots else Undeclared()), ()
+
+
 def _ask(state: State) -> Step:
     number = state.asked + 1
     return replace(state, phase=Asking(), asked=number), (Ask(number),)
@@ -173,7 +188,7 @@ def _ask(state: State) -> Step:
 
 def _changed(state: State, now: float) -> Step:
     match state.phase:
-        case Undeclared() | Unasked() | Closed():
+        case Unopened() | Undeclared() | Unasked() | Closed():
             return state, ()
         case Asking():
             return replace(state, phase=replace(state.phase, changed=True), failed=None), ()

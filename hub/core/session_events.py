@@ -21,6 +21,14 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """The client sent its roots with a request; `announcement` is None if it sent no list."""
+
+    announcement: Announcement | None
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
 class Reachable:
     """A request can be sent to the client outside of its own requests."""
 
@@ -77,7 +85,7 @@ class Revised:
     announcement: Announcement
 
 
-ClientEvent: TypeAlias = Opened | Reachable | Changed | Needed | Ended
+ClientEvent: TypeAlias = Opened | Given | Reachable | Changed | Needed | Ended
 """What the client does, or can be reached by."""
 OwnEvent: TypeAlias = Ticked | Answered | Failed | Revised
 """What the hub's own waiting, asking and looking comes to."""

@@ -21,6 +21,7 @@ from hub.core.values import JsonObject
 from hub.edge.config import HubConfig
 from hub.edge.operator_roots import Place, operator_roots
 from hub.edge.server import Front, OpenFront
+from hub.edge.server_config import StdioServer
 from hub.edge.specs import server_specs
 from hub.runtime.audit_log import AuditSink, NoAudit, audit_log
 from hub.runtime.children import Children, Opener, opener
@@ -94,6 +95,7 @@ async def running_hub(
     machine = this_machine(os.environ if environment is None else environment)
     place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
     servers = server_specs(config, place)
+    _warn_of_unconfined(config)
     children = Children(
         open_child=open_child or opener(children_environment(config, machine.environment)),
         info=INFO,
@@ -115,6 +117,12 @@ async def running_hub(
                 settings=RootsSettings(config.roots.timeout, config.roots.debounce, place.unsafe),
                 audit=audit,
             )
+
+
+def _warn_of_unconfined(config: HubConfig) -> None:
+    for name, server in config.servers.items():
+        if isinstance(server, StdioServer) and server.confine.mode == "auto":
+            log.warning("NOT confined: this version cannot", server=name, asked="confine: auto")
 
 
 def _audit(config: HubConfig) -> AbstractContextManager[AuditSink]:

@@ -26,16 +26,12 @@ from hub.edge.fields import (
 from hub.edge.server_config import Guard, GuardKey, Part, RemoteServer, Server, StdioServer
 
 NOT_YET: Final[Mapping[str, tuple[object, ...]]] = {
-    "audit": (None,),
     "expose": ("tools",),
     "guard.on_refused": ("refuse",),
     "guard.rewrite": ("verbatim",),
-    "max_children": (64,),
-    "servers.*.concurrency": (16,),
     "servers.*.confine.mode": ("off", "auto"),
     "servers.*.guard.on_refused": ("refuse",),
     "servers.*.guard.rewrite": ("verbatim",),
-    "servers.*.share": ("roots", "all"),
 }
 """Keys of which not every value does something yet, with those that do.
 

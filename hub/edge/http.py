@@ -18,7 +18,8 @@ from starlette.types import Receive, Scope, Send
 from hub.core.protocol import HANDSHAKE_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS
 from hub.edge.exchange import PING_EVERY, Exchange, Standing, respond, until_disconnected
 from hub.edge.gatekeeper import Gatekeeper, Headers
-from hub.edge.server import Front, OpenFront, is_modern
+from hub.edge.modern import is_modern
+from hub.edge.server import Front, OpenFront
 from hub.runtime import wire
 from hub.runtime.peer import GoneError
 from hub.runtime.strict_json import WireError
@@ -267,7 +268,11 @@ async def _answer(
     status_of: Callable[[Failure], int] = lambda _: 200,
 ) -> None:
     """Answer one request in its own response; it is cancelled when the client disconnects."""
-    asked = front.peer.accept(request, exchange)
+    try:
+        asked = front.peer.accept(request, exchange)
+    except WireError as exc:
+        await exchange.finish(wire.failure_of(exc), status=400)
+        return
 
     async def watch() -> None:
         await until_disconnected(receive)

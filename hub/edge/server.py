@@ -11,8 +11,7 @@ from anyio.abc import TaskGroup
 from hub.core.errors import HubError, RouteError
 from hub.core.pages import CursorError
 from hub.core.protocol import (
-    CLIENT_CAPABILITIES_META,
-    CLIENT_INFO_META,
+    CALLS,
     HANDSHAKE_VERSIONS,
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -21,22 +20,19 @@ from hub.core.protocol import (
     LOG_LEVELS,
     METHOD_NOT_FOUND,
     MODERN_VERSIONS,
-    PROTOCOL_VERSION_META,
-    SERVER_INFO_META,
     UNSUPPORTED_VERSION,
 )
 from hub.core.values import Json, JsonObject
-from hub.runtime import wire
+from hub.edge.modern import Modern, is_modern, supported
 from hub.runtime.peer import Asked, Outlet, Peer, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.services import Services
 from hub.runtime.session import Client, Session
 from hub.runtime.strict_json import WireError
-from hub.runtime.wire import Notification, Payload, Request
+from hub.runtime.wire import Notification, Payload
 
 log = structlog.stdlib.get_logger(__name__)
 
-_CALLS = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
 _ROOTS_CHANGED = frozenset({"notifications/roots/list_changed", "roots/list_changed"})
 _CHANGES: JsonObject = {"listChanged": True}
 CAPABILITIES: JsonObject = {
@@ -46,9 +42,6 @@ CAPABILITIES: JsonObject = {
     "completions": {},
     "logging": {},
 }
-MODERN_CAPABILITIES: JsonObject = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
-"""Without change notifications, which a modern client gets by `subscriptions/listen` alone."""
-_UNCACHED: JsonObject = {"ttlMs": 0, "cacheScope": "private"}
 
 
 class Front:
@@ -61,6 +54,8 @@ class Front:
         self.peer = self.session.peer = Peer(
             outlet, serve=self._serve, notified=self._notified, tasks=tasks
         )
+        self._modern = Modern(relay, services, self.peer, tasks, principal=principal)
+        self._is_modern = False
         self._relay = relay
         self._services = services
 
@@ -107,19 +102,17 @@ class Front:
                     f"Method not found: {method} (without the envelope of {MODERN_VERSIONS[-1]})",
                 )
             raise RpcError(INVALID_REQUEST, f"{method} before initialize")
-        return await self._serve_common(asked)
+        # Who asks for something has finished its handshake, whether or not it has said so yet.
+        self.session.opened()
+        return await self._serve_opened(asked)
 
     def _initialize(self, params: JsonObject) -> JsonObject:
-        known = self.session.client
-        if known is not None and known.era == "modern":
-            data: JsonObject = {
-                "supported": list(MODERN_VERSIONS),
-                "requested": params.get("protocolVersion"),
-            }
+        if self._is_modern:
+            data = supported(params.get("protocolVersion"))
             raise RpcError(
                 UNSUPPORTED_VERSION, f"this connection speaks {MODERN_VERSIONS[-1]}", data
             )
-        if known is not None:
+        if self.session.client is not None:
             raise RpcError(INVALID_REQUEST, "initialize was answered already")
         wanted, capabilities = params.get("protocolVersion"), params.get("capabilities")
         if not isinstance(wanted, str) or not isinstance(capabilities, dict):
@@ -140,56 +133,20 @@ class Front:
         elif notification.method in _ROOTS_CHANGED:
             self.session.roots.list_changed()
 
-    # Modern: every request for itself
-
     async def _serve_modern(self, asked: Asked) -> Payload:
-        if self.session.client is not None and self.session.client.era == "legacy":
+        if self.session.client is not None:
             raise RpcError(
                 INVALID_REQUEST, "this connection began with initialize: requests need no envelope"
             )
-        meta = _object(asked.request.params.get("_meta"))
-        version = meta.get(PROTOCOL_VERSION_META)
-        if version not in MODERN_VERSIONS:
-            data: JsonObject = {"supported": list(MODERN_VERSIONS), "requested": version}
-            raise RpcError(UNSUPPORTED_VERSION, f"Unsupported protocol version: {version}", data)
-        if asked.request.method in {
-            "initialize",
-            "ping",
-            "logging/setLevel",
-            "resources/subscribe",
-            "resources/unsubscribe",
-        }:
-            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {asked.request.method}")
-        capabilities = _object(meta.get(CLIENT_CAPABILITIES_META))
-        self.session.greeted(
-            Client("modern", str(version), capabilities, _object(meta.get(CLIENT_INFO_META)))
-        )
-        if asked.request.method == "server/discover":
-            found: Payload = {
-                "supportedVersions": list(MODERN_VERSIONS),
-                "capabilities": MODERN_CAPABILITIES,
-                **_UNCACHED,
-            }
-        else:
-            found = await self._serve_common(asked)
-        return self._modern_result(wire.as_object(found), asked.request.method)
+        self._is_modern = True
+        return await self._modern.serve(asked)
 
-    def _modern_result(self, result: JsonObject, method: str) -> JsonObject:
-        meta: JsonObject = {**_object(result.get("_meta")), SERVER_INFO_META: self._services.info}
-        cacheable = _UNCACHED if method in LISTS or method == "resources/read" else {}
-        return {"resultType": "complete", **cacheable, **result, "_meta": meta}
-
-    # Both
-
-    async def _serve_common(self, asked: Asked) -> Payload:
+    async def _serve_opened(self, asked: Asked) -> Payload:
         method, params = asked.request.method, asked.request.params
-        if method in _CALLS:
+        if method in CALLS:
             return await self._relay.call(self.session, asked)
         if method in LISTS:
-            force = await self.session.force(asked.outlet)
-            return await self._relay.catalogs.page(
-                self.session, force, method, params.get("cursor")
-            )
+            return await self._relay.catalogs.page(self.session, asked)
         match method:
             case "resources/subscribe":
                 return await self._relay.subscribe(self.session, asked)
@@ -205,19 +162,12 @@ class Front:
             raise RpcError(
                 INVALID_PARAMS, f"Unknown log level: {level}; known are {', '.join(LOG_LEVELS)}"
             )
-        await self._relay.set_level(self.session, str(level))
+        await self.session.set_level(str(level))
         return {}
 
 
 OpenFront: TypeAlias = Callable[[Outlet, TaskGroup, str], Front]
 """Begins a conversation with a client: how it is reached, who owns its tasks, who it is."""
-
-
-def is_modern(request: Request) -> bool:
-    """Return whether a request carries the envelope of the modern era; `initialize` never does."""
-    return request.method != "initialize" and PROTOCOL_VERSION_META in _object(
-        request.params.get("_meta")
-    )
 
 
 def _object(value: Json) -> JsonObject:

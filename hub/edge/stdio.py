@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 import anyio
 
@@ -32,6 +33,7 @@ async def serve_stdio(open_front: OpenFront) -> None:
             await _read(lines, outlet, front)
             with anyio.move_on_after(LAST_ANSWERS):
                 await _until_answered(front, outlet)
+                await outlet.close()
         finally:
             front.close()
         tasks.cancel_scope.cancel()
@@ -44,11 +46,11 @@ async def _read(lines: Lines, outlet: Outlet, front: Front) -> None:
         except GoneError:
             return
         try:
-            message = _parsed(line)
+            await front.peer.receive(_parsed(line))
         except WireError as exc:
-            await outlet.send(wire.failure_of(exc))
+            with suppress(GoneError):
+                await outlet.send(wire.failure_of(exc))
             continue
-        await front.peer.receive(message)
         # A pipe reaches the client at any time; before its handshake is over this does nothing.
         front.session.roots.reachable()
 

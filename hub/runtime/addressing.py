@@ -71,6 +71,8 @@ class Addressed:
 _ENVELOPE = frozenset(
     {"progressToken", PROTOCOL_VERSION_META, CLIENT_INFO_META, CLIENT_CAPABILITIES_META}
 )
+_RETRY = frozenset({"inputResponses", "requestState"})
+"""What the retry of a modern request brings: it answers the hub."""
 _NOUN = {
     "tools/call": "tool",
     "prompts/get": "prompt",
@@ -100,10 +102,11 @@ def address(method: CallMethod, params: JsonObject) -> Addressed:
 def _without_envelope(params: JsonObject) -> JsonObject:
     """Drop what is between client and hub alone: the progress token, the protocol envelope."""
     meta = params.get("_meta")
+    rest: JsonObject = {key: value for key, value in params.items() if key not in _RETRY}
     if not isinstance(meta, dict):
-        return params
+        return rest
     kept: JsonObject = {key: value for key, value in meta.items() if key not in _ENVELOPE}
-    rest: JsonObject = {key: value for key, value in params.items() if key != "_meta"}
+    del rest["_meta"]
     return {**rest, "_meta": kept} if kept else rest
 
 

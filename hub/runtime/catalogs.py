@@ -12,9 +12,10 @@ from hub.core.errors import ChildError, HubError
 from hub.core.in_force import InForce
 from hub.core.pages import page_of
 from hub.core.protocol import LISTS
-from hub.core.values import Json, JsonObject, ServerName
+from hub.core.values import JsonObject, ServerName
 from hub.runtime.builtin import BUILTINS
 from hub.runtime.children import Place
+from hub.runtime.peer import Asked
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 
@@ -36,12 +37,13 @@ class Catalogs:
             tuple[tuple[ServerName, int], ...], tuple[tuple[Listing, ...], Catalog]
         ] = {}
 
-    async def page(self, session: Session, force: InForce, method: str, cursor: Json) -> JsonObject:
+    async def page(self, session: Session, asked: Asked) -> JsonObject:
         """Return the result of a listing request.
 
         Raises: RouteError for a cursor that is not of this listing.
         """
-        catalog = await self.catalog(session, force)
+        catalog = await self.catalog(session, await session.force(asked.outlet))
+        method, cursor = asked.request.method, asked.request.params.get("cursor")
         fields = {
             "tools/list": catalog.tools,
             "resources/list": catalog.resources,
@@ -64,7 +66,9 @@ class Catalogs:
         awaited = [
             place
             for name, place in places.items()
-            if place.listing is None and (only is None or name in only)
+            if place.listing is None
+            and (only is None or name in only)
+            and not (session.roots_are_open and name in self._services.children.last_known)
         ]
         if awaited:
             await self._wait(awaited, eager=len(awaited) == len(places))
@@ -73,11 +77,21 @@ class Catalogs:
             place = places.get(name)
             listing = place.listing if place is not None else None
             if listing is None:
-                session.unlisted.add(name)
+                if only is None:
+                    session.unlisted.add(name)
                 listing = self._services.children.last_known.get(name)
             if listing is not None:
                 listings[name] = listing
         return self._merge(listings)
+
+    def missing(self, session: Session, servers: Collection[ServerName]) -> str | None:
+        """Return which of `servers` have no listing, and why; None if all have one."""
+        texts = [
+            f"server {place.spec.name!r} is not running: {place.trouble or 'it is starting'}"
+            for place in session.places
+            if place.spec.name in servers and place.listing is None
+        ]
+        return "; ".join(texts) or None
 
     def _places(self, session: Session, force: InForce) -> dict[ServerName, Place]:
         places: dict[ServerName, Place] = {}

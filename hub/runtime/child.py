@@ -26,6 +26,7 @@ from hub.runtime.link import Link
 from hub.runtime.listing import Request, read_listing
 from hub.runtime.parties import Asker
 from hub.runtime.peer import Asked, GoneError, Peer, RpcError, SilentError
+from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Notification, Payload
 
 MAX_INPUT_ROUNDS = 8
@@ -65,6 +66,7 @@ class Child:
         self.spec = answers.spec
         self.answers = answers
         self.state: ChildState = Starting()
+        self.was_ready = False
         self._hub = hub
         self._connect = connect
         self._peer: Peer | None = None
@@ -76,21 +78,19 @@ class Child:
 
     async def own(self) -> None:
         """Open the connection, keep it, and close it: on `stop`, or when the child is gone."""
-        reason = "the hub stopped it"
         try:
             async with self._connect() as link:
                 await self._keep(link)
-        except* (ChildError, GoneError, RpcError, SilentError) as group:
-            reason = str(next(leaves(group)))
+        except* (ChildError, GoneError, RpcError, SilentError, WireError) as group:
+            self._fall(str(next(leaves(group))))
         except* Exception as group:
             # A transport's own errors: whatever they are, only this child is affected.
             first = next(leaves(group))
-            reason = f"{type(first).__name__}: {first}"
             log.debug("child failed", server=self.spec.name, exc_info=group)
+            self._fall(f"{type(first).__name__}: {first}")
         finally:
-            if not self._stop.is_set():
-                log.warning("down", server=self.spec.name, reason=reason)
-            self._fall(reason)
+            self._stop.set()
+            self._fall("the hub stopped it")
 
     async def _keep(self, link: Link) -> None:
         async with anyio.create_task_group() as tasks:
@@ -114,15 +114,21 @@ class Child:
     async def _pump(self, link: Link, peer: Peer) -> None:
         try:
             while True:
-                await peer.receive(await link.next())
+                message = await link.next()
+                try:
+                    await peer.receive(message)
+                except WireError as exc:
+                    log.warning("message dropped", server=self.spec.name, error=str(exc))
         except GoneError as exc:
-            peer.close(str(exc))
+            # At once: ending what is left of the child may take seconds.
+            self._fall(str(exc))
             raise
 
     async def _greet(self, peer: Peer) -> None:
         greeting = await greet(peer, self._hub, self.spec.era, timeout=None)
         listing = await read_listing(self._reader(peer, greeting), greeting)
         self.state = Ready(greeting, listing)
+        self.was_ready = True
         self._started.set()
         log.info("ready", server=self.spec.name, era=greeting.era, tools=len(listing.tools))
         await self.answers.came()
@@ -155,7 +161,7 @@ class Child:
                     methods=methods,
                     known=self.state.listing,
                 )
-            except (RpcError, SilentError) as exc:
+            except (RpcError, SilentError, WireError) as exc:
                 log.warning("listing failed", server=self.spec.name, error=str(exc))
                 continue
             self.state = Ready(greeting, listing)
@@ -163,6 +169,10 @@ class Child:
                 await self.answers.spread(Notification(name, {}))
 
     def _fall(self, reason: str) -> None:
+        if isinstance(self.state, Down):
+            return
+        if not self._stop.is_set():
+            log.warning("down", server=self.spec.name, reason=reason)
         self.state = Down(reason)
         self._started.set()
         if self._peer is not None:

@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 
 from hub.core.catalog import Listing
 from hub.core.errors import ChildError
-from hub.core.launch import LaunchPlan, LaunchTemplate
+from hub.core.launch import LaunchPlan
 from hub.core.paths import Flavour
 from hub.core.roots import RootSet
 from hub.core.specs import RemoteTarget, ServerSpec
@@ -58,12 +58,19 @@ class Place:
     child: Child | None = None
     lessees: dict[SessionKey, Lessee] = field(default_factory=dict["SessionKey", "Lessee"])
     failed_at: float = float("-inf")
+    """When it last fell without ever having answered."""
     unused_since: float | None = None
 
     @property
     def state(self) -> str:
         """One word for people: `idle`, `starting`, `ready` or `down`."""
         return "idle" if self.child is None else type(self.child.state).__name__.lower()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the child is not there, if it has fallen."""
+        state = self.child.state if self.child is not None else None
+        return state.reason if isinstance(state, Down) else None
 
     @property
     def listing(self) -> Listing | None:
@@ -149,8 +156,10 @@ class Children:
     async def obtain(self, place: Place) -> Child:
         """Return the place's child once it answers calls, starting it, once for all, if need be.
 
-        Raises: ChildError if it does not start, or has just failed to.
+        Raises: ChildError if it does not start, has just failed to, or the place was given up.
         """
+        if self._places.get(place.key) is not place:
+            raise ChildError(f"server {place.spec.name!r} was let go: its roots have changed")
         child = place.child
         if child is None or isinstance(child.state, Down):
             child = self._start(place, child)
@@ -168,16 +177,7 @@ class Children:
                 f"server {name!r} is not running: {fallen.state.reason}; "
                 f"it can be started again in {pause:.1f} s"
             )
-        running = sum(
-            1
-            for other in self._places.values()
-            if other.child is not None and not isinstance(other.child.state, Down)
-        )
-        if running >= self._max:
-            raise ChildError(
-                f"server {name!r} is not started: "
-                f"{running} children run already (max_children: {self._max})"
-            )
+        self._make_room(name)
         answers = Answers(place.spec, place.key.roots, self._flavour)
         answers.lessees = place.lessees
         child = place.child = Child(
@@ -185,6 +185,23 @@ class Children:
         )
         tasks.start_soon(self._own, place, child)
         return child
+
+    def _make_room(self, name: str) -> None:
+        """End the child that was unused longest if there are as many as there may be."""
+        running = [
+            other
+            for other in self._places.values()
+            if other.child is not None and not isinstance(other.child.state, Down)
+        ]
+        if len(running) < self._max:
+            return
+        unused = [other for other in running if other.unused_since is not None]
+        if not unused:
+            raise ChildError(
+                f"server {name!r} is not started: {len(running)} children run already, "
+                f"and all are in use (max_children: {self._max})"
+            )
+        self._end(min(unused, key=lambda other: other.unused_since or 0.0))
 
     def _introduction(self, place: Place) -> Introduction:
         asks = wire.as_object(wire.Raw(place.key.asks))
@@ -199,7 +216,8 @@ class Children:
         try:
             await child.own()
         finally:
-            place.failed_at = self._clock()
+            if not child.was_ready:
+                place.failed_at = self._clock()
 
     async def share(self, place: Place, roots: RootSet) -> bool:
         """Give a remote child other roots in place; return whether that was possible.
@@ -226,12 +244,14 @@ class Children:
         since, child = place.unused_since, place.child
         if since is None or place.lessees or self._clock() - since < place.spec.idle_stop:
             return
-        if child is not None and child.answers.busy:
-            return
+        if child is None or not child.answers.busy:
+            self._end(place)
+
+    def _end(self, place: Place) -> None:
         if self._places.get(place.key) is place:
             del self._places[place.key]
-        if child is not None:
-            child.stop()
+        if place.child is not None:
+            place.child.stop()
 
 
 def key_of(  # noqa: PLR0913 - each is one part of the key
@@ -248,8 +268,3 @@ def key_of(  # noqa: PLR0913 - each is one part of the key
         return ChildKey(spec.name, plan, roots, "", strict_json.encode({}))
     own = session if spec.share == "session" else None
     return ChildKey(spec.name, plan, roots, principal, strict_json.encode(asks), own)
-
-
-def is_launched(spec: ServerSpec) -> bool:
-    """Return whether the server is a process of the hub's."""
-    return isinstance(spec.target, LaunchTemplate)

@@ -25,6 +25,7 @@ from hub.core.session_events import (
     Ended,
     Event,
     Failed,
+    Given,
     Needed,
     Opened,
     Publish,
@@ -78,10 +79,16 @@ class ClientRoots:
         self._clock = clock
         self._moved = anyio.Event()
         self._timer = anyio.CancelScope()
+        self._asking = anyio.CancelScope()
+        self._asking_through: Outlet | None = None
 
     def opened(self, *, declares_roots: bool) -> None:
         """Take note that the client has finished its handshake."""
         self._feed(Opened(declares_roots))
+
+    def given(self, raw: Json) -> None:
+        """Take the roots that the client sent with a request, where it cannot be asked for them."""
+        self._feed(Given(self._taken(raw), self._clock()))
 
     def reachable(self) -> None:
         """Take note that the client can be asked outside of its own requests."""
@@ -98,6 +105,17 @@ class ClientRoots:
 
     async def current(self, outlet: Outlet) -> State:
         """Return what is known, after waiting for what is not yet; `outlet` reaches the client."""
+        try:
+            await self._arrival(outlet)
+        except anyio.get_cancelled_exc_class():
+            # Who asks through a call's own response gets no answer once the call is gone.
+            if self._asking_through is outlet:
+                self._asking.cancel()
+            raise
+        self._look_again()
+        return self.state
+
+    async def _arrival(self, outlet: Outlet) -> None:
         self._feed(Needed(self._clock()), outlet)
         number = self.state.awaits
         while number is not None and not self._arrived(number):
@@ -105,8 +123,6 @@ class ClientRoots:
             if isinstance(self.state.phase, Unasked):
                 self._feed(Needed(self._clock()), outlet)
                 number = self.state.awaits
-        self._look_again()
-        return self.state
 
     def _arrived(self, number: int) -> bool:
         state = self.state
@@ -149,6 +165,14 @@ class ClientRoots:
             self._feed(Ticked(self._clock()))
 
     async def _perform_ask(self, number: int, outlet: Outlet | None) -> None:
+        self._asking, self._asking_through = anyio.CancelScope(), outlet
+        with self._asking:
+            await self._ask_once(number, outlet)
+        if self._asking.cancelled_caught:
+            reason = "the call that asked for them is gone"
+            self._feed(Failed(number, reason, self._clock(), unreachable=True))
+
+    async def _ask_once(self, number: int, outlet: Outlet | None) -> None:
         try:
             raw = await self._read_pages(outlet)
         except GoneError as exc:
@@ -158,13 +182,14 @@ class ClientRoots:
         except (RpcError, WireError) as exc:
             self._feed(Failed(number, f"the client answered: {exc}", self._clock()))
         else:
-            announcement = self._read(raw)
-            if announcement is not None:
-                self._standing, self._rejected = (
-                    Standing.of(announcement.roots),
-                    announcement.rejected,
-                )
-            self._feed(Answered(number, announcement, self._clock()))
+            self._feed(Answered(number, self._taken(raw), self._clock()))
+
+    def _taken(self, raw: Json) -> Announcement | None:
+        announcement = self._read(raw)
+        if announcement is not None:
+            self._standing = Standing.of(announcement.roots)
+            self._rejected = announcement.rejected
+        return announcement
 
     async def _read_pages(self, outlet: Outlet | None) -> Json:
         first = wire.as_object(await self._ask(None, outlet))

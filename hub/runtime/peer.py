@@ -16,11 +16,19 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from hub.core.protocol import INTERNAL_ERROR
+from hub.core.protocol import INTERNAL_ERROR, INVALID_REQUEST
 from hub.core.values import Json, JsonObject
 from hub.runtime import wire
-from hub.runtime.strict_json import RequestId
-from hub.runtime.wire import Failure, Message, Notification, Payload, Request, Response
+from hub.runtime.strict_json import RequestId, WireError
+from hub.runtime.wire import (
+    Failure,
+    Message,
+    Notification,
+    Payload,
+    Request,
+    Response,
+    failure_of,
+)
 
 CANCEL_GRACE = 2.0
 """Seconds that telling the other side of a cancellation may take."""
@@ -187,13 +195,14 @@ class Peer:
         """Take one message of the other side, in order.
 
         A request is answered through `outlet`, by a task of its own.
+
+        Raises: WireError for a message that cannot be taken; the conversation goes on.
         """
         match message:
             case Request():
+                asked = self.accept(message, outlet or self._outlet)
                 self._answering += 1
-                self._tasks.start_soon(
-                    self._answer_into, self.accept(message, outlet or self._outlet)
-                )
+                self._tasks.start_soon(self._answer_into, asked)
             case Notification("notifications/cancelled", params):
                 self._cancel_asked(wire.as_object(params).get("requestId"))
             case Notification("notifications/progress", params):
@@ -204,7 +213,12 @@ class Peer:
                 self._settle(message)
 
     def accept(self, request: Request, outlet: Outlet) -> Asked:
-        """Register a request, so that it can be cancelled; `answer` must be called with it next."""
+        """Register a request, so that it can be cancelled; `answer` must be called with it next.
+
+        Raises: WireError if a request with its id is being answered still.
+        """
+        if request.id in self._asked:
+            raise WireError(INVALID_REQUEST, "A request with this id is under way", request.id)
         asked = Asked(request, outlet)
         self._asked[request.id] = asked
         return asked
@@ -217,6 +231,8 @@ class Peer:
                 return Response(id_, await self._serve(asked))
         except RpcError as exc:
             return Failure(id_, exc.error)
+        except WireError as exc:
+            return Failure(id_, failure_of(exc).error)
         finally:
             if self._asked.get(id_) is asked:
                 del self._asked[id_]

@@ -170,6 +170,11 @@ class PipeOutlet:
         self._transport.write(wire.to_bytes(message) + b"\n")
         await self._flow.drained()
 
+    async def close(self) -> None:
+        """Close the pipe once everything is written."""
+        self._transport.close()
+        await self._flow.lost()
+
 
 class FileOutlet:
     """Messages into a regular file, a line each: what standard output is when it is redirected."""
@@ -184,6 +189,9 @@ class FileOutlet:
     async def send(self, message: Message) -> None:
         self._file.write(wire.to_bytes(message) + b"\n")
         self._file.flush()
+
+    async def close(self) -> None:
+        """Do nothing: everything is written."""
 
 
 def _is_regular(file: BinaryIO) -> bool:

@@ -27,7 +27,6 @@ from hub.runtime import wire
 from hub.runtime.addressing import address
 from hub.runtime.builtin import get_roots
 from hub.runtime.catalogs import Catalogs
-from hub.runtime.child import Ready
 from hub.runtime.children import Place
 from hub.runtime.links import CachedLinks
 from hub.runtime.peer import Asked, RpcError
@@ -81,11 +80,17 @@ class Relay:
 
         Raises: RouteError for a name that leads nowhere; RpcError that the child answered.
         """
-        method = cast("CallMethod", asked.request.method)
+        named = address(cast("CallMethod", asked.request.method), asked.request.params)
         force = await session.force(asked.outlet)
-        named = address(method, asked.request.params)
-        catalog = await self.catalogs.catalog(session, force, named.servers(self._services.names))
-        route = named.route(catalog)
+        owners = named.servers(self._services.names)
+        catalog = await self.catalogs.catalog(session, force, owners)
+        try:
+            route = named.route(catalog)
+        except RouteError as exc:
+            trouble = self.catalogs.missing(session, owners or ())
+            if trouble is None:
+                raise
+            return _failure(named.method, f"{exc}: {trouble}; the next call starts it again")
         if isinstance(route, BuiltinRoute):
             return get_roots(session, force)
         place = session.place(self._services.servers[route.server], force)
@@ -99,7 +104,7 @@ class Relay:
                 return await child.call(verdict, CallAsker(session, asked))
             except ChildError as exc:
                 record.failed(str(exc))
-                return _failure(call, str(exc))
+                return _failure(call.method, str(exc))
             except RpcError as exc:
                 record.failed(str(exc))
                 raise
@@ -132,16 +137,6 @@ class Relay:
                     return {}
                 return await place.child.forward("resources/unsubscribe", {"uri": own})
         raise RouteError(f"No subscription to resource: {uri}")
-
-    async def set_level(self, session: Session, level: str) -> None:
-        """Let children log from `level` on; other clients of theirs get no more than they want."""
-        session.log_level = level
-        for place in session.places:
-            child = place.child
-            if child is None or not isinstance(child.state, Ready):
-                continue
-            if child.state.greeting.offers("logging"):
-                await child.forward("logging/setLevel", {"level": level})
 
     def _decide(
         self, session: Session, place: Place, call: Call, route: ChildRoute, force: InForce
@@ -209,8 +204,8 @@ def _refusal(call: Call, refused: Refused, spec: ServerSpec) -> JsonObject:
     return {**_tool_error(text), "_meta": {"roots-hub/refusal": details}}
 
 
-def _failure(call: Call, text: str) -> JsonObject:
-    if call.method != "tools/call":
+def _failure(method: CallMethod, text: str) -> JsonObject:
+    if method != "tools/call":
         raise RpcError(INTERNAL_ERROR, text)
     return _tool_error(text)
 

@@ -11,14 +11,18 @@ from typing import Literal
 import structlog
 from anyio.abc import TaskGroup
 
+from hub.core.errors import ChildError
 from hub.core.guard import Refused
 from hub.core.in_force import InForce, at_server, in_force
 from hub.core.launch import LaunchPlan, LaunchTemplate, plan
+from hub.core.policy import Mode
 from hub.core.protocol import LIST_CHANGED, LOG_LEVELS, METHOD_NOT_FOUND
 from hub.core.roots import EMPTY, Announcement, parse_announcement
+from hub.core.session import Unopened
 from hub.core.specs import ServerSpec
 from hub.core.values import Call, Json, JsonObject, ServerName, SessionKey
 from hub.runtime import wire
+from hub.runtime.child import Ready
 from hub.runtime.children import ChildKey, Place, key_of
 from hub.runtime.client_roots import ClientRoots
 from hub.runtime.peer import GoneError, Outlet, Peer, RpcError
@@ -61,6 +65,7 @@ class Session:
         self.subscriptions: dict[tuple[ServerName, str], str] = {}
         self.refusals: deque[JsonObject] = deque(maxlen=RECENT)
         self.unlisted: set[ServerName] = set()
+        self._warned = False
         self._tasks = tasks
         self._places: dict[ServerName, Place] = {}
         self.roots = ClientRoots(
@@ -78,19 +83,26 @@ class Session:
         """Take note of what the client said in its handshake."""
         self.client = client
 
+    @property
+    def roots_are_open(self) -> bool:
+        """Whether the client has roots that this request, by its kind, could not ask for."""
+        return isinstance(self.roots.state.phase, Unopened)
+
     def opened(self) -> None:
         """Take note that the client is ready: from now on it may be asked for its roots."""
-        self.roots.opened(
-            declares_roots=self.client is not None
-            and self.client.era == "legacy"
-            and self.client.declares("roots")
-        )
+        if isinstance(self.roots.state.phase, Unopened):
+            declares = self.client is not None and self.client.declares("roots")
+            self.roots.opened(declares_roots=declares)
+            if not declares:
+                self._tasks.start_soon(self._start_eager)
 
     def close(self) -> None:
         """End the session: nothing is asked or told any more, and its children are free."""
         self.roots.ended()
         for place in self._places.values():
-            self.services.children.release(place, self.key)
+            # A child of this session alone is of no use to anybody else.
+            alone = place.spec.share == "session"
+            self.services.children.release(place, self.key, at_once=alone)
         self._places.clear()
 
     # Roots
@@ -114,7 +126,15 @@ class Session:
 
     async def force(self, outlet: Outlet) -> InForce:
         """Return the roots in force, after asking the client for them if they are not known."""
-        return in_force(await self.roots.current(outlet), self.services.operator.roots())
+        force = in_force(await self.roots.current(outlet), self.services.operator.roots())
+        if not (force.enforcing or self._warned):
+            self._warned = True
+            log.warning(
+                "this client is NOT restricted: it shares no roots, and there is no fallback",
+                client=self.client.info.get("name") if self.client is not None else None,
+                fix="set roots.fallback or --root, or roots.when_missing: deny",
+            )
+        return force
 
     def known_force(self) -> InForce:
         """Return the roots in force as far as they are known now."""
@@ -139,7 +159,9 @@ class Session:
         return place
 
     def _key(self, spec: ServerSpec, force: InForce) -> ChildKey:
-        capabilities = self.client.capabilities if self.client is not None else {}
+        # A modern client is asked by its own request's result, which a child's request is not.
+        legacy = self.client is not None and self.client.era == "legacy"
+        capabilities = self.client.capabilities if self.client is not None and legacy else {}
         asks: JsonObject = {name: capabilities[name] for name in _RELAYED if name in capabilities}
         roots = EMPTY if spec.share == "all" else force.roots
         return key_of(
@@ -179,16 +201,31 @@ class Session:
         return self._places.values()
 
     async def _move_children(self) -> None:
-        """Give the children in use the new roots.
+        """Give the children in use the new roots: those that can take them are told.
 
-        Those that can take them are told; others are let go, and replaced when they are needed.
+        The others are replaced, those that ran at once; calls under way finish on the old one.
         """
         force = self.known_force()
         for place in list(self._places.values()):
-            roots = self.at(place.spec, force).roots
-            if roots != place.key.roots and not await self.services.children.share(place, roots):
-                self._places.pop(place.spec.name, None)
-                self.services.children.release(place, self.key, at_once=True)
+            roots = EMPTY if place.spec.share == "all" else self.at(place.spec, force).roots
+            if roots == place.key.roots or await self.services.children.share(place, roots):
+                continue
+            following = self.place(place.spec, force)
+            if place.listing is not None:
+                self._tasks.start_soon(self._start, following)
+        await self._start_eager()
+
+    async def _start_eager(self) -> None:
+        force = self.known_force()
+        for spec in self.services.servers.values():
+            if spec.eager:
+                self._tasks.start_soon(self._start, self.place(spec, force))
+
+    async def _start(self, place: Place) -> None:
+        try:
+            await self.services.children.obtain(place)
+        except ChildError as exc:
+            log.warning("not started", server=place.spec.name, error=str(exc))
 
     # What children ask and tell
 
@@ -235,9 +272,36 @@ class Session:
             self.unlisted.discard(spec.name)
             for method in LIST_CHANGED:
                 await self.told(spec, Notification(method, {}))
+        if self.log_level is not None:
+            self._tasks.start_soon(self._set_level_at, spec.name, self.log_level)
+
+    async def set_level(self, level: str) -> None:
+        """Let the children log from `level` on, those that start later too."""
+        self.log_level = level
+        for name in list(self._places):
+            await self._set_level_at(name, level)
+
+    async def _set_level_at(self, server: ServerName, level: str) -> None:
+        place = self._places.get(server)
+        ready = place.child.state if place is not None and place.child is not None else None
+        if place is None or place.child is None or not isinstance(ready, Ready):
+            return
+        if ready.greeting.offers("logging"):
+            try:
+                await place.child.forward("logging/setLevel", {"level": level})
+            except (ChildError, RpcError) as exc:
+                log.warning("log level not set", server=server, error=str(exc))
 
     def refused(self, spec: ServerSpec, call: Call, refused: Refused) -> None:
-        """Remember a refusal for `get-roots`."""
+        """Remember a refusal for `get-roots`, and tell the operator."""
+        log.warning(
+            "refused" if spec.policy.mode is Mode.ENFORCE else "would be refused",
+            server=spec.name,
+            name=call.name,
+            argument=refused.pointer,
+            path=refused.path,
+            reason=refused.reason,
+        )
         self.refusals.append(
             {
                 "server": spec.name,

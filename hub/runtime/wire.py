@@ -139,12 +139,15 @@ def _object(value: Json, what: str, id_: RequestId | None) -> JsonObject:
     return value
 
 
+_NO_PARAMS = Raw(b"{}")
+
+
 class _Envelope(msgspec.Struct, gc=False):
     """The outside of a child's message; what is inside stays bytes."""
 
     id: int | str | None = None
     method: str | None = None
-    params: Raw = Raw(b"{}")
+    params: Raw = _NO_PARAMS
     result: Raw = Raw(b"")
     error: Raw = Raw(b"")
 
@@ -187,14 +190,25 @@ def parse_child(line: bytes) -> Message:
     """
     envelope = _open(line)
     if envelope.method is not None:
+        params = _params_of(envelope)
         if envelope.id is None:
-            return Notification(envelope.method, envelope.params)
-        return Request(envelope.id, envelope.method, as_object(envelope.params))
+            return Notification(envelope.method, params)
+        return Request(envelope.id, envelope.method, as_object(params))
     if envelope.result and envelope.id is not None:
         return Response(envelope.id, envelope.result)
     if envelope.error:
         return Failure(envelope.id, envelope.error)
     raise WireError(INVALID_REQUEST, 'Neither "method" nor "result" nor "error"')
+
+
+def _params_of(envelope: _Envelope) -> Raw:
+    """Return the params, which may be absent or null; all else must be an object."""
+    text = bytes(envelope.params)
+    if text == b"null":
+        return _NO_PARAMS
+    if not text.startswith(b"{"):
+        raise WireError(INVALID_PARAMS, '"params" must be an object', envelope.id)
+    return envelope.params
 
 
 def _line(fields: dict[str, object]) -> bytes:
@@ -211,7 +225,7 @@ def to_bytes(message: Message) -> bytes:
                 else {"id": id_, "method": method}
             )
         case Notification(method, params):
-            empty = not params or params == Raw(b"{}")
+            empty = not params or params == _NO_PARAMS
             return _line({"method": method} if empty else {"method": method, "params": params})
         case Response(id_, result):
             return _line({"id": id_, "result": result})

@@ -14,11 +14,10 @@ import anyio
 
 from hub.core.errors import ConfigError, RouteError, StartError
 from hub.core.guard import Admitted, Judged, Refused, compile_tool, decide, explain
-from hub.core.in_force import InForce, at_server, in_force
+from hub.core.in_force import InForce, at_server, for_rootless
 from hub.core.launch import LaunchTemplate, plan
 from hub.core.paths import PathError
 from hub.core.policy import Policy, ToolPolicy
-from hub.core.session import start
 from hub.core.specs import ServerSpec
 from hub.core.values import Call, Json, JsonObject
 from hub.core.whereabouts import Surroundings
@@ -93,7 +92,7 @@ def _case(options: Namespace) -> _Case:
     config = found[0] if found is not None else HubConfig(version=1)
     machine = this_machine(os.environ)
     place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
-    force = in_force(start(0), operator_roots(config.roots, options.root, place))
+    force = for_rootless(operator_roots(config.roots, options.root, place))
     if found is None:
         # As the hub treats a server that nothing is configured for: it runs in the first root.
         policy = ToolPolicy(Policy(unsafe=place.unsafe))

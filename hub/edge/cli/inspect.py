@@ -13,10 +13,9 @@ import anyio
 import structlog
 
 from hub.core.errors import ChildError, HubError
-from hub.core.in_force import InForce, at_server, in_force
+from hub.core.in_force import InForce, at_server, for_rootless
 from hub.core.launch import LaunchTemplate, plan
 from hub.core.names import Names
-from hub.core.session import start
 from hub.core.specs import RemoteTarget, ServerSpec
 from hub.edge.app import Setting, place_of, running_hub, this_machine
 from hub.edge.cli.loading import Subparsers, add_config_option, add_root_option, required_config
@@ -93,7 +92,7 @@ def _plan(options: Namespace) -> int:
 def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, InForce]]:
     machine = this_machine(os.environ)
     place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
-    force = in_force(start(0), operator_roots(config.roots, options.root, place))
+    force = for_rootless(operator_roots(config.roots, options.root, place))
     return [(spec, at_server(force, spec.ceiling)) for spec in server_specs(config, place).values()]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from hub.core.errors import ConfigError, HubError, leaves
-from hub.edge.cli import inspect, roots, run
+from hub.edge.cli import explain, inspect, roots, run
 from hub.edge.logs import configure_logs
 
 
@@ -34,7 +34,7 @@ def parser() -> ArgumentParser:
         help="least level logged",
     )
     subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, inspect, roots):
+    for module in (run, inspect, explain, roots):
         module.register(subparsers)
     return top
 

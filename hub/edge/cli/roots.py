@@ -7,9 +7,8 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
-from hub.core.in_force import InForce, in_force
+from hub.core.in_force import InForce, for_rootless
 from hub.core.paths import PathError, parts_of, resolve
-from hub.core.session import start
 from hub.edge.app import place_of, this_machine
 from hub.edge.cli.loading import Subparsers, add_config_option, add_root_option, configured
 from hub.edge.config import Roots
@@ -59,7 +58,7 @@ def _force(options: Namespace) -> InForce:
     found = configured(options)
     roots = found[0].roots if found is not None else Roots()
     place = place_of(this_machine(os.environ), allow_unsafe=roots.allow_unsafe)
-    return in_force(start(0), operator_roots(roots, options.root, place))
+    return for_rootless(operator_roots(roots, options.root, place))
 
 
 def _list(options: Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -76,6 +77,10 @@ def _run(options: Namespace) -> int:
 
 
 def _wrap(options: Namespace) -> int:
+    if shutil.which(options.command) is None:
+        raise StartError(
+            f"wrap: there is no command {options.command!r}", "Install it, or write its whole path."
+        )
     config = config_from_command([options.command, *options.args], load_context())
     anyio.run(_serve_stdio, config, Setting(given=options.root))
     return 0

@@ -1,0 +1,128 @@
+"""Requests of the modern era (2026-07-28): each for itself, with its own envelope and roots.
+
+A client's roots come with the retry of the request that needs them, and serve that request alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from anyio.abc import TaskGroup
+
+from hub.core.protocol import (
+    CALLS,
+    CLIENT_CAPABILITIES_META,
+    CLIENT_INFO_META,
+    LISTS,
+    METHOD_NOT_FOUND,
+    MODERN_VERSIONS,
+    PROTOCOL_VERSION_META,
+    SERVER_INFO_META,
+    UNSUPPORTED_VERSION,
+)
+from hub.core.values import Json, JsonObject
+from hub.runtime import wire
+from hub.runtime.peer import Asked, Peer, RpcError
+from hub.runtime.relay import Relay
+from hub.runtime.services import Services
+from hub.runtime.session import RECENT, Client, Session
+from hub.runtime.wire import Payload, Request
+
+ROOTS_KEY: Final = "roots-hub/roots"
+"""Under which the hub asks for roots, beside what a child may ask for."""
+_CAPABILITIES: Final[JsonObject] = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
+_UNCACHED: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
+_ASKABLE: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""The requests that may be answered with a request for input."""
+
+
+def is_modern(request: Request) -> bool:
+    """Return whether a request carries the envelope of the modern era; `initialize` never does."""
+    meta = request.params.get("_meta")
+    enveloped = isinstance(meta, dict) and PROTOCOL_VERSION_META in meta
+    return enveloped and request.method != "initialize"
+
+
+class Modern:
+    """Serves the modern requests of one connection."""
+
+    def __init__(
+        self, relay: Relay, services: Services, peer: Peer, tasks: TaskGroup, *, principal: str
+    ) -> None:
+        self._relay = relay
+        self._services = services
+        self._peer = peer
+        self._tasks = tasks
+        self._principal = principal
+        self._refusals: deque[JsonObject] = deque(maxlen=RECENT)
+
+    async def serve(self, asked: Asked) -> Payload:
+        """Answer one request.
+
+        Raises: RpcError, RouteError.
+        """
+        method, client = asked.request.method, _client(asked.request)
+        if method == "server/discover":
+            return self._result(
+                {"supportedVersions": list(MODERN_VERSIONS), "capabilities": _CAPABILITIES},
+                cacheable=True,
+            )
+        responses = asked.request.params.get("inputResponses")
+        if method in _ASKABLE and client.declares("roots") and not isinstance(responses, dict):
+            wanted: JsonObject = {ROOTS_KEY: {"method": "roots/list"}}
+            return self._result({"resultType": "input_required", "inputRequests": wanted})
+        session = self._session(client)
+        try:
+            if isinstance(responses, dict) and client.declares("roots"):
+                session.roots.given(responses.get(ROOTS_KEY))
+            found = wire.as_object(await self._found(session, asked))
+        finally:
+            session.close()
+        return self._result(found, cacheable=method in LISTS or method == "resources/read")
+
+    def _session(self, client: Client) -> Session:
+        session = Session(self._services, self._tasks, principal=self._principal)
+        session.peer = self._peer
+        session.refusals = self._refusals
+        session.greeted(client)
+        if not client.declares("roots"):
+            session.opened()
+        return session
+
+    async def _found(self, session: Session, asked: Asked) -> Payload:
+        method = asked.request.method
+        if method in CALLS:
+            return await self._relay.call(session, asked)
+        if method in LISTS:
+            return await self._relay.catalogs.page(session, asked)
+        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    def _result(self, found: JsonObject, *, cacheable: bool = False) -> JsonObject:
+        meta: JsonObject = {**_object(found.get("_meta")), SERVER_INFO_META: self._services.info}
+        hints = _UNCACHED if cacheable else {}
+        return {"resultType": "complete", **hints, **found, "_meta": meta}
+
+
+def _client(request: Request) -> Client:
+    """Return who asks, by the request's own envelope.
+
+    Raises: RpcError for a version that the hub does not speak.
+    """
+    meta = _object(request.params.get("_meta"))
+    version = meta.get(PROTOCOL_VERSION_META)
+    if not isinstance(version, str) or version not in MODERN_VERSIONS:
+        raise RpcError(
+            UNSUPPORTED_VERSION, f"Unsupported protocol version: {version}", supported(version)
+        )
+    capabilities = _object(meta.get(CLIENT_CAPABILITIES_META))
+    return Client("modern", version, capabilities, _object(meta.get(CLIENT_INFO_META)))
+
+
+def supported(requested: Json) -> JsonObject:
+    """Return the data of an error that says which versions of this era the hub speaks."""
+    return {"supported": list(MODERN_VERSIONS), "requested": requested}
+
+
+def _object(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,64 @@
+"""What README.md and hub.yaml.example show is what the program does."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from hub.edge.config_file import load_config
+from hub.edge.fields import LoadContext
+from hub.runtime.builtin import BUILTINS
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def context(directory: Path) -> LoadContext:
+    return LoadContext(directory, str(directory), {})
+
+
+def test_the_help_in_the_readme_is_the_real_one() -> None:
+    env = {"PATH": os.environ["PATH"], "COLUMNS": "100"}
+    command = [sys.executable, "-m", "hub.edge.cli.main", "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, env=env, cwd=ROOT, check=True)
+    assert shown.stdout.strip() in [block.strip() for block in blocks("text")]
+
+
+def test_every_client_config_in_the_readme_is_json_that_runs_the_hub() -> None:
+    configs = [found for block in blocks("json") if "command" in (found := json.loads(block)).__str__()]
+    entries = [next(iter((one.get("mcpServers") or one["servers"]).values())) for one in configs]
+    assert len(entries) == 3
+    for entry in entries:
+        assert entry["command"] == "roots-hub"
+        assert entry["args"][0] == "wrap"
+        assert "--" in entry["args"]
+
+
+def test_the_config_in_the_readme_loads(tmp_path: Path) -> None:
+    (block,) = blocks("yaml")
+    (tmp_path / "hub.yaml").write_text(block)
+    config = load_config(str(tmp_path / "hub.yaml"), context(tmp_path)).config
+    assert list(config.servers) == ["files", "git", "demo"]
+
+
+def test_the_example_config_loads_and_has_every_key(tmp_path: Path) -> None:
+    config = load_config(str(ROOT / "hub.yaml.example"), context(tmp_path)).config
+    assert set(config.servers) == {"files", "issues"}
+    assert yaml.safe_load((ROOT / "hub.yaml.example").read_text())["version"] == 1
+
+
+def test_the_answer_of_get_roots_in_the_readme_has_the_real_fields() -> None:
+    (shown,) = [found for block in blocks("json") if "rootsCount" in (found := json.loads(block))]
+    schema = BUILTINS[0]["outputSchema"]
+    assert isinstance(schema, dict)
+    assert list(shown) == list(schema["properties"])  # pyright: ignore[reportArgumentType] - JSON
