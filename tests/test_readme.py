@@ -35,7 +35,7 @@ def test_the_help_in_the_readme_is_the_real_one() -> None:
 
 
 def test_every_client_config_in_the_readme_is_json_that_runs_the_hub() -> None:
-    configs = [found for block in blocks("json") if "command" in (found := json.loads(block)).__str__()]
+    configs = [json.loads(block) for block in blocks("json") if '"command"' in block]
     entries = [next(iter((one.get("mcpServers") or one["servers"]).values())) for one in configs]
     assert len(entries) == 3
     for entry in entries:
@@ -58,7 +58,7 @@ def test_the_example_config_loads_and_has_every_key(tmp_path: Path) -> None:
 
 
 def test_the_answer_of_get_roots_in_the_readme_has_the_real_fields() -> None:
-    (shown,) = [found for block in blocks("json") if "rootsCount" in (found := json.loads(block))]
+    (shown,) = [json.loads(block) for block in blocks("json") if '"rootsCount"' in block]
     schema = BUILTINS[0]["outputSchema"]
     assert isinstance(schema, dict)
     assert list(shown) == list(schema["properties"])  # pyright: ignore[reportArgumentType] - JSON
