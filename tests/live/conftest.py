@@ -1,0 +1,25 @@
+"""What the live tests share: their mark, and a tree that their clients share parts of."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.trees import PROJECT, plant
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark everything here `live`."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.live)
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Plant the tree of `tests/trees.py`; each of its files holds its own name."""
+    top = plant(tmp_path_factory.mktemp("tree"), *PROJECT, "project/link => ../private")
+    for file in PROJECT:
+        (top / file).write_text(file)
+    return top

@@ -1,0 +1,199 @@
+"""Starts the hub and other servers as processes, and connects the SDK's client to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.types import (
+    CallToolResult,
+    ListRootsResult,
+    Root,
+    RootsListChangedNotification,
+    TextContent,
+)
+
+from tests.conftest import PROJECT
+
+ROOTS_HUB = str(PROJECT / ".venv/bin/roots-hub")
+RECORDER = [sys.executable, str(Path(__file__).parent / "recording_child.py")]
+MARK = "ROOTS_HUB_TEST_MARK"
+SOON = 20.0
+"""Seconds that a program may take to start or to end."""
+
+Mode = Literal["legacy", "auto", "2026-07-28"]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return what programs of the tests run in: nothing of the caller's that the hub would read."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("HUB_")}
+    return {**kept, **more}
+
+
+@dataclass
+class Program:
+    """A process that prints where it serves; it and its descendants can be told by `mark`."""
+
+    process: subprocess.Popen[str]
+    mark: str
+    errors: Path
+
+    def first_line(self, begins: str) -> str:
+        """Return what follows `begins` on the first line of stdout that has it."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(begins):
+                return line.removeprefix(begins).strip()
+        raise AssertionError(f"it ended: {self.errors.read_text()}")
+
+    def end(self) -> int:
+        """Ask it to end, and return its exit code."""
+        self.process.terminate()
+        return self.process.wait(SOON)
+
+
+@contextmanager
+def program(
+    arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None
+) -> Generator[Program]:
+    """Run a program until the context ends."""
+    mark = secrets.token_hex(8)
+    errors = cwd / f"stderr-{mark}.log"
+    with errors.open("w") as stderr:
+        process = subprocess.Popen(  # noqa: S603 - a test's own command
+            list(arguments),
+            cwd=cwd,
+            env=environment(**{MARK: mark}, **(env or {})),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+    try:
+        yield Program(process, mark, errors)
+    finally:
+        process.terminate()
+        try:
+            process.wait(SOON)
+        finally:
+            process.kill()
+            process.communicate()
+
+
+@contextmanager
+def http_hub(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> Generator[str]:
+    """Run `roots-hub run --http` on a free port, and yield its URL."""
+    with program(
+        [ROOTS_HUB, "run", "--http", "127.0.0.1:0", *arguments], cwd=cwd, env=env
+    ) as running:
+        yield running.first_line("roots-hub serves ")
+
+
+def alive(mark: str) -> list[str]:
+    """Return the command lines of the processes that carry `mark` in their environment."""
+    wanted = f"{MARK}={mark}".encode()
+    found: list[str] = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append((folder / "cmdline").read_text().replace("\0", " "))
+            except OSError:
+                continue
+    return found
+
+
+def config_file(directory: Path, servers: Mapping[str, Any], **keys: Any) -> str:
+    """Write a hub.yaml (JSON is YAML), and return its path."""
+    file = directory / f"hub-{secrets.token_hex(4)}.yaml"
+    file.write_text(json.dumps({"version": 1, **keys, "servers": servers}))
+    return str(file)
+
+
+@dataclass
+class Shared:
+    """A client's roots: what it answers when it is asked, and how often it was."""
+
+    folders: list[Path]
+    asked: int = 0
+    names: Mapping[Path, str] = field(default_factory=dict[Path, str])
+
+    async def __call__(self, context: object) -> ListRootsResult:
+        self.asked += 1
+        return ListRootsResult.model_validate(
+            {
+                "roots": [
+                    Root.model_validate({"uri": folder.as_uri(), "name": self.names.get(folder)})
+                    for folder in self.folders
+                ]
+            }
+        )
+
+
+Target = str | Sequence[str]
+"""A URL, or a command line."""
+
+
+@asynccontextmanager
+async def connected(
+    target: Target,
+    roots: Shared | Iterable[Path] | None = None,
+    *,
+    mode: Mode = "legacy",
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    **callbacks: Any,
+) -> AsyncGenerator[Client]:
+    """Connect the SDK's client to a URL, or to a command over stdio."""
+    shared = Shared(list(roots)) if roots is not None and not isinstance(roots, Shared) else roots
+    if isinstance(target, str):
+        server: Any = target
+    else:
+        server = stdio_client(
+            StdioServerParameters(
+                command=target[0], args=list(target[1:]), cwd=cwd, env=environment(**(env or {}))
+            )
+        )
+    async with Client(server, list_roots_callback=shared, mode=mode, **callbacks) as client:
+        yield client
+
+
+def text_of(result: CallToolResult) -> str:
+    """Return the first text of a tool's result."""
+    content = result.content[0]
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> str:
+    """Call a tool, and return the first text of its result."""
+    return text_of(await client.call_tool(tool, arguments))
+
+
+async def report(client: Client) -> dict[str, Any]:
+    """Return what `get-roots` says."""
+    return cast("dict[str, Any]", json.loads(await call(client, "get-roots")))
+
+
+def outside(path: str | Path, *roots: Path) -> str:
+    """Return the text of a refusal."""
+    uris = json.dumps([root.as_uri() for root in roots])
+    return (
+        f"Access denied: Path '{path}' is outside the allowed roots boundaries. "
+        f"Current roots: {uris}"
+    )
+
+
+async def roots_changed(client: Client) -> None:
+    """Send what a client sends when its roots have changed."""
+    await client.session.send_notification(RootsListChangedNotification())

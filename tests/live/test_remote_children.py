@@ -1,0 +1,133 @@
+"""Children behind URLs: SSE and streamable HTTP, of both eras, and a hub behind the hub."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.programs import (
+    ROOTS_HUB,
+    Shared,
+    call,
+    config_file,
+    connected,
+    http_hub,
+    outside,
+    program,
+    report,
+)
+
+SDK_SERVER = [sys.executable, "-m", "tests.live.sdk_server"]
+
+
+@contextmanager
+def hub_before(tree: Path, server: Mapping[str, Any], **keys: Any) -> Generator[str]:
+    """Run a hub before one server, and yield its URL."""
+    config = config_file(tree, {"remote": server}, **keys)
+    with http_hub("--config", config, cwd=tree) as url:
+        yield url
+
+
+@contextmanager
+def sdk_server(kind: str, tree: Path) -> Generator[str]:
+    """Run the SDK's server, and yield its URL."""
+    project = Path(__file__).parent.parent.parent
+    env = {"PYTHONPATH": str(project)}
+    with program([*SDK_SERVER, kind], cwd=tree, env=env) as running:
+        yield running.first_line("serves ")
+
+
+@pytest.mark.parametrize(
+    ("transport", "era", "expected"),
+    [
+        ("sse", "auto", "legacy"),
+        ("http", "auto", "legacy"),
+        ("http", "legacy", "legacy"),
+        ("http", "modern", "modern"),
+    ],
+)
+async def test_an_sdk_server_behind_a_url(
+    transport: str, era: str, expected: str, tree: Path
+) -> None:
+    with (
+        sdk_server(transport, tree) as remote,
+        hub_before(tree, {"url": remote, "transport": transport, "era": era}) as url,
+    ):
+        async with connected(url, [tree / "project"]) as client:
+            inside, secret = str(tree / "project/a.txt"), str(tree / "private/secret.txt")
+            assert await call(client, "read_file", path=inside) == f"would read {inside}"
+            refused = await call(client, "read_file", path=secret)
+            assert refused == outside(secret, tree / "project")
+            (server,) = (await report(client))["servers"]
+            assert (server["era"], server["args"]) == (expected, None)
+            assert await call(client, "big", size=500_000) == "x" * 500_000
+
+
+async def test_a_large_result_over_streamable_http(tree: Path) -> None:
+    with sdk_server("http", tree) as remote, hub_before(tree, {"url": remote}) as url:
+        async with connected(url, [tree / "project"]) as client:
+            assert await call(client, "big", size=2_000_000) == "x" * 2_000_000
+
+
+def free_port() -> int:
+    """Return a port that was free a moment ago: the everything server cannot choose one itself."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@pytest.mark.parametrize("era", ["auto", "modern"])
+async def test_a_hub_behind_the_hub(era: str, tree: Path) -> None:
+    with (
+        http_hub("--root", str(tree), cwd=tree) as inner,
+        hub_before(tree, {"url": inner, "era": era}) as url,
+    ):
+        async with connected(url, [tree / "project"]) as client:
+            inside, secret = str(tree / "project/a.txt"), str(tree / "private/secret.txt")
+            assert await call(client, "read_file", path=inside) == "project/a.txt"
+            refused = await call(client, "read_file", path=secret)
+            assert refused == outside(secret, tree / "project")
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            assert names.count("get-roots") == 1
+
+
+async def test_a_hub_behind_the_hub_learns_the_clients_roots(tree: Path) -> None:
+    shared = Shared([tree / "project"])
+    with (
+        http_hub("--root", str(tree), cwd=tree) as inner,
+        hub_before(tree, {"url": inner}, names="always") as url,
+    ):
+        async with connected(url, shared) as client:
+            path = str(tree / "project/a.txt")
+            assert await call(client, "remote__read_file", path=path) == "project/a.txt"
+            below = await client.call_tool("remote__get-roots", {})
+            assert below.structured_content is not None
+            assert below.structured_content["filePaths"] == [str(tree / "project")]
+
+
+async def test_a_hub_behind_the_hub_over_stdio(tree: Path) -> None:
+    server = {"command": ROOTS_HUB, "args": ["run", "--root", str(tree)]}
+    with hub_before(tree, server) as url:
+        async with connected(url, [tree / "docs"]) as client:
+            assert await call(client, "read_file", path=str(tree / "docs/b.md")) == "docs/b.md"
+            secret = str(tree / "private/secret.txt")
+            assert await call(client, "read_file", path=secret) == outside(secret, tree / "docs")
+
+
+async def test_a_url_where_nobody_listens_is_said(tree: Path) -> None:
+    servers = {
+        "gone": {"url": f"http://127.0.0.1:{free_port()}/mcp"},
+        "files": {"command": ROOTS_HUB, "args": ["run", "--root", str(tree)]},
+    }
+    with http_hub("--config", config_file(tree, servers), cwd=tree) as url:
+        async with connected(url, [tree / "docs"]) as client:
+            path = str(tree / "docs/b.md")
+            assert await call(client, "files__read_file", path=path) == "docs/b.md"
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            assert not [name for name in names if name.startswith("gone__")]
