@@ -17,8 +17,8 @@ MAX_DEPTH = 64
 MAX_CLAIMS = 10_000
 
 _SHAPED = re.compile(
-    r"[/\\~$]|^\s*-|\.\.|%(?:2[ef5]|5c)|file:|unix:|sqlite|duckdb"
-    r"|[\u2024\u2025\u2044\u2215\u2216\u29f8\ufe52\uff0e\uff0f\uff3c\uff5e\u200b-\u200f]",
+    r"[/\\~$]|^\s*-|\.\.|%(?:2[ef5]|5c|u)|file:|unix:|sqlite|duckdb"
+    r"|[\u2024\u2025\u2044\u2215\u2216\u29f8\ufe52\ufe68\uff0e\uff0f\uff3c\uff5e\u200b-\u200f]",
     re.IGNORECASE,
 )
 _WHOLE_FILE_URI = re.compile(r"\s*(?:[a-z0-9.-]+[:+])*file:\S*\s*", re.IGNORECASE)
@@ -59,9 +59,8 @@ def _walk_object(value: JsonObject, node: Node, at: _Place, found: list[Claim]) 
         raise PathError("the arguments are nested too deeply or too many to judge")
     for key, member in value.items():
         if key not in node.properties and _PATH_KEY.search(key):
-            kind = Kind.WEAK if at.inherited is Kind.PATH else Kind.NEUTRAL
             pointer = f"{at.pointer}/{escaped(key)}"
-            found.append(Claim(pointer, key, kind, key, "an object's key can be a path"))
+            found.append(Claim(pointer, key, Kind.NEUTRAL, key, "an object's key can be a path"))
         inner = node.member(key)
         kind = inner.kind
         if kind is Kind.NEUTRAL and not inner.declared:

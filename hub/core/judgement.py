@@ -19,13 +19,15 @@ from hub.core.whereabouts import Surroundings, Weighed, Whereabouts
 MAX_WEIGHED = 20_000
 
 _DOUBTS = (
-    (re.compile(r"[\x00-\x1f\x7f]"), "it contains a control character"),
+    (re.compile(r"[\x00-\x1f\x7f-\x9f]"), "it contains a control character"),
     (re.compile(r"[\ud800-\udfff]"), "it contains half of a character"),
     (re.compile(r"\$\(|`|\$env:|\$\{\w*[^\w}]", re.I), "it is a substitution"),
 )
-_SUSPECT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff$`~]")
+_SUSPECT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff$`~]")
 _USERS_HOME = re.compile(r"~(?:[+-]|\d+|[A-Za-z_][\w.-]*)(?:[/\\]|$)")
 _WILDCARD = re.compile(r"[*?\[{(|^$]")
+_OPTIONS = re.compile(r"-[^\n]* [^\n]*\Z")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SIGIL = re.compile(r"\s*(?:[/\\~.-]|[A-Za-z]:[\\/])")
 _FEW_WORDS = 4
@@ -52,10 +54,7 @@ class Judge:
             and not self._policy.deny
         ):
             # It reads in one way only: no need to ask for its readings.
-            try:
-                return self._whereabouts.objection(value)
-            except PathError as exc:
-                return exc.reason
+            return self._whereabouts.objection(value)
         for weighed in self.weigh(claim):
             if weighed.objection is not None:
                 return weighed.objection
@@ -92,9 +91,10 @@ class Judge:
             raise PathError("there is too much to judge")
 
     def _texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
-        if kind is Kind.COMMAND or (kind in _BY_SHAPE and value[0] == "-" and " " in value):
+        if kind is Kind.COMMAND or (kind in _BY_SHAPE and _OPTIONS.match(value)):
             for word in words_of(value, starts=kind is Kind.COMMAND):
-                yield from self._readings(word, Kind.NEUTRAL, self._reader)
+                kind = Kind.WEAK if word == "/" else Kind.NEUTRAL
+                yield from self._readings(word, kind, self._reader)
         elif kind is Kind.PATH:
             yield from self._readings(value, kind, self._reader)
         elif is_local_uri(value):
@@ -136,17 +136,19 @@ class Judge:
             return True
         if text[:1] != "/":
             return kind is Kind.WEAK or "/" in text or ".." in text or "\\" in text
-        if not self._posix or (kind is Kind.WEAK and text[:2] != "//"):
+        if not self._posix:
             return kind is Kind.WEAK
+        if kind is Kind.WEAK and text[:2] != "//" and not _BASE64.fullmatch(text):
+            return True
         first = text.lstrip("/").partition("/")[0]
         return first == ".." or (first not in {"", "."} and self._whereabouts.exists("/" + first))
 
 
 def _is_prose(text: str) -> bool:
     """Return whether a value that need not be a path reads as text rather than as a list."""
-    if "\n" in text:
-        return True
-    return not _SIGIL.match(text) and len(text.split(None, _FEW_WORDS)) >= _FEW_WORDS
+    if _SIGIL.match(text) and "\n" not in text:
+        return False
+    return len(text.split(None, _FEW_WORDS)) >= _FEW_WORDS
 
 
 def _doubt(text: str, kind: Kind) -> str | None:

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from hub.core.vocabulary import (
     COMMAND_WORDS,
+    COUNTING_WORDS,
     FILLERS,
     GLOB_WORDS,
     NAMED,
@@ -27,9 +28,11 @@ from hub.core.vocabulary import (
 
 _WORD = re.compile(r"(?:[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+)\d*|[^\W\d_A-Za-z][^\W\d_]*")
 _LONGEST_KEY = 200
-_KNOWN = (
-    PATH_WORDS | WEAK_WORDS | GLOB_WORDS | PAYLOAD_WORDS | COMMAND_WORDS | FILLERS | REVISION_WORDS
-)
+_KNOWN = {
+    *(PATH_WORDS | WEAK_WORDS | GLOB_WORDS | PAYLOAD_WORDS | COMMAND_WORDS | REVISION_WORDS),
+    *FILLERS,
+    "name",
+}
 # Asked in this order: a word that is in two of them is the first.
 _HEADS = (
     (GLOB_WORDS, Kind.GLOB),
@@ -79,7 +82,7 @@ def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
     words = _noun_phrase(words)
     if not words:
         return Kind.NEUTRAL, ""
-    if len(words) > 1 and words[-1] == "name" and words[-2] in NAMED:
+    if len(words) > 1 and words[-1] in {"name", "location"} and words[-2] in NAMED:
         words = words[:-1]
     head, before = words[-1], words[-2] if len(words) > 1 else ""
     if _is_path_word(head):
@@ -113,6 +116,8 @@ def _is_path_word(word: str) -> bool:
 def _kind_of_path(head: str, before: str, words: list[str]) -> tuple[Kind, str]:
     if before in OTHER_PATHS and head == "path" and words[-3:-2] not in (["file"], ["folder"]):
         return Kind.PAYLOAD, f"{before} {head}"
+    if not COUNTING_WORDS.isdisjoint(words):
+        return Kind.NEUTRAL, ""
     if any(word in SELECTING_WORDS for word in words[:-1]):
         return Kind.GLOB, " ".join(words)
     return Kind.PATH, head

@@ -182,7 +182,7 @@ def _walk(anchor: str, names: list[str], links: LinkReader, flavour: Flavour, at
             pending.extend(names[::-1])
             continue
         if pending and entry.kind != "directory":
-            raise DeadEndError(f"{path} is not a directory")
+            raise DeadEndError("it passes through something that is not a directory")
         at = path
     return at
 

@@ -34,12 +34,17 @@ class Reader:
 # A path of these characters reads in one way only.
 _PLAIN = re.compile(r"(?!-)[\w.-]*(?:/[\w.-]+)*/?", re.ASCII)
 _LOCAL_URI = re.compile(r"\s*(?:[a-z0-9.-]+[:+])*?(file:.*)", re.I | re.S)
-_DATABASE_URI = re.compile(r"(?:jdbc:)?(?:sqlite3?|duckdb)(?:\+\w+)?:(?:///)?(.*)", re.I | re.S)
-_SOCKET_URI = re.compile(r"(?:http\+|https\+)?(?:unix|npipe|ipc|local):(?://)?(.*)", re.I | re.S)
+_DATABASE_URI = re.compile(
+    r"(?:jdbc:)?(?:sqlite3?|duckdb|h2|hsqldb|derby)(?:\+\w+)?:(?:///)?(.*)", re.I | re.S
+)
+_OTHER_LOCAL_URI = re.compile(
+    r"(?:https?\+)?(?:unix|npipe|ipc|netdoc|local-?(?:file)?):(?://)?(.*)", re.I | re.S
+)
 _REMOTE_URI = re.compile(r"(?:[a-z][a-z0-9+.-]+://|(?:data|mailto|urn|about|blob|tel):)", re.I)
 _EMBEDDED_URI = re.compile(r"(?<![\w.+:-])file:/[^\s\"'<>)\]`,;]+", re.I)
 _OVERLONG = re.compile(rb"[\xc0\xc1]|\xe0[\x80-\x9f]|\xf0[\x80-\x8f]")
-_ESCAPE = re.compile(r"%[0-9a-f]{2}", re.I)
+_ESCAPE = re.compile(r"%(?:[0-9a-f]{2}|u[0-9a-f]{4})", re.I)
+_WIDE_ESCAPE = re.compile(r"%u([0-9a-f]{4})", re.I)
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
 _PERCENT_VARIABLE = re.compile(r"%([A-Za-z_][\w()]*)%", re.ASCII)
 _BRACES = re.compile(r"\{([^{},]*,[^{}]*)\}")
@@ -48,6 +53,13 @@ _HIDDEN_PATH = re.compile(r"(?<=\s)(?:[/~]|\.\.[/\\]|file:)\S*")
 _QUOTES = {'"': '"', "'": "'", "`": "`", "<": ">", "\u201c": "\u201d", "\u2018": "\u2019"}
 _LOOKALIKES = str.maketrans({"\u2215": "/", "\u2044": "/", "\u29f8": "/", "\u2216": "\\"})
 _BREAKS = re.compile(r"[\t\r\n]")
+# What is shown as nothing, and dropped by whoever cleans up text.
+_IGNORABLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
+)
+_QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 
@@ -76,7 +88,7 @@ def readings(text: str, reader: Reader) -> Readings:
 def is_local_uri(text: str) -> bool:
     """Return whether `text` is a URI that opens something on the child's own machine."""
     return any(
-        uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _SOCKET_URI)
+        uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI)
     ) and not is_remote(text)
 
 
@@ -84,7 +96,7 @@ def is_remote(text: str) -> bool:
     """Return whether `text` is a URI that leads to another machine, or nowhere."""
     if not _REMOTE_URI.match(text):
         return False
-    return not any(uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _SOCKET_URI))
+    return not any(uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI))
 
 
 Transform: TypeAlias = Callable[[str, Reader], Iterable[str]]
@@ -103,7 +115,7 @@ def _uri_paths(text: str, reader: Reader) -> Iterable[str]:
         return _file_uri_paths(match[1].strip(), reader)
     if match := _DATABASE_URI.match(text):
         return (match[1].partition("?")[0],)
-    match = _SOCKET_URI.match(text)
+    match = _OTHER_LOCAL_URI.match(text)
     return (match[1],) if match else ()
 
 
@@ -131,6 +143,7 @@ def _joined(text: str, reader: Reader) -> Iterable[str]:
 def _decoded(text: str, reader: Reader) -> Iterable[str]:
     if not _ESCAPE.search(text):
         return ()
+    text = _WIDE_ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
     decoded = unquote_to_bytes(text.encode("utf-8", "surrogatepass"))
     if _OVERLONG.search(decoded):
         raise PathError("it has a percent-encoding that is read in more than one way")
@@ -144,11 +157,7 @@ def _slashed(text: str, reader: Reader) -> Iterable[str]:
 def _normalised(text: str, reader: Reader) -> Iterable[str]:
     if text.isascii():
         return ()
-    visible = "".join(
-        char
-        for char in text
-        if unicodedata.category(char) != "Cf" and not "\ufe00" <= char <= "\ufe0f"
-    )
+    visible = _IGNORABLE.sub("", text)
     return (unicodedata.normalize("NFKC", visible).translate(_LOOKALIKES),)
 
 
@@ -188,6 +197,10 @@ def _listed(text: str, reader: Reader) -> Iterable[str]:
     yield from (match[0] for match in _EMBEDDED_URI.finditer(text))
 
 
+def _quoted(text: str, reader: Reader) -> Iterable[str]:
+    return (match[1] or match[2] for match in _QUOTED.finditer(text))
+
+
 def _assigned(text: str, reader: Reader) -> Iterable[str]:
     if "=" in text:
         yield text.partition("=")[2]
@@ -216,6 +229,7 @@ _ALL: tuple[tuple[str, Transform], ...] = (
     *_ONE_PATH,
     ("one alternative of the braces", _braces),
     ("one item of a list", _listed),
+    ("what is quoted in it", _quoted),
     ("the right-hand side", _assigned),
     ("one of several words", _separated),
 )

@@ -43,9 +43,10 @@ PATH_WORDS = _words(
     " klasor tiedosto hakemisto sökväg mapp filsti soubor cesta složka"
 )
 PATH_SCRIPTS = _words(
-    "файл путь папка каталог директор шлях тека 路径 路徑 文件 文档 檔案 目录 目錄 資料夾"
-    " パス ファイル フォルダ ディレクトリ 파일 경로 폴더 디렉 ملف مسار مجلد קובץ נתיב תיקי"
-    " फ़ाइल पथ ไฟล์ เส้นทาง αρχείο διαδρομή φάκελος"
+    "файл путь папка каталог директор шлях тека 路径 路徑 文件 文档"
+    " 檔案 目录 目錄 資料夾 パス ファイル フォルダ ディレクトリ 파일 경로 폴더 디렉 ملف مسار"
+    " مجلد קובץ נתיב תיקי फ़ाइल पथ ไฟล์ เส้นทาง αρχείο"
+    " διαδρομή φάκελος"
 )
 """Words of scripts and languages that join them without a mark: found anywhere in a key."""
 PATH_ENDINGS = ("path", "paths", "file", "files", "filename", "dir", "dirs", "folder", "directory")
@@ -56,12 +57,11 @@ NOT_PATHS = _words(
 )
 
 WEAK_WORDS = _words(
-    "src dst source destination dest target output out location root base workspace vault db"
-    " database config configuration conf template log doc document image img picture photo"
-    " screenshot video audio recording media attachment artifact asset archive backup dump"
-    " binary executable bundle plugin dataset notebook from to repo repository project mount"
-    " volume certificate cert keystore keyfile credentials ini dotenv playlist font subtitle"
-    " home"
+    "src dst source destination dest target output out root base workspace vault db database"
+    " config configuration conf template log doc document image img picture photo screenshot"
+    " video audio recording media attachment artifact asset archive backup dump binary"
+    " executable bundle plugin dataset notebook repo repository project mount volume certificate"
+    " cert keystore keyfile credentials ini dotenv playlist font subtitle home"
 )
 GLOB_WORDS = _words(
     "glob pattern mask wildcard include exclude ignore fileset includes excludes ignored"
@@ -75,12 +75,11 @@ SELECTING_WORDS = _words(
 PAYLOAD_WORDS = _words(
     "content text body message msg sql code query q search prompt description desc comment note"
     " title summary regex regexp expression expr formula selector locator xpath jsonpath"
-    " jmespath csspath urlpath css html markdown md yaml yml xml javascript js typescript"
-    " function fn script snippet statement string str base64 b64 payload instruction question"
-    " answer thought rationale reason caption heading header footer footnote keyword needle repl"
-    " replacement replace paragraph markup manifest patch diff goal intent subject story"
-    " pathname endpoint route jq jql cql graphql gql mutation find line tooltip transcript chat"
-    " reply abstract excerpt quote"
+    " jmespath csspath urlpath css html markdown md xml javascript js typescript function fn"
+    " snippet statement string str base64 b64 payload instruction question answer thought"
+    " rationale reason caption heading header footer footnote keyword needle repl replacement"
+    " replace paragraph markup goal intent subject pathname endpoint route jq jql cql graphql"
+    " gql mutation find line tooltip chat reply abstract excerpt quote"
 )
 COMMAND_WORDS = _words(
     "command cmd commandline cmdline shell arg argv argument flag exec invocation cli"
@@ -89,6 +88,8 @@ FILLERS = _words(
     "list array set value val str string arg argument param parameter item entry collection input"
 )
 """After the word that matters they say nothing: `file_list`, `path_arg`."""
+COUNTING_WORDS = _words("max min num number count total limit maximum minimum")
+"""With one of them a word for a path is a number of them: `max_files`."""
 PREPOSITIONS = _words("in to of for from on at with by under inside within into onto relative as")
 WRITING_VERBS = _words(
     "save write extract copy move export download output dump unzip unpack install store render"

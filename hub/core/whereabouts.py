@@ -86,12 +86,11 @@ class Whereabouts:
             return False
 
     def objection(self, plain: str) -> str | None:
-        """Return what speaks against a plain path.
-
-        Raises:
-            PathError: it leads nowhere we can vouch for.
-        """
-        return self._speaks_against(self._directory(plain))
+        """Return what speaks against a plain path."""
+        try:
+            return self._speaks_against(self._directory(plain))
+        except PathError as exc:
+            return self._doubt(plain, exc)
 
     def exists(self, path: str) -> bool:
         """Return whether something is there, or may be."""
@@ -148,19 +147,26 @@ class Whereabouts:
     def _lead(self, text: str, how: str, base: str | None, *, strict: bool) -> Iterator[Weighed]:
         """Weigh where the kernel goes, and where a child goes that removes `..` before it looks."""
         lexical = collapse(text, cwd=base, flavour=self._flavour)
+        spelled = lexical or (text if base is None else f"{base}/{text}")
         for path in (text,) if lexical is None else (text, lexical):
             try:
                 found = resolve(path, cwd=base, links=self._links, flavour=self._flavour)
-            except DeadEndError:
-                # The kernel goes nowhere; it is the lexical reading that counts.
-                if strict or lexical is None:
-                    raise
-                continue
+            except PathError as exc:
+                ends = isinstance(exc, DeadEndError) and not strict
+                if ends and lexical is not None and path is not lexical:
+                    continue  # the kernel goes nowhere; it is the lexical reading that counts
+                yield Weighed(path, how, None, self._doubt(spelled, exc))
+                return
             met = how if path is text else f"{how}, '..' removed first"
             yield Weighed(path, met, found, self._speaks_against(found))
         if self._policy.deny:
-            spelled = lexical or (text if base is None else f"{base}/{text}")
             yield Weighed(text, how, spelled, self._denial(spelled))
+
+    def _doubt(self, spelled: str, doubt: PathError) -> str:
+        """Return why a path is refused that we cannot follow: nothing about what lies outside."""
+        parts = parts_of(spelled, self._flavour)
+        outside = self._around.enforcing and self._around.roots.covers(parts) is None
+        return OUTSIDE if outside else doubt.reason
 
     def _speaks_against(self, path: str) -> str | None:
         parts = parts_of(path, self._flavour)

@@ -19,7 +19,7 @@ class OsLinks(LinkReader):
         except FileNotFoundError:
             return None
         except NotADirectoryError as exc:
-            raise DeadEndError(_sentence(exc)) from exc
+            raise DeadEndError("it passes through something that is not a directory") from exc
         except OSError as exc:
             raise PathError(_sentence(exc)) from exc
         except ValueError as exc:

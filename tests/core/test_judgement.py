@@ -19,7 +19,7 @@ PAYLOAD, COMMAND = Kind.PAYLOAD, Kind.COMMAND
 
 @pytest.fixture
 def world(tmp_path: Path) -> Surroundings:
-    top = plant(tmp_path, *PROJECT, "project/evil => ../private")
+    top = plant(tmp_path, *PROJECT, "project/evil => ../private", "project/pl => /proc/self")
     home = {"HOME": f"{top}/home"}
     return around(share(top / "project", top / "docs"), top / "project", env=home)
 
@@ -52,6 +52,8 @@ def objection(
         (NEUTRAL, "x/" * 3000),
         (NEUTRAL, "C:\\x"),
         (NEUTRAL, "~approx"),
+        (NEUTRAL, "// a comment\nand more"),
+        (WEAK, "/9j/4AAQSkZJRgABAQ=="),
         (COMMAND, "git status -s src && ls"),
         (COMMAND, "curl https://x/etc"),
     ],
@@ -85,6 +87,12 @@ def test_what_a_user_means_is_let_through(world: Surroundings, kind: Kind, value
         (PAYLOAD, "file:///etc"),
         (COMMAND, "cat /etc/passwd"),
         (COMMAND, "cat evil/x"),
+        (COMMAND, "ls /"),
+        (WEAK, "new.txt\n/etc"),
+        (PATH, "/proc/self/root"),
+        (PATH, "/proc/x y"),
+        (PATH, "/etc/passwd/x"),
+        (NEUTRAL, "../private/secret.txt/x"),
     ],
 )
 def test_what_leads_outside_is_not(world: Surroundings, kind: Kind, value: str) -> None:
@@ -105,9 +113,9 @@ def test_what_leads_outside_is_not(world: Surroundings, kind: Kind, value: str) 
         (NEUTRAL, "~root/x", "nobody knows whose home it starts in"),
         (WEAK, "x\x00y", "it contains a NUL character"),
         (GLOB, "a/*/../../x", "it has '..' after a wildcard"),
-        (PATH, "/proc/self/root", "/proc means something else in the process that opens it"),
+        (PATH, "pl", "/proc means something else in the process that opens it"),
+        (PATH, "a.txt/x", "it passes through something that is not a directory"),
         (NEUTRAL, "a\x00/b", "it contains a NUL character"),
-        (PATH, "/proc/x y", "/proc means something else in the process that opens it"),
     ],
 )
 def test_every_doubt_is_a_refusal(

@@ -7,12 +7,14 @@ PATHS = """
     path file filePath file_path filepath fileName file_name filename FILE_PATHS paths directories
     projectRoot workspaceRoot saveTo save_as extract_to filesToStage repo_path cwd pathInProject
     file_path_to_x fromFile toPath PATH output_filename file_list path2 imagepath outputdir ruta
-    archivo datei путь_к_файлу 文件路径 パス content_file folder-name dirname reportFilePath
+    archivo datei
+    путь_к_файлу 文件路径 パス content_file folder-name dirname reportFilePath
+    file_names file_location
 """
 GLOBS = (
     "glob pattern filePatterns file_mask paths_include_glob excludePaths include_files path_filter"
 )
-WEAK = "src dst output target destination repo template from to config image file_location"
+WEAK = "src dst output target destination repo template config image"
 PAYLOADS = """
     content text body sql query xpath jsonpath url_path cookiePath name_path css_path pathname
     content_base64 old_string file_contents text_to_find
@@ -20,7 +22,8 @@ PAYLOADS = """
 COMMANDS = "command cmd args extraArgs argv"
 NEUTRAL = """
     profile profiles file_type file_id fileKey folder_color pathology multipath empathy name value
-    x userProfile refers_to sheet_name a1 _ 123 filenameSuffix xml_root
+    x from to location max_files maxFileCount userProfile refers_to sheet_name a1 _ 123
+    filenameSuffix xml_root
 """
 
 

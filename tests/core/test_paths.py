@@ -110,7 +110,7 @@ def test_a_path_that_cannot_be_vouched_for_is_refused(
 
 def test_a_file_is_no_directory(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT)
-    with pytest.raises(PathError, match=r"a\.txt is not a directory"):
+    with pytest.raises(PathError, match="something that is not a directory"):
         posix("project/a.txt/x", cwd=str(top))
 
 
