@@ -12,6 +12,7 @@ from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import JsonObject
 from hub.runtime import peer as peer_module
 from hub.runtime.peer import Asked, GoneError, Peer, RpcError, Serve, SilentError
+from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Failure, Notification, Payload, Request, Response
 from tests.fakes import RecordingOutlet, Signals
 
@@ -302,15 +303,20 @@ async def test_the_handshake_cannot_be_cancelled() -> None:
         assert await talk.outlet.next() == Response(1, {})
 
 
-async def test_a_second_question_with_the_same_id_does_not_disturb_the_first() -> None:
+async def test_a_question_whose_id_is_taken_is_refused_and_does_not_disturb_the_first() -> None:
     slow = Slow()
     async with talking(slow.serve) as talk:
         await talk.peer.receive(Request(1, "first", {}))
-        await talk.peer.receive(Request(1, "second", {}))
-        await slow.until_begun(2)
+        with pytest.raises(WireError) as caught:
+            await talk.peer.receive(Request(1, "second", {}))
+        assert caught.value.id == 1
+        await slow.until_begun()
         slow.finish.set()
         await talk.peer.idle()
-        assert talk.outlet.messages == [Response(1, {}), Response(1, {})]
+        assert talk.outlet.messages == [Response(1, {})]
+        await talk.peer.receive(Request(1, "again", {}))
+        await talk.peer.idle()
+        assert len(talk.outlet.messages) == 2
 
 
 async def test_idle_waits_for_the_last_answer() -> None:

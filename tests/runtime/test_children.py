@@ -1,0 +1,360 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import anyio
+import pytest
+
+from hub.core.catalog import Listing
+from hub.core.errors import ChildError
+from hub.core.launch import LaunchPlan, plan
+from hub.core.paths import Flavour
+from hub.core.roots import EMPTY, RootSet
+from hub.core.specs import ServerSpec
+from hub.core.values import SessionKey
+from hub.runtime import children as children_module
+from hub.runtime.child import Child
+from hub.runtime.children import RESTART_PAUSE, ChildKey, Children, Place, key_of, opener
+from hub.runtime.peer import RpcError
+from tests.fakes import (
+    ECHO,
+    READ,
+    SILENT,
+    FakeChild,
+    FakeClock,
+    RecordingAsker,
+    RecordingLessee,
+    failure,
+)
+from tests.runtime.rigs import INFO, admitted, launched, remote, roots_at
+
+ALICE, BOB = SessionKey("alice's"), SessionKey("bob's")
+SPEC = remote(start_timeout=5.0, timeout=5.0, idle_stop=600.0)
+
+
+class Home:
+    """Children of one fake server."""
+
+    def __init__(self, fake: FakeChild, clock: FakeClock, max_children: int) -> None:
+        self.fake = fake
+        self.clock = clock
+        self.children = Children(
+            open_child=fake.opened,
+            info=INFO,
+            flavour=Flavour.POSIX,
+            max_children=max_children,
+            clock=clock,
+        )
+
+    def lease(
+        self,
+        session: SessionKey = ALICE,
+        spec: ServerSpec = SPEC,
+        roots: RootSet = EMPTY,
+        *,
+        planned: LaunchPlan | None = None,
+        principal: str = "",
+    ) -> Place:
+        key = key_of(spec, planned, roots, principal=principal, asks={}, session=session)
+        return self.children.lease(spec, key, session, RecordingLessee())
+
+    async def failure_of(self, place: Place) -> str:
+        with pytest.raises(ChildError) as caught:
+            await self.children.obtain(place)
+        return str(caught.value)
+
+
+@asynccontextmanager
+async def home(fake: FakeChild | None = None, *, max_children: int = 64) -> AsyncGenerator[Home]:
+    made = Home(fake or FakeChild(ECHO), FakeClock(), max_children)
+    with anyio.fail_after(5):
+        async with made.children.running():
+            yield made
+
+
+def plan_at(directory: object) -> LaunchPlan:
+    target = launched().target
+    assert not isinstance(target, type(SPEC.target))
+    return plan(target, roots_at(directory), {})
+
+
+async def test_nothing_is_started_before_it_is_needed() -> None:
+    async with home() as at:
+        place = at.lease()
+        assert (place.state, place.listing, at.fake.links) == ("idle", None, [])
+        child = await at.children.obtain(place)
+        assert place.state == "ready"
+        assert place.listing == Listing(tools=(ECHO,))
+        assert at.children.last_known == {"files": Listing(tools=(ECHO,))}
+        assert place.child is child
+
+
+async def test_however_many_ask_at_once_a_child_is_started_once() -> None:
+    fake = FakeChild(ECHO, answers={"initialize": SILENT})
+    obtained: list[Child] = []
+    async with home(fake) as at:
+        place = at.lease()
+        fake.answers["initialize"] = FakeChild().answers["initialize"]
+
+        async def obtain() -> None:
+            obtained.append(await at.children.obtain(place))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(obtain)
+        assert len(fake.links) == 1
+        assert set(obtained) == {place.child}
+        assert len(obtained) == 20
+
+
+async def test_equal_keys_share_a_child_and_different_ones_do_not(tmp_path: object) -> None:
+    async with home() as at:
+        first, second = at.lease(ALICE), at.lease(BOB)
+        assert first is second
+        assert at.lease(BOB, roots=roots_at(tmp_path)) is not first
+        assert at.lease(BOB, principal="somebody else") is not first
+        assert at.lease(BOB, planned=plan_at(tmp_path)) is not first
+
+
+def test_what_a_key_holds_is_what_the_operator_shares() -> None:
+    def key(spec: ServerSpec, session: SessionKey, principal: str) -> ChildKey:
+        return key_of(
+            spec, None, EMPTY, principal=principal, asks={"sampling": {}}, session=session
+        )
+
+    everyone = replace(SPEC, share="all")
+    assert key(everyone, ALICE, "alice") == key(everyone, BOB, "bob")
+    own = replace(SPEC, share="session")
+    assert key(own, ALICE, "alice") != key(own, BOB, "alice")
+    assert key(SPEC, ALICE, "alice") == key(SPEC, BOB, "alice")
+    assert key(SPEC, ALICE, "alice") != key(SPEC, ALICE, "bob")
+
+
+async def test_an_unused_child_is_kept_for_a_while_and_then_ended() -> None:
+    async with home() as at:
+        place = at.lease()
+        await at.children.obtain(place)
+        at.children.release(place, ALICE)
+        at.clock.advance(599)
+        at.children._end_if_unused(place)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        assert place.state == "ready"
+        at.clock.advance(1)
+        at.children._end_if_unused(place)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        await at.fake.ended()
+        assert at.lease() is not place
+
+
+async def test_the_sweep_ends_what_is_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children_module, "SWEEP_EVERY", 0.001)
+    async with home() as at:
+        place = at.lease(spec=replace(SPEC, idle_stop=0.0))
+        await at.children.obtain(place)
+        at.children.release(place, ALICE)
+        await at.fake.ended()
+
+
+async def test_a_child_that_is_leased_again_is_not_ended() -> None:
+    async with home() as at:
+        place = at.lease()
+        child = await at.children.obtain(place)
+        at.children.release(place, ALICE)
+        at.clock.advance(599)
+        assert at.lease(BOB) is place
+        at.clock.advance(10_000)
+        at.children._end_if_unused(place)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        assert await at.children.obtain(place) is child
+
+
+async def test_a_child_that_somebody_else_uses_is_not_ended() -> None:
+    async with home() as at:
+        place = at.lease(ALICE)
+        at.lease(BOB)
+        await at.children.obtain(place)
+        at.children.release(place, ALICE, at_once=True)
+        assert place.unused_since is None
+        assert place.state == "ready"
+        at.children.release(place, BOB, at_once=True)
+        await at.fake.ended()
+
+
+async def test_a_place_that_was_never_used_is_forgotten() -> None:
+    async with home() as at:
+        place = at.lease()
+        at.children.release(place, ALICE, at_once=True)
+        assert at.lease() is not place
+
+
+async def test_calls_under_way_finish_on_a_child_that_is_let_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(children_module, "SWEEP_EVERY", 0.001)
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    results: list[object] = []
+    async with home(fake) as at:
+        place = at.lease()
+        child = await at.children.obtain(place)
+
+        async def call() -> None:
+            results.append(await child.call(admitted(), RecordingAsker()))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            asked = await fake.link.request("tools/call")
+            at.children.release(place, ALICE, at_once=True)
+            assert fake.closed == 0
+            fake.link.answer(asked["id"], {})
+        assert len(results) == 1
+        await fake.ended()
+
+
+async def test_a_child_that_fell_is_started_again_by_the_next_who_needs_it() -> None:
+    async with home() as at:
+        place = at.lease()
+        first = await at.children.obtain(place)
+        at.fake.link.crash()
+        await at.fake.ended()
+        assert place.state == "down"
+        at.clock.advance(RESTART_PAUSE)
+        second = await at.children.obtain(place)
+        assert second is not first
+        assert len(at.fake.links) == 2
+
+
+async def test_a_child_that_does_not_start_is_not_started_at_once_again() -> None:
+    async with home(FakeChild(answers={"initialize": failure(-1, "broken")})) as at:
+        place = at.lease()
+        assert "broken" in await at.failure_of(place)
+        await at.fake.ended()
+        at.clock.advance(0.25)
+        text = await at.failure_of(place)
+        assert text == ("server 'files' is not running: broken; it can be started again in 0.8 s")
+        assert len(at.fake.links) == 1
+        at.clock.advance(0.75)
+        at.fake.answers = FakeChild(READ).answers
+        await at.children.obtain(place)
+        assert at.children.last_known["files"] == Listing(tools=(READ,))  # pyright: ignore[reportArgumentType] - a name
+
+
+async def test_there_are_no_more_children_than_the_operator_wants() -> None:
+    async with home(max_children=2) as at:
+        places = [at.lease(SessionKey(str(n)), principal=str(n)) for n in range(3)]
+        for place in places[:2]:
+            await at.children.obtain(place)
+        text = await at.failure_of(places[2])
+        assert text.startswith("server 'files' is not started: 2 children run already")
+        assert "max_children: 2" in text
+        at.children.release(places[0], SessionKey("0"), at_once=True)
+        await at.fake.ended()
+        await at.children.obtain(places[2])
+
+
+async def test_a_child_that_fell_takes_no_room() -> None:
+    async with home(max_children=1) as at:
+        first, second = at.lease(principal="a"), at.lease(principal="b")
+        await at.children.obtain(first)
+        at.fake.link.crash()
+        await at.fake.ended()
+        await at.children.obtain(second)
+
+
+async def test_all_children_end_with_the_hub_and_none_starts_after() -> None:
+    async with home() as at:
+        place = at.lease()
+        await at.children.obtain(place)
+        other = at.lease(principal="other")
+    assert at.fake.closed == 1
+    assert "the hub is shutting down" in await at.failure_of(other)
+
+
+async def test_a_remote_child_of_one_session_gets_other_roots_in_place(tmp_path: object) -> None:
+    roots = roots_at(tmp_path)
+    async with home() as at:
+        place = at.lease()
+        assert await at.children.share(place, roots)
+        assert (place.key.roots, at.fake.links) == (roots, [])
+        await at.children.obtain(place)
+        assert await at.children.share(place, EMPTY)
+        await at.fake.link.request("notifications/roots/list_changed")
+        assert at.lease() is place, "it is found under its new key"
+        assert await at.children.obtain(place) is place.child
+
+
+@pytest.mark.parametrize("why", ["launched", "shared", "taken"])
+async def test_another_child_does_not(tmp_path: object, why: str) -> None:
+    roots = roots_at(tmp_path)
+    async with home() as at:
+        place = at.lease(planned=plan_at(tmp_path) if why == "launched" else None)
+        if why == "shared":
+            at.lease(BOB)
+        if why == "taken":
+            at.lease(BOB, roots=roots)
+        assert not await at.children.share(place, roots)
+        assert place.key.roots == EMPTY
+
+
+@pytest.mark.parametrize(
+    ("make", "declared"),
+    [
+        (lambda top: (SPEC, None, roots_at(top)), {"roots": {"listChanged": True}}),
+        (lambda top: (SPEC, None, EMPTY), {}),
+        (lambda top: (replace(SPEC, answer_roots=False), None, roots_at(top)), {}),
+        (
+            lambda top: (SPEC, replace(plan_at(top), cwd=None), EMPTY),
+            {"roots": {"listChanged": True}},
+        ),
+        (lambda top: (SPEC, plan_at(top), EMPTY), {}),
+    ],
+)
+async def test_roots_are_declared_to_a_child_that_gets_some(
+    tmp_path: object,
+    make: Callable[[object], tuple[ServerSpec, LaunchPlan | None, RootSet]],
+    declared: dict[str, object],
+) -> None:
+    spec, planned, roots = make(tmp_path)
+    async with home() as at:
+        await at.children.obtain(at.lease(spec=spec, planned=planned, roots=roots))
+        sent = (await at.fake.link.request("initialize"))["params"]
+        assert sent["capabilities"] == declared
+        assert sent["clientInfo"] == INFO
+
+
+async def test_what_a_client_can_do_is_declared_to_its_child() -> None:
+    async with home() as at:
+        key = key_of(SPEC, None, EMPTY, principal="", asks={"sampling": {"x": 1}}, session=ALICE)
+        await at.children.obtain(at.children.lease(SPEC, key, ALICE, RecordingLessee()))
+        sent = (await at.fake.link.request("initialize"))["params"]
+        assert sent["capabilities"] == {"sampling": {"x": 1}}
+
+
+async def test_one_child_that_hangs_does_not_hold_up_another() -> None:
+    fake = FakeChild(ECHO)
+    async with home(fake) as at:
+        hanging, well = at.lease(principal="a"), at.lease(principal="b")
+        greeting = fake.answers["initialize"]
+        fake.answers["initialize"] = SILENT
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(at.children.obtain, hanging)
+            await (await fake.connected()).request("initialize")
+            fake.answers["initialize"] = greeting
+            await at.children.obtain(well)
+            assert (hanging.state, well.state) == ("starting", "ready")
+            tasks.cancel_scope.cancel()
+
+
+async def test_an_error_that_a_child_answers_is_not_the_end_of_it() -> None:
+    async with home(FakeChild(ECHO, answers={"tools/call": failure(-1, "no")})) as at:
+        place = at.lease()
+        child = await at.children.obtain(place)
+        with pytest.raises(RpcError):
+            await child.call(admitted(), RecordingAsker())
+        assert await at.children.obtain(place) is child
+
+
+async def test_a_launched_child_needs_a_plan() -> None:
+    open_child = opener({})
+    with pytest.raises(TypeError):
+        open_child(launched(), None)
+    for spec, planned in ((launched(), plan_at("/")), (SPEC, None)):
+        assert hasattr(open_child(spec, planned), "__aenter__")

@@ -1,0 +1,72 @@
+from pathlib import Path
+
+import pytest
+
+from hub.core.in_force import OperatorRoots
+from hub.core.paths import Flavour
+from hub.core.values import ServerName
+from hub.runtime.links import OsLinks
+from hub.runtime.services import Machine, Operator
+from tests.fakes import FakeClock
+from tests.runtime.rigs import launched, roots_at
+from tests.trees import plant
+
+
+def machine() -> Machine:
+    return Machine(
+        links=OsLinks(),
+        flavour=Flavour.POSIX,
+        environment={},
+        directory="/",
+        clock=FakeClock(1000.0),
+        wall_clock=FakeClock(1_700_000_000.0),
+    )
+
+
+def test_a_moment_of_the_hubs_clock_is_one_of_the_walls() -> None:
+    assert machine().wall_time(1000.0) == 1_700_000_000.0
+    assert machine().wall_time(990.0005) == pytest.approx(1_699_999_990.0)
+
+
+def test_the_operators_folders_grant_nothing_while_they_are_gone(tmp_path: Path) -> None:
+    top = plant(tmp_path, "fallback/", "ceiling/")
+    given = OperatorRoots(
+        fallback=roots_at(top / "fallback"),
+        fallback_source="--root",
+        ceiling=roots_at(top / "ceiling"),
+        strict=True,
+    )
+    operator = Operator(given, {}, machine())
+    assert operator.roots() == given
+    for name in ("fallback", "ceiling"):
+        (top / name).rmdir()
+    gone = operator.roots()
+    assert gone.fallback is not None
+    assert gone.ceiling is not None
+    assert gone.fallback.roots == gone.ceiling.roots == ()
+    assert gone.strict
+    for name in ("fallback", "ceiling"):
+        (top / name).mkdir()
+    back = operator.roots()
+    assert back.fallback is not None
+    assert back.fallback.paths == (str(top / "fallback"),)
+
+
+def test_what_the_operator_did_not_set_stays_unset() -> None:
+    operator = Operator(OperatorRoots(), {}, machine())
+    assert operator.roots() == OperatorRoots()
+
+
+def test_a_servers_own_folders_grant_nothing_while_they_are_gone(tmp_path: Path) -> None:
+    top = plant(tmp_path, "own/")
+    servers = {
+        ServerName("files"): launched("files", ceiling=roots_at(top / "own")),
+        ServerName("other"): launched("other"),
+    }
+    operator = Operator(OperatorRoots(), servers, machine())
+    assert operator.ceiling_of(ServerName("other")) is None
+    assert operator.ceiling_of(ServerName("files")) == servers[ServerName("files")].ceiling
+    (top / "own").rmdir()
+    found = operator.ceiling_of(ServerName("files"))
+    assert found is not None
+    assert found.roots == ()
