@@ -1,0 +1,326 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from hub.core.in_force import InForce, OperatorRoots
+from hub.core.launch import LaunchTemplate
+from hub.core.protocol import LIST_CHANGED, METHOD_NOT_FOUND
+from hub.core.roots import EMPTY
+from hub.core.specs import ServerSpec
+from hub.core.values import JsonObject
+from hub.runtime.peer import RpcError
+from hub.runtime.session import RECENT, Client, Session
+from hub.runtime.wire import Notification
+from tests.fakes import ECHO, SILENT, FakeChild, failure
+from tests.runtime.rigs import FakeClient, Rig, launched, remote, rig, roots_at
+from tests.trees import plant
+
+SAMPLING = "sampling/createMessage"
+CHANGED = "notifications/roots/list_changed"
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return plant(tmp_path, "a/", "b/")
+
+
+async def change(client: FakeClient, *paths: object) -> InForce:
+    """Let a client share other folders; returns what is in force then."""
+    client.shares(*paths)
+    client.session.roots.list_changed()
+    return await client.session.force(client.outlet)
+
+
+async def started(at: Rig, client: FakeClient, spec: ServerSpec) -> None:
+    force = await client.session.force(client.outlet)
+    await at.services.children.obtain(client.session.place(spec, force))
+
+
+async def test_every_session_has_a_key_of_its_own() -> None:
+    async with rig({}, {}) as at:
+        assert len({at.client().session.key for _ in range(50)}) == 50
+
+
+async def test_a_clients_roots_are_in_force_for_it_and_for_nobody_else(top: Path) -> None:
+    async with rig({}, {}) as at:
+        alice, bob, carol = at.client(top / "a"), at.client(top / "b"), at.client()
+        forces = [await one.session.force(one.outlet) for one in (alice, bob, carol)]
+        assert [force.roots.paths for force in forces] == [(f"{top}/a",), (f"{top}/b",), ()]
+        assert [force.enforcing for force in forces] == [True, True, False]
+        await change(alice, top / "b")
+        assert bob.session.known_force() == forces[1]
+        assert len(bob.outlet.messages) == 1, "only the client that changed is asked again"
+
+
+async def test_a_client_that_never_answers_is_judged_by_the_fallback_and_delays_nobody(
+    top: Path,
+) -> None:
+    operator = OperatorRoots(fallback=roots_at(top / "b"), fallback_source="config")
+    async with rig({}, {}, operator=operator) as at:
+        silent, well = at.client(top / "a"), at.client(top / "a")
+        silent.answers.clear()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(silent.session.force, silent.outlet)
+            await silent.outlet.next_request()
+            assert (await well.session.force(well.outlet)).source == "client"
+            tasks.cancel_scope.cancel()
+        silent.answers["roots/list"] = failure(-32600, "no roots here")
+        assert (await silent.session.force(silent.outlet)).source == "config"
+
+
+async def test_a_client_that_is_not_restricted_is_warned_about_once() -> None:
+    async with rig({}, {}) as at:
+        client = at.client()
+        with capture_logs() as logs:
+            await client.session.force(client.outlet)
+            await client.session.force(client.outlet)
+        warned = [entry for entry in logs if "NOT restricted" in entry["event"]]
+        assert len(warned) == 1
+
+
+async def test_clients_with_the_same_roots_share_a_child_and_others_do_not(top: Path) -> None:
+    spec, fake = launched("files", "${roots}"), FakeChild(ECHO)
+    async with rig({"files": spec}, {"files": fake}) as at:
+        clients = [at.client(top / "a"), at.client(top / "a"), at.client(top / "b")]
+        for client in clients:
+            await started(at, client, spec)
+        plans = [link.plan.argv for link in fake.links if link.plan is not None]
+        assert plans == [("server", f"{top}/a"), ("server", f"{top}/b")]
+
+
+async def test_a_child_with_other_roots_replaces_the_one_in_use(top: Path) -> None:
+    spec, fake = launched("files", "${roots}"), FakeChild(ECHO)
+    async with rig({"files": spec}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        await started(at, client, spec)
+        force = await change(client, top / "b")
+        place = client.session.place(spec, force)
+        await at.services.children.obtain(place)
+        await fake.ended()
+        assert [link.plan.argv[1] for link in fake.links if link.plan is not None] == [
+            f"{top}/a",
+            f"{top}/b",
+        ]
+        assert list(client.session.places) == [place]
+        assert client.session.place(spec, force) is place
+
+
+async def test_a_remote_child_is_told_of_other_roots(top: Path) -> None:
+    spec, fake = remote("files"), FakeChild(ECHO)
+    async with rig({"files": spec}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        await started(at, client, spec)
+        await change(client, top / "b")
+        await fake.link.request(CHANGED)
+        fake.link.ask("r", "roots/list", {})
+        reply = await fake.link.reply("r")
+        assert reply["result"]["roots"] == [{"uri": f"file://{top}/b"}]
+        assert len(fake.links) == 1
+
+
+async def test_a_child_that_is_everybodys_stays_when_somebodys_roots_change(top: Path) -> None:
+    for spec in (launched("files", share="all"), remote("files", share="all", answer_roots=False)):
+        fake = FakeChild(ECHO)
+        async with rig({"files": spec}, {"files": fake}) as at:
+            alice, bob = at.client(top / "a"), at.client()
+            await started(at, alice, spec)
+            await change(alice, top / "b")
+            await anyio.wait_all_tasks_blocked()
+            await started(at, alice, spec)
+            await started(at, bob, spec)
+            assert len(fake.links) == 1
+            assert fake.closed == 0
+
+
+async def test_sessions_have_children_of_their_own_if_the_operator_wants(top: Path) -> None:
+    spec, fake = remote("files", share="session"), FakeChild(ECHO)
+    async with rig({"files": spec}, {"files": fake}) as at:
+        for client in (at.client(top / "a"), at.client(top / "a")):
+            await started(at, client, spec)
+        assert len(fake.links) == 2
+
+
+async def test_a_closed_session_leaves_its_children_to_others(top: Path) -> None:
+    spec, fake = remote("files"), FakeChild(ECHO)
+    async with rig({"files": spec}, {"files": fake}) as at:
+        alice, bob = at.client(top / "a"), at.client(top / "a")
+        await started(at, alice, spec)
+        alice.session.close()
+        assert list(alice.session.places) == []
+        await started(at, bob, spec)
+        assert len(fake.links) == 1
+        assert fake.closed == 0
+
+
+async def test_a_plan_has_a_directory_for_those_who_are_not_restricted(top: Path) -> None:
+    spec = launched("files")
+    async with rig({"files": spec}, {"files": FakeChild()}) as at:
+        session = at.client().session
+
+        def cwd(force: InForce, of: ServerSpec = spec) -> str | None:
+            made = session.plan(of, force)
+            assert made is not None
+            return made.cwd
+
+        assert cwd(InForce(EMPTY, "none", enforcing=False)) == "/"
+        assert cwd(InForce(EMPTY, "none")) is None
+        assert cwd(InForce(roots_at(top / "a"), "client")) == f"{top}/a"
+        everyone = launched("files", share="all")
+        assert cwd(InForce(roots_at(top / "a"), "client"), everyone) == "/"
+        assert session.plan(remote("files"), InForce(EMPTY, "none")) is None
+        assert isinstance(spec.target, LaunchTemplate)
+
+
+async def test_what_a_child_asks_goes_to_a_client_that_can_answer_it() -> None:
+    async with rig({}, {}) as at:
+        able = at.client(capabilities={"sampling": {}})
+        able.answers[SAMPLING] = {"role": "assistant", "unknown": 1}
+        found = await able.session.ask(SAMPLING, {"messages": []}, able.outlet)
+        assert found == {"role": "assistant", "unknown": 1}
+        able.answers[SAMPLING] = failure(-1, "the user said no")
+        with pytest.raises(RpcError, match="the user said no"):
+            await able.session.ask(SAMPLING, {}, None)
+
+
+async def test_a_client_that_cannot_answer_is_not_asked() -> None:
+    async with rig({}, {}) as at:
+        unable = at.client(capabilities={"sampling": True})
+        nobody = Session(at.services, at.tasks, principal="")
+        modern = at.client(capabilities={"sampling": {}})
+        modern.session.greeted(Client("modern", "2026-07-28", {"sampling": {}}, {}))
+        for session in (unable.session, nobody, modern.session):
+            with pytest.raises(RpcError) as caught:
+                await session.ask(SAMPLING, {}, None)
+            assert caught.value.code == METHOD_NOT_FOUND
+        assert unable.outlet.messages == modern.outlet.messages == []
+
+
+async def heard(client: FakeClient, notification: Notification) -> list[JsonObject]:
+    before = len(client.outlet.messages)
+    await client.session.told(remote("files"), notification)
+    return client.outlet.lines[before:]
+
+
+@pytest.mark.parametrize("method", LIST_CHANGED)
+async def test_a_client_hears_that_a_list_has_changed(method: str) -> None:
+    async with rig({}, {}) as at:
+        assert await heard(at.client(), Notification(method, {})) == [
+            {"jsonrpc": "2.0", "method": method}
+        ]
+
+
+async def test_a_client_hears_no_more_of_the_log_than_it_wants() -> None:
+    async with rig({}, {}) as at:
+        client = at.client()
+        for level, wanted, sent in (
+            ("debug", None, True),
+            ("debug", "info", False),
+            ("info", "info", True),
+            ("emergency", "info", True),
+            ("strange", "emergency", True),
+            (None, "emergency", True),
+        ):
+            client.session.log_level = wanted
+            message = Notification("notifications/message", {"level": level, "data": 1})
+            assert bool(await heard(client, message)) is sent, (level, wanted)
+
+
+async def test_a_client_hears_of_the_resources_that_it_subscribed_to_by_their_public_names() -> (
+    None
+):
+    async with rig({}, {}) as at:
+        client = at.client()
+        client.session.subscriptions[remote("files").name, "file:///x"] = "hub+files:file:///x"
+        method = "notifications/resources/updated"
+        sent = await heard(client, Notification(method, {"uri": "file:///x", "more": 1}))
+        assert sent[0]["params"] == {"uri": "hub+files:file:///x", "more": 1}
+        assert await heard(client, Notification(method, {"uri": "file:///y"})) == []
+
+
+async def test_what_is_not_for_clients_stays_in_the_hub() -> None:
+    async with rig({}, {}) as at:
+        assert await heard(at.client(), Notification("notifications/odd", {})) == []
+        modern = at.client()
+        modern.session.greeted(Client("modern", "2026-07-28", {}, {}))
+        change_ = Notification("notifications/tools/list_changed", {})
+        assert await heard(modern, change_) == []
+        nobody = Session(at.services, at.tasks, principal="")
+        await nobody.told(remote("files"), change_)
+
+
+async def test_a_client_that_was_shown_a_list_without_a_child_is_told_when_it_comes() -> None:
+    spec = remote("files")
+    async with rig({"files": spec}, {"files": FakeChild()}) as at:
+        client = at.client()
+        await client.session.came(spec)
+        assert client.outlet.messages == []
+        client.session.unlisted.add(spec.name)
+        await client.session.came(spec)
+        assert [line["method"] for line in client.outlet.lines] == list(LIST_CHANGED)
+        await client.session.came(spec)
+        assert len(client.outlet.messages) == len(LIST_CHANGED)
+
+
+async def test_children_log_from_the_level_that_their_client_wants() -> None:
+    logging = FakeChild(capabilities={"logging": {}}, answers={"logging/setLevel": {}})
+    broken = FakeChild(capabilities={"logging": {}})
+    silent = FakeChild()
+    fakes = {"a": logging, "b": silent, "c": broken, "d": FakeChild()}
+    specs = {name: remote(name) for name in fakes}
+    async with rig(specs, fakes) as at:
+        client = at.client()
+        for name in ("a", "b", "c"):
+            await started(at, client, specs[name])
+        client.session.place(specs["d"], await client.session.force(client.outlet))
+        with capture_logs() as logs:
+            await client.session.set_level("warning")
+        sent = await logging.link.request("logging/setLevel")
+        assert sent["params"] == {"level": "warning"}
+        assert silent.link.requests("logging/setLevel") == []
+        assert [entry["server"] for entry in logs if entry["event"] == "log level not set"] == ["c"]
+        assert client.session.log_level == "warning"
+        await client.session.came(specs["a"])
+        await logging.link.request("logging/setLevel", nth=2)
+
+
+async def test_other_servers_can_be_used_while_a_slow_one_is_told_the_level() -> None:
+    slow = FakeChild(capabilities={"logging": {}}, answers={"logging/setLevel": SILENT})
+    specs = {"a": remote("a"), "b": remote("b")}
+    async with rig(specs, {"a": slow, "b": FakeChild(ECHO)}) as at:
+        client = at.client()
+        await started(at, client, specs["a"])
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.session.set_level, "info")
+            asked = await slow.link.request("logging/setLevel")
+            await started(at, client, specs["b"])
+            slow.link.answer(asked["id"], {})
+
+
+async def test_an_eager_child_is_started_before_it_is_needed(top: Path) -> None:
+    fake = FakeChild(ECHO)
+    async with rig({"files": remote("files", eager=True)}, {"files": fake}) as at:
+        at.client()
+        await fake.connected()
+    broken = FakeChild()
+    broken.refuses_to_open = OSError("no network")
+    async with rig({"files": remote("files", eager=True)}, {"files": broken}) as at:
+        client = at.client(top / "a")
+        with capture_logs() as logs:
+            await client.session.force(client.outlet)
+            await anyio.wait_all_tasks_blocked()
+        assert "not started" in [entry["event"] for entry in logs]
+
+
+async def test_only_the_newest_refusals_are_remembered(top: Path) -> None:
+    spec = remote("files")
+    fake = FakeChild({"name": "read", "inputSchema": {}})
+    async with rig({"files": spec}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        for number in range(RECENT + 5):
+            await client.call("read", {"path": f"/etc/{number}"})
+        assert len(client.session.refusals) == RECENT
+        assert client.session.refusals[-1]["path"] == f"/etc/{RECENT + 4}"
