@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeAlias
 
-from hub.core.naming import kind_of_key
+from hub.core.naming import LONGEST_KEY, kind_of_key
 from hub.core.values import Json, JsonObject
 from hub.core.vocabulary import (
     MENTIONS_PATH,
@@ -51,7 +51,7 @@ class Node:
         found = self.properties.get(key)
         if found is not None:
             return found
-        extra, named = self.extra, node_of_key(key)
+        extra, named = self.extra, node_of_key(key[-LONGEST_KEY:])
         if extra is None or (extra.kind is Kind.NEUTRAL and not extra.properties):
             return named
         return extra
@@ -179,7 +179,7 @@ def _classify(key: str, variants: list[JsonObject]) -> Verdict:
     types = {name for schema in variants for name in _types(schema)}
     if types and not types & _TEXT_TYPES:
         return Kind.NEUTRAL, f"the schema says {' or '.join(sorted(types))}"
-    named = kind_of_key(key)
+    named = kind_of_key(key[-LONGEST_KEY:])
     formats = set(_texts(variants, "format", "contentEncoding"))
     if formats & PATH_FORMATS:
         return Kind.PATH, "the schema's format says path"

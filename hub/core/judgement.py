@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from hub.core.claims import Claim
 from hub.core.commands import words_of
-from hub.core.naming import is_revision
+from hub.core.naming import LONGEST_KEY, is_revision
 from hub.core.paths import PATH_MAX, Flavour, PathError
 from hub.core.policy import Policy
 from hub.core.readings import Reader, is_local_uri, is_remote, readings
@@ -17,6 +17,7 @@ from hub.core.vocabulary import Kind
 from hub.core.whereabouts import Surroundings, Weighed, Whereabouts
 
 MAX_WEIGHED = 20_000
+_WEIGHT = 128  # characters that count as one reading more
 
 _DOUBTS = (
     (re.compile(r"[\x00-\x1f\x7f-\x9f]"), "it contains a control character"),
@@ -66,12 +67,16 @@ class Judge:
         if not isinstance(value, str):
             yield Weighed(_shown(value), "as given", None, "a number is not a path")
             return
-        if self._policy.refuse_options and value[0] == "-" and is_revision(claim.key):
+        if (
+            self._policy.refuse_options
+            and value[0] == "-"
+            and is_revision(claim.key[-LONGEST_KEY:])
+        ):
             yield Weighed(value, "as given", None, "it would be an option, not a revision")
             return
         try:
             for text, how, kind in self._texts(claim.kind, value):
-                self._count()
+                self._count(text)
                 yield from self._weigh_text(text, how, kind)
         except PathError as exc:
             yield Weighed(value, "as given", None, exc.reason)
@@ -85,14 +90,16 @@ class Judge:
             return None
         return weighed[0].leads_to
 
-    def _count(self) -> None:
-        self._weighed += 1
+    def _count(self, text: str) -> None:
+        self._weighed += 1 + len(text) // _WEIGHT
         if self._weighed > MAX_WEIGHED:
             raise PathError("there is too much to judge")
 
     def _texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         if kind is Kind.COMMAND or (kind in _BY_SHAPE and _OPTIONS.match(value)):
-            for word in words_of(value, starts=kind is Kind.COMMAND):
+            # Windows' shells escape in other ways; there a backslash separates names.
+            command = value if self._posix else value.replace("\\", "/")
+            for word in words_of(command, starts=kind is Kind.COMMAND):
                 kind = Kind.WEAK if word == "/" else Kind.NEUTRAL
                 yield from self._readings(word, kind, self._reader)
         elif kind is Kind.PATH:
@@ -136,12 +143,10 @@ class Judge:
             return True
         if text[:1] != "/":
             return kind is Kind.WEAK or "/" in text or ".." in text or "\\" in text
-        if not self._posix:
-            return kind is Kind.WEAK
         if kind is Kind.WEAK and text[:2] != "//" and not _BASE64.fullmatch(text):
             return True
         first = text.lstrip("/").partition("/")[0]
-        return first == ".." or (first not in {"", "."} and self._whereabouts.exists("/" + first))
+        return first == ".." or (first not in {"", "."} and self._whereabouts.tops(first))
 
 
 def _is_prose(text: str) -> bool:

@@ -27,7 +27,8 @@ from hub.core.vocabulary import (
 )
 
 _WORD = re.compile(r"(?:[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+)\d*|[^\W\d_A-Za-z][^\W\d_]*")
-_LONGEST_KEY = 200
+LONGEST_KEY = 200
+"""What is read of a key, from its end: what is remembered of a client's keys has a bound."""
 _KNOWN = {
     *(PATH_WORDS | WEAK_WORDS | GLOB_WORDS | PAYLOAD_WORDS | COMMAND_WORDS | REVISION_WORDS),
     *FILLERS,
@@ -47,7 +48,7 @@ def kind_of_key(key: str) -> tuple[Kind, str]:
     """Return how values under `key` are judged as far as its words tell, and the words that do."""
     words = words_of(key)
     if any(script in key.lower() for script in PATH_SCRIPTS):
-        return Kind.PATH, f"'{key[:_LONGEST_KEY]}' is a word for a path"
+        return Kind.PATH, f"'{key}' is a word for a path"
     kind, word = _kind_of_words(words)
     return (
         kind,
@@ -63,7 +64,7 @@ def is_revision(key: str) -> bool:
 
 def words_of(key: str) -> list[str]:
     """Return the words of a key in camel, snake, kebab or any other case, without their plurals."""
-    return [_singular(word.lower()) for word in _WORD.findall(key[:_LONGEST_KEY])]
+    return [_singular(word.lower()) for word in _WORD.findall(key)]
 
 
 def _singular(word: str) -> str:

@@ -14,6 +14,7 @@ from hub.core.uris import UriError, path_from_uri
 
 MAX_READINGS = 256
 _MAX_LENGTH = 4 * 4096
+_MAX_TOTAL = 16 * 4096
 
 Readings: TypeAlias = "dict[str, str]"
 """Each reading, and how it comes about."""
@@ -74,13 +75,14 @@ def readings(text: str, reader: Reader) -> Readings:
     if len(text) > _MAX_LENGTH:
         raise PathError("it is longer than any path can be")
     found: Readings = {text: "as given"}
-    for reading in (queue := [text]):
+    queue = [text]
+    for reading in queue:  # which grows: each reading is read in turn
         for how, transform in _transforms(reading, reader):
             for other in transform(reading, reader):
                 if other and other not in found:
                     found[other] = how
                     queue.append(other)
-        if len(found) > MAX_READINGS:
+        if len(found) > MAX_READINGS or sum(map(len, found)) > _MAX_TOTAL:
             raise PathError("it can be read in too many ways")
     return {reading: how for reading, how in found.items() if not is_local_uri(reading)}
 

@@ -92,6 +92,13 @@ class Whereabouts:
         except PathError as exc:
             return self._doubt(plain, exc)
 
+    def tops(self, name: str) -> bool:
+        """Return whether something of this name is, or may be, at the top of the file system."""
+        if self._posix:
+            return self.exists(f"/{name}")
+        drives = {base[:2] for base in self._bases} or {"C:"}
+        return any(self.exists(f"{drive}\\{name}") for drive in drives)
+
     def exists(self, path: str) -> bool:
         """Return whether something is there, or may be."""
         try:

@@ -47,6 +47,11 @@ def test_a_schema_offers_values() -> None:
     assert node.values == {"/a", "/b", "/c"}
 
 
+def test_a_key_counts_by_its_end() -> None:
+    assert shape(None).member("y_" * 5000 + "path").kind is Kind.PATH
+    assert of("y_" * 5000 + "path", {}).kind is Kind.PATH
+
+
 def test_references_and_branches_are_followed() -> None:
     schema: Json = {
         "$defs": {"a/b": {"properties": {"thing": {"description": "file path"}}}},

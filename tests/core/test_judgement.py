@@ -150,13 +150,17 @@ def test_an_option_is_no_revision(world: Surroundings) -> None:
     [
         (NEUTRAL, "D:\\x", True),
         (NEUTRAL, "\\\\server\\share", True),
-        (NEUTRAL, "/api/users", False),
+        (NEUTRAL, "/Windows/x", True),
+        (NEUTRAL, "/", False),
         (WEAK, "/api/users", True),
+        (GLOB, "/Windows/*", True),
         (WEAK, "src/a", False),
         (GLOB, "C:\\R\\**\\*.ts", False),
         (GLOB, "..\\*", True),
         (GLOB, "src\\*\\..\\x", True),
         (PATH, "C:\\R\\a b", False),
+        (COMMAND, "type C:\\Windows\\win.ini", True),
+        (COMMAND, "dir src", False),
     ],
 )
 def test_windows_values(kind: Kind, value: str, *, refused: bool) -> None:

@@ -98,6 +98,12 @@ def test_whether_something_is_there(tmp_path: Path) -> None:
     assert where.exists(f"{top}/a/x")
 
 
+def test_whether_a_name_is_at_the_top(tmp_path: Path) -> None:
+    assert of(around(share(tmp_path))).tops("etc")
+    assert not of(around(share(tmp_path))).tops("no-such-folder")
+    assert of(on_windows("D:\\R")).tops("Windows")
+
+
 def test_what_starts_at_the_top(tmp_path: Path) -> None:
     assert of(around(share(tmp_path))).is_absolute("/a")
     assert not of(around(share(tmp_path))).is_absolute("a")
