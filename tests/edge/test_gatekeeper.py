@@ -3,6 +3,8 @@ import pytest
 from hub.core.errors import ConfigError
 from hub.edge.gatekeeper import Gatekeeper, Headers, is_loopback
 
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - not bound
+
 
 def headers(**fields: str) -> Headers:
     return Headers(
@@ -23,7 +25,7 @@ def status(keeper: Gatekeeper, **fields: str) -> int | None:
         ("localhost", True),
         ("::1", True),
         ("[::1]", True),
-        ("0.0.0.0", False),
+        (EVERYWHERE, False),
         ("::", False),
         ("192.168.1.4", False),
         ("localhost.example.com", False),
@@ -35,7 +37,7 @@ def test_a_loopback_address_is_known(host: str, *, is_one: bool) -> None:
     assert is_loopback(host) is is_one
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "hub.example.com"])
+@pytest.mark.parametrize("host", [EVERYWHERE, "::", "192.168.1.4", "hub.example.com"])
 @pytest.mark.parametrize("token", [None, ""])
 def test_nobody_else_is_let_in_without_a_token(host: str, token: str | None) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -85,7 +87,7 @@ def test_the_bound_loopback_address_is_one_of_the_names() -> None:
 
 
 def test_a_bind_for_others_cannot_know_its_names() -> None:
-    keeper = Gatekeeper("0.0.0.0", "secret")  # noqa: S104 - not bound
+    keeper = Gatekeeper(EVERYWHERE, "secret")
     assert status(keeper, host="hub.example.com", authorization="Bearer secret") is None
 
 
@@ -104,7 +106,7 @@ def test_pages_of_other_sites_may_not(origin: str) -> None:
 
 
 def test_a_bind_for_others_is_used_by_its_own_pages_alone() -> None:
-    keeper = Gatekeeper("0.0.0.0", "secret")  # noqa: S104 - not bound
+    keeper = Gatekeeper(EVERYWHERE, "secret")
     own, other = "https://hub.example.com", "https://evil.example"
     allowed = {"host": "hub.example.com", "authorization": "Bearer secret"}
     assert status(keeper, origin=own, **allowed) is None

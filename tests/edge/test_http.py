@@ -1,0 +1,640 @@
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import TaskGroup
+
+from hub.core.protocol import (
+    CLIENT_CAPABILITIES_META,
+    HEADER_MISMATCH,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    PROTOCOL_VERSION_META,
+    UNSUPPORTED_VERSION,
+)
+from hub.core.values import JsonObject
+from hub.edge import http as module
+from hub.edge.app import Setting, fronts, running_hub
+from hub.edge.config import HubConfig
+from hub.edge.gatekeeper import Gatekeeper
+from hub.edge.http import HttpServer
+from hub.edge.server import Front
+from hub.runtime import wire
+from hub.runtime.peer import Outlet
+from tests.edge.asgi import Connection, request, scope_of
+from tests.fakes import ECHO, SILENT, FakeChild, FakeClock, Signals
+
+BOTH = "application/json, text/event-stream"
+HEADERS = {"host": "localhost:8765", "accept": BOTH, "content-type": "application/json"}
+LEGACY = "2025-11-25"
+MODERN = "2026-07-28"
+TOKEN = "s3cret"  # noqa: S105 - it opens nothing
+ROOTS: JsonObject = {"roots": {"listChanged": True}}
+
+
+def initialize(capabilities: JsonObject | None = None, id_: int = 1) -> JsonObject:
+    params: JsonObject = {"protocolVersion": LEGACY, "capabilities": capabilities or {}}
+    return {"jsonrpc": "2.0", "id": id_, "method": "initialize", "params": params}
+
+
+def echo(id_: int = 2, meta: JsonObject | None = None) -> JsonObject:
+    params: JsonObject = {"name": "echo", "arguments": {"text": "hi"}, "_meta": meta or {}}
+    return {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params}
+
+
+def asked(method: str, id_: int = 2) -> JsonObject:
+    return {"jsonrpc": "2.0", "id": id_, "method": method}
+
+
+def told(method: str = "notifications/initialized") -> JsonObject:
+    return {"jsonrpc": "2.0", "method": method}
+
+
+def enveloped(message: JsonObject, capabilities: JsonObject | None = None) -> JsonObject:
+    meta: JsonObject = {PROTOCOL_VERSION_META: MODERN, CLIENT_CAPABILITIES_META: capabilities or {}}
+    params = message.get("params")
+    return {**message, "params": {**(params if isinstance(params, dict) else {}), "_meta": meta}}
+
+
+class Web:
+    """An HTTP endpoint before one fake child, and clients of it."""
+
+    def __init__(self, tasks: TaskGroup, child: FakeChild) -> None:
+        self.child = child
+        self.clock = FakeClock()
+        self.fronts: list[Front] = []
+        self.closed: list[Front] = []
+        self.signals = Signals()
+        self.app: HttpServer
+        self._tasks = tasks
+
+    def watched(self, front: Front) -> Front:
+        """Remember a conversation, and when it ends."""
+        self.fronts.append(front)
+        close = front.close
+
+        def noted() -> None:
+            close()
+            self.closed.append(front)
+            self.signals.moved()
+
+        front.close = noted
+        return front
+
+    async def until_closed(self, count: int) -> None:
+        await self.signals.until(lambda: len(self.closed) >= count)
+
+    async def post(
+        self, body: JsonObject | bytes, key: str | None = None, **headers: str
+    ) -> Connection:
+        return await request(self.app, "POST", self._headers(key, headers), body)
+
+    async def use(self, method: str, key: str | None = None, **headers: str) -> Connection:
+        return await request(self.app, method, self._headers(key, headers))
+
+    def start(
+        self, method: str, key: str | None, body: JsonObject | None = None, **headers: str
+    ) -> Connection:
+        """Begin a request, whose response the test reads piece by piece."""
+        connection = Connection(b"" if body is None else json.dumps(body).encode())
+        scope = scope_of(method, self._headers(key, headers))
+        self._tasks.start_soon(connection.serve, self.app, scope)
+        return connection
+
+    @staticmethod
+    def _headers(key: str | None, headers: Mapping[str, str]) -> dict[str, str]:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return {**HEADERS, **({"mcp-session-id": key} if key else {}), **named}
+
+    async def session(self, capabilities: JsonObject | None = None) -> str:
+        """Do a handshake, and return the session's id."""
+        answer = await self.post(initialize(capabilities))
+        key = answer.headers["mcp-session-id"]
+        assert (await self.post(told(), key)).status == 202
+        return key
+
+    async def modern(
+        self, message: JsonObject, capabilities: JsonObject | None = None, **headers: str
+    ) -> Connection:
+        """Make a request of the modern era, with the headers that belong to it."""
+        return await self.post(
+            enveloped(message, capabilities),
+            mcp_protocol_version=MODERN,
+            mcp_method=str(message["method"]),
+            **headers,
+        )
+
+
+@asynccontextmanager
+async def web(
+    child: FakeChild | None = None,
+    *,
+    token: str | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> AsyncGenerator[Web]:
+    child = child or FakeChild(ECHO)
+    made = HubConfig.model_validate(
+        {"version": 1, "servers": {"files": {"command": "x"}}, **(config or {})}
+    )
+    hub = running_hub(made, Setting(), environment={}, open_child=child.opened)
+    async with anyio.create_task_group() as tasks, hub as services:
+        site = Web(tasks, child)
+        open_front = fronts(services)
+
+        def opened(outlet: Outlet, owner: TaskGroup, principal: str) -> Front:
+            return site.watched(open_front(outlet, owner, principal))
+
+        keeper = Gatekeeper("127.0.0.1", token)
+        site.app = HttpServer(opened, keeper, path="/mcp", clock=site.clock)
+        await tasks.start(site.app.run)
+        yield site
+        tasks.cancel_scope.cancel()
+
+
+def code(connection: Connection) -> int:
+    return connection.json["error"]["code"]
+
+
+# The gate
+
+
+async def test_who_is_turned_away_is_turned_away_before_anything_else() -> None:
+    async with web(token=TOKEN) as site:
+        for headers, status in [
+            ({"host": "evil.example"}, 421),
+            ({"origin": "https://evil.example"}, 403),
+            ({}, 401),
+            ({"authorization": "Bearer other"}, 401),
+        ]:
+            refused = await site.post(b"{", **headers)
+            assert refused.status == status
+            assert refused.json["error"]
+        assert refused.headers["www-authenticate"] == 'Bearer realm="roots-hub"'
+        assert (await site.post(initialize(), authorization=f"Bearer {TOKEN}")).status == 200
+        assert [front.session.principal for front in site.fronts] == ["token"]
+
+
+async def test_health_is_told_to_anybody_and_other_paths_are_not_there() -> None:
+    async with web(token=TOKEN) as site:
+        healthy = await request(site.app, "GET", {"host": "evil.example"}, path="/health")
+        assert (healthy.status, healthy.json) == (200, {"status": "ok"})
+        allowed = {**HEADERS, "authorization": f"Bearer {TOKEN}"}
+        found = await request(site.app, "POST", allowed, initialize(), path="/elsewhere")
+        assert found.status == 404
+        assert "/mcp" in found.json["error"]
+        found = await request(site.app, "POST", allowed, initialize(), path="/mcp/")
+        assert found.status == 200
+
+
+async def test_what_is_no_http_request_is_left_alone() -> None:
+    async with web() as site:
+        connection = Connection()
+        await site.app({"type": "websocket"}, connection.receive, connection.send)
+        assert connection.sent == []
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS", "HEAD"])
+async def test_other_methods_are_not_allowed(method: str) -> None:
+    async with web() as site:
+        refused = await site.use(method)
+        assert (refused.status, refused.headers["allow"]) == (405, "GET, POST, DELETE")
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_the_modern_era_has_neither_streams_nor_sessions(method: str) -> None:
+    async with web() as site:
+        key = await site.session()
+        assert (await site.use(method, key, mcp_protocol_version=MODERN)).status == 405
+        assert (await site.post(asked("ping"), key)).status == 200
+
+
+@pytest.mark.parametrize("accept", ["", "application/json", "text/event-stream", "text/html"])
+async def test_a_client_takes_both_forms_of_an_answer(accept: str) -> None:
+    async with web() as site:
+        assert (await site.post(initialize(), accept=accept)).status == 406
+        assert site.fronts == []
+
+
+@pytest.mark.parametrize(
+    "accept", ["*/*", "application/*, text/*", "TEXT/event-stream;q=1, */json"]
+)
+async def test_ranges_of_media_types_count(accept: str) -> None:
+    async with web() as site:
+        expected = 406 if "*/json" in accept else 200
+        assert (await site.post(initialize(), accept=accept)).status == expected
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/jsonp"])
+async def test_a_message_is_json(kind: str) -> None:
+    async with web() as site:
+        assert (await site.post(initialize(), content_type=kind)).status == 415
+        assert (
+            await site.post(initialize(), content_type="Application/JSON; charset=utf-8")
+        ).status == 200
+
+
+async def test_a_message_that_is_too_large_is_not_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wire, "MAX_MESSAGE_BYTES", 200)
+    async with web() as site:
+        connection = Connection(b" " * 150, b" " * 51, b"the rest")
+        await connection.serve(site.app, scope_of("POST", HEADERS))
+        assert connection.status == 413
+        assert (await connection.receive())["body"] == b"the rest"
+        assert (await site.post(json.dumps(initialize()).encode().ljust(200))).status == 200
+
+
+async def test_a_message_may_come_in_pieces() -> None:
+    async with web() as site:
+        text = json.dumps(initialize()).encode()
+        connection = Connection(text[:10], b"", text[10:])
+        await connection.serve(site.app, scope_of("POST", HEADERS))
+        assert connection.json["result"]["protocolVersion"] == LEGACY
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "id_"),
+    [
+        (b"{", PARSE_ERROR, None),
+        (b"", PARSE_ERROR, None),
+        (b'"\xff"', PARSE_ERROR, None),
+        (b"[]", INVALID_REQUEST, None),
+        (b"7", INVALID_REQUEST, None),
+        (b'{"jsonrpc":"2.0","id":3,"method":"ping","method":"ping"}', INVALID_REQUEST, 3),
+        (b'{"jsonrpc":"2.0","id":3,"method":"ping","params":' + b"[" * 200, PARSE_ERROR, None),
+        (b'{"jsonrpc":"1.0","id":3,"method":"ping"}', INVALID_REQUEST, 3),
+    ],
+)
+async def test_a_bad_message_is_answered_and_its_session_lives_on(
+    body: bytes, expected: int, id_: int | None
+) -> None:
+    async with web() as site:
+        key = await site.session()
+        refused = await site.post(body, key)
+        assert (refused.status, code(refused), refused.json["id"]) == (400, expected, id_)
+        assert (await site.post(asked("ping"), key)).json["result"] == {}
+
+
+# Legacy sessions
+
+
+async def test_a_handshake_opens_a_session_of_its_own() -> None:
+    async with web() as site:
+        answers = [await site.post(initialize()) for _ in range(2)]
+        keys = {answer.headers["mcp-session-id"] for answer in answers}
+        assert len(keys) == 2
+        for answer in answers:
+            assert (answer.status, answer.is_stream) == (200, False)
+            assert answer.json["result"]["serverInfo"]["name"] == "roots-hub"
+        for key in keys:
+            assert key.isascii()
+            assert len(key) == 32
+            assert (await site.post(told(), key)).body == b""
+            listed = await site.post(asked("tools/list"), key)
+            names = [tool["name"] for tool in listed.json["result"]["tools"]]
+            assert names == ["get-roots", "echo"]
+            assert "mcp-session-id" not in listed.headers
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+async def test_without_its_id_a_session_is_not_found(method: str) -> None:
+    async with web() as site:
+        await site.session()
+        body = asked("tools/list") if method == "POST" else b""
+        for key, status in [(None, 400), ("guessed", 404)]:
+            headers = {**HEADERS, **({"mcp-session-id": key} if key else {})}
+            found = await request(site.app, method, headers, body)
+            assert (found.status, code(found)) == (status, INVALID_REQUEST)
+            assert found.json["id"] == (2 if method == "POST" else None)
+
+
+async def test_a_session_is_greeted_once() -> None:
+    async with web() as site:
+        key = await site.session()
+        again = await site.post(initialize(), key)
+        assert (again.status, code(again)) == (200, INVALID_REQUEST)
+        assert (await site.post(initialize(), "unknown")).status == 404
+
+
+async def test_a_handshake_that_fails_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SESSIONS", 1)
+    async with web() as site:
+        failed = await site.post({**initialize(), "params": {}})
+        assert "error" in failed.json
+        assert (await site.post(asked("ping"), failed.headers["mcp-session-id"])).status == 404
+        assert site.closed == site.fronts
+        assert (await site.post(initialize())).status == 200
+
+
+async def test_there_are_so_many_sessions_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SESSIONS", 2)
+    async with web() as site:
+        keys = [await site.session() for _ in range(2)]
+        refused = await site.post(initialize())
+        assert (refused.status, refused.json) == (
+            503,
+            {"error": "2 sessions are open; try again later"},
+        )
+        assert (await site.use("DELETE", keys[0])).status == 200
+        assert (await site.post(initialize())).status == 200
+
+
+async def test_a_deleted_session_is_gone_with_its_stream_and_its_calls() -> None:
+    async with web(FakeChild(ECHO, answers={"tools/call": SILENT})) as site:
+        key = await site.session()
+        stream = site.start("GET", key)
+        await stream.began()
+        call = site.start("POST", key, echo())
+        link = await site.child.connected()
+        await link.request("tools/call")
+        assert (await site.use("DELETE", key)).status == 200
+        assert (await stream.over()).events == []
+        assert (await call.over()).body == b""
+        assert (await link.request("notifications/cancelled"))["params"]["requestId"]
+        assert (await site.use("DELETE", key)).status == 404
+        assert (await site.post(asked("ping"), key)).status == 404
+
+
+async def test_an_idle_session_ends_and_a_busy_one_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "SESSION_IDLE", 0.06)
+    async with web() as site:
+        idle, listening, _ = [await site.session() for _ in range(3)]
+        stream = site.start("GET", listening)
+        await stream.began()
+        site.clock.advance(1)
+        await site.until_closed(2)
+        assert (await site.post(asked("ping"), idle)).status == 404
+        assert (await site.post(asked("ping"), listening)).status == 200
+        stream.disconnect()
+        await stream.served()
+        site.clock.advance(1)
+        await site.until_closed(3)
+        assert (await site.post(asked("ping"), listening)).status == 404
+
+
+async def test_a_session_begins_to_idle_when_its_last_answer_is_sent() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        key = await site.session()
+        call = site.start("POST", key, echo())
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        site.clock.advance(module.SESSION_IDLE + 1)
+        link.answer(sent["id"], {"content": []})
+        await call.over()
+        assert (await site.post(asked("ping"), key)).status == 200
+
+
+async def test_when_the_hub_ends_its_sessions_end() -> None:
+    async with web() as site:
+        await site.session()
+        await site.session()
+    assert len(site.closed) == 2
+
+
+async def test_before_it_runs_no_session_is_opened() -> None:
+    async with web() as site:
+
+        def opened(outlet: Outlet, owner: TaskGroup, principal: str) -> Front:
+            pytest.fail("opened")
+
+        keeper = Gatekeeper("127.0.0.1", None)
+        idle = HttpServer(opened, keeper, path="/mcp", clock=site.clock)
+        assert (await request(idle, "POST", HEADERS, initialize())).status == 503
+
+
+@pytest.mark.parametrize("version", [LEGACY, "2024-11-05"])
+async def test_a_version_of_the_legacy_era_may_be_named_in_a_header(version: str) -> None:
+    async with web() as site:
+        key = await site.session()
+        answer = await site.post(asked("ping"), key, mcp_protocol_version=version)
+        assert answer.json["result"] == {}
+
+
+async def test_another_version_in_a_header_is_refused() -> None:
+    async with web() as site:
+        key = await site.session()
+        refused = await site.post(asked("ping"), key, mcp_protocol_version="2099-01-01")
+        assert refused.status == 400
+
+
+# Answers, streams, and what cuts them
+
+
+async def test_an_answer_is_json_if_nothing_comes_before_it() -> None:
+    async with web() as site:
+        key = await site.session()
+        answer = await site.post(echo(), key)
+        assert not answer.is_stream
+        assert answer.json["result"]["structuredContent"] == {"text": "hi"}
+
+
+async def test_progress_makes_the_answer_a_stream() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        key = await site.session()
+        call = site.start("POST", key, echo(9, {"progressToken": "mine"}))
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        token = sent["params"]["_meta"]["progressToken"]
+        link.notify("notifications/progress", {"progressToken": token, "progress": 0.5})
+        (report,) = await call.heard(1)
+        assert report["params"] == {"progressToken": "mine", "progress": 0.5}
+        link.answer(sent["id"], {"content": []})
+        assert (await call.over()).events[1] == {
+            "jsonrpc": "2.0",
+            "id": 9,
+            "result": {"content": []},
+        }
+
+
+async def test_roots_are_asked_for_on_the_stream_of_the_call_that_needs_them() -> None:
+    async with web() as site:
+        key = await site.session(ROOTS)
+        call = site.start("POST", key, echo())
+        (wanted,) = await call.heard(1)
+        assert wanted["method"] == "roots/list"
+        assert "params" not in wanted
+        answer: JsonObject = {"jsonrpc": "2.0", "id": wanted["id"], "result": {"roots": []}}
+        assert (await site.post(answer, key)).status == 202
+        assert (await call.over()).events[1]["result"]["structuredContent"] == {"text": "hi"}
+
+
+async def test_roots_are_asked_for_on_the_standing_stream_once_there_is_one() -> None:
+    async with web() as site:
+        key = await site.session(ROOTS)
+        stream = site.start("GET", key)
+        (wanted,) = await stream.heard(1)
+        assert wanted["method"] == "roots/list"
+
+
+async def test_one_clients_answer_is_not_anothers() -> None:
+    async with web() as site:
+        first, second = [await site.session(ROOTS) for _ in range(2)]
+        calls = [site.start("POST", key, echo()) for key in (first, second)]
+        wanted = [(await call.heard(1))[0] for call in calls]
+        assert wanted[0]["id"] == wanted[1]["id"]
+        answer: JsonObject = {"jsonrpc": "2.0", "id": wanted[0]["id"], "result": {"roots": []}}
+        await site.post(answer, first)
+        await calls[0].over()
+        assert not calls[1].is_over
+        await site.post(answer, second)
+        await calls[1].over()
+
+
+async def test_a_session_has_one_standing_stream() -> None:
+    async with web() as site:
+        key = await site.session()
+        stream = site.start("GET", key)
+        await stream.heard(0)
+        again = await site.use("GET", key)
+        assert (again.status, again.json) == (
+            409,
+            {"error": "The session has an event stream already"},
+        )
+        assert (await site.use("GET", key, accept="application/json")).status == 406
+
+
+async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
+    async with web() as site:
+        key = await site.session()
+        await site.post(echo(), key)
+        stream = site.start("GET", key)
+        await stream.began()
+        site.child.link.notify("notifications/tools/list_changed", {})
+        assert (await stream.heard(1))[0]["method"] == "notifications/tools/list_changed"
+
+
+async def test_a_client_that_disconnects_cancels_its_call() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        key = await site.session()
+        call = site.start("POST", key, echo())
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        call.disconnect()
+        cancelled = await link.request("notifications/cancelled")
+        assert cancelled["params"]["requestId"] == sent["id"]
+        assert call.sent == []
+        assert (await site.post(asked("ping"), key)).status == 200
+
+
+async def test_a_cancelled_call_gets_an_empty_stream() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        key = await site.session()
+        call = site.start("POST", key, echo(5))
+        link = await child.connected()
+        await link.request("tools/call")
+        cancel: JsonObject = {**told("notifications/cancelled"), "params": {"requestId": 5}}
+        assert (await site.post(cancel, key)).status == 202
+        assert (await call.over()).events == []
+        assert call.is_stream
+
+
+async def test_a_second_request_with_an_id_in_flight_is_refused() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        key = await site.session()
+        call = site.start("POST", key, echo(5))
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        refused = await site.post(asked("ping", 5), key)
+        assert (refused.status, code(refused), refused.json["id"]) == (400, INVALID_REQUEST, 5)
+        link.answer(sent["id"], {"content": []})
+        assert (await call.over()).json["result"] == {"content": []}
+
+
+async def test_a_long_silence_is_filled_with_comments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PING_EVERY", 0.001)
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        key = await site.session()
+        call = site.start("POST", key, echo())
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        await call.signals.until(lambda: len(call.sent) > 2)
+        assert call.is_stream
+        link.answer(sent["id"], {"content": []})
+        assert len((await call.over()).events) == 1
+
+
+# The modern era
+
+
+async def test_a_modern_request_needs_no_session() -> None:
+    async with web() as site:
+        found = await site.modern(asked("server/discover"))
+        assert found.status == 200
+        assert found.json["result"]["supportedVersions"] == [MODERN]
+        assert "mcp-session-id" not in found.headers
+        answer = await site.modern(echo(), mcp_name="echo")
+        assert answer.json["result"]["structuredContent"] == {"text": "hi"}
+        assert answer.json["result"]["resultType"] == "complete"
+        assert site.closed == site.fronts
+
+
+async def test_a_modern_client_is_asked_by_the_result() -> None:
+    async with web() as site:
+        answer = await site.modern(echo(), ROOTS, mcp_name="echo")
+        assert answer.json["result"]["resultType"] == "input_required"
+        assert not answer.is_stream
+        assert site.child.links == []
+
+
+async def test_modern_headers_must_fit_the_body() -> None:
+    async with web() as site:
+        refused = await site.modern(echo(), mcp_name="other")
+        assert (refused.status, code(refused)) == (400, HEADER_MISMATCH)
+        refused = await site.post(enveloped(echo()))
+        assert (refused.status, code(refused)) == (400, HEADER_MISMATCH)
+        assert site.fronts == []
+
+
+async def test_an_unsupported_modern_version_says_which_are() -> None:
+    async with web() as site:
+        body = enveloped(asked("tools/list"))
+        text = json.dumps(body).replace(MODERN, "2099-01-01").encode()
+        refused = await site.post(text, mcp_protocol_version="2099-01-01", mcp_method="tools/list")
+        assert (refused.status, code(refused)) == (400, UNSUPPORTED_VERSION)
+        assert refused.json["error"]["data"] == {"supported": [MODERN], "requested": "2099-01-01"}
+
+
+async def test_an_unknown_modern_method_is_not_found() -> None:
+    async with web() as site:
+        refused = await site.modern(asked("nonsense"))
+        assert (refused.status, code(refused)) == (404, METHOD_NOT_FOUND)
+
+
+async def test_a_modern_notification_is_taken_and_dropped() -> None:
+    async with web() as site:
+        answer = await site.post(told("notifications/x"), mcp_protocol_version=MODERN)
+        assert (answer.status, answer.body) == (202, b"")
+
+
+async def test_a_modern_client_that_disconnects_cancels_its_call() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        call = site.start(
+            "POST",
+            None,
+            enveloped(echo()),
+            mcp_protocol_version=MODERN,
+            mcp_method="tools/call",
+            mcp_name="echo",
+        )
+        link = await child.connected()
+        await link.request("tools/call")
+        call.disconnect()
+        await link.request("notifications/cancelled")
+        await site.until_closed(1)
+        assert call.sent == []
