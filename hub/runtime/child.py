@@ -21,7 +21,14 @@ from hub.core.roots import RootSet
 from hub.core.values import JsonObject
 from hub.runtime import wire
 from hub.runtime.answers import Answers
-from hub.runtime.greeting import Greeting, Introduction, greet, input_required, with_envelope
+from hub.runtime.greeting import (
+    Greeting,
+    Introduction,
+    greet,
+    input_required,
+    with_envelope,
+    without_server_info,
+)
 from hub.runtime.link import Link
 from hub.runtime.listing import Request, read_listing
 from hub.runtime.parties import Asker
@@ -29,6 +36,8 @@ from hub.runtime.peer import Asked, GoneError, Peer, RpcError, SilentError
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Notification, Payload
 
+LAST_WORDS = 0.5
+"""Seconds in which a child that is gone can be asked why."""
 MAX_INPUT_ROUNDS = 8
 """How often a modern child may ask for input within one call."""
 
@@ -106,6 +115,11 @@ class Child:
                 raise ChildError(
                     f"it did not answer within {self.spec.start_timeout:g} s of its start"
                 ) from None
+            except GoneError:
+                # A closed pipe is noticed before the exit code behind it, which says more.
+                with anyio.move_on_after(LAST_WORDS):
+                    await self._started.wait()
+                raise
             tasks.start_soon(self._relist, peer)
             await self._stop.wait()
             peer.close("the hub stopped it")
@@ -213,9 +227,11 @@ class Child:
         outgoing = with_envelope(params, greeting, self._hub)
         for _ in range(MAX_INPUT_ROUNDS):
             result = await self._request(method, outgoing, asker)
-            wanted = input_required(result) if greeting.era == "modern" else None
-            if wanted is None:
+            if greeting.era == "legacy":
                 return result
+            wanted = input_required(result)
+            if wanted is None:
+                return without_server_info(result)
             outgoing = {**outgoing, **await self._inputs(wanted, asker)}
         raise ChildError(
             f"server {self.spec.name!r} asked for input {MAX_INPUT_ROUNDS} times within one call"

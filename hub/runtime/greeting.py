@@ -134,6 +134,19 @@ def with_envelope(params: JsonObject, greeting: Greeting, hub: Introduction) -> 
     return {**params, "_meta": {**own, **envelope(hub, greeting.version)}}
 
 
+def without_server_info(result: Payload) -> Payload:
+    """Return a modern child's result without who that child is: clients are told of the hub."""
+    if not isinstance(result, dict) and SERVER_INFO_META.encode() not in bytes(result):
+        return result
+    read = wire.as_object(result)
+    meta = read.get("_meta")
+    if not isinstance(meta, dict) or SERVER_INFO_META not in meta:
+        return result
+    kept: JsonObject = {key: value for key, value in meta.items() if key != SERVER_INFO_META}
+    rest: JsonObject = {key: value for key, value in read.items() if key != "_meta"}
+    return {**rest, "_meta": kept} if kept else rest
+
+
 def input_required(result: Payload) -> JsonObject | None:
     """Return a modern child's result as an object if it asks for input instead of answering."""
     if not isinstance(result, dict) and b'"input_required"' not in bytes(result):
