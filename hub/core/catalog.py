@@ -82,6 +82,10 @@ class Catalog:
     prompt_routes: Mapping[str, ChildRoute] = field(repr=False)
     resource_routes: Mapping[str, ChildRoute] = field(repr=False)
     template_routes: Mapping[str, TemplateRoute] = field(repr=False)
+    own_tools: Mapping[ServerName, Mapping[str, ChildRoute]] = field(
+        repr=False, default_factory=dict[ServerName, Mapping[str, ChildRoute]]
+    )
+    """With `expose: search`: by server and its own name, what has no public name then."""
 
     def tool(self, public: str) -> Route | None:
         """Return where a tool's public name leads."""

@@ -116,6 +116,7 @@ async def running_hub(
                 machine=machine,
                 settings=RootsSettings(config.roots.timeout, config.roots.debounce, place.unsafe),
                 audit=audit,
+                expose=config.expose,
             )
 
 

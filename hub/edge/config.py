@@ -11,6 +11,7 @@ from hub.core.errors import ConfigError
 from hub.core.launch import LaunchTemplate, mentions_roots
 from hub.core.names import NamesMode
 from hub.core.policy import Access
+from hub.core.search import Expose
 from hub.edge.fields import (
     Count,
     Flag,
@@ -26,7 +27,6 @@ from hub.edge.fields import (
 from hub.edge.server_config import Guard, GuardKey, Part, RemoteServer, Server, StdioServer
 
 NOT_YET: Final[Mapping[str, tuple[object, ...]]] = {
-    "expose": ("tools",),
     "guard.on_refused": ("refuse",),
     "guard.rewrite": ("verbatim",),
     "servers.*.confine.mode": ("off", "auto"),
@@ -99,7 +99,7 @@ class HubConfig(Part):
     roots: Roots = Roots()
     guard: GuardKey = Guard()
     names: NamesMode = "auto"
-    expose: Literal["tools", "search"] = "tools"
+    expose: Expose = "tools"
     max_children: Count = 64
     audit: Audit | None = None
     servers: dict[Name, Server] = Field(default_factory=dict[str, StdioServer | RemoteServer])

@@ -7,22 +7,38 @@ from dataclasses import dataclass
 
 from hub.core.catalog import Catalog
 from hub.core.errors import RouteError
+from hub.core.meta_tools import Inner, Question, read
 from hub.core.names import Names
 from hub.core.protocol import CLIENT_CAPABILITIES_META, CLIENT_INFO_META, PROTOCOL_VERSION_META
+from hub.core.search import Expose, tool_of
 from hub.core.values import Call, CallMethod, ChildRoute, Json, JsonObject, Route, ServerName
 from hub.runtime.builtin import GET_ROOTS
 
 
 @dataclass(frozen=True, slots=True)
 class Addressed:
-    """A call as a client made it: method, public name, and params without the client's envelope."""
+    """A call as a client made it: method, public name, and params without the client's envelope.
+
+    With `expose: search`, `question` is what a meta tool was asked; a `call-tool` is the call that
+    it is about: `name` is then that of `server` itself.
+    """
 
     method: CallMethod
     name: str
     params: JsonObject
+    question: Question | None = None
+    server: ServerName | None = None
+
+    def pointer(self, pointer: str) -> str:
+        """Return a JSON pointer into the call's arguments as one into the client's own."""
+        return pointer if self.server is None else f"/toolArgs{pointer}"
 
     def servers(self, names: Names) -> Collection[ServerName] | None:
         """Return the servers that could own the name; None if any could."""
+        if self.question is not None:
+            return self.question.servers()
+        if self.server is not None:
+            return (self.server,)
         if self.name == GET_ROOTS:
             return ()
         if self.method.startswith("resources/") or names.mode == "never":
@@ -37,6 +53,8 @@ class Addressed:
         """
         found: Route | None
         match self.method:
+            case "tools/call" if self.server is not None:
+                found = tool_of(catalog, self.server, self.name)
             case "tools/call":
                 found = catalog.tool(self.name)
             case "prompts/get":
@@ -82,7 +100,7 @@ _NOUN = {
 }
 
 
-def address(method: CallMethod, params: JsonObject) -> Addressed:
+def address(method: CallMethod, params: JsonObject, *, expose: Expose = "tools") -> Addressed:
     """Return the call that a request makes.
 
     Raises: RouteError if it does not say whom it is for, or its arguments are not an object.
@@ -96,7 +114,22 @@ def address(method: CallMethod, params: JsonObject) -> Addressed:
         raise RouteError(f"{method}: the request names no {_NOUN[method]}")
     if not isinstance(params.get("arguments", {}), dict | None):
         raise RouteError(f'{method}: "arguments" must be an object')
-    return Addressed(method, name, _without_envelope(params))
+    kept = _without_envelope(params)
+    if expose == "search" and method == "tools/call":
+        return _searched(name, kept)
+    return Addressed(method, name, kept)
+
+
+def _searched(name: str, params: JsonObject) -> Addressed:
+    asked = read(name, _object(params.get("arguments")))
+    if isinstance(asked, Inner):
+        rest: JsonObject = {key: value for key, value in params.items() if key != "arguments"}
+        given: JsonObject = {} if asked.arguments is None else {"arguments": asked.arguments}
+        inner: JsonObject = {**rest, "name": asked.tool, **given}
+        return Addressed("tools/call", asked.tool, inner, server=asked.server)
+    if asked is None and name != GET_ROOTS:
+        raise RouteError(f"Unknown tool: {name} (find-tools and call-tool lead to the servers')")
+    return Addressed("tools/call", name, params, question=asked)
 
 
 def _without_envelope(params: JsonObject) -> JsonObject:

@@ -10,8 +10,10 @@ import structlog
 from hub.core.catalog import Catalog, Listing, merge
 from hub.core.errors import ChildError, HubError
 from hub.core.in_force import InForce
+from hub.core.meta_tools import META_TOOLS
 from hub.core.pages import page_of
 from hub.core.protocol import LISTS
+from hub.core.search import search_catalog
 from hub.core.values import JsonObject, ServerName
 from hub.runtime.builtin import BUILTINS
 from hub.runtime.children import Place
@@ -42,8 +44,10 @@ class Catalogs:
 
         Raises: RouteError for a cursor that is not of this listing.
         """
-        catalog = await self.catalog(session, await session.force(asked.outlet))
         method, cursor = asked.request.method, asked.request.params.get("cursor")
+        own = method == "tools/list" and self._services.expose == "search"
+        force = await session.force(asked.outlet)
+        catalog = await self.catalog(session, force, () if own else None)
         fields = {
             "tools/list": catalog.tools,
             "resources/list": catalog.resources,
@@ -71,7 +75,7 @@ class Catalogs:
             and not (session.roots_are_open and name in self._services.children.last_known)
         ]
         if awaited:
-            await self._wait(awaited, eager=len(awaited) == len(places))
+            await self._wait(awaited, eager=only is not None or len(awaited) == len(places))
         listings: dict[ServerName, Listing] = {}
         for name in self._services.servers:
             place = places.get(name)
@@ -132,11 +136,16 @@ class Catalogs:
         key = tuple((name, id(listing)) for name, listing in listings.items())
         found = self._merged.get(key)
         if found is None:
-            made = merge(
-                listings, names=self._services.names, offers=self._offers, builtins=BUILTINS
-            )
+            made = self._made(listings)
             while len(self._merged) >= KEPT:
                 del self._merged[next(iter(self._merged))]
             # The listings are kept with the catalog, so that their ids stay theirs.
             found = self._merged[key] = (tuple(listings.values()), made)
         return found[1]
+
+    def _made(self, listings: Mapping[ServerName, Listing]) -> Catalog:
+        names, offers = self._services.names, self._offers
+        if self._services.expose == "search":
+            own = (*META_TOOLS, *BUILTINS)
+            return search_catalog(listings, names=names, offers=offers, builtins=own)
+        return merge(listings, names=names, offers=offers, builtins=BUILTINS)

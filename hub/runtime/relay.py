@@ -11,6 +11,7 @@ from hub.core.errors import ChildError, RouteError
 from hub.core.guard import Admitted, Refused, ToolGuard, compile_tool, decide, decide_resource
 from hub.core.in_force import InForce
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
+from hub.core.search import SearchError
 from hub.core.specs import ServerSpec
 from hub.core.values import (
     BuiltinRoute,
@@ -31,6 +32,7 @@ from hub.runtime.children import Place
 from hub.runtime.links import CachedLinks
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.record import Record
+from hub.runtime.search_tools import answer
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 from hub.runtime.wire import Notification, Payload
@@ -80,7 +82,14 @@ class Relay:
 
         Raises: RouteError for a name that leads nowhere; RpcError that the child answered.
         """
-        named = address(cast("CallMethod", asked.request.method), asked.request.params)
+        try:
+            return await self._take(session, asked)
+        except SearchError as exc:
+            return _tool_error(str(exc))
+
+    async def _take(self, session: Session, asked: Asked) -> Payload:
+        method = cast("CallMethod", asked.request.method)
+        named = address(method, asked.request.params, expose=self._services.expose)
         force = await session.force(asked.outlet)
         owners = named.servers(self._services.names)
         catalog = await self.catalogs.catalog(session, force, owners)
@@ -92,13 +101,15 @@ class Relay:
                 raise
             return _failure(named.method, f"{exc}: {trouble}; the next call starts it again")
         if isinstance(route, BuiltinRoute):
+            if named.question is not None:
+                return answer(named.question, session, catalog, self.catalogs.missing)
             return get_roots(session, force)
         place = session.place(self._services.servers[route.server], force)
         call = named.call(catalog, route)
         with Record(self._services, session, place.spec, call) as record:
             verdict = record.verdict = self._decide(session, place, call, route, force)
             if isinstance(verdict, Refused):
-                return _refusal(call, verdict, place.spec)
+                return _refusal(call, verdict, place.spec, named.pointer(verdict.pointer))
             try:
                 child = await self._services.children.obtain(place)
                 return await child.call(verdict, CallAsker(session, asked))
@@ -191,10 +202,10 @@ def _explained(refused: Refused, spec: ServerSpec, force: InForce, at: InForce) 
     return replace(refused, reason=reason)
 
 
-def _refusal(call: Call, refused: Refused, spec: ServerSpec) -> JsonObject:
+def _refusal(call: Call, refused: Refused, spec: ServerSpec, pointer: str) -> JsonObject:
     text = refused.message()
     details: JsonObject = {
-        "argument": refused.pointer,
+        "argument": pointer,
         "path": refused.path,
         "reason": refused.reason,
         "mode": spec.policy.mode.value,

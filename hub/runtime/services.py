@@ -9,6 +9,7 @@ from hub.core.in_force import OperatorRoots
 from hub.core.names import Names
 from hub.core.paths import Flavour, LinkReader
 from hub.core.roots import RootSet, UnsafePaths
+from hub.core.search import Expose
 from hub.core.specs import ServerSpec
 from hub.core.standing import Standing
 from hub.core.values import JsonObject, ServerName
@@ -53,6 +54,7 @@ class Services:
     machine: Machine
     settings: RootsSettings
     audit: AuditSink
+    expose: Expose = "tools"
 
 
 class Operator:

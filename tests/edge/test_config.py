@@ -37,7 +37,6 @@ def test_a_fallback_root_can_be_a_path_alone() -> None:
 @pytest.mark.parametrize(
     ("keys", "where"),
     [
-        ({"expose": "search"}, "expose: search is"),
         ({"guard": {"on_refused": "ask"}}, "guard.on_refused: ask is"),
         ({"guard": {"rewrite": "canonical"}}, "guard.rewrite: canonical is"),
         ({"servers": {"a": {"command": "x", "confine": "require"}}}, "servers.a.confine.mode: req"),

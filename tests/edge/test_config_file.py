@@ -97,7 +97,7 @@ servers:
         (MINIMAL + "roots: {timeout: 0}", "roots.timeout: should be greater than 0"),
         (MINIMAL + "roots: {ceiling: /a}", "roots.ceiling: must be a list"),
         (MINIMAL + "roots: {ceiling: [~other]}", "roots.ceiling[0]: only ~ and ~/..."),
-        (MINIMAL + "expose: search", "expose: search is not available in this version"),
+        (MINIMAL + "expose: all", "expose: should be 'tools' or 'search'"),
         ("version: 1\nservers: {a: {}}", "servers.a: needs exactly one of command and url"),
         ("version: 1\nservers: {a: {command: x, url: y}}", "servers.a: needs exactly one"),
         ("version: 1\nservers: {a: {command: x, comand: y}}", "servers.a.comand: unknown key"),
