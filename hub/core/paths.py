@@ -89,6 +89,8 @@ def resolve(raw: str, *, cwd: str | None, links: LinkReader, flavour: Flavour) -
 def enter(directory: str, name: str, *, links: LinkReader, flavour: Flavour) -> str:
     """Return where `name` in an already resolved directory leads: the last step of `resolve`.
 
+    `name` is one component and neither `.` nor `..`.
+
     Raises:
         PathError: as `resolve`.
     """

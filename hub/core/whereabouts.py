@@ -25,7 +25,7 @@ OUTSIDE = "outside the allowed roots boundaries"
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 # Short enough to be resolved by recursion, and without anything that reads in two ways.
-_PLAIN = re.compile(r"(?:/[\w.-]+)+", re.ASCII)
+_PLAIN = re.compile(r"(?:/(?!\.\.?(?:/|$))[\w.-]+)+", re.ASCII)
 _SHORT = 512
 _NAME_MAX = 255
 
@@ -76,7 +76,7 @@ class Whereabouts:
         """Return whether `text` is an absolute path that reads in one way only."""
         if not self._posix or len(text) > _SHORT:
             return False
-        return _PLAIN.fullmatch(text) is not None and ".." not in text
+        return _PLAIN.fullmatch(text) is not None
 
     def is_absolute(self, text: str) -> bool:
         """Return whether `text` starts at the top of a file system."""

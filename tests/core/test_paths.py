@@ -3,7 +3,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.core.paths import (
@@ -239,7 +239,6 @@ STEPS = st.lists(st.one_of(NAMES, st.sampled_from(["..", "."])), min_size=1, max
 NODES = st.tuples(st.lists(NAMES, min_size=1, max_size=3), st.one_of(st.none(), STEPS))
 
 
-@settings(max_examples=200, deadline=None)
 @given(nodes=st.lists(NODES, max_size=12), asked=st.lists(STEPS, min_size=1, max_size=10))
 def test_resolve_agrees_with_the_kernel_on_any_tree(
     nodes: list[tuple[list[str], list[str] | None]], asked: list[list[str]]
