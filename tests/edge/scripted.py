@@ -1,0 +1,73 @@
+"""A hub whose children do as they are told, and clients of it; all in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, cast
+
+import anyio
+from anyio.abc import TaskGroup
+
+from hub.core.launch import LaunchPlan
+from hub.core.specs import ServerSpec
+from hub.core.values import Json, JsonObject
+from hub.edge.app import Setting, fronts, running_hub
+from hub.edge.config import HubConfig
+from hub.runtime.link import Link
+from hub.runtime.services import Services
+from tests.fakes import FakeChild
+from tests.flow.hubs import FakeClient
+
+ROOTS: JsonObject = {"roots": {"listChanged": True}}
+
+
+class ScriptedHub:
+    """A running hub."""
+
+    def __init__(self, services: Services, tasks: TaskGroup) -> None:
+        self.services = services
+        self._tasks = tasks
+        self._open_front = fronts(services)
+
+    def client(self, roots: Sequence[Json] = ()) -> FakeClient:
+        """Return a client that has said nothing yet."""
+        return FakeClient(self._open_front, self._tasks, roots=roots)
+
+    async def greeted(
+        self, capabilities: JsonObject | None = None, roots: Sequence[Json] = ()
+    ) -> FakeClient:
+        """Return a client after its handshake; without capabilities it has no roots."""
+        client = self.client(roots)
+        await client.initialize(capabilities or {})
+        await client.initialized()
+        return client
+
+
+@asynccontextmanager
+async def scripted(
+    children: FakeChild | Mapping[str, FakeChild],
+    *,
+    config: Mapping[str, Any] | None = None,
+    given: Sequence[str] = (),
+) -> AsyncGenerator[ScriptedHub]:
+    """Run a hub before these children; a single one is called `files`, and keeps bare names."""
+    named = {"files": children} if isinstance(children, FakeChild) else children
+    servers = {name: {"command": "x"} for name in named}
+    made = HubConfig.model_validate({"version": 1, "servers": servers, **(config or {})})
+
+    def opened(spec: ServerSpec, plan: LaunchPlan | None) -> AbstractAsyncContextManager[Link]:
+        return named[spec.name].opened(spec, plan)
+
+    async with anyio.create_task_group() as tasks:
+        hub = running_hub(made, Setting(given=given), environment={}, open_child=opened)
+        async with hub as services:
+            yield ScriptedHub(services, tasks)
+        tasks.cancel_scope.cancel()
+
+
+async def refusal(client: FakeClient, method: str, params: JsonObject | None = None) -> Any:
+    """Send a request, and return the error that it gets."""
+    answer = await client.end(await client.begin(method, params or {}))
+    assert "error" in answer, answer
+    return cast("Any", answer["error"])
