@@ -28,6 +28,8 @@ _LOOKED_AT: Final = 2000
 _SUMMARY: Final = 120
 _NAME: Final = 100
 _NEAR: Final = 3
+_PART: Final = 3
+"""How long a part must be for that a name with it may be meant."""
 
 
 class SearchError(RouteError):
@@ -160,8 +162,12 @@ def near(name: str, known: Iterable[str]) -> list[str]:
     wanted = name[:_NAME].casefold()
     folded = {one[:_NAME].casefold(): one for one in known}
     alike = get_close_matches(wanted, folded, _NEAR)
-    within = [one for one in folded if wanted and (wanted in one or one in wanted)]
+    within = [one for one in folded if _holds(one, wanted) or _holds(wanted, one)]
     return [folded[one] for one in dict.fromkeys([*alike, *within])][:_NEAR]
+
+
+def _holds(name: str, part: str) -> bool:
+    return len(part) >= _PART and part in name
 
 
 def _meant(names: Sequence[str]) -> str:
