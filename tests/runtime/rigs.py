@@ -87,7 +87,7 @@ class Rig:
     clients: list[FakeClient] = field(default_factory=list["FakeClient"])
 
     def client(self, *shared: object, capabilities: JsonObject | None = None) -> FakeClient:
-        """Return a client that shares these folders, by path; without any, one that has no roots."""
+        """Return a client that shares these folders; without any, one that has no roots."""
         declared = capabilities if capabilities is not None else (ROOTS if shared else {})
         client = FakeClient(self, declared)
         client.shares(*shared)

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import anyio
 import pytest
 
 from hub.core.catalog import Listing
 from hub.core.errors import ChildError
-from hub.core.launch import LaunchPlan, plan
+from hub.core.launch import LaunchPlan, LaunchTemplate, plan
 from hub.core.paths import Flavour
 from hub.core.roots import EMPTY, RootSet
 from hub.core.specs import ServerSpec
@@ -76,7 +77,7 @@ async def home(fake: FakeChild | None = None, *, max_children: int = 64) -> Asyn
 
 def plan_at(directory: object) -> LaunchPlan:
     target = launched().target
-    assert not isinstance(target, type(SPEC.target))
+    assert isinstance(target, LaunchTemplate)
     return plan(target, roots_at(directory), {})
 
 
@@ -138,10 +139,10 @@ async def test_an_unused_child_is_kept_for_a_while_and_then_ended() -> None:
         await at.children.obtain(place)
         at.children.release(place, ALICE)
         at.clock.advance(599)
-        at.children._end_if_unused(place)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        at.children._end_if_unused(place)  # pyright: ignore[reportPrivateUsage] - what the sweep does
         assert place.state == "ready"
         at.clock.advance(1)
-        at.children._end_if_unused(place)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        at.children._end_if_unused(place)  # pyright: ignore[reportPrivateUsage] - what the sweep does
         await at.fake.ended()
         assert at.lease() is not place
 
@@ -163,7 +164,7 @@ async def test_a_child_that_is_leased_again_is_not_ended() -> None:
         at.clock.advance(599)
         assert at.lease(BOB) is place
         at.clock.advance(10_000)
-        at.children._end_if_unused(place)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        at.children._end_if_unused(place)  # pyright: ignore[reportPrivateUsage] - what the sweep does
         assert await at.children.obtain(place) is child
 
 
@@ -250,6 +251,40 @@ async def test_there_are_no_more_children_than_the_operator_wants() -> None:
         await at.children.obtain(places[2])
 
 
+async def test_a_child_that_nobody_uses_makes_room_the_longest_unused_first() -> None:
+    async with home(max_children=2) as at:
+        places = [at.lease(SessionKey(str(n)), principal=str(n)) for n in range(3)]
+        for place in places[:2]:
+            await at.children.obtain(place)
+        for number in (1, 0):
+            at.children.release(places[number], SessionKey(str(number)))
+            at.clock.advance(1)
+        await at.children.obtain(places[2])
+        await at.fake.ended()
+        assert [place.state for place in (places[0], places[2])] == ["ready", "ready"]
+        assert at.lease(SessionKey("0"), principal="0") is places[0]
+        assert at.lease(SessionKey("1"), principal="1") is not places[1]
+
+
+async def test_a_place_that_was_given_up_starts_nothing() -> None:
+    async with home() as at:
+        place = at.lease()
+        at.children.release(place, ALICE, at_once=True)
+        assert await at.failure_of(place) == "server 'files' was let go: its roots have changed"
+        assert at.fake.links == []
+
+
+async def test_the_trouble_of_a_child_is_why_it_fell() -> None:
+    async with home() as at:
+        place = at.lease()
+        assert place.trouble is None
+        await at.children.obtain(place)
+        assert place.trouble is None
+        at.fake.link.crash("exited with code 9")
+        await at.fake.ended()
+        assert place.trouble == "exited with code 9"
+
+
 async def test_a_child_that_fell_takes_no_room() -> None:
     async with home(max_children=1) as at:
         first, second = at.lease(principal="a"), at.lease(principal="b")
@@ -295,28 +330,30 @@ async def test_another_child_does_not(tmp_path: object, why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "declared"),
+    ("kind", "declares"),
     [
-        (lambda top: (SPEC, None, roots_at(top)), {"roots": {"listChanged": True}}),
-        (lambda top: (SPEC, None, EMPTY), {}),
-        (lambda top: (replace(SPEC, answer_roots=False), None, roots_at(top)), {}),
-        (
-            lambda top: (SPEC, replace(plan_at(top), cwd=None), EMPTY),
-            {"roots": {"listChanged": True}},
-        ),
-        (lambda top: (SPEC, plan_at(top), EMPTY), {}),
+        ("remote, with roots", True),
+        ("remote, without roots", False),
+        ("remote, unanswered", False),
+        ("launched, in a private directory", True),
+        ("launched, in a directory of its own", False),
     ],
 )
 async def test_roots_are_declared_to_a_child_that_gets_some(
-    tmp_path: object,
-    make: Callable[[object], tuple[ServerSpec, LaunchPlan | None, RootSet]],
-    declared: dict[str, object],
+    tmp_path: Path, kind: str, declares: bool
 ) -> None:
-    spec, planned, roots = make(tmp_path)
+    rooted, planned = roots_at(tmp_path), plan_at(tmp_path)
+    spec, made, roots = {
+        "remote, with roots": (SPEC, None, rooted),
+        "remote, without roots": (SPEC, None, EMPTY),
+        "remote, unanswered": (replace(SPEC, answer_roots=False), None, rooted),
+        "launched, in a private directory": (SPEC, replace(planned, cwd=None), EMPTY),
+        "launched, in a directory of its own": (SPEC, planned, EMPTY),
+    }[kind]
     async with home() as at:
-        await at.children.obtain(at.lease(spec=spec, planned=planned, roots=roots))
+        await at.children.obtain(at.lease(spec=spec, planned=made, roots=roots))
         sent = (await at.fake.link.request("initialize"))["params"]
-        assert sent["capabilities"] == declared
+        assert sent["capabilities"] == ({"roots": {"listChanged": True}} if declares else {})
         assert sent["clientInfo"] == INFO
 
 

@@ -294,3 +294,44 @@ async def test_what_was_refused_stays_refused_when_folders_come_and_go(top: Path
         assert state.last is not None
         rejected = [entry.uri for entry in state.last.announcement.rejected]
         assert rejected == ["https://x/", f"file://{top}/a"]
+
+
+async def test_roots_that_come_with_a_request_are_taken_without_asking(top: Path) -> None:
+    async with client() as asked:
+        asked.roots.given(shared(top / "a"))
+        await asked.current()
+        assert asked.known == [str(top / "a")]
+        assert asked.questions == []
+        (top / "a").rmdir()
+        await asked.current()
+        assert asked.known == []
+
+
+async def test_a_call_that_goes_takes_its_question_along_and_the_next_call_asks_anew(
+    top: Path,
+) -> None:
+    async with client() as asked:
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(asked.current)
+            await asked.until_asked()
+            calls.cancel_scope.cancel()
+        await anyio.wait_all_tasks_blocked()
+        other = RecordingOutlet()
+        asked.reply(shared(top / "a"))
+        await asked.roots.current(other)
+        assert asked.questions == [(None, CALL), (None, other)]
+        assert asked.known == [str(top / "a")]
+
+
+async def test_a_call_that_goes_does_not_end_another_calls_question(top: Path) -> None:
+    async with client() as asked:
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(asked.roots.current, RecordingOutlet())
+            await asked.until_asked()
+            async with anyio.create_task_group() as others:
+                others.start_soon(asked.current)
+                await anyio.wait_all_tasks_blocked()
+                others.cancel_scope.cancel()
+            asked.reply(shared(top / "a"))
+        assert len(asked.questions) == 1
+        assert asked.known == [str(top / "a")]

@@ -244,6 +244,16 @@ async def test_an_error_of_what_serves_is_the_answer() -> None:
         assert await talk.outlet.next() == Failure(5, {"code": -32601, "message": "no m"})
 
 
+async def test_what_cannot_be_read_within_an_answer_is_an_error_too() -> None:
+    async def unreadable(asked: Asked) -> Payload:
+        raise WireError(-32600, "Expected a JSON object")
+
+    async with talking(unreadable) as talk:
+        await talk.peer.receive(Request(5, "m", {}))
+        said = {"code": -32600, "message": "Expected a JSON object"}
+        assert await talk.outlet.next() == Failure(5, said)
+
+
 class Slow:
     """Serves until it is told to; remembers what was cancelled."""
 

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from hub.core.catalog import Catalog
+from hub.core.errors import ChildError, RouteError
+from hub.core.protocol import LIST_CHANGED
+from hub.core.values import JsonObject, ServerName
+from hub.runtime import catalogs as catalogs_module
+from hub.runtime.builtin import GET_ROOTS
+from tests.fakes import ECHO, READ, SILENT, FakeChild
+from tests.runtime.rigs import FakeClient, Rig, launched, remote, rig
+
+
+def names(catalog: Catalog) -> list[object]:
+    return [tool["name"] for tool in catalog.tools]
+
+
+async def shown(at: Rig, client: FakeClient, only: list[str] | None = None) -> list[object]:
+    servers = None if only is None else [ServerName(name) for name in only]
+    force = await client.session.force(client.outlet)
+    return names(await at.relay.catalogs.catalog(client.session, force, servers))
+
+
+async def page(at: Rig, client: FakeClient, method: str, **params: str) -> JsonObject:
+    return await at.relay.catalogs.page(
+        client.session,
+        client.asked_for(method, dict[str, object](params)),  # pyright: ignore[reportArgumentType] - texts
+    )
+
+
+async def test_a_listing_starts_all_children_and_shows_what_they_offer() -> None:
+    fakes = {"a": FakeChild(ECHO), "b": FakeChild(ECHO, READ)}
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        assert await shown(at, at.client()) == [GET_ROOTS, "a__echo", "b__echo", "b__read"]
+
+
+async def test_each_list_is_a_page_of_its_own() -> None:
+    everything = FakeChild(
+        ECHO,
+        capabilities={"tools": {}, "resources": {}, "prompts": {}},
+        answers={
+            "resources/list": {"resources": [{"uri": "file:///x"}]},
+            "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "x://{y}"}]},
+            "prompts/list": {"prompts": [{"name": "ask", "unknown": 1}]},
+        },
+    )
+    async with rig({"a": remote("a")}, {"a": everything}) as at:
+        client = at.client()
+        tools = (await page(at, client, "tools/list"))["tools"]
+        assert isinstance(tools, list)
+        assert tools[1:] == [ECHO]
+        assert await page(at, client, "resources/list") == {"resources": [{"uri": "file:///x"}]}
+        assert await page(at, client, "resources/templates/list") == {
+            "resourceTemplates": [{"uriTemplate": "x://{y}"}]
+        }
+        assert await page(at, client, "prompts/list") == {
+            "prompts": [{"name": "ask", "unknown": 1}]
+        }
+
+
+async def test_a_long_list_is_paged_and_a_foreign_cursor_is_refused() -> None:
+    many = [{**ECHO, "name": f"t{number}"} for number in range(1500)]
+    async with rig({"a": remote("a")}, {"a": FakeChild(*many)}) as at:
+        client = at.client()
+        first = await page(at, client, "tools/list")
+        cursor = str(first["nextCursor"])
+        second = await page(at, client, "tools/list", cursor=cursor)
+        assert "nextCursor" not in second
+        entries = [entry for one in (first, second) for entry in (one["tools"] or [])]  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType] - lists
+        assert len(entries) == 1501  # pyright: ignore[reportUnknownArgumentType] - entries
+        for foreign in ("nonsense", cursor[:-4] + "AAAA"):
+            with pytest.raises(RouteError):
+                await page(at, client, "tools/list", cursor=foreign)
+
+
+async def test_one_child_that_hangs_delays_the_others_listing_no_longer_than_is_fair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogs_module, "LIST_GRACE", 0.01)
+    fakes = {"a": FakeChild(ECHO, answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
+    greeting = fakes["b"].answers["initialize"]
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        assert await shown(at, client) == [GET_ROOTS, "b__echo"]
+        assert await shown(at, client) == [GET_ROOTS, "b__echo"]
+        asked = await fakes["a"].link.request("initialize")
+        assert not callable(greeting)
+        fakes["a"].link.answer(asked["id"], greeting)
+        await client.outlet.signals.until(lambda: len(client.outlet.messages) == len(LIST_CHANGED))
+        assert await shown(at, client) == [GET_ROOTS, "a__echo", "b__echo"]
+
+
+async def test_one_child_that_does_not_start_does_not_keep_the_others_from_the_list() -> None:
+    fakes = {"a": FakeChild(ECHO), "b": FakeChild(ECHO)}
+    fakes["a"].refuses_to_open = ChildError("no command")
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        with capture_logs() as logs:
+            assert await shown(at, client) == [GET_ROOTS, "b__echo"]
+        assert [entry["server"] for entry in logs if entry["event"] == "not listed"] == ["a"]
+        assert client.session.unlisted == {"a"}
+
+
+async def test_no_child_at_all_leaves_the_hubs_own_tools() -> None:
+    broken = FakeChild()
+    broken.refuses_to_open = ChildError("no command")
+    async with rig({"a": remote("a")}, {"a": broken}) as at:
+        assert await shown(at, at.client()) == [GET_ROOTS]
+
+
+async def test_a_child_without_a_plan_is_left_out() -> None:
+    fakes = {"a": FakeChild(ECHO), "b": FakeChild(ECHO)}
+    specs = {"a": launched("a", "${NOT_SET}"), "b": remote("b")}
+    async with rig(specs, fakes) as at:
+        with capture_logs() as logs:
+            assert await shown(at, at.client()) == [GET_ROOTS, "b__echo"]
+        assert [entry["server"] for entry in logs if entry["event"] == "no launch plan"] == ["a"]
+        assert fakes["a"].links == []
+
+
+async def test_a_child_that_fell_stays_listed_as_it_was() -> None:
+    fake = FakeChild(ECHO)
+    async with rig({"a": remote("a")}, {"a": fake}) as at:
+        client = at.client()
+        assert await shown(at, client) == [GET_ROOTS, "echo"]
+        fake.link.crash()
+        await fake.ended()
+        fake.refuses_to_open = ChildError("no more")
+        assert await shown(at, client) == [GET_ROOTS, "echo"]
+
+
+async def test_only_the_servers_in_question_are_started() -> None:
+    fakes = {"a": FakeChild(ECHO), "b": FakeChild(ECHO)}
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        assert await shown(at, client, []) == [GET_ROOTS]
+        assert await shown(at, client, ["b"]) == [GET_ROOTS, "b__echo"]
+        assert fakes["a"].links == []
+        assert client.session.unlisted == set()
+
+
+async def test_what_is_missing_is_named_with_its_trouble() -> None:
+    fakes = {"a": FakeChild(ECHO), "b": FakeChild(ECHO)}
+    fakes["a"].refuses_to_open = ChildError("there is no command 'x'")
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        await shown(at, client)
+        missing = at.relay.catalogs.missing
+        said = missing(client.session, [ServerName("a"), ServerName("b")])
+        assert said == "server 'a' is not running: there is no command 'x'"
+        assert missing(client.session, [ServerName("b")]) is None
+        assert missing(client.session, []) is None
+
+
+async def test_a_merged_catalog_is_kept_while_its_listings_are_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogs_module, "KEPT", 1)
+    fake = FakeChild(ECHO)
+    async with rig({"a": remote("a")}, {"a": fake}) as at:
+        client, other = at.client(), at.client()
+        force = await client.session.force(client.outlet)
+        first = await at.relay.catalogs.catalog(client.session, force)
+        assert await at.relay.catalogs.catalog(other.session, force) is first
+        fake.answers["tools/list"] = {"tools": [READ]}
+        fake.link.notify("notifications/tools/list_changed", {})
+        await client.outlet.signals.until(lambda: bool(client.outlet.messages))
+        second = await at.relay.catalogs.catalog(client.session, force)
+        assert names(second) == [GET_ROOTS, "read"]
+        assert await at.relay.catalogs.catalog(client.session, force) is second
+
+
+async def test_many_who_list_at_once_start_each_child_once() -> None:
+    fakes = {name: FakeChild(ECHO) for name in "abc"}
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(shown, at, at.client())
+        assert [len(fake.links) for fake in fakes.values()] == [1, 1, 1]

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hub.core.errors import ChildError
+from hub.core.policy import Mode, Policy
+from hub.core.values import Call
+from hub.runtime.peer import RpcError
+from hub.runtime.record import Record
+from tests.fakes import READ, SILENT, FakeChild, failure
+from tests.runtime.rigs import Rig, admitted, remote, rig
+from tests.trees import plant
+
+CALL = Call("tools/call", "read", {}, {})
+
+
+def recording(at: Rig) -> Record:
+    client = at.client()
+    return Record(at.services, client.session, remote("files"), CALL)
+
+
+async def test_a_call_that_is_answered_is_admitted() -> None:
+    async with rig({}, {}) as at:
+        with recording(at) as record:
+            record.verdict = admitted()
+        (written,) = at.audit.records
+        assert (written.verdict, written.reason, written.path) == ("admitted", None, None)
+        assert (written.server, written.tool) == ("files", "read")
+        assert (written.principal, written.session) == ("alice", at.clients[0].session.key)
+        assert written.time == "2023-11-14T22:13:20.000+00:00"
+        assert written.ms >= 0
+
+
+async def test_a_call_that_the_child_fails_is_failed() -> None:
+    async with rig({}, {}) as at:
+        with recording(at) as record:
+            record.verdict = admitted()
+            record.failed("server 'files' went away")
+        assert at.audit.records[0].verdict == "failed"
+        assert at.audit.records[0].reason == "server 'files' went away"
+
+
+async def test_a_call_that_ends_in_an_error_is_failed() -> None:
+    async with rig({}, {}) as at:
+        record = recording(at)
+        record.verdict = admitted()
+        with pytest.raises(ValueError, match="ours"), record:
+            raise ValueError("ours")
+        assert at.audit.records[0].verdict == "failed"
+
+
+async def test_a_call_that_is_cancelled_is_cancelled() -> None:
+    async with rig({}, {}) as at:
+        with anyio.CancelScope() as scope:
+            with recording(at) as record:
+                record.verdict = admitted()
+                scope.cancel()
+                await anyio.sleep_forever()
+        assert at.audit.records[0].verdict == "cancelled"
+
+
+async def test_each_call_is_recorded_once_however_it_ends(tmp_path: Path) -> None:
+    top = plant(tmp_path, "a/")
+    fake = FakeChild(READ)
+    async with rig({"files": remote(timeout=0.01)}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        await client.call("read", {"path": f"{top}/a/x", "secret": "s3cret"})
+        await client.call("read", {"path": "/etc/passwd", "secret": "s3cret"})
+        fake.answers["tools/call"] = failure(-1, "no")
+        with pytest.raises(RpcError):
+            await client.call("read")
+        fake.answers["tools/call"] = SILENT
+        await client.call("read")
+        records = at.audit.records
+    assert [record.verdict for record in records] == ["admitted", "refused", "failed", "failed"]
+    assert (records[1].path, records[1].pointer) == ("/etc/passwd", "/path")
+    assert records[1].reason == "outside the allowed roots boundaries"
+    assert not any(record.would_refuse for record in records)
+    assert "s3cret" not in repr(records)
+
+
+async def test_what_would_be_refused_is_said_in_report_mode(tmp_path: Path) -> None:
+    spec = remote(policy=Policy(mode=Mode.REPORT))
+    async with rig({"files": spec}, {"files": FakeChild(READ)}) as at:
+        client = at.client(plant(tmp_path, "a/") / "a")
+        await client.call("read", {"path": "/etc/passwd"})
+        (written,) = at.audit.records
+    assert (written.verdict, written.would_refuse) == ("admitted", True)
+    assert (written.path, written.reason) == ("/etc/passwd", "outside the allowed roots boundaries")
+
+
+async def test_a_call_whose_child_does_not_start_is_failed() -> None:
+    fake = FakeChild(READ)
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client()
+        await client.call("read")
+        fake.refuses_to_open = ChildError("no command")
+        fake.link.crash()
+        await fake.ended()
+        await client.call("read")
+    assert [record.verdict for record in at.audit.records] == ["admitted", "failed"]
+    assert "no command" in str(at.audit.records[1].reason)

@@ -1,0 +1,428 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+from msgspec import Raw
+
+from hub.core.errors import ChildError, RouteError
+from hub.core.in_force import OperatorRoots
+from hub.core.paths import Flavour, parts_of
+from hub.core.policy import AccessRule, Mode, Policy
+from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
+from hub.core.values import Json, JsonObject
+from hub.runtime.builtin import GET_ROOTS
+from hub.runtime.peer import RpcError
+from hub.runtime.wire import Notification
+from tests.fakes import ECHO, READ, SILENT, Answer, FakeChild, FakeClock, failure
+from tests.runtime.rigs import FakeClient, launched, remote, rig, roots_at
+from tests.trees import plant
+
+SAMPLING = "sampling/createMessage"
+WRITE: JsonObject = {"name": "write", "inputSchema": READ["inputSchema"]}
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return plant(tmp_path, "a/f", "b/f")
+
+
+def text_of(result: JsonObject) -> str:
+    content = result["content"]
+    assert isinstance(content, list)
+    entry = content[0]
+    assert isinstance(entry, dict)
+    return str(entry["text"])
+
+
+async def error_of(client: FakeClient, method: str, params: JsonObject) -> RpcError:
+    with pytest.raises(RpcError) as caught:
+        await client.request(client.asked_for(method, params))
+    return caught.value
+
+
+async def test_a_call_inside_the_roots_reaches_the_child_as_it_is(top: Path) -> None:
+    fake = FakeChild(READ)
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        arguments: JsonObject = {"path": f"{top}/a/f", "n": 2**100, "unknown": {"x": [None]}}
+        result = await client.call("read", arguments, more={"kept": True})
+        assert result["structuredContent"] == arguments
+        sent = (await fake.link.request("tools/call"))["params"]
+        assert sent == {"name": "read", "arguments": arguments, "more": {"kept": True}}
+
+
+async def test_a_call_outside_the_roots_does_not_reach_the_child(top: Path) -> None:
+    fake = FakeChild(READ)
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        result = await client.call("read", {"path": f"{top}/b/f"})
+        assert result["isError"] is True
+        assert text_of(result) == (
+            f"Access denied: Path '{top}/b/f' is outside the allowed roots boundaries. "
+            f'Current roots: ["file://{top}/a"]'
+        )
+        assert result["_meta"] == {
+            "roots-hub/refusal": {
+                "argument": "/path",
+                "path": f"{top}/b/f",
+                "reason": "outside the allowed roots boundaries",
+                "mode": "enforce",
+            }
+        }
+        assert fake.link.requests("tools/call") == []
+
+
+@pytest.mark.parametrize("mode", [Mode.REPORT, Mode.OFF])
+async def test_the_same_call_does_harm_where_the_guard_does_not_enforce(
+    top: Path, mode: Mode
+) -> None:
+    fake = FakeChild(READ)
+    spec = remote(policy=Policy(mode=mode))
+    async with rig({"files": spec}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        assert "isError" not in await client.call("read", {"path": f"{top}/b/f"})
+        assert len(client.session.refusals) == (1 if mode is Mode.REPORT else 0)
+
+
+async def test_a_childs_result_goes_back_byte_for_byte(top: Path) -> None:
+    raw = b'{"content":[],"isError":true,"n":1e400,"m":1.10,"x":"\\ud83d","_meta":{"a":1},"?":[]}'
+    fake = FakeChild(READ, answers={"tools/call": raw})
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        found = await at.relay.call(client.session, client.asked("read", {"path": f"{top}/a/f"}))
+        assert found == Raw(raw)
+
+
+async def test_equal_ids_of_two_clients_over_one_child_never_cross(top: Path) -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    spec = remote(concurrency=64)
+    results: dict[tuple[int, int], Json] = {}
+    async with rig({"files": spec}, {"files": fake}) as at:
+        clients = [at.client(top / "a"), at.client(top / "a")]
+
+        async def call(who: int, number: int) -> None:
+            asked = clients[who].asked("echo", {"who": who, "n": number})
+            result = await clients[who].request(asked)
+            results[who, number] = result["mine"]
+
+        async with anyio.create_task_group() as calls:
+            for number in range(32):
+                for who in (0, 1):
+                    calls.start_soon(call, who, number)
+            await (await fake.connected()).request("tools/call", nth=64)
+            for line in reversed(fake.link.requests("tools/call")):
+                given = line["params"]["arguments"]
+                fake.link.answer(line["id"], {"mine": [given["who"], given["n"]]})
+        assert len(fake.links) == 1, "they do share the child"
+    assert results == {(who, n): [who, n] for who in (0, 1) for n in range(32)}
+
+
+async def test_a_call_of_one_client_is_never_judged_by_the_roots_of_another(top: Path) -> None:
+    fake = FakeChild(READ)
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        alice, bob = at.client(top / "a"), at.client(top / "b")
+        for client, inside, outside in ((alice, "a", "b"), (bob, "b", "a")):
+            assert "isError" not in await client.call("read", {"path": f"{top}/{inside}/f"})
+            assert (await client.call("read", {"path": f"{top}/{outside}/f"}))["isError"] is True
+
+
+async def test_a_call_waits_for_the_roots_and_is_judged_by_the_newest(top: Path) -> None:
+    async with rig({"files": remote()}, {"files": FakeChild(READ)}) as at:
+        client = at.client(top / "a")
+        assert "isError" not in await client.call("read", {"path": f"{top}/a/f"})
+        client.shares(top / "b")
+        client.session.roots.list_changed()
+        assert (await client.call("read", {"path": f"{top}/a/f"}))["isError"] is True
+
+
+async def test_a_client_without_roots_passes_and_one_that_shares_none_does_not() -> None:
+    async with rig({"files": remote()}, {"files": FakeChild(READ)}) as at:
+        rootless, empty = at.client(), at.client(capabilities={"roots": {}})
+        assert "isError" not in await rootless.call("read", {"path": "/etc/passwd"})
+        assert (await empty.call("read", {"path": "/etc/passwd"}))["isError"] is True
+
+
+async def test_an_unknown_tool_is_the_clients_mistake() -> None:
+    async with rig({"files": remote()}, {"files": FakeChild(READ)}) as at:
+        with pytest.raises(RouteError, match="Unknown tool: write"):
+            await at.client().call("write")
+
+
+async def test_the_hubs_own_tool_is_answered_by_the_hub(top: Path) -> None:
+    fake = FakeChild(READ)
+    async with rig({"a": remote("a"), "b": remote("b")}, {"a": fake, "b": fake}) as at:
+        result = await at.client(top / "a").call(GET_ROOTS)
+        assert json.loads(text_of(result))["filePaths"] == [f"{top}/a"]
+        assert fake.links == [], "no child is started for it"
+
+
+async def test_a_tool_that_writes_needs_more_than_one_that_reads(top: Path) -> None:
+    rule = AccessRule(parts_of(f"{top}/a", Flavour.POSIX), "read")
+    spec = remote(policy=Policy(access=(rule,)))
+    async with rig({"files": spec}, {"files": FakeChild(READ, WRITE)}) as at:
+        client = at.client(top / "a")
+        assert "isError" not in await client.call("read", {"path": f"{top}/a/f"})
+        assert (await client.call("write", {"path": f"{top}/a/f"}))["isError"] is True
+
+
+async def test_a_tool_that_is_described_anew_is_judged_anew(top: Path) -> None:
+    fake = FakeChild({"name": "read", "inputSchema": {}})
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        odd = {"frob": "b/f"}
+        assert "isError" not in await client.call("read", dict[str, Json](odd))
+        schema: JsonObject = {"properties": {"frob": {"type": "string", "format": "file-path"}}}
+        fake.answers["tools/list"] = {"tools": [{"name": "read", "inputSchema": schema}]}
+        fake.link.notify("notifications/tools/list_changed", {})
+        await client.outlet.signals.until(
+            lambda: bool(client.outlet.notified("notifications/tools/list_changed"))
+        )
+        assert (await client.call("read", {"frob": "/nowhere/f"}))["isError"] is True
+
+
+async def test_a_child_that_dies_during_a_call_is_named_and_started_again_by_the_next() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    clock = FakeClock()
+    results: list[JsonObject] = []
+    async with rig({"files": remote()}, {"files": fake}, clock=clock) as at:
+        client = at.client()
+
+        async def call() -> None:
+            results.append(await client.call("echo"))
+
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(call)
+            await (await fake.connected()).request("tools/call")
+            fake.link.crash("was ended by SIGSEGV")
+        assert results[0]["isError"] is True
+        assert text_of(results[0]) == (
+            "server 'files' went away during the call: was ended by SIGSEGV; "
+            "the next call starts it again"
+        )
+        fake.answers["tools/call"] = {"content": []}
+        await fake.ended()
+        assert await client.call("echo") == {"content": []}
+        assert len(fake.links) == 2
+
+
+async def test_a_child_that_cannot_start_is_named_with_the_reason() -> None:
+    fake = FakeChild(ECHO)
+    fake.refuses_to_open = ChildError("there is no command 'npx' on the PATH")
+    async with rig({"a": remote("a"), "b": remote("b")}, {"a": fake, "b": FakeChild()}) as at:
+        result = await at.client().call("a__echo")
+    assert result["isError"] is True
+    assert "server 'a'" in text_of(result)
+    assert "there is no command 'npx' on the PATH" in text_of(result)
+
+
+async def test_a_call_that_takes_too_long_is_an_error_of_the_tool() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with rig({"files": remote(timeout=0.01)}, {"files": fake}) as at:
+        result = await at.client().call("echo")
+        assert result["isError"] is True
+        assert "server 'files' did not answer within 0.01 s" in text_of(result)
+        await fake.link.request("notifications/cancelled")
+
+
+async def test_a_cancelled_call_is_cancelled_at_the_child_and_recorded() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client()
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(client.call, "echo")
+            await (await fake.connected()).request("tools/call")
+            calls.cancel_scope.cancel()
+        told = await fake.link.request("notifications/cancelled")
+        assert told["params"]["requestId"] == fake.link.requests("tools/call")[0]["id"]
+        assert [record.verdict for record in at.audit.records] == ["cancelled"]
+
+
+async def test_an_error_that_the_child_answers_is_passed_on() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": failure(-32001, "no")})
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client()
+        error = await error_of(client, "tools/call", {"name": "echo"})
+        assert error.code == -32001
+
+
+RESOURCES: dict[str, Answer] = {
+    "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "file:///{+path}"}]},
+    "resources/list": {"resources": [{"uri": "note://1"}]},
+    "resources/read": {"contents": []},
+    "resources/subscribe": {},
+    "resources/unsubscribe": {},
+    "prompts/list": {"prompts": [{"name": "ask"}]},
+    "prompts/get": {"messages": []},
+    "completion/complete": {"completion": {"values": []}},
+}
+EVERYTHING: JsonObject = {"resources": {"subscribe": True}, "prompts": {}, "completions": {}}
+
+
+def everything() -> FakeChild:
+    return FakeChild(capabilities=EVERYTHING, answers=RESOURCES)
+
+
+async def test_g09_a_file_resource_outside_the_roots_is_not_read(top: Path) -> None:
+    fake = everything()
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client(top / "a")
+
+        def read(uri: str) -> JsonObject:
+            return {"uri": uri}
+
+        inside = client.asked_for("resources/read", read(f"file://{top}/a/f"))
+        assert await client.request(inside) == {"contents": []}
+        note = client.asked_for("resources/read", read("note://1"))
+        assert await client.request(note) == {"contents": []}
+        error = await error_of(client, "resources/read", read(f"file://{top}/b/f"))
+        assert error.code == INVALID_PARAMS
+        assert str(error).startswith(f"Access denied: Path 'file://{top}/b/f' is outside")
+        assert isinstance(error.error, dict)
+        data = error.error["data"]
+        assert isinstance(data, dict)
+        assert "roots-hub/refusal" in data
+        assert len(fake.link.requests("resources/read")) == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("prompts/get", {"name": "ask", "arguments": {"path": "/etc/passwd"}}),
+        (
+            "completion/complete",
+            {
+                "ref": {"type": "ref/prompt", "name": "ask"},
+                "argument": {"name": "path", "value": "/etc/passwd"},
+            },
+        ),
+        (
+            "completion/complete",
+            {
+                "ref": {"type": "ref/prompt", "name": "ask"},
+                "argument": {"name": "text", "value": "x"},
+                "context": {"arguments": {"path": "/etc/passwd"}},
+            },
+        ),
+        ("resources/subscribe", {"uri": "file:///etc/passwd"}),
+    ],
+)
+async def test_whatever_names_a_path_is_judged(top: Path, method: str, params: JsonObject) -> None:
+    fake = everything()
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        assert (await error_of(client, method, params)).code == INVALID_PARAMS
+        assert fake.link.requests(method) == []
+
+
+async def test_a_child_that_is_gone_is_an_error_of_a_prompt_too() -> None:
+    fake = everything()
+    async with rig({"files": remote(timeout=0.01)}, {"files": fake}) as at:
+        fake.answers["prompts/get"] = SILENT
+        error = await error_of(at.client(), "prompts/get", {"name": "ask"})
+        assert error.code == INTERNAL_ERROR
+        assert "server 'files' did not answer" in str(error)
+
+
+async def test_a_subscription_is_told_of_under_the_clients_own_name() -> None:
+    async with rig({"files": remote()}, {"files": everything()}) as at:
+        client = at.client()
+        asked = client.asked_for("resources/subscribe", {"uri": "note://1"})
+        await at.relay.subscribe(client.session, asked)
+        await client.session.told(
+            remote(), Notification("notifications/resources/updated", {"uri": "note://1"})
+        )
+        assert len(client.outlet.notified("notifications/resources/updated")) == 1
+        await at.relay.unsubscribe(client.session, "note://1")
+        assert client.session.subscriptions == {}
+        with pytest.raises(RouteError, match="No subscription to resource: note://1"):
+            await at.relay.unsubscribe(client.session, "note://1")
+
+
+async def test_a_subscription_to_nothing_is_the_clients_mistake() -> None:
+    fakes = {"a": FakeChild(), "b": FakeChild()}
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        asked = client.asked_for("resources/subscribe", {"uri": "note://1"})
+        with pytest.raises(RouteError, match="Unknown resource: note://1"):
+            await at.relay.subscribe(client.session, asked)
+
+
+async def test_a_subscription_at_a_child_that_is_gone_can_be_ended() -> None:
+    async with rig({"files": remote()}, {"files": everything()}) as at:
+        client = at.client()
+        client.session.subscriptions[remote().name, "x"] = "x"
+        assert await at.relay.unsubscribe(client.session, "x") == {}
+        client.session.subscriptions[remote().name, "y"] = "y"
+        with pytest.raises(RouteError):
+            await at.relay.unsubscribe(client.session, "x")
+
+
+async def test_progress_goes_back_under_the_clients_own_token() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client()
+        async with anyio.create_task_group() as calls:
+            asked = client.asked("echo", {}, _meta={"progressToken": "mine", "x": 1})
+            calls.start_soon(client.request, asked)
+            sent = await (await fake.connected()).request("tools/call")
+            token = sent["params"]["_meta"]["progressToken"]
+            assert isinstance(token, int)
+            assert sent["params"]["_meta"]["x"] == 1
+            report = b'{"progressToken":%d,"progress":1e400,"unknown":1}' % token
+            fake.link.say(
+                b'{"jsonrpc":"2.0","method":"notifications/progress","params":%b}' % report
+            )
+            await client.outlet.signals.until(lambda: bool(client.outlet.messages))
+            fake.link.answer(sent["id"], {})
+        (message,) = client.outlet.notified("notifications/progress")
+        assert isinstance(message.params, dict)
+        assert message.params["progressToken"] == "mine"
+        assert message.params["unknown"] == 1
+
+
+async def test_what_a_child_asks_during_a_call_reaches_the_client_of_that_call() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client(capabilities={"sampling": {}})
+        client.answers[SAMPLING] = {"role": "assistant"}
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(client.call, "echo")
+            sent = await (await fake.connected()).request("tools/call")
+            assert fake.link.requests("initialize")[0]["params"]["capabilities"] == {"sampling": {}}
+            fake.link.ask("s", SAMPLING, {"messages": []})
+            assert (await fake.link.reply("s"))["result"] == {"role": "assistant"}
+            fake.link.notify("notifications/message", {"level": "info"})
+            await client.outlet.signals.until(
+                lambda: bool(client.outlet.notified("notifications/message"))
+            )
+            fake.link.answer(sent["id"], {})
+
+
+async def test_directories_of_a_server_that_do_not_overlap_the_roots_are_explained(
+    top: Path,
+) -> None:
+    spec = launched("files", ceiling=roots_at(top / "b"))
+    async with rig({"files": spec}, {"files": FakeChild(READ)}) as at:
+        result = await at.client(top / "a").call("read", {"path": f"{top}/a/f"})
+        said = text_of(result)
+        assert f"({top}/a)" in said
+        assert f"({top}/b)" in said
+        assert "roots: {args: replace}" in said
+
+
+async def test_a_relative_path_is_read_from_the_childs_directory(top: Path) -> None:
+    async with rig({"files": launched()}, {"files": FakeChild(READ)}) as at:
+        client = at.client(top / "a")
+        assert "isError" not in await client.call("read", {"path": "f"})
+        assert (await client.call("read", {"path": "../b/f"}))["isError"] is True
+
+
+async def test_a_fallback_bounds_clients_without_roots(top: Path) -> None:
+    operator = OperatorRoots(fallback=roots_at(top / "a"), fallback_source="config")
+    async with rig({"files": remote()}, {"files": FakeChild(READ)}, operator=operator) as at:
+        client = at.client()
+        assert "isError" not in await client.call("read", {"path": f"{top}/a/f"})
+        assert (await client.call("read", {"path": "/etc/passwd"}))["isError"] is True
