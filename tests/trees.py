@@ -19,6 +19,22 @@ def plant(top: Path, *lines: str) -> Path:
     return top
 
 
+def grow(top: Path, nodes: list[tuple[list[str], list[str] | None]]) -> None:
+    """Make each node where there is room: a directory, or a link to what its steps lead to.
+
+    Never through a link: what it leads to may lie outside of `top`.
+    """
+    for names, steps in nodes:
+        path = top.joinpath(*names)
+        if path.is_symlink() or path.exists() or any(map(Path.is_symlink, path.parents)):
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if steps is None:
+            path.mkdir()
+        else:
+            path.symlink_to("/".join(steps) or ".")
+
+
 PROJECT = (
     "project/a.txt",
     "project/README.md",

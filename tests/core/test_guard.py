@@ -34,7 +34,7 @@ from tests.core.worlds import (
     share,
     tool_call,
 )
-from tests.trees import PROJECT, plant
+from tests.trees import PROJECT, grow, plant
 
 CATALOGUE = Path(__file__).parent / "data" / "catalogue.jsonl"
 ROWS = [cast("JsonObject", json.loads(line)) for line in CATALOGUE.read_text().splitlines()]
@@ -361,19 +361,6 @@ STEPS = st.lists(st.one_of(NAMES, st.sampled_from(["..", ".", ""])), min_size=1,
 NODES = st.tuples(st.lists(NAMES, min_size=1, max_size=3), st.one_of(st.none(), STEPS))
 
 
-def grown(top: Path, nodes: list[tuple[list[str], list[str] | None]]) -> None:
-    for names, target in nodes:
-        path = top.joinpath(*names)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if target is None:
-                path.mkdir()
-            else:
-                path.symlink_to("/".join(target) or ".")
-        except OSError:
-            continue  # something else is there already, or a loop is above it
-
-
 @given(nodes=st.lists(NODES, max_size=10), asked=st.lists(STEPS, min_size=1, max_size=8))
 def test_an_admitted_path_lies_below_a_root_and_fewer_roots_admit_no_more(
     nodes: list[tuple[list[str], list[str] | None]], asked: list[list[str]]
@@ -381,7 +368,7 @@ def test_an_admitted_path_lies_below_a_root_and_fewer_roots_admit_no_more(
     with TemporaryDirectory() as made:
         top = Path(made).resolve()
         plant(top, "a/a/", "b/")
-        grown(top, nodes)
+        grow(top, nodes)
         roots = share(top / "a/a", top / "b") if (top / "a/a").is_dir() else share(top / "b")
         for steps in asked:
             path = f"{top}/{'/'.join(steps)}"

@@ -17,7 +17,7 @@ from hub.core.paths import (
     resolve,
 )
 from hub.runtime.links import OsLinks
-from tests.trees import PROJECT, plant
+from tests.trees import PROJECT, grow, plant
 
 POSIX, MACOS, WINDOWS = Flavour.POSIX, Flavour.MACOS, Flavour.WINDOWS
 
@@ -245,16 +245,7 @@ def test_resolve_agrees_with_the_kernel_on_any_tree(
 ) -> None:
     with TemporaryDirectory() as made:
         top = Path(made).resolve()
-        for names, target in nodes:
-            path = top.joinpath(*names)
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                if target is None:
-                    path.mkdir()
-                else:
-                    path.symlink_to("/".join(target))
-            except OSError:
-                continue  # something else is there already, or a loop is above it
+        grow(top, nodes)
         for steps in asked:
             raw = f"{top}/{'/'.join(steps)}"
             try:
