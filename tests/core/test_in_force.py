@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hub.core.in_force import InForce, OperatorRoots, at_server, in_force
+from hub.core.in_force import InForce, OperatorRoots, at_server, for_rootless, in_force
 from hub.core.paths import Flavour
 from hub.core.roots import EMPTY, Announcement, Rejected, Root, RootSet, root_from_path
 from hub.core.session import Asking, Debouncing, Known, Phase, Settled, State, Unasked, Undeclared
@@ -95,6 +95,13 @@ def test_what_a_client_says_decides_the_roots_in_force(
     state: State, operator: OperatorRoots, expected: InForce
 ) -> None:
     assert in_force(state, operator) == expected
+
+
+@pytest.mark.parametrize(
+    "operator", [OperatorRoots(), FALLBACK, OperatorRoots(ceiling=CEILING, when_missing="deny")]
+)
+def test_a_client_that_knows_no_roots_is_one_that_declares_none(operator: OperatorRoots) -> None:
+    assert for_rootless(operator) == in_force(UNDECLARED, operator)
 
 
 def test_a_server_without_directories_of_its_own_adds_nothing() -> None:

@@ -20,6 +20,7 @@ from hub.core.session import (
     State,
     Unasked,
     Undeclared,
+    Unopened,
     start,
     step,
 )
@@ -31,6 +32,7 @@ from hub.core.session_events import (
     Ended,
     Event,
     Failed,
+    Given,
     Needed,
     Opened,
     Publish,
@@ -94,7 +96,32 @@ def test_a_call_reaches_a_client_that_cannot_be_reached_otherwise() -> None:
 def test_a_client_that_does_not_declare_roots_is_never_asked() -> None:
     played = Played(Opened(declares_roots=False), Reachable(), Needed(1.0), Changed(2.0))
     assert played.play(Ticked(9.0), Answered(1, A, 9.0), Failed(1, "x", 9.0)) == []
-    assert played.state == start(0.25)
+    assert played.state == State(Undeclared())
+    assert played.state.awaits is None
+
+
+def test_a_handshake_is_over_once() -> None:
+    played = known()
+    before = played.state
+    assert played.play(Opened(declares_roots=False), Opened(declares_roots=True)) == []
+    assert played.state == before
+    undeclared = Played(Opened(declares_roots=False), Opened(declares_roots=True), Needed(1.0))
+    assert undeclared.effects == []
+
+
+def test_roots_that_come_with_a_request_count_as_asked_for() -> None:
+    played = Played(Given(A, 1.0))
+    assert played.effects == [Publish()]
+    assert played.state == State(Settled(), asked=1, settled=1, last=Known(A, 1.0))
+    assert played.play(Given(B, 2.0)) == [Publish()]
+    assert played.state.last == Known(B, 2.0)
+    assert played.play(Answered(1, C, 3.0)) == [], "a late answer never overwrites a newer one"
+
+
+def test_a_request_that_brings_no_list_of_roots_brings_none() -> None:
+    played = Played(Given(None, 1.0))
+    assert played.state.last is None
+    assert played.state.failed == NOT_A_LIST
     assert played.state.awaits is None
 
 
@@ -276,6 +303,7 @@ def test_roots_that_came_or_went_on_this_machine_are_published() -> None:
 @pytest.mark.parametrize(
     ("phase", "awaited", "stale"),
     [
+        (Unopened(), None, True),
         (Undeclared(), None, True),
         (Unasked(), 4, True),
         (Debouncing(1.0, 2.0), 4, True),
@@ -304,6 +332,7 @@ numbers = st.integers(0, 6)
 events = st.one_of(
     st.builds(Opened, st.booleans()),
     st.just(Reachable()),
+    st.builds(Given, announcements | st.none(), moments),
     st.builds(Changed, moments),
     st.builds(Needed, moments),
     st.builds(Ticked, moments),
@@ -317,7 +346,7 @@ def in_time(script: Sequence[Event]) -> list[Event]:
     """Read the moments of a script's events as what passes between them."""
     now, timed = 0.0, list[Event]()
     for event in script:
-        if isinstance(event, Changed | Needed | Ticked | Answered | Failed):
+        if isinstance(event, Given | Changed | Needed | Ticked | Answered | Failed):
             now += event.now
             timed.append(replace(event, now=now))
         else:
@@ -343,14 +372,16 @@ def test_in_any_order_of_events_requests_are_numbered_and_only_the_newest_counts
         before = played.state
         effects = played.play(event)
         asked = [effect.asked for effect in effects if isinstance(effect, Ask)]
-        assert asked in ([], [before.asked + 1])
-        assert played.state.asked == before.asked + len(asked)
+        given = isinstance(event, Given)
+        assert asked in ([], [before.asked + 1 + given])
+        assert played.state.asked == before.asked + len(asked) + given
         assert before.settled <= played.state.settled <= played.state.asked
         if played.state.last != before.last and not isinstance(event, Revised):
-            assert isinstance(event, Answered)
-            assert event.asked == before.asked
-            assert event.asked > newest, "an answer counts once, and never after a newer one"
-            newest = event.asked
+            assert isinstance(event, Answered | Given)
+            number = before.asked + 1 if isinstance(event, Given) else event.asked
+            assert isinstance(event, Given) or number == before.asked
+            assert number > newest, "an answer counts once, and never after a newer one"
+            newest = number
             assert Publish() in effects
 
 

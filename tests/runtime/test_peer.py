@@ -250,7 +250,7 @@ async def test_what_cannot_be_read_within_an_answer_is_an_error_too() -> None:
 
     async with talking(unreadable) as talk:
         await talk.peer.receive(Request(5, "m", {}))
-        said = {"code": -32600, "message": "Expected a JSON object"}
+        said: JsonObject = {"code": -32600, "message": "Expected a JSON object"}
         assert await talk.outlet.next() == Failure(5, said)
 
 
