@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import pytest
 
+from hub.core.protocol import CLIENT_CAPABILITIES_META, MODERN_VERSIONS, PROTOCOL_VERSION_META
 from hub.core.values import Json, JsonObject
 from hub.edge.config_file import config_source, load_config
 from hub.edge.fields import LoadContext
-from tests.flow.hubs import TWO_ROOTS, flow_hub, text_of
+from tests.flow.hubs import READ_FILE, TWO_ROOTS, flow_hub, text_of
 from tests.trees import plant
 
 OUTSIDE = (
@@ -129,11 +130,32 @@ async def test_h03_an_answer_from_before_a_change_is_not_judged_by() -> None:
         assert "Access denied: " in json.dumps(answer)
 
 
+SEARCH: dict[str, Any] = {
+    "expose": "search",
+    "servers": {"filesystem": {"command": "one"}, "other": {"command": "two"}},
+}
+
+
+def asked_of_the_filesystem(path: str) -> JsonObject:
+    """Return the row's literal arguments of `call-tool`."""
+    return {"serverName": "filesystem", "toolName": "read_file", "toolArgs": {"path": path}}
+
+
 @pytest.mark.usefixtures("home")
 async def test_h04_a_call_with_a_path_inside_is_forwarded() -> None:
-    """The row's `call-tool` is not in this version: the tool is called by its own public name."""
-    servers = {"filesystem": {"command": "one"}, "other": {"command": "two"}}
-    async with flow_hub({"servers": servers}) as hub:
+    async with flow_hub(SEARCH) as hub:
+        client = await hub.connected()
+        asked = asked_of_the_filesystem("/home/user/project/src/main.ts")
+        result = await client.call("call-tool", **asked)
+        assert json.loads(text_of(result)) == asked["toolArgs"]
+        assert hub.child.plan is not None
+        assert hub.child.plan.argv[0] == "one"
+        assert hub.child.calls == [{"name": "read_file", "arguments": asked["toolArgs"]}]
+
+
+@pytest.mark.usefixtures("home")
+async def test_h04_a_tool_called_by_its_public_name_is_forwarded_too() -> None:
+    async with flow_hub({"servers": SEARCH["servers"]}) as hub:
         client = await hub.connected()
         arguments: JsonObject = {"path": "/home/user/project/src/main.ts"}
         result = await client.call("filesystem__read_file", **arguments)
@@ -146,12 +168,32 @@ async def test_h04_a_call_with_a_path_inside_is_forwarded() -> None:
 
 @pytest.mark.usefixtures("home")
 async def test_h05_a_call_with_a_path_outside_is_refused_in_one_line_and_not_forwarded() -> None:
+    async with flow_hub(SEARCH) as hub:
+        client = await hub.connected()
+        result = await client.call("call-tool", **asked_of_the_filesystem("/etc/passwd"))
+        assert result["isError"] is True
+        assert result["content"] == [{"type": "text", "text": OUTSIDE}]
+        meta = cast("dict[str, JsonObject]", result["_meta"])
+        assert meta["roots-hub/refusal"]["argument"] == "/toolArgs/path"
+        assert hub.child.calls == []
+
+
+@pytest.mark.usefixtures("home")
+async def test_h05_a_tool_called_by_its_public_name_is_refused_alike() -> None:
     async with flow_hub() as hub:
         client = await hub.connected()
         result = await client.call("read_file", path="/etc/passwd")
         assert result["isError"] is True
         assert result["content"] == [{"type": "text", "text": OUTSIDE}]
         assert hub.child.calls == []
+
+
+@pytest.mark.usefixtures("home")
+async def test_h05_with_the_guard_off_that_call_would_reach_the_child() -> None:
+    async with flow_hub({**SEARCH, "guard": "off"}) as hub:
+        client = await hub.connected()
+        await client.call("call-tool", **asked_of_the_filesystem("/etc/passwd"))
+        assert len(hub.child.calls) == 1
 
 
 REFUSED_ARGUMENTS: dict[str, JsonObject] = {
@@ -339,6 +381,80 @@ MCP_SERVERS: dict[str, Any] = {
         "remote": {"url": "http://127.0.0.1:1/mcp"},
     }
 }
+
+
+@pytest.mark.usefixtures("home")
+async def test_h13_meta_tools_stand_in_for_the_tools() -> None:
+    async with flow_hub(SEARCH) as hub:
+        client = await hub.connected()
+        tools = cast("list[JsonObject]", (await client.request("tools/list", {}))["tools"])
+        assert [tool["name"] for tool in tools] == [
+            "list-servers",
+            "list-all-tools",
+            "list-all-tools-in-server",
+            "find-tools",
+            "find-tools-in-server",
+            "get-tool",
+            "call-tool",
+            "get-roots",
+        ]
+        read = {"toolName": "read_file", "description": "Reads a file."}
+        both = [{"serverName": name, "tools": [read]} for name in ("filesystem", "other")]
+
+        async def answer(name: str, **arguments: str) -> Json:
+            result = await client.call(name, **arguments)
+            assert json.loads(text_of(result)) == result["structuredContent"]
+            return result["structuredContent"]
+
+        assert await answer("list-all-tools") == {"servers": both}
+        assert await answer("find-tools", pattern="read*file") == {"servers": both}
+        of_one = {"servers": both[:1]}
+        assert await answer("list-all-tools-in-server", serverName="filesystem") == of_one
+        found = await answer("find-tools-in-server", serverName="filesystem", pattern="reads")
+        assert found == of_one
+        tool = await answer("get-tool", serverName="other", toolName="read_file")
+        assert tool == {"serverName": "other", "tool": READ_FILE}
+        assert await answer("list-servers") == {
+            "servers": [
+                {"serverName": name, "state": "ready", "tools": 1}
+                for name in ("filesystem", "other")
+            ]
+        }
+        assert (await client.get_roots())["rootsCount"] == 2
+
+
+@pytest.mark.usefixtures("home")
+async def test_h13_resources_are_shown_as_ever() -> None:
+    resource: JsonObject = {"uri": "file:///home/user/project/config.json", "name": "config"}
+    async with flow_hub({"expose": "search"}, resources=[resource]) as hub:
+        client = await hub.connected()
+        assert (await client.request("resources/list", {}))["resources"] == [resource]
+        await client.request("resources/read", {"uri": resource["uri"]})
+        assert len(hub.child.calls) == 1
+
+
+@pytest.mark.usefixtures("home")
+async def test_h13_a_modern_client_calls_tools_alike() -> None:
+    envelope: JsonObject = {
+        PROTOCOL_VERSION_META: MODERN_VERSIONS[-1],
+        CLIENT_CAPABILITIES_META: {"roots": {}},
+    }
+    shared: JsonObject = {"roots-hub/roots": {"roots": list[Json](TWO_ROOTS)}}
+    async with flow_hub(SEARCH) as hub:
+        client = hub.client()
+
+        async def call(path: str, **more: Json) -> JsonObject:
+            asked = asked_of_the_filesystem(path)
+            params: JsonObject = {"name": "call-tool", "arguments": asked, "_meta": envelope}
+            return await client.request("tools/call", {**params, **more})
+
+        inside = "/home/user/project/src/main.ts"
+        assert (await call(inside))["resultType"] == "input_required"
+        result = await call(inside, inputResponses=shared)
+        assert json.loads(text_of(result)) == {"path": inside}
+        refused = await call("/etc/passwd", inputResponses=shared)
+        assert text_of(refused) == OUTSIDE
+        assert len(hub.child.calls) == 1
 
 
 @pytest.mark.usefixtures("home")
