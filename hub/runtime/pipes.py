@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio  # noqa: TID251 - its protocols carry lines without worker threads
 import os
 import stat
+from contextlib import suppress
 from typing import BinaryIO
 
 import anyio
@@ -74,8 +75,9 @@ class Lines(asyncio.Protocol):
             self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        for line in self._splitter.feed(data):
-            self._send.send_nowait(line)
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            for line in self._splitter.feed(data):
+                self._send.send_nowait(line)
         if self._waiting() > self._backlog and self._transport is not None:
             self._transport.pause_reading()
             self._paused = True
@@ -100,12 +102,14 @@ class Lines(asyncio.Protocol):
             self._transport.resume_reading()
         try:
             return await self._receive.receive()
-        except anyio.EndOfStream:
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._receive.close()
             raise GoneError("the stream ended") from None
 
     def close(self) -> None:
-        """Stop reading."""
+        """Stop reading; what was not taken yet is dropped."""
         self._send.close()
+        self._receive.close()
         if self._transport is not None:
             self._transport.close()
 
