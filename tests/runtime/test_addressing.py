@@ -184,3 +184,31 @@ def test_only_servers_that_could_own_a_name_are_waited_for(
     names: Names, addressed: Addressed, servers: tuple[str, ...] | None
 ) -> None:
     assert addressed.servers(names) == servers
+
+
+def searching(name: str, arguments: JsonObject) -> Addressed:
+    params: JsonObject = {"name": name, "arguments": arguments, "_meta": {"x": 1}}
+    return address("tools/call", params, expose="search")
+
+
+def test_a_call_within_a_call_leads_to_the_inner_tool_and_is_judged_by_its_own_arguments() -> None:
+    inner: JsonObject = {"path": "/x"}
+    asked: JsonObject = {"serverName": "a", "toolName": "read", "toolArgs": inner}
+    addressed = searching("call-tool", asked)
+    assert (addressed.server, addressed.name) == ("a", "read")
+    assert addressed.servers(TWO) == ("a",)
+    assert addressed.pointer("/path") == "/toolArgs/path"
+    assert addressed.params == {"name": "read", "arguments": inner, "_meta": {"x": 1}}
+    assert named("tools/call", "a__read").pointer("/path") == "/path"
+
+
+def test_a_call_within_a_call_may_have_no_arguments() -> None:
+    addressed = searching("call-tool", {"serverName": "a", "toolName": "read"})
+    assert addressed.params.get("arguments", {}) == {}
+
+
+def test_only_the_hubs_own_tools_can_be_called_where_tools_are_searched_for() -> None:
+    assert searching(GET_ROOTS, {}).name == GET_ROOTS
+    assert searching("list-servers", {}).question is not None
+    with pytest.raises(RouteError, match="Unknown tool: a__read"):
+        searching("a__read", {})

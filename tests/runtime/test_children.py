@@ -17,7 +17,7 @@ from hub.core.specs import ServerSpec
 from hub.core.values import SessionKey
 from hub.runtime import children as children_module
 from hub.runtime.child import Child
-from hub.runtime.children import RESTART_PAUSE, ChildKey, Children, Place, key_of, opener
+from hub.runtime.children import RESTART_PAUSE, ChildKey, Children, Place, key_of
 from hub.runtime.peer import RpcError
 from tests.fakes import (
     ECHO,
@@ -387,11 +387,3 @@ async def test_an_error_that_a_child_answers_is_not_the_end_of_it() -> None:
         with pytest.raises(RpcError):
             await child.call(admitted(), RecordingAsker())
         assert await at.children.obtain(place) is child
-
-
-async def test_a_launched_child_needs_a_plan() -> None:
-    open_child = opener({})
-    with pytest.raises(TypeError):
-        open_child(launched(), None)
-    for spec, planned in ((launched(), plan_at("/")), (SPEC, None)):
-        assert hasattr(open_child(spec, planned), "__aenter__")

@@ -17,6 +17,7 @@ from hub.core.protocol import (
     METHOD_NOT_FOUND,
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
+    SERVER_INFO_META,
     UNSUPPORTED_VERSION,
 )
 from hub.core.values import Json, JsonObject
@@ -27,6 +28,7 @@ from hub.runtime.greeting import (
     greet,
     input_required,
     with_envelope,
+    without_server_info,
 )
 from hub.runtime.peer import Asked, GoneError, Peer, RpcError
 from hub.runtime.wire import Notification, Payload, Request
@@ -208,3 +210,24 @@ def test_a_result_that_asks_for_input_is_read_and_others_are_not() -> None:
     assert input_required(Raw(b'{"text":"\\"input_required\\""}')) is None
     assert input_required(Raw(b'{"text":"input_required","resultType":"complete"}')) is None
     assert input_required(Raw(b'{"broken')) is None
+
+
+def test_a_result_does_not_say_who_the_child_is() -> None:
+    info = SERVER_INFO_META.encode()
+    named = Raw(b'{"content":[],"n":1e400,"_meta":{"%b":{"name":"x"},"a":1}}' % info)
+    kept = without_server_info(named)
+    assert isinstance(kept, dict)
+    assert (kept["content"], kept["_meta"]) == ([], {"a": 1})
+    assert without_server_info({"a": 1, "_meta": {SERVER_INFO_META: {}}}) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        Raw(b'{"content":[]}'),
+        Raw(b'{"text":"io.modelcontextprotocol/serverInfo"}'),
+        Raw(b'{"_meta":["io.modelcontextprotocol/serverInfo"]}'),
+    ],
+)
+def test_another_result_stays_the_bytes_it_was(result: Raw) -> None:
+    assert without_server_info(result) is result

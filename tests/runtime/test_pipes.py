@@ -258,3 +258,20 @@ async def test_a_file_is_never_lost() -> None:
     with anyio.move_on_after(0.001) as waited:
         await FileOutlet(io.BytesIO()).lost()
     assert waited.cancelled_caught
+
+
+async def test_a_pipe_that_is_closed_has_everything_that_was_written() -> None:
+    async with pipe() as made:
+        outlet = await open_outlet(made.writer)
+        await outlet.send(MESSAGE)
+        await outlet.close()
+        assert os.read(made.reader.fileno(), 1000) == LINE
+        with pytest.raises(GoneError):
+            await outlet.send(MESSAGE)
+
+
+async def test_a_file_needs_no_closing(tmp_path: Path) -> None:
+    with (tmp_path / "answers").open("wb") as file:
+        outlet = await open_outlet(file)
+        await outlet.close()
+        await outlet.send(MESSAGE)

@@ -70,3 +70,21 @@ def test_a_servers_own_folders_grant_nothing_while_they_are_gone(tmp_path: Path)
     found = operator.ceiling_of(ServerName("files"))
     assert found is not None
     assert found.roots == ()
+
+
+def test_who_follows_the_operator_is_told_of_other_roots_until_it_has_enough(
+    tmp_path: Path,
+) -> None:
+    top = plant(tmp_path, "new/")
+    operator = Operator(OperatorRoots(), {}, machine())
+    told: list[str] = []
+    leave = operator.follow(lambda: told.append("a"))
+    operator.follow(lambda: told.append("b"))
+    other = OperatorRoots(fallback=roots_at(top / "new"), fallback_source="config")
+    operator.take(other)
+    assert operator.roots() == other
+    assert told == ["a", "b"]
+    leave()
+    leave()
+    operator.take(OperatorRoots())
+    assert told == ["a", "b", "b"]

@@ -135,6 +135,8 @@ def test_a_lone_surrogate_in_a_childs_answer_is_carried(result: bytes) -> None:
         (b'{"jsonrpc":"2.0","id":1,"method":"ping"}', Request(1, "ping", {})),
         (b'{"jsonrpc":"2.0","id":"a","method":"m","params":{"x":1}}', Request("a", "m", {"x": 1})),
         (b'{"jsonrpc":"2.0","method":"m"}', Notification("m", Raw(b"{}"))),
+        (b'{"jsonrpc":"2.0","method":"m","params":null}', Notification("m", Raw(b"{}"))),
+        (b'{"jsonrpc":"2.0","id":1,"method":"m","params":null}', Request(1, "m", {})),
     ],
 )
 def test_a_childs_request_is_read(line: bytes, message: Message) -> None:
@@ -150,6 +152,7 @@ def test_a_childs_request_is_read(line: bytes, message: Message) -> None:
         b'"\\ud83d',
         b'{"id":1.5,"result":{}}',
         b'{"id":1,"method":"m","params":[]}',
+        b'{"method":"m","params":"x"}',
         b'{"jsonrpc":"2.0","id":1}',
         b'{"jsonrpc":"2.0","result":{}}',
         b'{"level":"info","msg":"started"}',
