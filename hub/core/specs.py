@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from hub.core.catalog import Offer
+from hub.core.confinement import ConfineSetting
 from hub.core.launch import LaunchTemplate
 from hub.core.policy import Policy, ToolPolicy
 from hub.core.roots import RootSet
@@ -45,6 +46,7 @@ class ServerSpec:
     directories: tuple[str, ...] = ()
     offer: Offer = field(default_factory=Offer)
     answer_roots: bool = True
+    confine: ConfineSetting = field(default_factory=ConfineSetting)
     share: Share = "roots"
     eager: bool = False
     era: EraChoice = "auto"

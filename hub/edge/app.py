@@ -19,12 +19,13 @@ from hub.core.paths import Flavour, PathError, resolve
 from hub.core.roots import UnsafePaths
 from hub.core.values import JsonObject
 from hub.edge.config import HubConfig
+from hub.edge.confining import settle_confinement
 from hub.edge.operator_roots import Place, operator_roots
 from hub.edge.server import Front, OpenFront
-from hub.edge.server_config import StdioServer
 from hub.edge.specs import server_specs
 from hub.runtime.audit_log import AuditSink, NoAudit, audit_log
 from hub.runtime.children import Children, Opener, opener
+from hub.runtime.confined import this_kernel
 from hub.runtime.links import OsLinks
 from hub.runtime.relay import Relay
 from hub.runtime.services import Machine, Operator, RootsSettings, Services
@@ -53,6 +54,7 @@ def this_machine(environment: Mapping[str, str]) -> Machine:
         directory=str(Path.cwd()),
         clock=time.monotonic,
         wall_clock=time.time,
+        kernel=this_kernel(),
     )
 
 
@@ -95,9 +97,10 @@ async def running_hub(
     machine = this_machine(os.environ if environment is None else environment)
     place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
     servers = server_specs(config, place)
-    _warn_of_unconfined(config)
+    settle_confinement(servers.values(), machine.kernel)
     children = Children(
-        open_child=open_child or opener(children_environment(config, machine.environment)),
+        open_child=open_child
+        or opener(children_environment(config, machine.environment), machine.kernel),
         info=INFO,
         flavour=machine.flavour,
         max_children=config.max_children,
@@ -118,12 +121,6 @@ async def running_hub(
                 audit=audit,
                 expose=config.expose,
             )
-
-
-def _warn_of_unconfined(config: HubConfig) -> None:
-    for name, server in config.servers.items():
-        if isinstance(server, StdioServer) and server.confine.mode == "auto":
-            log.warning("NOT confined: this version cannot", server=name, asked="confine: auto")
 
 
 def _audit(config: HubConfig) -> AbstractContextManager[AuditSink]:

@@ -29,7 +29,6 @@ from hub.edge.server_config import Guard, GuardKey, Part, RemoteServer, Server, 
 NOT_YET: Final[Mapping[str, tuple[object, ...]]] = {
     "guard.on_refused": ("refuse",),
     "guard.rewrite": ("verbatim",),
-    "servers.*.confine.mode": ("off", "auto"),
     "servers.*.guard.on_refused": ("refuse",),
     "servers.*.guard.rewrite": ("verbatim",),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hub.core.catalog import Offer, ToolText
+from hub.core.confinement import ConfineSetting
 from hub.core.errors import ConfigError, RootError
 from hub.core.launch import argv_directories, known_filesystem_server
 from hub.core.paths import PathError, parts_of, resolve
@@ -42,6 +43,7 @@ def _spec(name: ServerName, server: Server, policy: Policy, place: Place) -> Ser
         directories=directories,
         offer=_offer(server),
         answer_roots=server.roots.answer and server.share != "all",
+        confine=_confine(server),
         share=server.share,
         eager=server.start == "eager",
         era=server.era,
@@ -57,6 +59,12 @@ def _target(name: ServerName, server: Server) -> Target:
         return server.template(name)
     headers = {name: value.get_secret_value() for name, value in server.headers.items()}
     return RemoteTarget(server.url, headers, server.transport)
+
+
+def _confine(server: Server) -> ConfineSetting:
+    if not isinstance(server, StdioServer):
+        return ConfineSetting()
+    return ConfineSetting(server.confine.mode, server.confine.read, server.confine.write)
 
 
 def _own_directories(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from hub.core.confinement import standing
 from hub.core.in_force import InForce
+from hub.core.launch import LaunchTemplate
 from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject
 from hub.runtime import strict_json
@@ -95,5 +97,11 @@ def _server(session: Session, spec: ServerSpec, force: InForce) -> JsonObject:
         "mode": spec.policy.mode.value,
         "effectiveRoots": list(session.at(spec, force).roots.uris),
         "args": None if plan is None else list(plan.shown),
-        "confinement": "none",
+        "confinement": _confinement(session, spec),
     }
+
+
+def _confinement(session: Session, spec: ServerSpec) -> str:
+    if not isinstance(spec.target, LaunchTemplate):
+        return "remote"
+    return str(standing(spec.confine, spec.target, session.services.machine.kernel))

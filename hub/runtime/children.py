@@ -12,6 +12,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from hub.core.catalog import Listing
+from hub.core.confinement import Kernel
 from hub.core.errors import ChildError
 from hub.core.launch import LaunchPlan
 from hub.core.paths import Flavour
@@ -21,8 +22,9 @@ from hub.core.values import JsonObject, ServerName, SessionKey
 from hub.runtime import strict_json, wire
 from hub.runtime.answers import Answers
 from hub.runtime.child import Child, Down, Ready
+from hub.runtime.confined import open_launched
 from hub.runtime.greeting import Introduction
-from hub.runtime.link import Link, open_process
+from hub.runtime.link import Link
 from hub.runtime.parties import Lessee
 
 RESTART_PAUSE = 1.0
@@ -87,12 +89,12 @@ class Opener(Protocol):
     ) -> AbstractAsyncContextManager[Link]: ...
 
 
-def opener(environment: Mapping[str, str]) -> Opener:
+def opener(environment: Mapping[str, str], kernel: Kernel) -> Opener:
     """Return what opens real children; processes inherit `environment`."""
 
     def open_child(spec: ServerSpec, plan: LaunchPlan | None) -> AbstractAsyncContextManager[Link]:
         if plan is not None:
-            return open_process(spec.name, plan, environment)
+            return open_launched(spec, plan, environment, kernel)
         if not isinstance(spec.target, RemoteTarget):
             raise TypeError("a launched child needs a plan")
         from hub.runtime.remote import open_remote  # noqa: PLC0415 - loads the SDK, which only remote children need

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from hub.core.confinement import Kernel
 from hub.core.in_force import OperatorRoots
 from hub.core.names import Names
 from hub.core.paths import Flavour, LinkReader
@@ -27,6 +28,7 @@ class Machine:
     directory: str
     clock: Callable[[], float]
     wall_clock: Callable[[], float]
+    kernel: Kernel = field(default_factory=Kernel)
 
     def wall_time(self, at: float) -> float:
         """Return the seconds since 1970 of a moment `at` of the monotonic clock."""

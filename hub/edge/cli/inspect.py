@@ -12,17 +12,27 @@ from typing import TypeAlias, TypedDict, final
 import anyio
 import structlog
 
+from hub.core.confinement import standing
 from hub.core.errors import ChildError, HubError
 from hub.core.in_force import InForce, at_server, for_rootless
-from hub.core.launch import LaunchTemplate, plan
+from hub.core.launch import LaunchPlan, LaunchTemplate, plan
 from hub.core.names import Names
 from hub.core.specs import RemoteTarget, ServerSpec
 from hub.edge.app import Setting, place_of, running_hub, this_machine
-from hub.edge.cli.loading import Subparsers, add_config_option, add_root_option, required_config
+from hub.edge.cli.confinement import confinement_report
+from hub.edge.cli.loading import (
+    Subparsers,
+    add_config_option,
+    add_root_option,
+    configured,
+    required_config,
+)
 from hub.edge.config import HubConfig, json_schema
+from hub.edge.confining import settle_confinement
 from hub.edge.operator_roots import operator_roots
 from hub.edge.specs import server_specs
 from hub.runtime.child import Ready
+from hub.runtime.confined import planned_grants, this_kernel
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 
@@ -39,6 +49,15 @@ class RemotePlan(TypedDict):
 
 
 @final
+class GrantsPlan(TypedDict):
+    """What `plan` shows of a server that is confined."""
+
+    read: list[str]
+    write: list[str]
+    unheld: list[str]
+
+
+@final
 class ProcessPlan(TypedDict):
     """What `plan` shows of a server that is launched."""
 
@@ -47,6 +66,8 @@ class ProcessPlan(TypedDict):
     cwd: str
     env: dict[str, str]
     roots: list[str]
+    confinement: str
+    grants: GrantsPlan | None
 
 
 Planned: TypeAlias = RemotePlan | ProcessPlan
@@ -61,6 +82,9 @@ def register(subparsers: Subparsers) -> None:
     add_root_option(check)
     check.add_argument(
         "--connect", action="store_true", help="start every server and show what it offers"
+    )
+    check.add_argument(
+        "--confine", action="store_true", help="tell how this machine can confine servers, and try"
     )
     check.set_defaults(perform=_check)
     planned = subparsers.add_parser("plan", help="show how each server would be launched")
@@ -108,6 +132,23 @@ def _planned(spec: ServerSpec, force: InForce) -> Planned:
         "env": {name: value for name, value in made.env if name not in variables}
         | dict.fromkeys(variables, "(set)"),
         "roots": list(force.roots.uris),
+        "confinement": str(standing(spec.confine, spec.target, this_kernel())),
+        "grants": _granted(spec, made),
+    }
+
+
+def _granted(spec: ServerSpec, made: LaunchPlan) -> GrantsPlan | None:
+    """Return what its child would be granted, also where this machine could not hold it to that."""
+    if spec.confine.mode == "off":
+        return None
+    try:
+        found = planned_grants(spec, made, os.environ)
+    except ChildError as exc:
+        return {"read": [], "write": [], "unheld": [str(exc)]}
+    return {
+        "read": [grant.path for grant in found.read],
+        "write": [grant.path for grant in found.write],
+        "unheld": list(found.unheld),
     }
 
 
@@ -120,10 +161,22 @@ def _text(entry: Planned) -> str:
         lines.append(f"  cwd    {entry['cwd']}")
         lines += [f"  env    {name}={value!r}" for name, value in entry["env"].items()]
     lines += [f"  root   {uri}" for uri in entry["roots"]] or ["  root   (none)"]
+    if "argv" in entry:
+        lines.append(f"  confinement {entry['confinement']}")
+    if "argv" in entry and entry["grants"] is not None:
+        lines += [
+            f"  {kind:<6} {path}" for kind in ("write", "read") for path in entry["grants"][kind]
+        ]
+        lines += [f"  note   {note}" for note in entry["grants"]["unheld"]]
     return "\n".join(lines)
 
 
 def _check(options: Namespace) -> int:
+    if options.confine:
+        lines, fine = confinement_report()
+        print("\n".join(lines))
+        if configured(options) is None:
+            return 0 if fine else 1
     config, warnings = required_config(options)
     for warning in warnings:
         print(f"warning: {warning}")
@@ -131,6 +184,7 @@ def _check(options: Namespace) -> int:
     for spec, force in servers:
         if isinstance(spec.target, LaunchTemplate):
             plan(spec.target, force.roots, os.environ, directories=spec.directories)
+    settle_confinement((spec for spec, _ in servers), this_kernel())
     Names([spec.name for spec, _ in servers], config.names)
     names = ", ".join(spec.name for spec, _ in servers)
     print(f"{len(servers)} servers: {names}. The config is fine.")

@@ -1,0 +1,153 @@
+"""What a confined child may touch: the operator's word, its roots, and what a program needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from hub.core.filesystem_servers import runs_elsewhere
+from hub.core.launch import LaunchPlan, LaunchTemplate
+from hub.core.paths import is_inside
+from hub.core.policy import Policy
+from hub.core.roots import Root
+
+ConfineMode: TypeAlias = Literal["off", "auto", "require"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfineSetting:
+    """The operator's word on one child: `read` and `write` are granted beside its roots."""
+
+    mode: ConfineMode = "off"
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A directory with all that is below it, or a file.
+
+    With an `identity` (device and inode) it grants nothing once something else is in that place.
+    """
+
+    path: str
+    identity: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """Everything a child may touch, `write` for reading too. `unheld`: what no grant can express.
+
+    Landlock adds up what is granted on the way to a file: nothing can be taken out of a grant.
+    """
+
+    read: tuple[Grant, ...] = ()
+    write: tuple[Grant, ...] = ()
+    unheld: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a program needs on this machine, whatever its roots are."""
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+
+
+def grants(setting: ConfineSetting, plan: LaunchPlan, policy: Policy, needs: Needs) -> Grants:
+    """Return what the child of `plan` may touch.
+
+    A root is writable unless the operator made it readable only; a writable place inside such a
+    root is granted by itself. A readable one inside a writable root cannot be: the guard alone
+    holds it, and `unheld` says so.
+    """
+    read = [Grant(path) for path in (*needs.read, *setting.read)]
+    write = [Grant(path) for path in (*needs.write, *setting.write)]
+    unheld: list[str] = []
+    for root in plan.roots.roots:
+        grant = Grant(root.path, (root.device, root.inode))
+        writable = policy.access_at(root.parts) == "write"
+        (write if writable else read).append(grant)
+        for rule in policy.access:
+            if rule.parts == root.parts or not is_inside(rule.parts, root.parts) or root.is_file:
+                continue
+            path = _below(root, rule.parts)
+            if rule.access == "write" and not writable:
+                write.append(Grant(path))
+            elif rule.access == "read" and writable:
+                unheld.append(f"{path} is read-only for the guard alone: {root.path} is writable")
+    written = frozenset(write)
+    return Grants(
+        tuple(grant for grant in dict.fromkeys(read) if grant not in written),
+        tuple(dict.fromkeys(write)),
+        tuple(dict.fromkeys(unheld)),
+    )
+
+
+def _below(root: Root, parts: tuple[str, ...]) -> str:
+    return "/".join((root.path.rstrip("/"), *parts[len(root.parts) :]))
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What this machine's kernel can do: the version of Landlock it has, or why it has none."""
+
+    abi: int = 0
+    why_not: str = "this machine was not asked"
+
+
+@dataclass(frozen=True, slots=True)
+class Confined:
+    """A child that the kernel confines."""
+
+    abi: int
+
+    def __str__(self) -> str:
+        return f"landlock (ABI {self.abi})"
+
+
+@dataclass(frozen=True, slots=True)
+class Unconfined:
+    """A child that was to be confined and cannot be: `reason` says why and what to do."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return "unconfined"
+
+
+@dataclass(frozen=True, slots=True)
+class NotAsked:
+    """A child that nobody asked to confine."""
+
+    def __str__(self) -> str:
+        return "off"
+
+
+Standing: TypeAlias = Confined | Unconfined | NotAsked
+
+
+def standing(setting: ConfineSetting, template: LaunchTemplate, kernel: Kernel) -> Standing:
+    """Return whether a child of `template` is confined by `kernel`."""
+    if setting.mode == "off":
+        return NotAsked()
+    if runs_elsewhere((template.command.fill(lambda _: "", ()),)):
+        return Unconfined(
+            "its command starts the server elsewhere, where this kernel has no say: "
+            "let the container confine it, and set confine: off"
+        )
+    return Confined(kernel.abi) if kernel.abi > 0 else Unconfined(kernel.why_not)
+
+
+MISSING_BEFORE: tuple[tuple[int, str], ...] = (
+    (2, "moving or linking a file into another directory fails, also inside the roots"),
+    (3, "truncating (emptying) files outside is not stopped"),
+    (5, "ioctl on devices is not stopped"),
+    (6, "signals to other processes and abstract Unix sockets are not stopped"),
+)
+"""What a kernel with an older version of Landlock than each does not do."""
+
+
+def missing(abi: int) -> tuple[str, ...]:
+    """Return what this version of Landlock does not do that newer ones do."""
+    return tuple(text for since, text in MISSING_BEFORE if abi < since)

@@ -1,0 +1,191 @@
+"""Landlock, by system calls: a process gives up what is not granted, for itself and all it starts.
+
+Also a program of its own, which the hub puts before a child's command and which becomes it:
+`python -I -S -B landlock.py GRANTS COMMAND ARGV...`. That must be quick and needs no site packages,
+so this file imports three modules of the standard library and nothing of the hub.
+"""
+
+# ruff: noqa: PTH123 - pathlib takes longer to load than the rest of this file
+import ctypes
+import os
+import sys
+
+MAX_ABI = 7
+"""The newest version of the kernel's interface that this file knows; newer kernels speak it."""
+FAILED = 125
+"""Exit code of a launcher that could not confine; the command was not run."""
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+MAKE_CHAR, MAKE_BLOCK, REFER, TRUNCATE, IOCTL_DEV = 1 << 6, 1 << 11, 1 << 13, 1 << 14, 1 << 15
+_SINCE = ((1, (1 << 13) - 1), (2, REFER), (3, TRUNCATE), (5, IOCTL_DEV))
+"""The rights to files that each version added."""
+_READ = EXECUTE | READ_FILE | READ_DIR
+_OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+"""What can be granted on something that is no directory."""
+_NEVER = MAKE_CHAR | MAKE_BLOCK
+"""Handled and granted nowhere: root could make the node of a disk inside a writable directory."""
+_SCOPES = 0b11
+"""Since version 6: abstract Unix sockets and signals of processes outside. Both are scoped: a child
+that may signal its user's processes can stop the hub, and the session bus starts programs."""
+_SCOPES_SINCE = 6
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_VERSION_FLAG, _PATH_BENEATH, _NO_NEW_PRIVS = 1, 1, 38
+_PIECES = 3
+
+
+class LandlockError(Exception):
+    """The kernel would not confine this process; the text says why."""
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (
+        ("files", ctypes.c_uint64),
+        ("network", ctypes.c_uint64),
+        ("scoped", ctypes.c_uint64),
+    )
+
+
+class _PathBeneath(ctypes.Structure):
+    _pack_ = 1
+    _layout_ = "ms"
+    _fields_ = (("rights", ctypes.c_uint64), ("parent", ctypes.c_int32))
+
+
+def abi() -> int:
+    """Return the version of Landlock that this machine has, 0 if it cannot confine."""
+    return max(_version()[0], 0)
+
+
+def why_not() -> str:
+    """Return why `abi` is 0, and what to do about it; empty if it is not."""
+    version, error = _version()
+    if version > 0:
+        return ""
+    if not sys.platform.startswith("linux"):
+        return "only Linux can confine children"
+    if error == _ENOSYS:
+        return "this kernel has no Landlock: use Linux 5.13 or newer, built with SECURITY_LANDLOCK"
+    if error == _EOPNOTSUPP:
+        return "Landlock is switched off: add landlock to the kernel's lsm= boot parameter"
+    if error == _EPERM:
+        return (
+            "a container forbids Landlock: allow the landlock_* system calls in its seccomp rules"
+        )
+    return f"Landlock does not answer: {os.strerror(error)}"
+
+
+_EPERM, _ENOSYS, _EOPNOTSUPP = 1, 38, 95
+
+
+def _version() -> tuple[int, int]:
+    if not sys.platform.startswith("linux"):
+        return -1, _ENOSYS
+    libc = ctypes.CDLL(None, use_errno=True)
+    version = libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    return version, ctypes.get_errno()
+
+
+def handled(version: int) -> int:
+    """Return the rights to files that a kernel with this version of Landlock knows."""
+    known = 0
+    for since, rights in _SINCE:
+        if version >= since:
+            known |= rights
+    return known
+
+
+def rights(version: int, *, write: bool, directory: bool) -> int:
+    """Return what a grant comes to: rights this kernel knows, and that the object can have."""
+    wanted = handled(version) & ~_NEVER if write else _READ
+    return wanted & handled(version) & (-1 if directory else _OF_FILES)
+
+
+def scoped(version: int) -> int:
+    """Return what else is kept inside: nothing before version 6."""
+    return _SCOPES if version >= _SCOPES_SINCE else 0
+
+
+def encode(grants: list[tuple[str, str, tuple[int, int] | None]]) -> bytes:
+    """Return grants as a launcher reads them: each `r` or `w`, a path, and which inode it must be.
+
+    A path that is not there, or is another inode by then, grants nothing.
+    """
+    pieces: list[bytes] = []
+    for kind, path, identity in grants:
+        which = "-" if identity is None else f"{identity[0]}:{identity[1]}"
+        pieces += (kind.encode(), which.encode(), os.fsencode(path))
+    return b"".join(piece + b"\0" for piece in pieces)
+
+
+def confine(grants: bytes) -> None:
+    """Keep this process, and all that it will start, to `grants`. There is no way back.
+
+    Raises: LandlockError, after which nothing more was given up.
+    """
+    version = min(abi(), MAX_ABI)
+    if version == 0:
+        raise LandlockError(why_not())
+    libc = ctypes.CDLL(None, use_errno=True)
+    attributes = _Ruleset(handled(version), 0, scoped(version))
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    ruleset = libc.syscall(_CREATE_RULESET, ctypes.byref(attributes), size, ctypes.c_uint32(0))
+    if ruleset < 0:
+        raise LandlockError(f"no ruleset: {os.strerror(ctypes.get_errno())}")
+    try:
+        pieces = grants.split(b"\0")[:-1]
+        for at in range(0, len(pieces), _PIECES):
+            _grant(libc, ruleset, version, *pieces[at : at + _PIECES])
+        if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.syscall(
+            _RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0)
+        ):
+            raise LandlockError(f"not restricted: {os.strerror(ctypes.get_errno())}")
+    finally:
+        os.close(ruleset)
+
+
+def _grant(  # noqa: PLR0913, PLR0917 - the rule and where it goes
+    libc: ctypes.CDLL, ruleset: int, version: int, kind: bytes, identity: bytes, path: bytes
+) -> None:
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return  # what this process cannot reach, its child could not either
+    try:
+        found = os.fstat(place)
+        if identity not in {b"-", b"%d:%d" % (found.st_dev, found.st_ino)}:
+            return
+        directory = found.st_mode & 0o170000 == 0o040000  # noqa: PLR2004 - S_IFMT, S_IFDIR: `stat` is one more module
+        allowed = rights(version, write=kind == b"w", directory=directory)
+        rule = _PathBeneath(allowed, place)
+        if libc.syscall(
+            _ADD_RULE,
+            ctypes.c_int(ruleset),
+            ctypes.c_int(_PATH_BENEATH),
+            ctypes.byref(rule),
+            ctypes.c_uint32(0),
+        ):
+            error = os.strerror(ctypes.get_errno())
+            raise LandlockError(f"{os.fsdecode(path)} cannot be granted: {error}")
+    finally:
+        os.close(place)
+
+
+def main(arguments: list[str]) -> int:
+    """Confine this process and become the command; return an exit code only if that fails."""
+    file, command, *argv = arguments
+    try:
+        with open(file, "rb") as grants:
+            confine(grants.read())
+    except (LandlockError, OSError) as exc:
+        print(f"roots-hub cannot confine this process: {exc}", file=sys.stderr)  # noqa: T201 - its own program
+        return FAILED
+    try:
+        os.execv(command, argv)  # noqa: S606 - what the operator configured
+    except OSError as exc:
+        print(f"roots-hub cannot run {command} confined: {exc.strerror}", file=sys.stderr)  # noqa: T201 - its own program
+        return FAILED + 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
