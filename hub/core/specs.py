@@ -46,6 +46,7 @@ class ServerSpec:
     directories: tuple[str, ...] = ()
     offer: Offer = field(default_factory=Offer)
     answer_roots: bool = True
+    describe_roots: bool = False
     confine: ConfineSetting = field(default_factory=ConfineSetting)
     share: Share = "roots"
     eager: bool = False

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from hub.core.paths import Flavour, PathError, resolve
 from hub.core.roots import UnsafePaths
 from hub.core.values import JsonObject
 from hub.edge.config import HubConfig
+from hub.edge.config_watch import Watched, watching
 from hub.edge.confining import settle_confinement
 from hub.edge.operator_roots import Place, operator_roots
 from hub.edge.server import Front, OpenFront
@@ -39,10 +41,14 @@ _OWN_VARIABLES = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG"})
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the command line adds: `given` are `--root` options, `ceiling` bounds all clients."""
+    """What the command line adds: `given` are `--root` options, `ceiling` bounds all clients.
+
+    `watched` is the config's file, whose roots are taken over when they change.
+    """
 
     given: Sequence[str] = ()
     ceiling: Sequence[str] = ()
+    watched: Watched | None = None
 
 
 def this_machine(environment: Mapping[str, str]) -> Machine:
@@ -106,9 +112,9 @@ async def running_hub(
         max_children=config.max_children,
         clock=machine.clock,
     )
-    given = operator_roots(config.roots, setting.given, place, ceiling=setting.ceiling)
-    operator = Operator(given, servers, machine)
-    async with children.running():
+    given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
+    operator = Operator(given(config.roots), servers, machine)
+    async with children.running(), watching(setting.watched, config, given, operator):
         with _audit(config) as audit:
             yield Services(
                 info=INFO,

@@ -74,6 +74,14 @@ def load_config(source: str, context: LoadContext) -> Loaded:
     return Loaded(config, tuple(f"{origin}: {warning}" for warning in warnings))
 
 
+def is_own_config(source: str, context: LoadContext) -> bool:
+    """Return whether a config that loads is a YAML file in the hub's own shape."""
+    if source.lstrip().startswith("{") or source.endswith((".json", ".jsonc")):
+        return False
+    raw = _yaml(_text(context.directory / source))
+    return translated(raw, home=context.home, plain_servers=False) is None
+
+
 def config_from_command(argv: Sequence[str], context: LoadContext) -> HubConfig:
     """Return the config of a hub before the one server that `argv` starts.
 

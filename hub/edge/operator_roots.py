@@ -12,7 +12,7 @@ import structlog
 from hub.core.errors import RootError, StartError
 from hub.core.in_force import OperatorRoots, Source
 from hub.core.paths import Flavour, LinkReader
-from hub.core.roots import Root, RootSet, UnsafePaths, root_from_path, root_set
+from hub.core.roots import EMPTY, Root, RootSet, UnsafePaths, root_from_path, root_set
 from hub.edge.config import Roots
 from hub.edge.detect import nearest_project
 
@@ -82,6 +82,8 @@ def _fallback(roots: Roots, given: Sequence[str], place: Place) -> tuple[RootSet
     project = nearest_project(Path(place.directory)) if roots.detect else None
     if project is not None:
         return root_set(_present([(str(project), None)], "roots.detect", place)), "detected"
+    if "fallback" in roots.model_fields_set:
+        return EMPTY, "config"  # an empty list that somebody wrote grants nothing
     return None, "none"
 
 

@@ -43,6 +43,7 @@ def _spec(name: ServerName, server: Server, policy: Policy, place: Place) -> Ser
         directories=directories,
         offer=_offer(server),
         answer_roots=server.roots.answer and server.share != "all",
+        describe_roots=server.describe_roots,
         confine=_confine(server),
         share=server.share,
         eager=server.start == "eager",

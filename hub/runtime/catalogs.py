@@ -8,13 +8,14 @@ import anyio
 import structlog
 
 from hub.core.catalog import Catalog, Listing, merge
+from hub.core.describing import takes_paths, with_sentence
 from hub.core.errors import ChildError, HubError
 from hub.core.in_force import InForce
 from hub.core.meta_tools import META_TOOLS
 from hub.core.pages import page_of
 from hub.core.protocol import LISTS
 from hub.core.search import search_catalog
-from hub.core.values import JsonObject, ServerName
+from hub.core.values import ChildRoute, JsonObject, ServerName
 from hub.runtime.builtin import BUILTINS
 from hub.runtime.children import Place
 from hub.runtime.peer import Asked
@@ -38,6 +39,7 @@ class Catalogs:
         self._merged: dict[
             tuple[tuple[ServerName, int], ...], tuple[tuple[Listing, ...], Catalog]
         ] = {}
+        self._takes_paths: dict[tuple[ServerName, str], tuple[object, bool]] = {}
 
     async def page(self, session: Session, asked: Asked) -> JsonObject:
         """Return the result of a listing request.
@@ -49,7 +51,9 @@ class Catalogs:
         force = await session.force(asked.outlet)
         catalog = await self.catalog(session, force, () if own else None)
         fields = {
-            "tools/list": catalog.tools,
+            "tools/list": self._with_roots(catalog, session.telling(force))
+            if method == "tools/list"
+            else (),
             "resources/list": catalog.resources,
             "resources/templates/list": catalog.templates,
             "prompts/list": catalog.prompts,
@@ -57,6 +61,34 @@ class Catalogs:
         page = page_of(fields[method], cursor if isinstance(cursor, str) else None)
         result: JsonObject = {LISTS[method]: list(page.entries)}
         return result if page.next_cursor is None else {**result, "nextCursor": page.next_cursor}
+
+    def _with_roots(
+        self, catalog: Catalog, told: Mapping[ServerName, str | None]
+    ) -> tuple[JsonObject, ...]:
+        """Return the tools; of servers that are to tell their roots, those that take paths do.
+
+        Not part of what is remembered: clients with other roots share the same merged catalog.
+        """
+        if not told:
+            return catalog.tools
+        entries: list[JsonObject] = []
+        for entry in catalog.tools:
+            route = catalog.tool_routes[str(entry["name"])]
+            sentence = told.get(route.server) if isinstance(route, ChildRoute) else None
+            if sentence and isinstance(route, ChildRoute) and self._takes(route):
+                entries.append(with_sentence(entry, sentence))
+            else:
+                entries.append(entry)
+        return tuple(entries)
+
+    def _takes(self, route: ChildRoute) -> bool:
+        key = (route.server, route.name)
+        kept = self._takes_paths.get(key)
+        if kept is None or kept[0] is not route.definition:
+            spec = self._services.servers[route.server]
+            takes = takes_paths(spec, route.name, route.definition)
+            kept = self._takes_paths[key] = (route.definition, takes)
+        return kept[1]
 
     async def catalog(
         self, session: Session, force: InForce, only: Collection[ServerName] | None = None

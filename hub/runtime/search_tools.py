@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hub.core.catalog import Catalog
+from hub.core.describing import takes_paths, told_of, with_sentence
 from hub.core.meta_tools import LIST_SERVERS, Question
 from hub.core.search import SYNTAX, Pattern, SearchError, summary, tool_of, tools_of
 from hub.core.values import ChildRoute, Json, JsonObject, ServerName
@@ -49,7 +50,7 @@ class _View:
             tools_of(self.catalog, question.server)
             return self._tools((question.server,), question.pattern)
         route = tool_of(self.catalog, question.server, question.tool)
-        return {"serverName": question.server, "tool": self._described(route)}
+        return {"serverName": question.server, "tool": self._with_roots(route)}
 
     def _servers(self) -> list[Json]:
         places = {place.spec.name: place for place in self.session.places}
@@ -83,6 +84,13 @@ class _View:
     def _hits(self, routes: Collection[ChildRoute], pattern: Pattern | None) -> list[Json]:
         tools = map(self._described, routes)
         return [summary(tool) for tool in tools if pattern is None or pattern.matches(tool)]
+
+    def _with_roots(self, route: ChildRoute) -> JsonObject:
+        tool, session = self._described(route), self.session
+        spec = session.services.servers[route.server]
+        told = told_of(session.at(spec, session.known_force())) if spec.describe_roots else None
+        wanted = told is not None and takes_paths(spec, route.name, route.definition)
+        return with_sentence(tool, told) if told is not None and wanted else tool
 
     def _described(self, route: ChildRoute) -> JsonObject:
         offer = self.session.services.servers[route.server].offer

@@ -70,6 +70,20 @@ class Operator:
         self._fallback = _standing(roots.fallback)
         self._ceiling = _standing(roots.ceiling)
         self._servers = {name: _standing(spec.ceiling) for name, spec in servers.items()}
+        self._followers: dict[object, Callable[[], None]] = {}
+
+    def take(self, roots: OperatorRoots) -> None:
+        """Put other roots in force from now on, and tell all who follow."""
+        self._roots = roots
+        self._fallback, self._ceiling = _standing(roots.fallback), _standing(roots.ceiling)
+        for tell in list(self._followers.values()):
+            tell()
+
+    def follow(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call `changed` after each `take`; returns what ends that."""
+        key = object()
+        self._followers[key] = changed
+        return lambda: self._followers.pop(key, None) and None
 
     def roots(self) -> OperatorRoots:
         """Return the operator's roots, without those that are not there now."""

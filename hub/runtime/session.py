@@ -5,16 +5,17 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import structlog
 from anyio.abc import TaskGroup
 
+from hub.core.describing import told_of
 from hub.core.errors import ChildError
 from hub.core.guard import Refused
 from hub.core.in_force import InForce, at_server, in_force
-from hub.core.launch import LaunchPlan, LaunchTemplate, plan
+from hub.core.launch import LaunchPlan
 from hub.core.policy import Mode
 from hub.core.protocol import LIST_CHANGED, LOG_LEVELS, METHOD_NOT_FOUND
 from hub.core.roots import EMPTY, Announcement, parse_announcement
@@ -23,8 +24,9 @@ from hub.core.specs import ServerSpec
 from hub.core.values import Call, Json, JsonObject, ServerName, SessionKey
 from hub.runtime import wire
 from hub.runtime.child import Ready
-from hub.runtime.children import ChildKey, Place, key_of
+from hub.runtime.children import Place
 from hub.runtime.client_roots import ClientRoots
+from hub.runtime.leases import Leases
 from hub.runtime.peer import GoneError, Outlet, Peer, RpcError
 from hub.runtime.services import Services
 from hub.runtime.wire import Notification, Payload
@@ -65,9 +67,10 @@ class Session:
         self.subscriptions: dict[tuple[ServerName, str], str] = {}
         self.refusals: deque[JsonObject] = deque(maxlen=RECENT)
         self.unlisted: set[ServerName] = set()
+        self._told: dict[ServerName, str | None] = {}
         self._warned = False
         self._tasks = tasks
-        self._places: dict[ServerName, Place] = {}
+        self._leases = Leases(services, self.key, principal, self._asks)
         self.roots = ClientRoots(
             ask=self._ask_for_roots,
             read=self._read_roots,
@@ -78,6 +81,7 @@ class Session:
             clock=services.machine.clock,
             debounce=services.settings.debounce,
         )
+        self._unfollow = services.operator.follow(self._operator_changed)
 
     def greeted(self, client: Client) -> None:
         """Take note of what the client said in its handshake."""
@@ -98,12 +102,9 @@ class Session:
 
     def close(self) -> None:
         """End the session: nothing is asked or told any more, and its children are free."""
+        self._unfollow()
         self.roots.ended()
-        for place in self._places.values():
-            # A child of this session alone is of no use to anybody else.
-            alone = place.spec.share == "session"
-            self.services.children.release(place, self.key, at_once=alone)
-        self._places.clear()
+        self._leases.release()
 
     # Roots
 
@@ -116,13 +117,16 @@ class Session:
         )
 
     def _read_roots(self, raw: Json) -> Announcement | None:
-        machine = self.services.machine
-        return parse_announcement(
-            raw, links=machine.links, flavour=machine.flavour, unsafe=self.services.settings.unsafe
-        )
+        machine, unsafe = self.services.machine, self.services.settings.unsafe
+        return parse_announcement(raw, links=machine.links, flavour=machine.flavour, unsafe=unsafe)
 
     def _roots_changed(self) -> None:
         self._tasks.start_soon(self._move_children)
+
+    def _operator_changed(self) -> None:
+        # Who is still to be asked, or asked just now, gets the new ones with its answer.
+        if self.roots.state.awaits is None and not self.roots_are_open:
+            self._roots_changed()
 
     async def force(self, outlet: Outlet) -> InForce:
         """Return the roots in force, after asking the client for them if they are not known."""
@@ -144,61 +148,40 @@ class Session:
         """Return the roots in force for calls to one server."""
         return at_server(force, self.services.operator.ceiling_of(spec.name))
 
+    def telling(self, force: InForce) -> dict[ServerName, str | None]:
+        """Return what tools' descriptions tell of the roots, by server, and remember it."""
+        servers = self.services.servers.values()
+        self._told = {s.name: told_of(self.at(s, force)) for s in servers if s.describe_roots}
+        return self._told
+
+    async def _tell_again(self, force: InForce) -> None:
+        """Let the client list its tools again if their descriptions tell of other roots now."""
+        before, now = self._told, self.telling(force)
+        if before and before != now:
+            spec = self.services.servers[next(iter(now))]
+            await self.told(spec, Notification("notifications/tools/list_changed", {}))
+
     # Children
 
     def place(self, spec: ServerSpec, force: InForce) -> Place:
         """Return where this session's child of a server stands, with these roots in force."""
-        key = self._key(spec, self.at(spec, force))
-        held = self._places.get(spec.name)
-        if held is not None and held.key == key:
-            return held
-        place = self.services.children.lease(spec, key, self.key, self)
-        self._places[spec.name] = place
-        if held is not None:
-            self.services.children.release(held, self.key, at_once=True)
-        return place
+        return self._leases.place(spec, self.at(spec, force), self)
 
-    def _key(self, spec: ServerSpec, force: InForce) -> ChildKey:
+    def _asks(self) -> JsonObject:
         # A modern client is asked by its own request's result, which a child's request is not.
-        legacy = self.client is not None and self.client.era == "legacy"
-        capabilities = self.client.capabilities if self.client is not None and legacy else {}
-        asks: JsonObject = {name: capabilities[name] for name in _RELAYED if name in capabilities}
-        roots = EMPTY if spec.share == "all" else force.roots
-        return key_of(
-            spec,
-            self.plan(spec, force),
-            roots,
-            principal=self.principal,
-            asks=asks,
-            session=self.key,
-        )
+        if self.client is None or self.client.era == "modern":
+            return {}
+        capabilities = self.client.capabilities
+        return {name: capabilities[name] for name in _RELAYED if name in capabilities}
 
     def plan(self, spec: ServerSpec, force: InForce) -> LaunchPlan | None:
-        """Return how a server's process is launched under these roots; None for a remote one.
-
-        Raises: ConfigError if a variable it needs is not set.
-        """
-        if not isinstance(spec.target, LaunchTemplate):
-            return None
-        if spec.share == "all":
-            everyone = plan(
-                spec.target, EMPTY, self.services.machine.environment, directories=spec.directories
-            )
-            return replace(everyone, cwd=everyone.cwd or self.services.machine.directory)
-        made = plan(
-            spec.target,
-            force.roots,
-            self.services.machine.environment,
-            directories=spec.directories,
-        )
-        if made.cwd is None and not force.enforcing:
-            return replace(made, cwd=self.services.machine.directory)
-        return made
+        """Return how a server's process is launched under these roots; see `Leases.plan`."""
+        return self._leases.plan(spec, force)
 
     @property
     def places(self) -> Iterable[Place]:
         """The children this session uses."""
-        return self._places.values()
+        return self._leases.held.values()
 
     async def _move_children(self) -> None:
         """Give the children in use the new roots: those that can take them are told.
@@ -206,7 +189,8 @@ class Session:
         The others are replaced, those that ran at once; calls under way finish on the old one.
         """
         force = self.known_force()
-        for place in list(self._places.values()):
+        self._tasks.start_soon(self._tell_again, force)
+        for place in list(self._leases.held.values()):
             roots = EMPTY if place.spec.share == "all" else self.at(place.spec, force).roots
             if roots == place.key.roots or await self.services.children.share(place, roots):
                 continue
@@ -278,40 +262,32 @@ class Session:
     async def set_level(self, level: str) -> None:
         """Let the children log from `level` on, those that start later too."""
         self.log_level = level
-        for name in list(self._places):
+        for name in list(self._leases.held):
             await self._set_level_at(name, level)
 
     async def _set_level_at(self, server: ServerName, level: str) -> None:
-        place = self._places.get(server)
-        ready = place.child.state if place is not None and place.child is not None else None
-        if place is None or place.child is None or not isinstance(ready, Ready):
+        place = self._leases.held.get(server)
+        child = place.child if place is not None else None
+        if child is None or not isinstance(child.state, Ready):
             return
-        if ready.greeting.offers("logging"):
+        if child.state.greeting.offers("logging"):
             try:
-                await place.child.forward("logging/setLevel", {"level": level})
+                await child.forward("logging/setLevel", {"level": level})
             except (ChildError, RpcError) as exc:
                 log.warning("log level not set", server=server, error=str(exc))
 
     def refused(self, spec: ServerSpec, call: Call, refused: Refused) -> None:
         """Remember a refusal for `get-roots`, and tell the operator."""
-        log.warning(
-            "refused" if spec.policy.mode is Mode.ENFORCE else "would be refused",
-            server=spec.name,
-            name=call.name,
-            argument=refused.pointer,
-            path=refused.path,
-            reason=refused.reason,
-        )
-        self.refusals.append(
-            {
-                "server": spec.name,
-                "name": call.name,
-                "argument": refused.pointer,
-                "path": refused.path,
-                "reason": refused.reason,
-                "mode": spec.policy.mode.value,
-            }
-        )
+        mode = spec.policy.mode
+        details: JsonObject = {
+            "server": spec.name,
+            "name": call.name,
+            "argument": refused.pointer,
+            "path": refused.path,
+            "reason": refused.reason,
+        }
+        log.warning("refused" if mode is Mode.ENFORCE else "would be refused", **details)
+        self.refusals.append({**details, "mode": mode.value})
 
     def _wants_log(self, notification: Notification) -> bool:
         level = wire.as_object(notification.params).get("level")

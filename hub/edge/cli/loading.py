@@ -10,6 +10,7 @@ from typing import Protocol
 from hub.core.errors import ConfigError
 from hub.edge.config import HubConfig
 from hub.edge.config_file import config_source, load_config
+from hub.edge.config_watch import Watched
 from hub.edge.fields import LoadContext
 
 
@@ -57,6 +58,14 @@ def configured(options: Namespace) -> tuple[HubConfig, tuple[str, ...]] | None:
         return None
     loaded = load_config(source, load_context())
     return loaded.config, loaded.warnings
+
+
+def watched_config(options: Namespace) -> Watched | None:
+    """Return the config's file as it looks now, before it is loaded; None if there is no file."""
+    source = config_source(options.config, os.environ)
+    if source is None or source.lstrip().startswith("{"):
+        return None
+    return Watched.now(source, load_context())
 
 
 def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:

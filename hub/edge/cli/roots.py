@@ -1,4 +1,7 @@
-"""`roots-hub roots`: find folders to share, show those in force, ask about a path."""
+"""`roots-hub roots`: find folders to share, show those in force, ask about a path.
+
+How to keep them in the config is in `roots_edit.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 from hub.core.in_force import InForce, for_rootless
 from hub.core.paths import PathError, parts_of, resolve
 from hub.edge.app import place_of, this_machine
+from hub.edge.cli import roots_edit
 from hub.edge.cli.loading import Subparsers, add_config_option, add_root_option, configured
 from hub.edge.config import Roots
 from hub.edge.detect import projects_below
@@ -18,7 +22,7 @@ from hub.edge.operator_roots import operator_roots
 
 def register(subparsers: Subparsers) -> None:
     """Add the subcommand and its own."""
-    roots = subparsers.add_parser("roots", help="detect, list and test roots").add_subparsers(
+    roots = subparsers.add_parser("roots", help="detect, list, test and keep roots").add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
     detect = roots.add_parser("detect", help="find projects that could be roots")
@@ -37,6 +41,7 @@ def register(subparsers: Subparsers) -> None:
     add_root_option(contains)
     contains.add_argument("path", metavar="PATH")
     contains.set_defaults(perform=_contains)
+    roots_edit.register(roots)
 
 
 def _detect(options: Namespace) -> int:

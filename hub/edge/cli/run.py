@@ -23,6 +23,7 @@ from hub.edge.cli.loading import (
     add_root_option,
     configured,
     load_context,
+    watched_config,
 )
 from hub.edge.config import HubConfig
 from hub.edge.config_file import config_from_command
@@ -62,11 +63,12 @@ def register(subparsers: Subparsers) -> None:
 
 
 def _run(options: Namespace) -> int:
+    watched = watched_config(options)
     found = configured(options)
     if found is None:
         config, setting = _embedded(options.root)
     else:
-        config, setting = found[0], Setting(given=options.root)
+        config, setting = found[0], Setting(given=options.root, watched=watched)
         for warning in found[1]:
             log.warning(warning)
     if options.http is None:

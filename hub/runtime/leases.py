@@ -1,0 +1,81 @@
+"""Which children one session uses: of each server one, launched for its roots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from hub.core.in_force import InForce
+from hub.core.launch import LaunchPlan, LaunchTemplate, plan
+from hub.core.roots import EMPTY
+from hub.core.specs import ServerSpec
+from hub.core.values import JsonObject, ServerName, SessionKey
+from hub.runtime.children import ChildKey, Place, key_of
+from hub.runtime.parties import Lessee
+from hub.runtime.services import Services
+
+
+class Leases:
+    """One session's places. `asks` says what children may ask of its client."""
+
+    def __init__(
+        self,
+        services: Services,
+        session: SessionKey,
+        principal: str,
+        asks: Callable[[], JsonObject],
+    ) -> None:
+        self.held: dict[ServerName, Place] = {}
+        self._services = services
+        self._session = session
+        self._principal = principal
+        self._asks = asks
+
+    def place(self, spec: ServerSpec, here: InForce, lessee: Lessee) -> Place:
+        """Return where the child of a server stands, with these roots in force there."""
+        key = self._key(spec, here)
+        held = self.held.get(spec.name)
+        if held is not None and held.key == key:
+            return held
+        place = self._services.children.lease(spec, key, self._session, lessee)
+        self.held[spec.name] = place
+        if held is not None:
+            self._services.children.release(held, self._session, at_once=True)
+        return place
+
+    def release(self) -> None:
+        """Give all of them up."""
+        for place in self.held.values():
+            # A child of this session alone is of no use to anybody else.
+            alone = place.spec.share == "session"
+            self._services.children.release(place, self._session, at_once=alone)
+        self.held.clear()
+
+    def _key(self, spec: ServerSpec, here: InForce) -> ChildKey:
+        return key_of(
+            spec,
+            self.plan(spec, here),
+            EMPTY if spec.share == "all" else here.roots,
+            principal=self._principal,
+            asks=self._asks(),
+            session=self._session,
+        )
+
+    def plan(self, spec: ServerSpec, here: InForce) -> LaunchPlan | None:
+        """Return how a server's process is launched under these roots; None for a remote one.
+
+        Raises: ConfigError if a variable it needs is not set.
+        """
+        if not isinstance(spec.target, LaunchTemplate):
+            return None
+        machine = self._services.machine
+        shared = spec.share == "all"
+        made = plan(
+            spec.target,
+            EMPTY if shared else here.roots,
+            machine.environment,
+            directories=spec.directories,
+        )
+        if made.cwd is None and (shared or not here.enforcing):
+            return replace(made, cwd=machine.directory)
+        return made
