@@ -1,0 +1,120 @@
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+
+from hub.core.errors import StartError
+from hub.edge.cli import roots
+from tests.trees import plant
+
+
+@pytest.fixture(autouse=True)
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for variable in ("HUB_CONFIG", "HUB_ROOTS"):
+        monkeypatch.delenv(variable, raising=False)
+    top = plant(
+        tmp_path, "home/", "work/app/.git/", "work/lib/x.code-workspace", "work/loop => loop"
+    )
+    monkeypatch.setenv("HOME", str(top / "home"))
+    monkeypatch.chdir(top / "work")
+    return top
+
+
+def run(*arguments: str) -> int:
+    parser = ArgumentParser()
+    roots.register(parser.add_subparsers(required=True))
+    options = parser.parse_args(["roots", *arguments])
+    code: int = options.perform(options)
+    return code
+
+
+def test_projects_are_detected_here(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("detect") == 0
+    assert capsys.readouterr().out == (
+        f"{top}/work/app  (app, .git)\n{top}/work/lib  (x, x.code-workspace)\n"
+    )
+
+
+def test_projects_are_detected_elsewhere_for_programs(
+    top: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("detect", "app", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {"path": f"{top}/work/app", "name": "app", "marker": ".git"}
+    ]
+    assert run("detect", "/nowhere", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_without_roots_the_list_says_what_that_means(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("list") == 0
+    assert capsys.readouterr().out == (
+        "No roots: a client without roots of its own is not restricted "
+        "(roots.when_missing: allow).\n"
+    )
+    assert run("list", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == {"source": "none", "enforcing": False, "roots": []}
+
+
+def test_the_roots_in_force_are_listed_with_their_source(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("list", "--root", "app", "--root", "lib") == 0
+    assert capsys.readouterr().out == (
+        f"{top}/work/app  (app, --root)\n{top}/work/lib  (lib, --root)\n"
+    )
+    monkeypatch.setenv("HUB_ROOTS", f"{top}/work/lib")
+    assert run("list", "--json") == 0
+    path = f"{top}/work/lib"
+    assert json.loads(capsys.readouterr().out) == {
+        "source": "HUB_ROOTS",
+        "enforcing": True,
+        "roots": [{"uri": f"file://{path}", "name": "lib", "path": path}],
+    }
+
+
+def test_the_configs_roots_and_ceiling_count(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (top / "hub.yaml").write_text(
+        "version: 1\nservers: {s: {command: x}}\n"
+        "roots: {fallback: [{path: work/app, name: App}, home], ceiling: [work]}\n"
+    )
+    assert run("list", "--config", f"{top}/hub.yaml") == 0
+    assert capsys.readouterr().out == f"{top}/work/app  (App, config)\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "shown"),
+    [
+        ("app/src/new.txt", 0, "{top}/work/app/src/new.txt: inside {top}/work/app\n"),
+        ("app", 0, "{top}/work/app: inside {top}/work/app\n"),
+        ("app/../lib", 1, "{top}/work/lib: outside of the roots\n"),
+        ("/etc/passwd", 1, "/etc/passwd: outside of the roots\n"),
+    ],
+)
+def test_a_path_is_inside_or_outside(
+    top: Path, capsys: pytest.CaptureFixture[str], path: str, code: int, shown: str
+) -> None:
+    assert run("contains", "--root", "app", path) == code
+    assert capsys.readouterr().out == shown.format(top=top)
+
+
+@pytest.mark.parametrize("path", ["loop", "a\0b", "gone/../app"])
+def test_a_path_that_leads_nowhere_is_not_inside(
+    capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    assert run("contains", "--root", ".", path) == 1
+    assert capsys.readouterr().out.startswith(f"{path}: ")
+
+
+def test_a_root_that_cannot_be_one_ends_it(top: Path) -> None:
+    with pytest.raises(StartError, match="--root gone: Path is not accessible"):
+        run("list", "--root", "gone")
+
+
+@pytest.mark.parametrize("arguments", [(), ("nonsense",), ("contains",), ("detect", "a", "b")])
+def test_bad_usage_ends_with_two(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(*arguments)
+    assert ended.value.code == 2
