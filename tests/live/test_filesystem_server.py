@@ -161,6 +161,31 @@ async def test_two_clients_with_different_roots_at_the_same_time(url: str, tree:
     assert pids[project] != pids[docs]
 
 
+async def test_many_clients_at_once_each_read_their_own(url: str, tree: Path) -> None:
+    folders = [tree / f"many/{number}" for number in range(8)]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "own.txt").write_text(folder.name)
+    wrong: list[str] = []
+
+    async def client_of(own: Path, other: Path) -> None:
+        async with connected(url, [own]) as client:
+            for folder, expected in (
+                (own, own.name),
+                (other, outside(other / "own.txt", own)),
+                (own, own.name),
+            ):
+                path = str(folder / "own.txt")
+                text = await call(client, "filesystem__read_text_file", path=path)
+                wrong.extend([text] if text != expected else [])
+
+    with anyio.fail_after(40):
+        async with anyio.create_task_group() as tasks:
+            for own, other in zip(folders, [*folders[1:], folders[0]], strict=True):
+                tasks.start_soon(client_of, own, other)
+    assert wrong == []
+
+
 async def test_two_clients_with_the_same_roots_share_a_child(url: str, tree: Path) -> None:
     async with (
         connected(url, [tree / "project"]) as one,
@@ -183,7 +208,7 @@ async def test_a_client_without_roots_is_judged_by_the_operators(
         assert refused == outside(secret, project)
 
 
-async def test_a_modern_client_over_http(url: str, config: str, tree: Path) -> None:
+async def test_a_modern_client_over_http(config: str, tree: Path) -> None:
     with http_hub("--config", config, "--root", str(tree / "docs"), cwd=tree) as served:
         async with connected(served, mode="2026-07-28") as client:
             assert client.protocol_version == "2026-07-28"
@@ -194,6 +219,16 @@ async def test_a_modern_client_over_http(url: str, config: str, tree: Path) -> N
             assert await call(client, "filesystem__read_text_file", path=inside) == "docs/b.md"
             refused = await call(client, "filesystem__read_text_file", path=str(secret))
             assert refused == outside(secret, tree / "docs")
+
+
+async def test_a_modern_clients_own_roots_hold(target: Target, tree: Path) -> None:
+    project, secret = tree / "project", tree / "private/secret.txt"
+    async with connected(target, [project], mode="2026-07-28") as client:
+        inside = str(project / "a.txt")
+        assert await call(client, "filesystem__read_text_file", path=inside) == "project/a.txt"
+        refused = await call(client, "filesystem__read_text_file", path=str(secret))
+        assert refused == outside(secret, project)
+        assert (await report(client))["source"] == "client"
 
 
 async def test_a_client_without_roots_and_no_fallback_is_let_pass_and_told_so(

@@ -111,8 +111,9 @@ async def test_a_hub_behind_the_hub_learns_the_clients_roots(tree: Path) -> None
             assert below.structured_content["filePaths"] == [str(tree / "project")]
 
 
-async def test_a_hub_behind_the_hub_over_stdio(tree: Path) -> None:
-    server = {"command": ROOTS_HUB, "args": ["run", "--root", str(tree)]}
+@pytest.mark.parametrize("era", ["auto", "modern"])
+async def test_a_hub_behind_the_hub_over_stdio(era: str, tree: Path) -> None:
+    server = {"command": ROOTS_HUB, "args": ["run", "--root", str(tree)], "era": era}
     with hub_before(tree, server) as url:
         async with connected(url, [tree / "docs"]) as client:
             assert await call(client, "read_file", path=str(tree / "docs/b.md")) == "docs/b.md"
