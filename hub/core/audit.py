@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from hub.core.consent import Consent
 from hub.core.guard import Admitted, Refused
 from hub.core.values import Json, SessionKey
 
@@ -13,7 +14,11 @@ Outcome: TypeAlias = Literal["admitted", "refused", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """One call. `time` is ISO 8601 in UTC; `ms` is the time to its answer, the child's included."""
+    """One call. `time` is ISO 8601 in UTC; `ms` is the time to its answer, the child's included.
+
+    `consent` is what the client's user said of a path outside the roots: with `session`, in this
+    call or in one before it. `pointer` and `path` then name it, in an admitted call too.
+    """
 
     time: str
     session: SessionKey
@@ -26,6 +31,7 @@ class AuditRecord:
     path: str | None
     would_refuse: bool
     ms: float
+    consent: Consent | None = None
 
     def fields(self) -> dict[str, Json]:
         """Return the record as the JSON object of its line."""
@@ -41,6 +47,7 @@ class AuditRecord:
             "path": self.path,
             "would_refuse": self.would_refuse,
             "ms": round(self.ms, 3),
+            "consent": self.consent,
         }
 
 

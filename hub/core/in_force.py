@@ -51,7 +51,7 @@ def in_force(state: State, operator: OperatorRoots) -> InForce:
         announced = state.last.announcement
         if state.stale and operator.strict:
             return InForce(EMPTY, "client", stale=True, rejected=announced.rejected)
-        if not announced.roots.roots and operator.when_empty == "allow":
+        if state.last.is_empty and operator.when_empty == "allow":
             return _unbounded(operator, announced.rejected)
         return InForce(
             _below(announced.roots, operator),

@@ -73,6 +73,7 @@ class Policy:
     """An operator's decisions for a server; the default enforces and adds nothing.
 
     `unsafe` None lifts the built-in list. `refuse_options`: no leading `-` where a revision goes.
+    `on_refused`: whether the client's user may let a path outside of the roots pass.
     """
 
     mode: Mode = Mode.ENFORCE
@@ -82,6 +83,7 @@ class Policy:
     symlinks: Literal["follow", "deny"] = "follow"
     rewrite: Literal["verbatim", "canonical"] = "verbatim"
     refuse_options: bool = False
+    on_refused: Literal["refuse", "ask"] = "refuse"
 
     def access_at(self, parts: tuple[str, ...]) -> Access:
         """Return what the innermost rule around `parts` allows; without one, everything."""

@@ -39,10 +39,14 @@ RETRY_AFTER = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A usable answer: what it comes to, and when it came."""
+    """A usable answer: what it comes to, and when it came.
+
+    `is_empty`: it named no usable root. A root that is gone from the disk since is another thing.
+    """
 
     announcement: Announcement
     at: float
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +234,8 @@ def _answered(state: State, event: Answered) -> Step:
         return _failed(
             state, Failed(event.asked, "the client's answer is not a list of roots", event.now)
         )
-    known = Known(event.announcement, event.now)
+    is_empty = not event.announcement.roots.roots
+    known = Known(event.announcement, event.now, is_empty)
     answered = replace(state, last=known, failed=None)
     following, effects = _settle(answered, state.phase, event.now)
     return following, (Publish(), *effects)

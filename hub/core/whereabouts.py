@@ -35,7 +35,8 @@ class Surroundings:
     """The world that one call is judged in: what its client shares and where its child runs.
 
     `enforcing` False: no roots are in force for this client; only the operator's patterns are.
-    `links` should remember what it was told while one call is judged, and no longer.
+    `links` should remember what it was told while one call is judged, and no longer. `granted` are
+    places outside of the roots that the client's user let pass: nothing is read relative to them.
     """
 
     roots: RootSet
@@ -44,6 +45,7 @@ class Surroundings:
     links: LinkReader
     flavour: Flavour
     enforcing: bool = True
+    granted: tuple[Root, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ class Whereabouts:
         self._bases = _bases(around)
         self._links = around.links
         if policy.symlinks == "deny":
-            self._links = _NoLinksBelow(around.links, around.roots, around.flavour)
+            shared = RootSet((*around.roots.roots, *around.granted))
+            self._links = _NoLinksBelow(around.links, shared, around.flavour)
         self._shared = {root.path: root for root in around.roots.roots}
         self._known: dict[str, str] = {}
 
@@ -179,7 +182,7 @@ class Whereabouts:
         parts = parts_of(path, self._flavour)
         policy, around = self._policy, self._around
         if around.enforcing:
-            if around.roots.covers(parts) is None:
+            if around.roots.covers(parts) is None and not self._is_granted(parts):
                 return OUTSIDE
             if policy.unsafe is not None and policy.unsafe.refuses(parts):
                 return "it is not safe for sharing"
@@ -187,12 +190,20 @@ class Whereabouts:
             return "it may only be read"
         return self._denial(path) if policy.deny else None
 
+    def _is_granted(self, parts: tuple[str, ...]) -> bool:
+        return any(place.covers(parts) for place in self._around.granted)
+
     def _denial(self, path: str) -> str | None:
-        """Return what the operator's patterns say: below each root that the path lies in."""
+        """Return what the operator's patterns say: below each root that the path lies in.
+
+        Where it lies in none and something is granted, any directory above it may be the root.
+        """
         parts = parts_of(path, self._flavour)
         folded = self._flavour is not Flavour.POSIX
         starts = [len(root.parts) for root in self._around.roots.roots if root.covers(parts)]
-        if not starts and not self._around.enforcing:
+        if not starts and self._around.granted:
+            starts = list(range(len(parts)))
+        elif not starts and not self._around.enforcing:
             starts = [0]
         if any(self._policy.deny.refuses(parts[start:], folded=folded) for start in starts):
             return "the operator denies it"

@@ -65,7 +65,8 @@ def _listed(raw: Raw) -> list[Any]:
 
 
 def _section(raw: Raw) -> Raw:
-    return cast("Raw", raw.get("roots") or {})
+    roots = raw.get("roots")
+    return cast("Raw", roots) if isinstance(roots, dict) else {}
 
 
 def _exactly(text: str, before: Raw, fallback: list[Any]) -> str:
@@ -147,7 +148,8 @@ class _Document:
         return self._lines_after(self._end(version.value), lines)
 
     def _with_list(self, roots: _Member, entry: str) -> str:
-        first = _keys(roots.value)[0].start_mark
+        keys = _keys(roots.value)
+        first = keys[0].start_mark if keys else _awkward()
         if _is_flow(roots.value):
             return self._inserted(first.index, f"fallback: [{entry}], ")
         margin = " " * first.column

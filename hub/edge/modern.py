@@ -23,10 +23,11 @@ from hub.core.protocol import (
 )
 from hub.core.values import Json, JsonObject
 from hub.runtime import wire
+from hub.runtime.client import Client
 from hub.runtime.peer import Asked, Peer, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.services import Services
-from hub.runtime.session import RECENT, Client, Session
+from hub.runtime.session import RECENT, Session
 from hub.runtime.wire import Payload, Request
 
 ROOTS_KEY: Final = "roots-hub/roots"

@@ -24,10 +24,11 @@ from hub.core.protocol import (
 )
 from hub.core.values import Json, JsonObject
 from hub.edge.modern import Modern, is_modern, supported
+from hub.runtime.client import Client
 from hub.runtime.peer import Asked, Outlet, Peer, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.services import Services
-from hub.runtime.session import Client, Session
+from hub.runtime.session import Session
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Notification, Payload
 

@@ -50,6 +50,7 @@ class Guard(Part):
     on_refused: Literal["refuse", "ask"] = "refuse"
     symlinks: Literal["follow", "deny"] = "follow"
     rewrite: Literal["verbatim", "canonical"] = "verbatim"
+    refuse_options: Flag = False
 
 
 GuardKey: TypeAlias = Annotated[

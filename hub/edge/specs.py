@@ -115,6 +115,8 @@ def _policy(config: HubConfig, name: str, rules: tuple[AccessRule, ...], place: 
         unsafe=place.unsafe,
         symlinks=guard.symlinks,
         rewrite=guard.rewrite,
+        refuse_options=guard.refuse_options,
+        on_refused=guard.on_refused,
     )
 
 

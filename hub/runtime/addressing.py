@@ -41,7 +41,10 @@ class Addressed:
             return (self.server,)
         if self.name == GET_ROOTS:
             return ()
-        if self.method.startswith("resources/") or names.mode == "never":
+        named_by_uri = self.method.startswith("resources/") or (
+            self.method == "completion/complete" and "name" not in _object(self.params.get("ref"))
+        )
+        if named_by_uri or names.mode == "never":
             return None
         server = names.server_of(self.name)
         return names.servers if names.bare else () if server is None else (server,)
@@ -144,11 +147,11 @@ def _without_envelope(params: JsonObject) -> JsonObject:
 
 
 def _completed_arguments(params: JsonObject) -> JsonObject:
-    """Return the argument that is being completed and those already given, by name."""
-    given = _object(_object(params.get("context")).get("arguments"))
+    """Return the argument that is being completed, by its name, beside those already given."""
     argument = _object(params.get("argument"))
     name = argument.get("name")
-    return {**given, name: argument.get("value")} if isinstance(name, str) else given
+    completed: JsonObject = {name if isinstance(name, str) else "value": argument.get("value")}
+    return {"argument": completed, "context": params.get("context")}
 
 
 def _object(value: Json) -> JsonObject:

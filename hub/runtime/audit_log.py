@@ -7,7 +7,7 @@ import threading
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import Protocol
 
 import structlog
 
@@ -57,29 +57,33 @@ class _Writer:
         self.thread.join(timeout=5)
 
     def _run(self) -> None:
-        file = self._open()
-        while (line := self._lines.get()) is not None:
+        ended = False
+        while not ended:
+            lines, ended = self._taken()
             try:
-                file.write(line.decode() + "\n")
-                if self._lines.empty():
-                    file.flush()
-                    file = self._rotated(file)
+                self._append(lines)
             except OSError as exc:
-                log.error("audit line lost", error=str(exc))  # noqa: TRY400 - the disk's word says it
+                log.error("audit lines lost", lines=len(lines), error=str(exc))  # noqa: TRY400 - the disk's word says it
             if self._lost:
                 log.error("audit lines lost: the disk is too slow", lines=self._lost)
                 self._lost = 0
-        file.flush()
 
-    def _open(self) -> TextIO:
-        return self._path.open("a", encoding="utf-8")
+    def _taken(self) -> tuple[list[bytes], bool]:
+        """Return the lines that wait, at least one, and whether there will be no more."""
+        lines: list[bytes] = []
+        line = self._lines.get()
+        while line is not None:
+            lines.append(line)
+            if self._lines.empty():
+                return lines, False
+            line = self._lines.get()
+        return lines, True
 
-    def _rotated(self, file: TextIO) -> TextIO:
-        if file.tell() < MAX_FILE_BYTES:
-            return file
-        file.close()
-        self._path.replace(self._path.with_name(self._path.name + ".1"))
-        return self._open()
+    def _append(self, lines: list[bytes]) -> None:
+        if self._path.exists() and self._path.stat().st_size >= MAX_FILE_BYTES:
+            self._path.replace(self._path.with_name(self._path.name + ".1"))
+        with self._path.open("ab") as file:
+            file.writelines(line + b"\n" for line in lines)
 
 
 def audit_log(path: Path) -> AbstractContextManager[AuditSink]:

@@ -227,6 +227,8 @@ class Children:
         It is if nobody else uses the child, and none with those roots is there already.
         """
         key = replace(place.key, roots=roots)
+        if not roots.roots or not place.key.roots.roots:
+            return False  # whether there are any is told in the handshake
         if place.key.plan is not None or len(place.lessees) != 1 or key in self._places:
             return False
         del self._places[place.key]

@@ -9,11 +9,12 @@ from typing import Protocol
 import structlog
 
 from hub.core.launch import LaunchPlan
+from hub.core.protocol import INTERNAL_ERROR
 from hub.runtime import wire
 from hub.runtime.peer import Outlet
 from hub.runtime.process import Process, launch
 from hub.runtime.strict_json import WireError
-from hub.runtime.wire import Message
+from hub.runtime.wire import Failure, Message
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -59,6 +60,9 @@ class ProcessLink:
             try:
                 return wire.parse_child(line)
             except WireError as exc:
+                if exc.id is not None and b'"method"' not in line:
+                    text = f"the answer of server {self._server!r} cannot be read: {exc}"
+                    return Failure(exc.id, {"code": INTERNAL_ERROR, "message": text})
                 shown = line[:200].decode("utf-8", "replace")
                 log.warning(
                     "stdout is not JSON-RPC", server=self._server, line=shown, error=str(exc)

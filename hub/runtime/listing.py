@@ -13,6 +13,7 @@ from hub.core.protocol import LISTS, METHOD_NOT_FOUND
 from hub.core.values import Json, JsonObject
 from hub.runtime.greeting import Greeting
 from hub.runtime.peer import RpcError
+from hub.runtime.strict_json import WireError
 
 MAX_PAGES = 1000
 
@@ -43,27 +44,31 @@ async def read_listing(
 ) -> Listing:
     """Return `known` with the lists of `methods` read anew, those that the child declares to have.
 
-    Raises: whatever `request` raises, but for a list that the child turns out not to have.
+    A list that the child answers with an error for stays as it was known.
+
+    Raises: SilentError, GoneError.
     """
     listing = known or Listing()
     for method in methods:
         if greeting.offers(_CAPABILITY[method]):
             entries = await _read_list(request, method)
-            listing = replace(listing, **{_FIELD[method]: entries})
+            if entries is not None:
+                listing = replace(listing, **{_FIELD[method]: entries})
     return listing
 
 
-async def _read_list(request: Request, method: str) -> tuple[JsonObject, ...]:
+async def _read_list(request: Request, method: str) -> tuple[JsonObject, ...] | None:
     entries: list[JsonObject] = []
     cursors: set[str] = set()
     cursor: Json = None
     for _ in range(MAX_PAGES):
         try:
             page = await request(method, {} if cursor is None else {"cursor": cursor})
-        except RpcError as exc:
-            if exc.code != METHOD_NOT_FOUND:
-                raise
-            break
+        except (RpcError, WireError) as exc:
+            if isinstance(exc, RpcError) and exc.code == METHOD_NOT_FOUND:
+                return ()
+            log.warning("listing failed", method=method, error=str(exc))
+            return None
         found = page.get(LISTS[method])
         entries.extend(
             entry for entry in (found if isinstance(found, list) else []) if isinstance(entry, dict)

@@ -71,7 +71,10 @@ class RpcError(Exception):
     @classmethod
     def received(cls, error: Payload) -> RpcError:
         """Keep a received error whole, so that it can be passed on unchanged."""
-        read = wire.as_object(error)
+        try:
+            read = wire.as_object(error)
+        except WireError:
+            return cls(INTERNAL_ERROR, f"the error that was answered is no object: {error!r:.200}")
         code, message = read.get("code"), read.get("message")
         return cls(
             code if isinstance(code, int) else INTERNAL_ERROR,
@@ -161,10 +164,10 @@ class Peer:
                 await through.send(asked)
                 await waiting.done.wait()
         except TimeoutError as exc:
-            await self._cancel(id_, through, "timed out")
+            await self._cancel(asked, through, "timed out")
             raise SilentError(f"no answer within {timeout:g} s") from exc
         except anyio.get_cancelled_exc_class():
-            await self._cancel(id_, through, "cancelled by the caller")
+            await self._cancel(asked, through, "cancelled by the caller")
             raise
         finally:
             del self._waiting[id_]
@@ -179,8 +182,10 @@ class Peer:
             case None:
                 raise GoneError(self._gone or "gone")
 
-    async def _cancel(self, id_: RequestId, outlet: Outlet, reason: str) -> None:
-        told = Notification("notifications/cancelled", {"requestId": id_, "reason": reason})
+    async def _cancel(self, asked: Request, outlet: Outlet, reason: str) -> None:
+        if asked.method == "initialize":  # which the protocol does not let anybody cancel
+            return
+        told = Notification("notifications/cancelled", {"requestId": asked.id, "reason": reason})
         with anyio.move_on_after(CANCEL_GRACE, shield=True), suppress(GoneError):
             await outlet.send(told)
 

@@ -43,6 +43,11 @@ class LineSplitter:
         self._keep(rest)
         return lines
 
+    def finish(self) -> list[bytes | None]:
+        """Return the last line if it has no end, as that of a file may."""
+        line = self._finish(b"")
+        return [line] if line is None or line.strip() else []
+
     def _keep(self, piece: bytes) -> None:
         if self._skipping or not piece:
             return
@@ -75,19 +80,23 @@ class Lines(asyncio.Protocol):
             self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            for line in self._splitter.feed(data):
-                self._send.send_nowait(line)
+        self._take(self._splitter.feed(data))
         if self._waiting() > self._backlog and self._transport is not None:
             self._transport.pause_reading()
             self._paused = True
 
+    def _take(self, lines: list[bytes | None]) -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            for line in lines:
+                self._send.send_nowait(line)
+
     def eof_received(self) -> bool:
+        self._take(self._splitter.finish())
         self._send.close()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._send.close()
+        self.eof_received()
 
     def _waiting(self) -> int:
         return self._receive.statistics().current_buffer_used

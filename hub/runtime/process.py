@@ -59,22 +59,21 @@ class Process(asyncio.SubprocessProtocol):
         if fd == 1:
             self.lines.data_received(data)
             return
-        for line in self._stderr.feed(data):
-            self._log(
-                "(a line too long to show)"
-                if line is None
-                else line.decode("utf-8", "replace").rstrip()
-            )
+        self._log(self._stderr.feed(data))
 
-    def _log(self, line: str) -> None:
-        self._said.append(line)
-        log.info("stderr", server=self._server, line=line)
+    def _log(self, lines: list[bytes | None]) -> None:
+        for line in lines:
+            text = line.decode("utf-8", "replace") if line is not None else "(too long to show)"
+            self._said.append(text.rstrip())
+            log.info("stderr", server=self._server, line=text.rstrip())
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd == 0:
             self._flow.connection_lost(exc)
         elif fd == 1:
             self.lines.connection_lost(exc)
+        else:
+            self._log(self._stderr.finish())
 
     def pause_writing(self) -> None:
         self._flow.pause_writing()

@@ -28,6 +28,7 @@ from hub.runtime import wire
 from hub.runtime.addressing import address
 from hub.runtime.builtin import get_roots
 from hub.runtime.catalogs import Catalogs
+from hub.runtime.child import Child
 from hub.runtime.children import Place
 from hub.runtime.links import CachedLinks
 from hub.runtime.peer import Asked, RpcError
@@ -57,12 +58,11 @@ class CallAsker:
 
     async def _report(self, params: Payload) -> None:
         own: JsonObject = {**wire.as_object(params), "progressToken": self.asked.progress_token}
-        if self.owner.peer is not None:
-            await self.owner.peer.notify("notifications/progress", own, outlet=self.asked.outlet)
+        self.owner.audience.send(Notification("notifications/progress", own), self.asked.outlet)
 
     async def ask(self, method: str, params: JsonObject) -> Payload:
         """Pass a child's request on to the client, within the call."""
-        return await self.owner.ask(method, params, self.asked.outlet)
+        return await self.owner.audience.ask(method, params, self.asked.outlet)
 
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
         """Pass a notification on to the client, within the call."""
@@ -112,7 +112,7 @@ class Relay:
                 return _refusal(call, verdict, place.spec, named.pointer(verdict.pointer))
             try:
                 child = await self._services.children.obtain(place)
-                return await child.call(verdict, CallAsker(session, asked))
+                return await self._answer(child, verdict, CallAsker(session, asked))
             except ChildError as exc:
                 record.failed(str(exc))
                 return _failure(call.method, str(exc))
@@ -120,12 +120,18 @@ class Relay:
                 record.failed(str(exc))
                 raise
 
+    async def _answer(self, child: Child, admitted: Admitted, asker: CallAsker) -> Payload:
+        result = await child.call(admitted, asker)
+        # What the child said before its answer goes out before it.
+        await asker.owner.audience.mailbox.flush()
+        return result
+
     async def subscribe(self, session: Session, asked: Asked) -> Payload:
         """Take a subscription through like a call, and remember the URI the client knows it by."""
         uri = str(asked.request.params.get("uri"))
         owner = await self._owner_of(session, asked, uri)
         result = await self.call(session, asked)
-        session.subscriptions[owner] = uri
+        session.audience.subscriptions[owner] = uri
         return result
 
     async def _owner_of(self, session: Session, asked: Asked, uri: str) -> tuple[ServerName, str]:
@@ -140,9 +146,9 @@ class Relay:
 
         Raises: RouteError if there is none; ChildError; RpcError that the child answered.
         """
-        for (server, own), public in session.subscriptions.items():
+        for (server, own), public in session.audience.subscriptions.items():
             if public == uri:
-                del session.subscriptions[server, own]
+                del session.audience.subscriptions[server, own]
                 place = next((place for place in session.places if place.spec.name == server), None)
                 if place is None or place.child is None:
                     return {}

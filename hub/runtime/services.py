@@ -83,7 +83,11 @@ class Operator:
         """Call `changed` after each `take`; returns what ends that."""
         key = object()
         self._followers[key] = changed
-        return lambda: self._followers.pop(key, None) and None
+
+        def end() -> None:
+            self._followers.pop(key, None)
+
+        return end
 
     def roots(self) -> OperatorRoots:
         """Return the operator's roots, without those that are not there now."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
 
 import structlog
 from anyio.abc import TaskGroup
@@ -17,14 +15,15 @@ from hub.core.guard import Refused
 from hub.core.in_force import InForce, at_server, in_force
 from hub.core.launch import LaunchPlan
 from hub.core.policy import Mode
-from hub.core.protocol import LIST_CHANGED, LOG_LEVELS, METHOD_NOT_FOUND
+from hub.core.protocol import LIST_CHANGED
 from hub.core.roots import EMPTY, Announcement, parse_announcement
 from hub.core.session import Unopened
 from hub.core.specs import ServerSpec
 from hub.core.values import Call, Json, JsonObject, ServerName, SessionKey
-from hub.runtime import wire
+from hub.runtime.audience import RELAYED, Audience
 from hub.runtime.child import Ready
 from hub.runtime.children import Place
+from hub.runtime.client import Client
 from hub.runtime.client_roots import ClientRoots
 from hub.runtime.leases import Leases
 from hub.runtime.peer import GoneError, Outlet, Peer, RpcError
@@ -35,23 +34,6 @@ log = structlog.stdlib.get_logger(__name__)
 
 RECENT = 20
 """How many refusals are remembered for a session."""
-_RELAYED = ("sampling", "elicitation")
-"""Client capabilities that children may use through the hub."""
-_CAPABILITY_OF = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """What a client said of itself."""
-
-    era: Literal["legacy", "modern"]
-    version: str
-    capabilities: JsonObject
-    info: JsonObject
-
-    def declares(self, capability: str) -> bool:
-        """Return whether the client declared a capability, such as `roots`."""
-        return isinstance(self.capabilities.get(capability), dict)
 
 
 class Session:
@@ -63,8 +45,7 @@ class Session:
         self.principal = principal
         self.client: Client | None = None
         self.peer: Peer | None = None
-        self.log_level: str | None = None
-        self.subscriptions: dict[tuple[ServerName, str], str] = {}
+        self.audience = Audience(self, tasks)
         self.refusals: deque[JsonObject] = deque(maxlen=RECENT)
         self.unlisted: set[ServerName] = set()
         self._told: dict[ServerName, str | None] = {}
@@ -168,11 +149,10 @@ class Session:
         return self._leases.place(spec, self.at(spec, force), self)
 
     def _asks(self) -> JsonObject:
-        # A modern client is asked by its own request's result, which a child's request is not.
-        if self.client is None or self.client.era == "modern":
+        if self.client is None or self.client.is_modern:
             return {}
         capabilities = self.client.capabilities
-        return {name: capabilities[name] for name in _RELAYED if name in capabilities}
+        return {name: capabilities[name] for name in RELAYED if name in capabilities}
 
     def plan(self, spec: ServerSpec, force: InForce) -> LaunchPlan | None:
         """Return how a server's process is launched under these roots; see `Leases.plan`."""
@@ -213,42 +193,11 @@ class Session:
 
     # What children ask and tell
 
-    async def ask(self, method: str, params: JsonObject, outlet: Outlet | None) -> Payload:
-        """Pass a child's request on to the client.
-
-        Raises: RpcError if the client cannot take it, or answers with an error.
-        """
-        needed = _CAPABILITY_OF[method]
-        if (
-            self.client is None
-            or self.peer is None
-            or self.client.era == "modern"
-            or not self.client.declares(needed)
-        ):
-            raise RpcError(METHOD_NOT_FOUND, f"the client does not support {method}")
-        return await self.peer.request(method, params, timeout=None, outlet=outlet)
-
     async def told(
         self, spec: ServerSpec, notification: Notification, outlet: Outlet | None = None
     ) -> None:
         """Pass a child's notification on to the client, if it is one for clients."""
-        if self.peer is None or self.client is None or self.client.era == "modern":
-            return
-        method = notification.method
-        wanted = method in LIST_CHANGED or (
-            method == "notifications/message" and self._wants_log(notification)
-        )
-        if wanted:
-            await self.peer.notify(method, notification.params, outlet=outlet)
-        elif method == "notifications/resources/updated":
-            await self._updated(spec, wire.as_object(notification.params), outlet)
-
-    async def _updated(self, spec: ServerSpec, params: JsonObject, outlet: Outlet | None) -> None:
-        public = self.subscriptions.get((spec.name, str(params.get("uri"))))
-        if public is not None and self.peer is not None:
-            await self.peer.notify(
-                "notifications/resources/updated", {**params, "uri": public}, outlet=outlet
-            )
+        self.audience.tell(spec, notification, outlet)
 
     async def came(self, spec: ServerSpec) -> None:
         """Tell the client to list again if it was shown a listing without this child."""
@@ -256,12 +205,12 @@ class Session:
             self.unlisted.discard(spec.name)
             for method in LIST_CHANGED:
                 await self.told(spec, Notification(method, {}))
-        if self.log_level is not None:
-            self._tasks.start_soon(self._set_level_at, spec.name, self.log_level)
+        if self.audience.log_level is not None:
+            self._tasks.start_soon(self._set_level_at, spec.name, self.audience.log_level)
 
     async def set_level(self, level: str) -> None:
         """Let the children log from `level` on, those that start later too."""
-        self.log_level = level
+        self.audience.log_level = level
         for name in list(self._leases.held):
             await self._set_level_at(name, level)
 
@@ -288,11 +237,3 @@ class Session:
         }
         log.warning("refused" if mode is Mode.ENFORCE else "would be refused", **details)
         self.refusals.append({**details, "mode": mode.value})
-
-    def _wants_log(self, notification: Notification) -> bool:
-        level = wire.as_object(notification.params).get("level")
-        return (
-            self.log_level is None
-            or level not in LOG_LEVELS
-            or LOG_LEVELS.index(str(level)) >= LOG_LEVELS.index(self.log_level)
-        )

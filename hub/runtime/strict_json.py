@@ -93,13 +93,26 @@ def decode_strict(line: bytes, *, repeated_keys: bool = False) -> Json:
         raise WireError(INVALID_REQUEST, str(exc)) from exc
     except RecursionError as exc:
         raise WireError(INVALID_REQUEST, f"Nested deeper than {MAX_DEPTH} levels") from exc
-    except ValueError as exc:  # JSON syntax, UTF-8, a number of more than 4,300 digits
+    except (ValueError, ArithmeticError) as exc:
+        # JSON syntax, UTF-8, a number of more than 4,300 digits or beyond any exponent
         raise WireError(PARSE_ERROR, f"Parse error: {exc}"[:300]) from exc
     if too_deep:
         raise WireError(INVALID_REQUEST, f"Nested deeper than {MAX_DEPTH} levels")
-    if b"\\u" in line:
-        encode(value)
+    if b"\\u" not in line:
+        return value
+    if repeated_keys:
+        return _mended(value)
+    encode(value)
     return value
+
+
+def _mended(value: Json) -> Json:
+    """Return `value` with lone surrogates replaced, which JavaScript writes for a cut emoji."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        return {str(_mended(key)): _mended(inner) for key, inner in value.items()}
+    return [_mended(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _deeper_than(value: Json, limit: int) -> bool:

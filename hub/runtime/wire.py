@@ -95,11 +95,15 @@ def parse_client(line: bytes) -> Message:
 
 
 def _id_of(line: bytes) -> RequestId | None:
-    """Return the id of a refused message, so that its sender does not wait in vain."""
+    """Return the id of a refused message, so that nobody waits for its answer in vain.
+
+    Where the message is no JSON at all, an id at its beginning still counts.
+    """
     try:
-        return _envelope.decode(line).id
+        return _envelope.decode(_SURROGATE.sub(rb"\\u0041", line)).id
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+        found = _ID_FIRST.match(line)
+        return int(found[1]) if found else None
 
 
 def message_of(value: JsonObject) -> Message:
@@ -153,6 +157,7 @@ class _Envelope(msgspec.Struct, gc=False):
 
 
 _envelope = msgspec.json.Decoder(_Envelope)
+_ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,')
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
@@ -161,7 +166,7 @@ def _open(line: bytes) -> _Envelope:
         return _envelope.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         if not _SURROGATE.search(line):
-            raise WireError(PARSE_ERROR, f"Not a JSON-RPC message: {exc}") from exc
+            raise WireError(PARSE_ERROR, f"Not a JSON-RPC message: {exc}", _id_of(line)) from exc
     return _open_masked(line)
 
 
@@ -175,7 +180,7 @@ def _open_masked(line: bytes) -> _Envelope:
     try:
         envelope = _envelope.decode(masked)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise WireError(PARSE_ERROR, f"Not a JSON-RPC message: {exc}") from exc
+        raise WireError(PARSE_ERROR, f"Not a JSON-RPC message: {exc}", _id_of(line)) from exc
     for field in ("params", "result", "error"):
         carried = bytes(getattr(envelope, field))
         if carried and (start := masked.find(carried)) >= 0:
@@ -189,16 +194,25 @@ def parse_child(line: bytes) -> Message:
     Raises: WireError if it is not a JSON-RPC message.
     """
     envelope = _open(line)
+    if not line.isascii():
+        _check_text(line, envelope.id)
     if envelope.method is not None:
         params = _params_of(envelope)
         if envelope.id is None:
             return Notification(envelope.method, params)
         return Request(envelope.id, envelope.method, as_object(params))
+    if envelope.error and bytes(envelope.error) != b"null":
+        return Failure(envelope.id, envelope.error)
     if envelope.result and envelope.id is not None:
         return Response(envelope.id, envelope.result)
-    if envelope.error:
-        return Failure(envelope.id, envelope.error)
     raise WireError(INVALID_REQUEST, 'Neither "method" nor "result" nor "error"')
+
+
+def _check_text(line: bytes, id_: RequestId | None) -> None:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise WireError(PARSE_ERROR, f"Not UTF-8: {exc}", id_) from exc
 
 
 def _params_of(envelope: _Envelope) -> Raw:

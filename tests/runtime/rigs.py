@@ -28,7 +28,8 @@ from hub.runtime.links import OsLinks
 from hub.runtime.peer import Asked, Peer, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.services import Machine, Operator, RootsSettings, Services
-from hub.runtime.session import Client, Session
+from hub.runtime.client import Client
+from hub.runtime.session import Session
 from hub.runtime.wire import Failure, Message, Notification, Payload, Request, Response, as_object
 from tests.fakes import FakeChild, FakeLinks, RecordingAudit, RecordingOutlet, Silence
 

@@ -336,7 +336,7 @@ async def test_a_subscription_is_told_of_under_the_clients_own_name() -> None:
         )
         assert len(client.outlet.notified("notifications/resources/updated")) == 1
         await at.relay.unsubscribe(client.session, "note://1")
-        assert client.session.subscriptions == {}
+        assert client.session.audience.subscriptions == {}
         with pytest.raises(RouteError, match="No subscription to resource: note://1"):
             await at.relay.unsubscribe(client.session, "note://1")
 
@@ -353,9 +353,9 @@ async def test_a_subscription_to_nothing_is_the_clients_mistake() -> None:
 async def test_a_subscription_at_a_child_that_is_gone_can_be_ended() -> None:
     async with rig({"files": remote()}, {"files": everything()}) as at:
         client = at.client()
-        client.session.subscriptions[remote().name, "x"] = "x"
+        client.session.audience.subscriptions[remote().name, "x"] = "x"
         assert await at.relay.unsubscribe(client.session, "x") == {}
-        client.session.subscriptions[remote().name, "y"] = "y"
+        client.session.audience.subscriptions[remote().name, "y"] = "y"
         with pytest.raises(RouteError):
             await at.relay.unsubscribe(client.session, "x")
 

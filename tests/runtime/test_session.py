@@ -13,7 +13,8 @@ from hub.core.roots import EMPTY
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject
 from hub.runtime.peer import RpcError
-from hub.runtime.session import RECENT, Client, Session
+from hub.runtime.client import Client
+from hub.runtime.session import RECENT, Session
 from hub.runtime.wire import Notification
 from tests.fakes import ECHO, SILENT, FakeChild, failure
 from tests.runtime.rigs import FakeClient, Rig, launched, remote, rig, roots_at
@@ -224,7 +225,7 @@ async def test_a_client_hears_no_more_of_the_log_than_it_wants() -> None:
             ("strange", "emergency", True),
             (None, "emergency", True),
         ):
-            client.session.log_level = wanted
+            client.session.audience.log_level = wanted
             message = Notification("notifications/message", {"level": level, "data": 1})
             assert bool(await heard(client, message)) is sent, (level, wanted)
 
@@ -234,7 +235,9 @@ async def test_a_client_hears_of_the_resources_that_it_subscribed_to_by_their_pu
 ):
     async with rig({}, {}) as at:
         client = at.client()
-        client.session.subscriptions[remote("files").name, "file:///x"] = "hub+files:file:///x"
+        client.session.audience.subscriptions[remote("files").name, "file:///x"] = (
+            "hub+files:file:///x"
+        )
         method = "notifications/resources/updated"
         sent = await heard(client, Notification(method, {"uri": "file:///x", "more": 1}))
         assert sent[0]["params"] == {"uri": "hub+files:file:///x", "more": 1}
@@ -282,7 +285,7 @@ async def test_children_log_from_the_level_that_their_client_wants() -> None:
         assert sent["params"] == {"level": "warning"}
         assert silent.link.requests("logging/setLevel") == []
         assert [entry["server"] for entry in logs if entry["event"] == "log level not set"] == ["c"]
-        assert client.session.log_level == "warning"
+        assert client.session.audience.log_level == "warning"
         await client.session.came(specs["a"])
         await logging.link.request("logging/setLevel", nth=2)
 

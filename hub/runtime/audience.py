@@ -1,0 +1,84 @@
+"""One client as its children see it: who can be asked, and what it wants to be told."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from anyio.abc import TaskGroup
+
+from hub.core.protocol import INTERNAL_ERROR, LIST_CHANGED, LOG_LEVELS, METHOD_NOT_FOUND
+from hub.core.specs import ServerSpec
+from hub.core.values import JsonObject, ServerName
+from hub.runtime import wire
+from hub.runtime.client import Client
+from hub.runtime.mailbox import Mailbox
+from hub.runtime.peer import GoneError, Outlet, Peer, RpcError
+from hub.runtime.wire import Notification, Payload
+
+RELAYED = ("sampling", "elicitation")
+"""Client capabilities that children may use through the hub."""
+_CAPABILITY_OF = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
+
+
+class Addressee(Protocol):
+    """The client, once it has said who it is and can be reached."""
+
+    client: Client | None
+    peer: Peer | None
+
+
+class Audience:
+    """Passes on to one client what children ask and tell.
+
+    `log_level` is what the client set; `subscriptions` maps a server and its own URI of a resource
+    to the URI under which the client knows it.
+    """
+
+    def __init__(self, addressee: Addressee, tasks: TaskGroup) -> None:
+        self.log_level: str | None = None
+        self.subscriptions: dict[tuple[ServerName, str], str] = {}
+        self.mailbox = Mailbox(tasks)
+        self._addressee = addressee
+
+    async def ask(self, method: str, params: JsonObject, outlet: Outlet | None) -> Payload:
+        """Pass a child's request on to the client.
+
+        Raises: RpcError if the client cannot take it, or answers with an error.
+        """
+        client, peer = self._addressee.client, self._addressee.peer
+        needed = _CAPABILITY_OF[method]
+        # A modern client is asked by its own request's result, which a child's request is not.
+        if client is None or peer is None or client.is_modern or not client.declares(needed):
+            raise RpcError(METHOD_NOT_FOUND, f"the client does not support {method}")
+        try:
+            return await peer.request(method, params, timeout=None, outlet=outlet)
+        except GoneError as exc:
+            raise RpcError(INTERNAL_ERROR, f"the client is gone: {exc}") from exc
+
+    def tell(self, spec: ServerSpec, notification: Notification, outlet: Outlet | None) -> None:
+        """Pass a child's notification on to the client, if it is one for clients."""
+        client = self._addressee.client
+        if client is None or client.is_modern:
+            return
+        method = notification.method
+        if method in LIST_CHANGED or self._is_wanted_log(notification):
+            self.send(notification, outlet)
+        elif method == "notifications/resources/updated":
+            params = wire.as_object(notification.params)
+            public = self.subscriptions.get((spec.name, str(params.get("uri"))))
+            if public is not None:
+                self.send(Notification(method, {**params, "uri": public}), outlet)
+
+    def send(self, notification: Notification, outlet: Outlet | None) -> None:
+        """Send a notification to the client when its turn comes."""
+        peer = self._addressee.peer
+        if peer is not None:
+            method, params = notification.method, notification.params
+            self.mailbox.put(lambda: peer.notify(method, params, outlet=outlet))
+
+    def _is_wanted_log(self, notification: Notification) -> bool:
+        if notification.method != "notifications/message" or self.log_level is None:
+            return notification.method == "notifications/message"
+        level = wire.as_object(notification.params).get("level")
+        known = isinstance(level, str) and level in LOG_LEVELS
+        return not known or LOG_LEVELS.index(level) >= LOG_LEVELS.index(self.log_level)

@@ -1,0 +1,27 @@
+"""What a client said of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hub.core.values import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client's era and protocol version, its capabilities, its name."""
+
+    era: Literal["legacy", "modern"]
+    version: str
+    capabilities: JsonObject
+    info: JsonObject
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether each of its requests stands for itself."""
+        return self.era == "modern"
+
+    def declares(self, capability: str) -> bool:
+        """Return whether the client declared a capability, such as `roots`."""
+        return isinstance(self.capabilities.get(capability), dict)
