@@ -25,6 +25,7 @@ from hub.core.values import Json, JsonObject
 from hub.edge import app
 from hub.edge.app import Setting, fronts, running_hub
 from hub.edge.config import HubConfig
+from hub.edge.config_watch import Watched
 from hub.edge.server import Front, OpenFront
 from hub.runtime import wire
 from hub.runtime.link import Link
@@ -386,6 +387,7 @@ async def flow_hub(  # noqa: PLR0913 - what a test may want of a hub
     tools: Sequence[JsonObject] = (READ_FILE,),
     resources: Sequence[JsonObject] = (),
     loaded: HubConfig | None = None,
+    watched: Watched | None = None,
 ) -> AsyncGenerator[FlowHub]:
     """Run a hub; without `servers` it has one called `files`, so tools keep their bare names."""
     raw = {"version": 1, "servers": {"files": {"command": "files-server"}}, **(config or {})}
@@ -393,7 +395,10 @@ async def flow_hub(  # noqa: PLR0913 - what a test may want of a hub
     async with anyio.create_task_group() as tasks:
         hub = FlowHub(tasks, tools, resources)
         async with running_hub(
-            made, Setting(given=given), environment=environment or {}, open_child=hub.open_child
+            made,
+            Setting(given=given, watched=watched),
+            environment=environment or {},
+            open_child=hub.open_child,
         ) as services:
             hub.services = services
             hub.open_front = fronts(services)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hub.core.values import JsonObject
-from tests.flow.hubs import TWO_ROOTS, flow_hub
+from tests.flow.hubs import READ_FILE, TWO_ROOTS, FakeClient, flow_hub
 
 PROJECT_FILE = "/home/user/project/config.json"
 DOCUMENT = "/home/user/documents/readme.txt"
@@ -83,12 +83,61 @@ async def test_l03_a_notification_gets_no_response_and_the_question_has_no_param
 
 @pytest.mark.usefixtures("home")
 async def test_l04_the_default_working_directory_is_the_first_root() -> None:
-    """Descriptions that name the roots come later."""
     async with flow_hub() as hub:
         client = await hub.connected()
         await client.read(PROJECT_FILE)
         assert hub.child.plan is not None
         assert hub.child.plan.cwd == "/home/user/project"
+
+
+COUNT: JsonObject = {"name": "count", "description": "Counts.", "inputSchema": {"type": "object"}}
+DESCRIBED = {"files": {"command": "files-server", "describe_roots": True}}
+
+
+async def descriptions(client: FakeClient) -> dict[str, str]:
+    listed = (await client.request("tools/list", {}))["tools"]
+    assert isinstance(listed, list)
+    tools = [tool for tool in listed if isinstance(tool, dict)]
+    return {str(tool["name"]): str(tool["description"]) for tool in tools}
+
+
+@pytest.mark.usefixtures("home")
+async def test_l04_descriptions_of_tools_that_take_paths_name_the_current_roots() -> None:
+    async with flow_hub({"servers": DESCRIBED}, tools=(READ_FILE, COUNT)) as hub:
+        client, other = await hub.connected(), await hub.connected([TWO_ROOTS[1]])
+        told = await descriptions(client)
+        inside = "Paths must be inside: /home/user/project, /home/user/documents"
+        assert told["read_file"] == f"Reads a file.\n{inside}"
+        assert told["count"] == "Counts."
+        told = await descriptions(other)
+        assert told["read_file"] == "Reads a file.\nPaths must be inside: /home/user/documents"
+        assert (await descriptions(client))["read_file"].endswith(inside)
+
+
+@pytest.mark.usefixtures("home")
+async def test_l04_a_session_lists_again_when_its_own_roots_change() -> None:
+    changed = "notifications/tools/list_changed"
+    async with flow_hub({"servers": DESCRIBED}) as hub:
+        client, other = await hub.connected(), await hub.connected()
+        await descriptions(client)
+        await descriptions(other)
+        client.roots = [TWO_ROOTS[0]]
+        await client.changed()
+        await client.until(lambda: any(one.get("method") == changed for one in client.received))
+        told = await descriptions(client)
+        assert told["read_file"].endswith("Paths must be inside: /home/user/project")
+        assert not any(one.get("method") == changed for one in other.received)
+
+
+@pytest.mark.usefixtures("home")
+async def test_l04_nothing_is_added_where_nobody_asked_for_it() -> None:
+    async with flow_hub() as hub:
+        client = await hub.connected()
+        assert (await descriptions(client))["read_file"] == "Reads a file."
+        client.roots = [TWO_ROOTS[0]]
+        await client.changed()
+        assert await client.is_refused("/home/user/documents/readme.txt")
+        assert not any("tools/list_changed" in str(one.get("method")) for one in client.received)
 
 
 @pytest.mark.usefixtures("home")

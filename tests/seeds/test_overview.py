@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.values import Json, JsonObject
+from hub.edge import config_watch
+from hub.edge.config_file import load_config
+from hub.edge.config_watch import ConfigWatch, Watched
+from hub.edge.fields import LoadContext
 from tests.conftest import PROJECT
-from tests.flow.hubs import FlowHub, flow_hub, text_of
+from tests.flow.hubs import SOON, FakeClient, FlowHub, flow_hub, text_of
 from tests.trees import plant
 
 ROOTS_HUB = str(PROJECT / ".venv/bin/roots-hub")
@@ -192,3 +200,132 @@ async def test_o08_a_root_for_reading_takes_no_write() -> None:
         written = await client.call("write_file", path="/home/user/project/config.json")
         assert "isError" not in written
         assert await client.is_refused("/home/user/project/a.secret")
+
+
+KEPT = """\
+version: 1
+roots:
+  fallback: [project]  # what clients without roots get
+servers:
+  files: {command: files-server}
+  far: {url: "https://example.com/mcp"}
+"""
+OWN: JsonObject = {"sampling": {}}
+"""What a client declares that knows no roots."""
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep roots in a config that a running hub watches closely."""
+    top = plant(tmp_path, "project/a.txt", "docs/b.txt")
+    monkeypatch.setattr(config_watch, "EVERY", 0.01)
+    (top / "hub.yaml").write_text(KEPT)
+    return top
+
+
+def edit(top: Path, *arguments: str) -> str:
+    """Run `roots-hub roots` on the config, and return what it says."""
+    command = [ROOTS_HUB, "roots", *arguments, "--config", str(top / "hub.yaml")]
+    done = subprocess.run(  # noqa: S603 - our own program
+        command, cwd=top, capture_output=True, text=True, check=False
+    )
+    return done.stdout + done.stderr
+
+
+@asynccontextmanager
+async def watching_hub(top: Path) -> AsyncGenerator[FlowHub]:
+    context = LoadContext(top, str(top), {})
+    watched = Watched.now("hub.yaml", context)
+    config = load_config("hub.yaml", context).config
+    async with flow_hub(loaded=config, watched=watched) as hub:
+        yield hub
+
+
+async def until_shared(hub: FlowHub, client: FakeClient, *paths: Path) -> None:
+    """Wait until these are the roots in force."""
+    with anyio.fail_after(SOON):
+        while True:
+            moved = anyio.Event()
+            unfollow = hub.services.operator.follow(moved.set)
+            if (await client.get_roots())["filePaths"] == [str(path) for path in paths]:
+                unfollow()
+                return
+            await moved.wait()
+            unfollow()
+
+
+async def test_o03_roots_are_added_renamed_removed_and_running_sessions_notice(kept: Path) -> None:
+    async with watching_hub(kept) as hub:
+        client = await hub.connected(capabilities=OWN)
+        await client.request("tools/list", {})
+        text = str(kept / "docs/b.txt")
+        refused = await client.call("files__read_file", path=text)
+        assert text_of(refused).startswith("Access denied: ")
+        launched = [child for child in hub.alive if child.plan is not None]
+        remote = next(child for child in hub.alive if child.plan is None)
+        assert edit(kept, "add", "docs").startswith(f"added {kept}/docs (docs) to ")
+        await until_shared(hub, client, kept / "project", kept / "docs")
+        admitted = await client.call("files__read_file", path=text)
+        assert text_of(admitted) == json.dumps({"path": text})
+        # A child that can be told is told, and stays; one that was launched for roots is replaced.
+        await remote.until_heard("notifications/roots/list_changed")
+        answer = await remote.ask("roots/list")
+        assert text_of_roots(answer) == [f"file://{kept}/project", f"file://{kept}/docs"]
+        assert [child.ended for child in launched] == [True]
+        edit(kept, "rename", "docs", "Papers")
+        edit(kept, "remove", "project")
+        await until_shared(hub, client, kept / "docs")
+        assert (await client.get_roots())["roots"] == [
+            {"uri": f"file://{kept}/docs", "name": "Papers"}
+        ]
+        entry = "{path: ./docs, name: Papers}"
+        assert (kept / "hub.yaml").read_text() == KEPT.replace("project", entry)
+
+
+async def test_o03_a_client_with_roots_of_its_own_keeps_them(kept: Path) -> None:
+    async with watching_hub(kept) as hub:
+        client = await hub.connected([{"uri": f"file://{kept}/project"}])
+        other = await hub.connected(capabilities=OWN)
+        await until_shared(hub, client, kept / "project")
+        edit(kept, "add", "docs")
+        await until_shared(hub, other, kept / "project", kept / "docs")
+        await until_shared(hub, client, kept / "project")
+        # But for a ceiling, which holds for all.
+        (kept / "hub.yaml").write_text(KEPT.replace("  fallback", "  ceiling: [docs]\n  fallback"))
+        await until_shared(hub, client)
+        await until_shared(hub, other)
+
+
+async def test_o03_a_config_that_breaks_leaves_the_old_roots(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, take_over = anyio.Event(), ConfigWatch.take_over
+
+    async def taking_over(watch: ConfigWatch) -> None:
+        await take_over(watch)
+        tried.set()
+
+    monkeypatch.setattr(ConfigWatch, "take_over", taking_over)
+    async with watching_hub(kept) as hub:
+        client = await hub.connected(capabilities=OWN)
+        await until_shared(hub, client, kept / "project")
+        with capture_logs() as logged:
+            (kept / "hub.yaml").write_text(KEPT.replace("fallback", "fallbck"))
+            with anyio.fail_after(SOON):
+                await tried.wait()
+        assert logged[0]["where"] == "hub.yaml: roots.fallbck: unknown key"
+        await until_shared(hub, client, kept / "project")
+
+
+async def test_o03_what_is_not_safe_is_not_kept(kept: Path) -> None:
+    assert "Path is not safe for sharing" in edit(kept, "add", "/etc")
+    assert "Path is not accessible" in edit(kept, "add", "nowhere")
+    assert (kept / "hub.yaml").read_text() == KEPT
+
+
+def text_of_roots(answer: JsonObject) -> list[str]:
+    result = answer["result"]
+    assert isinstance(result, dict)
+    roots = result["roots"]
+    assert isinstance(roots, list)
+    return [str(root["uri"]) for root in roots if isinstance(root, dict)]
