@@ -93,17 +93,19 @@ def _wanted(pointer: str, path: str, around: Surroundings) -> Wanted | None:
         return None
     uri = uri_from_path(path, around.flavour)
     if entry is None:
-        return Wanted(pointer, Root(uri, path, "", is_file=True, parts=parts, device=0, inode=0), False)  # fmt: skip
+        name = Root(uri, path, "", is_file=True, parts=parts, device=0, inode=0)
+        return Wanted(pointer, name, exists=False)
     if entry.kind not in {"file", "directory"}:
         return None
     is_file = entry.kind == "file"
-    return Wanted(pointer, Root(uri, path, "", is_file, parts, entry.device, entry.inode), True)
+    place = Root(uri, path, "", is_file, parts, entry.device, entry.inode)
+    return Wanted(pointer, place, exists=True)
 
 
 # The question
 
 
-def question(
+def question(  # noqa: PLR0913 - each is one thing that it names
     asked: Wanted, call: Call, server: str, *, writes: bool, pointer: str, lasting: bool
 ) -> JsonObject:
     """Return the params of `elicitation/create`: one line, then a choice.

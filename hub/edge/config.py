@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
@@ -25,18 +24,6 @@ from hub.edge.fields import (
     path_alone,
 )
 from hub.edge.server_config import Guard, GuardKey, Part, RemoteServer, Server, StdioServer
-
-NOT_YET: Final[Mapping[str, tuple[object, ...]]] = {
-    "guard.on_refused": ("refuse",),
-    "guard.rewrite": ("verbatim",),
-    "servers.*.guard.on_refused": ("refuse",),
-    "servers.*.guard.rewrite": ("verbatim",),
-}
-"""Keys of which not every value does something yet, with those that do.
-
-Only what would be less safe than the operator wrote if it were accepted and did nothing. Whoever
-builds the behaviour deletes the entry.
-"""
 
 
 class Listen(Part):
@@ -114,15 +101,10 @@ def check(config: HubConfig) -> None:
     """Refuse what no single value shows to be wrong.
 
     Raises:
-        ConfigError: there is no server; one child for all clients cannot have the roots of each;
-            or a value's behaviour does not exist yet.
+        ConfigError: there is no server; or one child for all clients cannot have the roots of each.
     """
     if not config.servers:
         raise ConfigError("servers: no servers", "Add one, with a command or a url.")
-    for key, available in NOT_YET.items():
-        for where, value in _values(config, "", key.split(".")):
-            if value not in available:
-                raise _not_yet(where, value, available)
     for name, server in config.servers.items():
         if isinstance(server, StdioServer) and server.share == "all":
             _check_shared(name, server.template(name))
@@ -134,24 +116,6 @@ def _check_shared(name: str, template: LaunchTemplate) -> None:
             f"servers.{name}.share: all clients cannot share a child that is launched with roots",
             "Use share: roots, or take the roots out (placeholders; or roots.args: none).",
         )
-
-
-def _values(part: Any, where: str, keys: list[str]) -> Iterator[tuple[str, object]]:
-    if not keys:
-        yield where, part
-    elif keys[0] == "*":
-        for key, value in part.items():
-            yield from _values(value, f"{where}.{key}", keys[1:])
-    elif hasattr(part, keys[0]):
-        at = f"{where}.{keys[0]}".removeprefix(".")
-        yield from _values(getattr(part, keys[0]), at, keys[1:])
-
-
-def _not_yet(where: str, value: object, available: tuple[object, ...]) -> ConfigError:
-    what = f"{where}: {value}" if isinstance(value, str | int) else where
-    instead = " or ".join(str(one) for one in available if one is not None)
-    fix = f"Use {instead}." if instead else "Leave it out."
-    return ConfigError(f"{what} is not available in this version", fix)
 
 
 def json_schema() -> dict[str, Any]:

@@ -24,6 +24,7 @@ from hub.core.protocol import (
 from hub.core.values import Json, JsonObject
 from hub.runtime import wire
 from hub.runtime.client import Client
+from hub.runtime.consent import InputNeededError
 from hub.runtime.peer import Asked, Peer, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.services import Services
@@ -32,6 +33,7 @@ from hub.runtime.wire import Payload, Request
 
 ROOTS_KEY: Final = "roots-hub/roots"
 """Under which the hub asks for roots, beside what a child may ask for."""
+_ROOTS: Final[JsonObject] = {"method": "roots/list"}
 _CAPABILITIES: Final[JsonObject] = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
 _UNCACHED: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
 _ASKABLE: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
@@ -71,16 +73,29 @@ class Modern:
             )
         responses = asked.request.params.get("inputResponses")
         if method in _ASKABLE and client.declares("roots") and not isinstance(responses, dict):
-            wanted: JsonObject = {ROOTS_KEY: {"method": "roots/list"}}
+            wanted: JsonObject = {ROOTS_KEY: _ROOTS}
             return self._result({"resultType": "input_required", "inputRequests": wanted})
         session = self._session(client)
         try:
             if isinstance(responses, dict) and client.declares("roots"):
                 session.roots.given(responses.get(ROOTS_KEY))
             found = wire.as_object(await self._found(session, asked))
+        except InputNeededError as needed:
+            return self._wanting(needed, client)
         finally:
             session.close()
         return self._result(found, cacheable=method in LISTS or method == "resources/read")
+
+    def _wanting(self, needed: InputNeededError, client: Client) -> JsonObject:
+        # The retry's responses serve that retry alone: it has to bring the roots again.
+        roots: JsonObject = {ROOTS_KEY: _ROOTS} if client.declares("roots") else {}
+        return self._result(
+            {
+                "resultType": "input_required",
+                "inputRequests": {**roots, **needed.requests},
+                "requestState": needed.state,
+            }
+        )
 
     def _session(self, client: Client) -> Session:
         session = Session(self._services, self._tasks, principal=self._principal)

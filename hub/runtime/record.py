@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 from hub.core.audit import AuditRecord, Outcome, refusal_of
+from hub.core.consent import Consent
 from hub.core.guard import Admitted, Refused
 from hub.core.specs import ServerSpec
 from hub.core.values import Call
@@ -24,6 +25,12 @@ class Record:
         self._call = call
         self._began = services.machine.clock()
         self._failure: str | None = None
+        self.consent: Consent | None = None
+        self._outside: Refused | None = None
+
+    def consented(self, consent: Consent, outside: Refused) -> None:
+        """Note what the client's user said of what the guard alone would have refused."""
+        self.consent, self._outside = consent, outside
 
     def failed(self, reason: str) -> None:
         """Note that the child did not answer, or answered with an error."""
@@ -39,6 +46,7 @@ class Record:
         trace: TracebackType | None,
     ) -> None:
         machine, refused = self._services.machine, refusal_of(self.verdict)
+        named = refused or self._outside
         self._services.audit.write(
             AuditRecord(
                 time=datetime.fromtimestamp(machine.wall_clock(), UTC).isoformat(
@@ -50,10 +58,11 @@ class Record:
                 tool=self._call.name,
                 verdict=self._outcome(error),
                 reason=self._failure or (refused.reason if refused is not None else None),
-                pointer=refused.pointer if refused is not None else None,
-                path=refused.path if refused is not None else None,
+                pointer=named.pointer if named is not None else None,
+                path=named.path if named is not None else None,
                 would_refuse=refused is not None and isinstance(self.verdict, Admitted),
                 ms=(machine.clock() - self._began) * 1000,
+                consent=self.consent,
             )
         )
 

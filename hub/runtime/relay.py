@@ -8,7 +8,7 @@ from typing import cast
 
 from hub.core.audit import refusal_of
 from hub.core.errors import ChildError, RouteError
-from hub.core.guard import Admitted, Refused, ToolGuard, compile_tool, decide, decide_resource
+from hub.core.guard import Admitted, Refused, ToolGuard, compile_tool
 from hub.core.in_force import InForce
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
 from hub.core.search import SearchError
@@ -23,14 +23,12 @@ from hub.core.values import (
     ServerName,
     SessionKey,
 )
-from hub.core.whereabouts import Surroundings
 from hub.runtime import wire
 from hub.runtime.addressing import address
 from hub.runtime.builtin import get_roots
 from hub.runtime.catalogs import Catalogs
 from hub.runtime.child import Child
-from hub.runtime.children import Place
-from hub.runtime.links import CachedLinks
+from hub.runtime.consent import Case, Desk
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.record import Record
 from hub.runtime.search_tools import answer
@@ -75,6 +73,7 @@ class Relay:
     def __init__(self, services: Services) -> None:
         self.catalogs = Catalogs(services)
         self._services = services
+        self._desk = Desk()
         self._guards: dict[tuple[str, str, str], tuple[object, ToolGuard]] = {}
 
     async def call(self, session: Session, asked: Asked) -> Payload:
@@ -107,11 +106,13 @@ class Relay:
         place = session.place(self._services.servers[route.server], force)
         call = named.call(catalog, route)
         with Record(self._services, session, place.spec, call) as record:
-            verdict = record.verdict = self._decide(session, place, call, route, force)
+            guard = self._guard(place.spec, call, route)
+            case = Case(session, asked, call, guard, force, place, named.pointer)
+            verdict = await self._decide(case, record)
             if isinstance(verdict, Refused):
                 return _refusal(call, verdict, place.spec, named.pointer(verdict.pointer))
             try:
-                child = await self._services.children.obtain(place)
+                child = await self._services.children.obtain(case.place)
                 return await self._answer(child, verdict, CallAsker(session, asked))
             except ChildError as exc:
                 record.failed(str(exc))
@@ -155,28 +156,16 @@ class Relay:
                 return await place.child.forward("resources/unsubscribe", {"uri": own})
         raise RouteError(f"No subscription to resource: {uri}")
 
-    def _decide(
-        self, session: Session, place: Place, call: Call, route: ChildRoute, force: InForce
-    ) -> Admitted | Refused:
-        at = session.at(place.spec, force)
-        machine, plan = self._services.machine, place.key.plan
-        around = Surroundings(
-            roots=at.roots,
-            cwd=plan.cwd if plan is not None else None,
-            env=machine.environment if plan is None else {**machine.environment, **dict(plan.env)},
-            links=CachedLinks(machine.links),
-            flavour=machine.flavour,
-            enforcing=at.enforcing,
-        )
-        guard = self._guard(place.spec, call, route)
-        judge = decide_resource if call.method.startswith("resources/") else decide
-        verdict = judge(call, guard, around)
+    async def _decide(self, case: Case, record: Record) -> Admitted | Refused:
+        verdict = await self._desk.decide(case, record)
         refused = refusal_of(verdict)
         if refused is None:
             return verdict
-        refused = _explained(refused, place.spec, force, at)
-        session.refused(place.spec, call, refused)
-        return refused if isinstance(verdict, Refused) else verdict
+        refused = _explained(refused, case.place.spec, case.force, case.here)
+        case.session.refused(case.place.spec, case.call, refused, record.consent)
+        if isinstance(verdict, Refused):
+            verdict = record.verdict = refused
+        return verdict
 
     def _guard(self, spec: ServerSpec, call: Call, route: ChildRoute) -> ToolGuard:
         """Return a tool's compiled guard, compiled again only when the child describes it anew."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import structlog
 from anyio.abc import TaskGroup
 
+from hub.core.consent import Consent
 from hub.core.describing import told_of
 from hub.core.errors import ChildError
 from hub.core.guard import Refused
@@ -25,6 +26,7 @@ from hub.runtime.child import Ready
 from hub.runtime.children import Place
 from hub.runtime.client import Client
 from hub.runtime.client_roots import ClientRoots
+from hub.runtime.grants import Grants
 from hub.runtime.leases import Leases
 from hub.runtime.peer import GoneError, Outlet, Peer, RpcError
 from hub.runtime.services import Services
@@ -47,6 +49,7 @@ class Session:
         self.peer: Peer | None = None
         self.audience = Audience(self, tasks)
         self.refusals: deque[JsonObject] = deque(maxlen=RECENT)
+        self.grants = Grants()
         self.unlisted: set[ServerName] = set()
         self._told: dict[ServerName, str | None] = {}
         self._warned = False
@@ -225,7 +228,9 @@ class Session:
             except (ChildError, RpcError) as exc:
                 log.warning("log level not set", server=server, error=str(exc))
 
-    def refused(self, spec: ServerSpec, call: Call, refused: Refused) -> None:
+    def refused(
+        self, spec: ServerSpec, call: Call, refused: Refused, consent: Consent | None = None
+    ) -> None:
         """Remember a refusal for `get-roots`, and tell the operator."""
         mode = spec.policy.mode
         details: JsonObject = {
@@ -234,6 +239,7 @@ class Session:
             "argument": refused.pointer,
             "path": refused.path,
             "reason": refused.reason,
+            **({} if consent is None else {"consent": consent}),
         }
         log.warning("refused" if mode is Mode.ENFORCE else "would be refused", **details)
         self.refusals.append({**details, "mode": mode.value})

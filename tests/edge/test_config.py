@@ -4,7 +4,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from hub.core.errors import ConfigError
-from hub.edge.config import NOT_YET, HubConfig, check, json_schema
+from hub.edge.config import HubConfig, check, json_schema
 
 
 def config(servers: dict[str, Any] | None = None, **keys: Any) -> HubConfig:
@@ -32,35 +32,6 @@ def test_a_servers_own_guard_keys_go_before_the_hubs_and_leave_the_others() -> N
 def test_a_fallback_root_can_be_a_path_alone() -> None:
     fallback = config(roots={"fallback": ["/a", {"path": "/b", "name": "B"}]}).roots.fallback
     assert [(root.path, root.name) for root in fallback] == [("/a", None), ("/b", "B")]
-
-
-@pytest.mark.parametrize(
-    ("keys", "where"),
-    [
-        ({"guard": {"on_refused": "ask"}}, "guard.on_refused: ask is"),
-        ({"guard": {"rewrite": "canonical"}}, "guard.rewrite: canonical is"),
-        ({"servers": {"a": {"command": "x", "confine": "require"}}}, "servers.a.confine.mode: req"),
-        (
-            {"servers": {"a": {"url": "https://x", "guard": {"on_refused": "ask"}}}},
-            "servers.a.guard.on_refused: ask is",
-        ),
-        (
-            {"servers": {"a": {"url": "https://x", "guard": {"rewrite": "canonical"}}}},
-            "servers.a.guard.rewrite: canonical is",
-        ),
-    ],
-)
-def test_what_would_do_nothing_is_refused_where_that_is_less_safe(
-    keys: dict[str, Any], where: str
-) -> None:
-    with pytest.raises(ConfigError, match="not available in this version") as raised:
-        check(config(**keys))
-    assert raised.value.where.startswith(where)
-
-
-def test_every_entry_of_the_table_names_a_key_that_exists() -> None:
-    properties = str(json_schema())
-    assert all(f"'{key.rpartition('.')[2]}'" in properties for key in NOT_YET)
 
 
 def test_no_server_at_all_is_an_error() -> None:

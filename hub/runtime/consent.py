@@ -1,0 +1,237 @@
+"""Asks a client's user before a path outside of the roots is refused, where the operator wants it.
+
+A legacy client is asked within the call. A modern one is asked by the call's result, and its answer
+comes with the retry, together with a text that only this process can have made for this question.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from hub.core.consent import Consent, Wanted, consent_in, question, takes_forms, wanted, within
+from hub.core.guard import Admitted, Refused, ToolGuard, decide, decide_resource
+from hub.core.in_force import InForce
+from hub.core.roots import Root, RootSet
+from hub.core.sealed import digest, holds, seal
+from hub.core.values import Call, Json, JsonObject
+from hub.core.whereabouts import OUTSIDE, Surroundings
+from hub.runtime import wire
+from hub.runtime.children import Place
+from hub.runtime.links import CachedLinks
+from hub.runtime.peer import Asked, GoneError, RpcError, SilentError
+from hub.runtime.record import Record
+from hub.runtime.session import Session
+from hub.runtime.strict_json import WireError
+
+PATIENCE: Final = 6
+"""How many times as long as for its roots a client is waited for: here a person answers."""
+CONSENT_KEY: Final = "roots-hub/consent"
+"""Under which a modern client is asked."""
+_ASKED_ABOUT: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class InputNeededError(Exception):
+    """A modern client has to be asked: by this request, with this state for its retry."""
+
+    def __init__(self, request: JsonObject, state: str) -> None:
+        super().__init__("input is needed")
+        self.requests: JsonObject = {CONSENT_KEY: request}
+        self.state = state
+
+
+@dataclass(slots=True, eq=False)
+class Case:
+    """One call that is being decided: whose it is, and what it is judged by.
+
+    `pointer` makes of a pointer into the call's arguments one into those that the client wrote.
+    """
+
+    session: Session
+    asked: Asked
+    call: Call
+    guard: ToolGuard
+    force: InForce
+    place: Place
+    pointer: Callable[[str], str]
+
+    @property
+    def here(self) -> InForce:
+        """The roots in force at the server that the call is for."""
+        return self.session.at(self.place.spec, self.force)
+
+    def around(self, granted: tuple[Root, ...] = ()) -> Surroundings:
+        """Return what the call is judged in, as it is now."""
+        at, machine, plan = self.here, self.session.services.machine, self.place.key.plan
+        return Surroundings(
+            roots=at.roots,
+            cwd=plan.cwd if plan is not None else None,
+            env=machine.environment if plan is None else {**machine.environment, **dict(plan.env)},
+            links=CachedLinks(machine.links),
+            flavour=machine.flavour,
+            enforcing=at.enforcing,
+            granted=self._within_ceilings(granted),
+        )
+
+    def decide(self, granted: tuple[Root, ...] = ()) -> Admitted | Refused:
+        """Return the guard's verdict."""
+        judge = decide_resource if self.call.method.startswith("resources/") else decide
+        return judge(self.call, self.guard, self.around(granted))
+
+    def wanted(self, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
+        """Return what the user could be asked about."""
+        return wanted(self.call, self.guard, self.around(granted), self._ceilings)
+
+    async def look_again(self) -> None:
+        """Take note of the roots that are in force by now."""
+        self.force = await self.session.force(self.asked.outlet)
+        self.place = self.session.place(self.place.spec, self.force)
+
+    @property
+    def _ceilings(self) -> tuple[RootSet, ...]:
+        operator = self.session.services.operator
+        ceilings = (operator.roots().ceiling, operator.ceiling_of(self.place.spec.name))
+        return tuple(ceiling for ceiling in ceilings if ceiling is not None)
+
+    def _within_ceilings(self, granted: tuple[Root, ...]) -> tuple[Root, ...]:
+        ceilings = self._ceilings if granted else ()
+        return tuple(place for place in granted if within(place, ceilings))
+
+
+class Desk:
+    """Decides calls, and asks where asking is wanted and of use."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+
+    async def decide(self, case: Case, record: Record) -> Admitted | Refused:
+        """Return the verdict after all consent that there is; `record` learns of both.
+
+        Raises: InputNeededError if a modern client has to be asked first.
+        """
+        refused = record.verdict = case.decide()
+        if not isinstance(refused, Refused) or refused.reason != OUTSIDE:
+            return refused
+        if case.guard.policy.policy.on_refused != "ask":
+            return refused
+        granted = case.session.grants.of(case.place.spec.name, writes=case.guard.needs_write)
+        verdict: Admitted | Refused = case.decide(granted) if granted else refused
+        said: Consent | None = None
+        if isinstance(verdict, Admitted):
+            said = "session"
+        else:
+            places = case.wanted(granted)
+            said = await self._said(case, places)
+            if said in {"once", "session"}:
+                await case.look_again()
+                verdict = case.decide((*granted, *(one.place for one in places)))
+        if said is not None:
+            record.consented(said, refused)
+        record.verdict = verdict
+        return verdict
+
+    async def _said(self, case: Case, places: tuple[Wanted, ...]) -> Consent | None:
+        """Return what the user says to these places; None if there is nobody or nothing to ask."""
+        client = case.session.client
+        if client is None or not places or case.call.method not in _ASKED_ABOUT:
+            return None
+        if not takes_forms(client.capabilities):
+            return None
+        return self._retried(case, places) if client.is_modern else await _asked(case, places)
+
+    def _retried(self, case: Case, places: tuple[Wanted, ...]) -> Consent:
+        """Return what a modern client answered to all of `places`.
+
+        Raises: InputNeededError for the next of them if it has not.
+        """
+        params = case.asked.request.params
+        responses = params.get("inputResponses")
+        answer = responses.get(CONSENT_KEY) if isinstance(responses, dict) else None
+        answered = 0
+        if answer is not None:
+            answered = self._proven(case, places, params.get("requestState"))
+            if not answered or consent_in(answer) == "refused":
+                return "refused"
+        if answered == len(places):
+            return "once"  # there is no session that it could last for
+        timeout = case.session.services.settings.timeout * PATIENCE
+        raise InputNeededError(
+            {
+                "method": "elicitation/create",
+                "params": _question(case, places[answered], lasting=False),
+            },
+            seal(
+                self._key,
+                _subject(case, places[: answered + 1]),
+                expires=case.session.services.machine.clock() + timeout,
+            ),
+        )
+
+    def _proven(self, case: Case, places: tuple[Wanted, ...], state: Json) -> int:
+        """Return to how many of `places` an answer with this state is the last missing one."""
+        now = case.session.services.machine.clock()
+        counts = range(1, len(places) + 1)
+        fits = (n for n in counts if holds(self._key, state, _subject(case, places[:n]), now=now))
+        return next(fits, 0)
+
+
+async def _asked(case: Case, places: tuple[Wanted, ...]) -> Consent:
+    """Ask a legacy client about one place after the other, until one is refused."""
+    said: set[Consent] = set()
+    for one in places:
+        answer = await _answer(case, one)
+        if answer == "refused":
+            return answer
+        if answer == "session":
+            case.session.grants.add(case.place.spec.name, one.place, writes=case.guard.needs_write)
+        said.add(answer)
+    return "session" if "session" in said else "once"
+
+
+async def _answer(case: Case, one: Wanted) -> Consent:
+    peer = case.session.peer
+    if peer is None:
+        return "refused"
+    try:
+        result = await peer.request(
+            "elicitation/create",
+            _question(case, one, lasting=True),
+            timeout=case.session.services.settings.timeout * PATIENCE,
+            outlet=case.asked.outlet,
+        )
+        return consent_in(wire.as_object(result))
+    except (GoneError, RpcError, SilentError, WireError) as exc:
+        log.warning("not asked", path=one.place.path, error=str(exc))
+        return "refused"
+
+
+def _question(case: Case, one: Wanted, *, lasting: bool) -> JsonObject:
+    return question(
+        one,
+        case.call,
+        case.place.spec.name,
+        writes=case.guard.needs_write,
+        pointer=case.pointer(one.pointer),
+        lasting=lasting,
+    )
+
+
+def _subject(case: Case, places: tuple[Wanted, ...]) -> Json:
+    """Return what an answer is for: who asked which server for what, and what that would reach."""
+    call = case.call
+    reached: list[Json] = [[one.pointer, one.place.path, one.place.is_file] for one in places]
+    return [
+        case.session.principal,
+        case.place.spec.name,
+        call.method,
+        call.name,
+        digest(call.arguments),
+        case.guard.needs_write,
+        reached,
+    ]
