@@ -268,7 +268,7 @@ async def test_a_message_may_come_in_pieces() -> None:
         (b"[]", INVALID_REQUEST, None),
         (b"7", INVALID_REQUEST, None),
         (b'{"jsonrpc":"2.0","id":3,"method":"ping","method":"ping"}', INVALID_REQUEST, 3),
-        (b'{"jsonrpc":"2.0","id":3,"method":"ping","params":' + b"[" * 200, PARSE_ERROR, None),
+        (b'{"jsonrpc":"2.0","id":3,"method":"ping","params":' + b"[" * 200, PARSE_ERROR, 3),
         (b'{"jsonrpc":"1.0","id":3,"method":"ping"}', INVALID_REQUEST, 3),
     ],
 )

@@ -1,6 +1,5 @@
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,20 +8,8 @@ import structlog
 from hub.edge.logs import configure_logs
 
 
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    root = logging.getLogger()
-    before = root.handlers[:], root.level, logging.getLogger("hub").level
-    yield
-    root.handlers[:] = before[0]
-    root.setLevel(before[1])
-    logging.getLogger("hub").setLevel(before[2])
-    structlog.reset_defaults()
-
-
-def a_logger(name: str = "hub.tried") -> Any:
-    # A name of its own: one that was used keeps the processors it had then.
-    return structlog.stdlib.get_logger(name)
+def a_logger() -> Any:
+    return structlog.stdlib.get_logger("hub.tried")
 
 
 def test_text_goes_to_stderr_and_nothing_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
