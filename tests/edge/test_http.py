@@ -638,3 +638,25 @@ async def test_a_modern_client_that_disconnects_cancels_its_call() -> None:
         await link.request("notifications/cancelled")
         await site.until_closed(1)
         assert call.sent == []
+
+
+async def test_progress_makes_a_modern_answer_a_stream() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        body: Any = enveloped(echo())
+        body["params"]["_meta"]["progressToken"] = "mine"
+        call = site.start(
+            "POST",
+            None,
+            body,
+            mcp_protocol_version=MODERN,
+            mcp_method="tools/call",
+            mcp_name="echo",
+        )
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        token = sent["params"]["_meta"]["progressToken"]
+        link.notify("notifications/progress", {"progressToken": token, "progress": 1})
+        assert (await call.heard(1))[0]["params"] == {"progressToken": "mine", "progress": 1}
+        link.answer(sent["id"], {"content": []})
+        assert (await call.over()).events[1]["result"]["resultType"] == "complete"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from hub.core.errors import ChildError, ConfigError, RouteError
 from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
     HANDSHAKE_VERSIONS,
@@ -21,6 +22,7 @@ from hub.core.protocol import (
 from hub.core.values import JsonObject
 from hub.edge.server import CAPABILITIES
 from hub.runtime import strict_json
+from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Failure, Message, Response
 from tests.edge.scripted import ROOTS, ScriptedHub, refusal, scripted
 from tests.fakes import ECHO, SILENT, Answer, FakeChild, Script
@@ -292,6 +294,29 @@ async def test_what_nobody_foresaw_is_our_own_mistake_and_told_to_nobody(
         }
         assert [line["event"] for line in logged] == ["request failed"]
         assert await client.request("ping", {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError("servers.files.env.A: ${A} is not set", "Set it."), INTERNAL_ERROR),
+        (ChildError("server 'files' is gone"), INTERNAL_ERROR),
+        (RouteError("Unknown tool: x"), INVALID_PARAMS),
+        (WireError(INVALID_REQUEST, "Nested too deeply"), INVALID_REQUEST),
+    ],
+)
+async def test_an_error_that_says_whose_fault_it_is_is_told(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+) -> None:
+    async with scripted(FakeChild(ECHO)) as hub:
+        client = await hub.greeted()
+
+        async def fail(*_: object) -> None:
+            raise error
+
+        monkeypatch.setattr(client.front.session, "force", fail)
+        told = await refusal(client, "tools/call", SAY)
+        assert told == {"code": code, "message": str(error)}
 
 
 # Children in trouble: design, section 8
