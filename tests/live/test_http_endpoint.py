@@ -240,11 +240,12 @@ def test_a_bad_config_is_said_with_its_place_and_nothing_starts(tree: Path) -> N
     assert "servers.files" in done.stderr
 
 
-async def test_a_client_that_goes_away_cancels_its_call(url: str) -> None:
+async def test_a_session_lives_on_when_a_request_is_abandoned(url: str) -> None:
     key = session(url)
     listing = {"jsonrpc": "2.0", "id": 3, "method": "tools/list"}
     async with httpx2.AsyncClient(headers={**HEADERS, "mcp-session-id": key}) as http:
         with anyio.move_on_after(0.01):
             await http.post(url, content=json.dumps(listing))
-        answer = await http.post(url, content=json.dumps(listing), timeout=SOON)
+        again = json.dumps({**listing, "id": 4})
+        answer = await http.post(url, content=again, timeout=SOON)
         assert "read_file" in answer.text

@@ -103,3 +103,12 @@ async def test_a_server_that_dies_during_a_call_is_named_and_its_tools_stay(tree
             assert part in text_of(died)
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert "pid" in names
+
+
+async def test_the_next_call_starts_a_server_that_died_again(tree: Path) -> None:
+    async with connected([ROOTS_HUB, "wrap", "--", *RECORDER], [tree / "project"]) as client:
+        first = await call(client, "pid")
+        assert "the next call starts it again" in text_of(await client.call_tool("exit", {}))
+        second = await call(client, "pid")
+        assert second.isdecimal()
+        assert second != first
