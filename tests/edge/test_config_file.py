@@ -6,7 +6,13 @@ import pytest
 
 from hub.core.errors import ConfigError
 from hub.edge.config import HubConfig
-from hub.edge.config_file import Loaded, config_from_command, config_source, load_config
+from hub.edge.config_file import (
+    Loaded,
+    config_from_command,
+    config_source,
+    is_own_config,
+    load_config,
+)
 from hub.edge.fields import LoadContext
 from hub.edge.server_config import RemoteServer, StdioServer
 
@@ -209,6 +215,23 @@ def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"a: \xe9")
     with pytest.raises(ConfigError, match=r"^latin\.yaml: is not UTF-8"):
         load_config("latin.yaml", context)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "own"),
+    [
+        (MINIMAL, "hub.yaml", True),
+        (MINIMAL, "hub.yml", True),
+        ('{"version": 1, "servers": {"files": {"command": "npx"}}}', "hub.json", False),
+        ('{"mcpServers": {"files": {"command": "npx"}}}', "mcp.yaml", False),
+    ],
+)
+def test_only_yaml_in_our_own_shape_is_ours_to_write(
+    tmp_path: Path, text: str, name: str, own: bool
+) -> None:
+    load(tmp_path, text, name)
+    assert is_own_config(name, LoadContext(tmp_path)) is own
+    assert not is_own_config(text if text.startswith("{") else "{}", LoadContext(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,13 @@ def test_an_empty_fallback_that_somebody_wrote_grants_nothing(top: Path) -> None
     assert (paths(top, found), found.fallback_source) == ([], "config")
 
 
+def test_a_fallback_that_is_written_as_an_empty_list_grants_nothing(top: Path) -> None:
+    found = settled(top, config={"fallback": []})
+    assert (paths(top, found), found.fallback_source) == ([], "config")
+    found = settled(top, config={"fallback": [], "detect": True})
+    assert (paths(top, found), found.fallback_source) == (["app"], "detected")
+
+
 def test_a_ceiling_comes_from_the_config_and_the_command_line(top: Path) -> None:
     with capture_logs() as logged:
         found = settled(

@@ -347,3 +347,18 @@ async def test_a_call_to_a_server_that_starts_slowly_waits_for_it_and_for_no_oth
             fakes["files"].link.answer(asked["id"], greeting)
         assert "isError" not in results[0]
         assert fakes["other"].links == []
+
+
+async def test_a_tool_tells_of_the_roots_where_the_operator_wants_it(top: Path) -> None:
+    fakes = {"files": FakeChild(READ, ECHO), "db": FakeChild(READ)}
+    specs = {"files": remote("files", describe_roots=True), "db": remote("db")}
+    async with searching(specs, fakes) as at:
+        client = at.client(top / "a")
+
+        async def description(server: str, tool: str) -> Json:
+            found = await answer(client, "get-tool", serverName=server, toolName=tool)
+            return found["tool"].get("description")
+
+        assert await description("files", "read") == f"Paths must be inside: {top}/a"
+        assert await description("files", "echo") is None
+        assert await description("db", "read") is None

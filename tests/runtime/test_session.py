@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -12,8 +13,8 @@ from hub.core.protocol import LIST_CHANGED, METHOD_NOT_FOUND
 from hub.core.roots import EMPTY
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject
-from hub.runtime.peer import RpcError
 from hub.runtime.client import Client
+from hub.runtime.peer import RpcError
 from hub.runtime.session import RECENT, Session
 from hub.runtime.wire import Notification
 from tests.fakes import ECHO, SILENT, FakeChild, failure
@@ -327,3 +328,34 @@ async def test_only_the_newest_refusals_are_remembered(top: Path) -> None:
             await client.call("read", {"path": f"/etc/{number}"})
         assert len(client.session.refusals) == RECENT
         assert client.session.refusals[-1]["path"] == f"/etc/{RECENT + 4}"
+
+
+async def test_other_roots_of_the_operator_reach_children_in_use(top: Path) -> None:
+    fake, spec = FakeChild(), remote("files")
+    operator = OperatorRoots(fallback=roots_at(top / "a"), fallback_source="config")
+    async with rig({"files": spec}, {"files": fake}, operator=operator) as at:
+        alice = at.client()
+        await started(at, alice, spec)
+        (place,) = alice.session.places
+        other = roots_at(top / "b")
+        at.services.operator.take(replace(operator, fallback=other))
+        await anyio.wait_all_tasks_blocked()
+        assert place.key.roots == other
+        alice.session.close()
+        at.services.operator.take(operator)
+        await anyio.wait_all_tasks_blocked()
+        assert place.key.roots == other
+
+
+async def test_who_is_asked_for_roots_gets_no_child_for_the_operators(top: Path) -> None:
+    """Its answer is on the way, and decides which child it needs."""
+    fake, spec = FakeChild(), remote("files", eager=True)
+    operator = OperatorRoots(fallback=roots_at(top / "a"), fallback_source="config")
+    async with rig({"files": spec}, {"files": fake}, operator=operator) as at:
+        silent = at.client(top / "b")
+        silent.answers.clear()
+        silent.session.roots.reachable()
+        Session(at.services, at.tasks, principal="nobody yet")
+        at.services.operator.take(replace(operator, fallback=roots_at(top)))
+        await anyio.wait_all_tasks_blocked()
+        assert fake.links == []
