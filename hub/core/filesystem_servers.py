@@ -18,7 +18,7 @@ _KNOWN: Final = frozenset(
 
 _RUNNERS: Final = frozenset(
     {"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "node"}
-    | {"uv", "uvx", "pipx", "python", "py", "cmd"}
+    | {"uv", "uvx", "pipx", "python", "py", "cmd", "env"}
 )
 """Commands whose first own argument is the program: what comes before it is the runner's."""
 
@@ -30,7 +30,7 @@ _OPTIONS_WITH_VALUE: Final = frozenset(
 _ELSEWHERE: Final = frozenset({"docker", "podman", "nerdctl", "kubectl", "ssh", "wsl"})
 
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_INSTALLED: Final = re.compile(r"node_modules[\\/]((?:@[^\\/]+[\\/])?[^\\/]+)")
+_INSTALLED: Final = re.compile(r"node_modules[\\/](?!\.bin[\\/])((?:@[^\\/]+[\\/])?[^\\/]+)")
 _VERSION: Final = re.compile(r"(?<=[^/\\])@|[=<>~!\[]")
 _SUFFIX: Final = re.compile(r"\.(?:exe|cmd|bat|ps1)$")
 

@@ -101,7 +101,8 @@ class State:
     """The record of one client's roots.
 
     `asked` counts the requests sent, `settled` those that came to an end. `last` is the newest
-    usable answer; `failed` says why the newest request brought none.
+    usable answer; `failed` says why the newest request brought none. `version` counts how often
+    the usable roots became others.
     """
 
     phase: Phase
@@ -111,6 +112,7 @@ class State:
     last: Known | None = None
     failed: str | None = None
     failed_at: float = 0.0
+    version: int = 0
 
     @property
     def stale(self) -> bool:
@@ -176,7 +178,8 @@ def _of_hub(state: State, event: OwnEvent) -> Step:
         case Revised(announcement):
             if state.last is None:
                 return state, ()
-            return replace(state, last=replace(state.last, announcement=announcement)), (Publish(),)
+            last = replace(state.last, announcement=announcement)
+            return replace(state, last=last, version=state.version + 1), (Publish(),)
 
 
 def _opened(state: State, *, declares_roots: bool) -> Step:
@@ -236,7 +239,9 @@ def _answered(state: State, event: Answered) -> Step:
         )
     is_empty = not event.announcement.roots.roots
     known = Known(event.announcement, event.now, is_empty)
-    answered = replace(state, last=known, failed=None)
+    before = state.last.announcement.roots if state.last is not None else None
+    version = state.version + (before != event.announcement.roots)
+    answered = replace(state, last=known, failed=None, version=version)
     following, effects = _settle(answered, state.phase, event.now)
     return following, (Publish(), *effects)
 

@@ -16,12 +16,12 @@ from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
 from hub.core.protocol import HANDSHAKE_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS
-from hub.edge.exchange import PING_EVERY, Exchange, Standing, respond, until_disconnected
+from hub.edge.answering import answer_in, read_body
+from hub.edge.exchange import Exchange, Standing, respond
 from hub.edge.gatekeeper import Gatekeeper, Headers
 from hub.edge.modern import is_modern
 from hub.edge.server import Front, OpenFront
 from hub.runtime import wire
-from hub.runtime.peer import GoneError
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Failure, Message, Request
 
@@ -58,6 +58,7 @@ class HttpServer:
         self._path = path
         self._clock = clock
         self._sessions: dict[str, HttpSession] = {}
+        self._exchanges: set[Front] = set()
         self._tasks: TaskGroup | None = None
 
     async def run(
@@ -71,9 +72,18 @@ class HttpServer:
                 await self._expire()
         finally:
             self._tasks = None
-            for session in self._sessions.values():
-                session.front.close()
+            self.end_answers()
             self._sessions.clear()
+
+    def end_streams(self) -> None:
+        """End the standing streams, which would otherwise stay open for ever."""
+        for session in self._sessions.values():
+            session.standing.close()
+
+    def end_answers(self) -> None:
+        """Give up the requests under way."""
+        for front in [*self._exchanges, *(session.front for session in self._sessions.values())]:
+            front.close()
 
     async def _expire(self) -> None:
         while True:
@@ -128,7 +138,7 @@ class HttpServer:
         if (headers.get("content-type") or "").split(";")[0].strip().lower() != "application/json":
             await respond(send, 415, {"error": "Content-Type must be application/json"})
             return
-        body = await _read_body(receive)
+        body = await read_body(receive)
         if body is None:
             await respond(
                 send, 413, {"error": f"A message may have {wire.MAX_MESSAGE_BYTES} bytes at most"}
@@ -159,7 +169,7 @@ class HttpServer:
         if isinstance(message, Request):
             session.in_flight += 1
             try:
-                await _answer(session.front, message, receive, Exchange(send))
+                await answer_in(session.front, message, receive, Exchange(send))
             finally:
                 session.in_flight -= 1
                 session.idle_since = self._clock()
@@ -194,7 +204,7 @@ class HttpServer:
         key, standing = secrets.token_hex(16), Standing()
         front = self._open_front(standing, self._tasks, self._gatekeeper.principal)
         self._sessions[key] = HttpSession(front, standing, idle_since=self._clock())
-        await _answer(front, request, receive, Exchange(send, {"mcp-session-id": key}))
+        await answer_in(front, request, receive, Exchange(send, {"mcp-session-id": key}))
         if front.session.client is None:
             self._end(key)
 
@@ -213,9 +223,11 @@ class HttpServer:
         exchange = Exchange(send)
         async with anyio.create_task_group() as tasks:
             front = self._open_front(exchange, tasks, self._gatekeeper.principal)
+            self._exchanges.add(front)
             try:
-                await _answer(front, message, receive, exchange, status_of)
+                await answer_in(front, message, receive, exchange, status_of)
             finally:
+                self._exchanges.discard(front)
                 front.close()
             tasks.cancel_scope.cancel()
 
@@ -243,55 +255,3 @@ class HttpServer:
         if await self._session(key, None, send) is not None and key is not None:
             self._end(key)
             await respond(send, 200, b"")
-
-
-async def _read_body(receive: Receive) -> bytes | None:
-    """Return a request's body; None if it is too large."""
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        part = message.get("body", b"")
-        size += len(part)
-        if size > wire.MAX_MESSAGE_BYTES:
-            return None
-        parts.append(part)
-        if not message.get("more_body", False):
-            return b"".join(parts)
-
-
-async def _answer(
-    front: Front,
-    request: Request,
-    receive: Receive,
-    exchange: Exchange,
-    status_of: Callable[[Failure], int] = lambda _: 200,
-) -> None:
-    """Answer one request in its own response; it is cancelled when the client disconnects."""
-    try:
-        asked = front.peer.accept(request, exchange)
-    except WireError as exc:
-        await exchange.finish(wire.failure_of(exc), status=400)
-        return
-
-    async def watch() -> None:
-        await until_disconnected(receive)
-        exchange.lose()
-        asked.scope.cancel()
-
-    async def keep_alive() -> None:
-        try:
-            while True:
-                await anyio.sleep(PING_EVERY)
-                await exchange.ping()
-        except GoneError:
-            return
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch)
-        tasks.start_soon(keep_alive)
-        answer = await front.peer.answer(asked)
-        await exchange.finish(
-            answer, status=status_of(answer) if isinstance(answer, Failure) else 200
-        )
-        tasks.cancel_scope.cancel()

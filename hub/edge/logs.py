@@ -15,7 +15,12 @@ def configure_logs(form: Literal["text", "json"], level: str = "info") -> None:
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if form == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(),
+            pad_event_to=0,
+            # Not the pretty one: it shows local variables, and with them what clients sent.
+            exception_formatter=structlog.dev.plain_traceback,
+        )
     )
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,

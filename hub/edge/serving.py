@@ -53,19 +53,24 @@ async def serve_http(
         access_log=False,
         log_config=None,
         server_header=False,
-        timeout_graceful_shutdown=LAST_ANSWERS,
+        timeout_graceful_shutdown=LAST_ANSWERS + 1,
     )
     server = _Server(config, ready)
     async with anyio.create_task_group() as tasks:
         await tasks.start(app.run)
-        tasks.start_soon(_stop_on_signal, server)
+        tasks.start_soon(_stop_on_signal, server, app)
         await server.serve([listener])
         tasks.cancel_scope.cancel()
 
 
-async def _stop_on_signal(server: uvicorn.Server) -> None:
+async def _stop_on_signal(server: uvicorn.Server, app: HttpServer) -> None:
+    """End at the first signal after `LAST_ANSWERS` seconds at most, at the second one at once."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
-            if server.should_exit:
-                server.force_exit = True
-            server.should_exit = True
+            break
+        server.should_exit = True
+        app.end_streams()
+        with anyio.move_on_after(LAST_ANSWERS):
+            async for _ in signals:
+                break
+        app.end_answers()

@@ -74,7 +74,7 @@ def _report(session: Session, force: InForce) -> JsonObject:
         "source": force.source,
         "enforcing": force.enforcing and modes != {"off"},
         "mode": modes.pop() if len(modes) == 1 else "mixed",
-        "generation": state.settled,
+        "generation": state.version,
         "refreshedAt": session.services.machine.wall_time(state.last.at)
         if state.last is not None
         else None,

@@ -139,7 +139,10 @@ class Catalogs:
         return places
 
     async def _wait(self, places: list[Place], *, eager: bool) -> None:
-        """Wait for all `places`; once one has answered (or one had before), `LIST_GRACE` longer."""
+        """Wait for all `places`; once one has answered, `LIST_GRACE` from their start at most.
+
+        `eager`: none had answered before.
+        """
         answered = anyio.Event()
         if not eager:
             answered.set()
@@ -154,7 +157,8 @@ class Catalogs:
 
         async def cut() -> None:
             await answered.wait()
-            await anyio.sleep(LIST_GRACE)
+            patience = max(place.started_at for place in places) + LIST_GRACE
+            await anyio.sleep(max(0.0, patience - self._services.machine.clock()))
             tasks.cancel_scope.cancel()
 
         async with anyio.create_task_group() as tasks:

@@ -62,6 +62,7 @@ class Place:
     failed_at: float = float("-inf")
     """When it last fell without ever having answered."""
     unused_since: float | None = None
+    started_at: float = 0.0
 
     @property
     def state(self) -> str:
@@ -180,6 +181,7 @@ class Children:
                 f"it can be started again in {pause:.1f} s"
             )
         self._make_room(name)
+        place.started_at = self._clock()
         answers = Answers(place.spec, place.key.roots, self._flavour)
         answers.lessees = place.lessees
         child = place.child = Child(

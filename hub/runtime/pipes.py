@@ -190,7 +190,7 @@ class PipeOutlet:
 
 
 class FileOutlet:
-    """Messages into a regular file, a line each: what standard output is when it is redirected."""
+    """Messages into a file, a line each: what standard output is when it is redirected."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -207,21 +207,23 @@ class FileOutlet:
         """Do nothing: everything is written."""
 
 
-def _is_regular(file: BinaryIO) -> bool:
-    return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+def _can_be_watched(file: BinaryIO) -> bool:
+    """Return whether a selector can tell when `file` is ready: not a regular file or /dev/null."""
+    mode = os.fstat(file.fileno()).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or file.isatty()
 
 
 async def open_outlet(file: BinaryIO) -> PipeOutlet | FileOutlet:
     """Return where messages to the reader of `file` go."""
-    if _is_regular(file):
+    if not _can_be_watched(file):
         return FileOutlet(file)
     transport, flow = await asyncio.get_running_loop().connect_write_pipe(Flow, file)
     return PipeOutlet(transport, flow)
 
 
 async def open_lines(file: BinaryIO) -> Lines:
-    """Return the lines of `file`; a regular one, which nothing can watch, is read by a thread."""
-    if not _is_regular(file):
+    """Return the lines of `file`; one that nothing can watch is read by a thread."""
+    if _can_be_watched(file):
         _, lines = await asyncio.get_running_loop().connect_read_pipe(Lines, file)
         return lines
     lines = Lines()

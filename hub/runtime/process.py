@@ -170,15 +170,13 @@ async def _spawn(
 ) -> Process:
     command, cwd = plan.argv[0], private or plan.cwd
     if not _is_there(command, env.get("PATH"), cwd):
-        raise ChildError(
-            f"server {server!r} cannot start: there is no command {command!r} on the PATH"
-        )
+        raise ChildError(f"it cannot start: there is no command {command!r} on the PATH")
     try:
         _, process = await asyncio.get_running_loop().subprocess_exec(
             lambda: Process(server, private), *plan.argv, env=env, cwd=cwd, start_new_session=True
         )
     except (OSError, ValueError) as exc:
-        raise ChildError(f"server {server!r} cannot start: {exc}") from exc
+        raise ChildError(f"it cannot start: {exc}") from exc
     return process
 
 

@@ -114,17 +114,21 @@ def _to_sdk(
 ) -> JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError:
     match message:
         case Request(id_, method, params):
-            return JSONRPCRequest(jsonrpc="2.0", id=id_, method=method, params=params or None)
+            return JSONRPCRequest.model_validate({"id": id_, **_asking(method, params)})
         case Notification(method, params):
-            return JSONRPCNotification(
-                jsonrpc="2.0", method=method, params=wire.as_object(params) or None
-            )
+            return JSONRPCNotification.model_validate(_asking(method, wire.as_object(params)))
         case Response(id_, result):
             return JSONRPCResponse(jsonrpc="2.0", id=id_, result=wire.as_object(result))
         case Failure(id_, error):
             return JSONRPCError.model_validate(
                 {"jsonrpc": "2.0", "id": id_, "error": wire.as_object(error)}
             )
+
+
+def _asking(method: str, params: JsonObject) -> dict[str, object]:
+    """Return the fields of a message; absent params are left out, for null is not the same."""
+    asking: dict[str, object] = {"jsonrpc": "2.0", "method": method}
+    return {**asking, "params": params} if params else asking
 
 
 @asynccontextmanager

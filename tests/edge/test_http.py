@@ -19,6 +19,7 @@ from hub.core.protocol import (
     UNSUPPORTED_VERSION,
 )
 from hub.core.values import JsonObject
+from hub.edge import answering
 from hub.edge import http as module
 from hub.edge.app import Setting, fronts, running_hub
 from hub.edge.config import HubConfig
@@ -555,7 +556,7 @@ async def test_a_second_request_with_an_id_in_flight_is_refused() -> None:
 
 
 async def test_a_long_silence_is_filled_with_comments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PING_EVERY", 0.001)
+    monkeypatch.setattr(answering, "PING_EVERY", 0.001)
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with web(child) as site:
         key = await site.session()

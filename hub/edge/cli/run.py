@@ -8,7 +8,7 @@ import shutil
 import signal
 import socket
 import sys
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from functools import partial
 
 import anyio
@@ -29,6 +29,9 @@ from hub.edge.config import HubConfig
 from hub.edge.config_file import config_from_command
 from hub.edge.gatekeeper import Gatekeeper
 
+LAST_PORT = 65535
+"""The highest port there is."""
+
 log = structlog.stdlib.get_logger(__name__)
 
 
@@ -48,7 +51,12 @@ def register(subparsers: Subparsers) -> None:
         "--stdio", action="store_true", help="serve one client on stdin and stdout (the default)"
     )
     where.add_argument(
-        "--http", metavar="HOST:PORT", nargs="?", const="", help="serve many clients over HTTP"
+        "--http",
+        metavar="HOST:PORT",
+        nargs="?",
+        const="",
+        type=_host_and_port,
+        help="serve many clients over HTTP",
     )
     run.set_defaults(perform=_run)
     wrap = subparsers.add_parser(
@@ -89,7 +97,8 @@ def _wrap(options: Namespace) -> int:
 
 
 def _embedded(roots: list[str]) -> tuple[HubConfig, Setting]:
-    shared = roots or ["."]
+    from_environment = [path for path in os.environ.get("HUB_ROOTS", "").split(os.pathsep) if path]
+    shared = roots or from_environment or ["."]
     config = config_from_command(
         [sys.executable, "-m", "hub.edge.file_server", "${roots}"], load_context()
     )
@@ -140,10 +149,15 @@ async def _serve_http(
 def _address(text: str, config: HubConfig) -> tuple[str, int]:
     if not text:
         return config.listen.host, config.listen.port
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004 - the last port there is
-        raise StartError(f"--http {text}: not HOST:PORT", "Write it like --http 127.0.0.1:8765.")
+    host, _, port = text.rpartition(":")
     return host.strip("[]") or config.listen.host, int(port)
+
+
+def _host_and_port(text: str) -> str:
+    _, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > LAST_PORT:
+        raise ArgumentTypeError(f"{text!r} is not HOST:PORT, like 127.0.0.1:8765")
+    return text
 
 
 def _listener(host: str, port: int) -> socket.socket:

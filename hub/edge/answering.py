@@ -1,0 +1,67 @@
+"""Reads a POST's body, and answers the request in it by its own response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+from starlette.types import Receive
+
+from hub.edge.exchange import PING_EVERY, Exchange, until_disconnected
+from hub.edge.server import Front
+from hub.runtime import wire
+from hub.runtime.peer import GoneError
+from hub.runtime.strict_json import WireError
+from hub.runtime.wire import Failure, Request
+
+
+async def read_body(receive: Receive) -> bytes | None:
+    """Return a request's body; None if it is too large."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        part = message.get("body", b"")
+        size += len(part)
+        if size > wire.MAX_MESSAGE_BYTES:
+            return None
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+async def answer_in(
+    front: Front,
+    request: Request,
+    receive: Receive,
+    exchange: Exchange,
+    status_of: Callable[[Failure], int] = lambda _: 200,
+) -> None:
+    """Answer one request in its own response; it is cancelled when the client disconnects."""
+    try:
+        asked = front.peer.accept(request, exchange)
+    except WireError as exc:
+        await exchange.finish(wire.failure_of(exc), status=400)
+        return
+
+    async def watch() -> None:
+        await until_disconnected(receive)
+        exchange.lose()
+        asked.scope.cancel()
+
+    async def keep_alive() -> None:
+        try:
+            while True:
+                await anyio.sleep(PING_EVERY)
+                await exchange.ping()
+        except GoneError:
+            return
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        tasks.start_soon(keep_alive)
+        answer = await front.peer.answer(asked)
+        await exchange.finish(
+            answer, status=status_of(answer) if isinstance(answer, Failure) else 200
+        )
+        tasks.cancel_scope.cancel()
