@@ -233,8 +233,9 @@ def test_everywhere_is_shown_as_here_and_needs_a_token(
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:http", "127.0.0.1:70000", "127.0.0.1:"])
 def test_what_is_no_address_is_not_served(served: Served, address: str) -> None:
-    with pytest.raises((StartError, SystemExit)):
+    with pytest.raises(SystemExit) as ended:
         run("run", "--http", address)
+    assert ended.value.code == 2
     assert served.ways == []
 
 
