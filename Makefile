@@ -2,6 +2,7 @@
 PYTHON ?= python3
 LISTEN ?= 127.0.0.1:8765
 PYTEST ?=
+FUZZ_SECONDS ?= 600
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,12 +12,16 @@ UV_VERSION := 0.13.8
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --custom-compile-command 'make lock'
 
-.PHONY: help run setup test check fmt lock clean
+CONFINED := .confinement
+
+.PHONY: help run setup test confinement-tests check fuzz fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make run      serve the current directory over HTTP on $(LISTEN)'
 	@echo 'make test     install what the tests need and run them (PYTEST="-k roots" narrows)'
+	@echo 'make confinement-tests  the same for servers too heavy to be installed always (600 MB)'
+	@echo 'make fuzz     the guard on ever new input, for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make check    format, lint, layers and types'
 	@echo 'make setup    the environment with all tools, nothing run'
 	@echo 'make fmt      format and sort imports'
@@ -30,6 +35,22 @@ setup: $(VENV)/dev.stamp $(if $(NPM),node_modules/.stamp)
 
 test: setup
 	$(BIN)/python -m pytest $(PYTEST)
+
+# Servers that are tested bare and confined, as their users install them: what they depend on is not locked.
+confinement-tests: setup $(CONFINED)/.stamp
+	$(BIN)/python -m pytest tests/live/test_confinement.py $(PYTEST)
+
+$(CONFINED)/.stamp: tests/live/confined-servers.json
+	mkdir -p $(CONFINED)
+	$(PIP) install uv==$(UV_VERSION)
+	UV_TOOL_DIR=$(CONFINED)/tools UV_TOOL_BIN_DIR=$(CONFINED)/bin $(BIN)/uv tool install markitdown-mcp==0.0.1a7
+	UV_TOOL_DIR=$(CONFINED)/tools UV_TOOL_BIN_DIR=$(CONFINED)/bin $(BIN)/uv tool install mcp-server-sqlite==2025.4.25 --with 'mcp<2'
+	cp tests/live/confined-servers.json $(CONFINED)/package.json
+	npm install --prefix $(CONFINED) --ignore-scripts --no-package-lock --loglevel=error
+	@touch $@
+
+fuzz: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.fuzz $(FUZZ_SECONDS)
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -76,5 +97,5 @@ lock: $(VENV)/pyvenv.cfg
 	$(if $(NPM),npm install --package-lock-only --loglevel=error)
 
 clean:
-	rm -rf $(VENV) node_modules .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
+	rm -rf $(VENV) node_modules $(CONFINED) .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
 	find hub tests -name __pycache__ -prune -exec rm -rf {} +

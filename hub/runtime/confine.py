@@ -111,7 +111,7 @@ def _command(name: str, path: str | None, directory: str | None) -> Path | None:
     if found is not None:
         return Path(found).absolute()
     here = Path(directory or "/", name)
-    return here if here.is_file() else None
+    return here if _is_file(here) else None
 
 
 def _places(argv: Sequence[str], directory: str | None) -> Iterator[Path]:
@@ -144,7 +144,7 @@ class _Search:
 
     def program(self, file: Path, depth: int = _DEPTH) -> None:
         """Find what an executable needs: its environment, its links, what interprets it."""
-        if depth == 0 or file in self.found or not file.is_file():
+        if depth == 0 or file in self.found or not _is_file(file):
             return
         self.found[file] = None
         for step in _steps(file):
@@ -160,7 +160,7 @@ class _Search:
 
     def script(self, file: Path) -> None:
         """Find the package around a script that an interpreter is given."""
-        if not file.is_absolute() or not file.is_file():
+        if not file.is_absolute() or not _is_file(file):
             return
         real = file.resolve()
         self.found[file] = self.found[real] = None
@@ -169,14 +169,14 @@ class _Search:
             return
         around = [place for place in real.parents if not self._is_broad(place)]
         for place in around:
-            if (place / "node_modules").is_dir():
+            if _is_there(place / "node_modules"):
                 self.found[place / "node_modules"] = None
-        marked = (place for place in around if any((place / mark).exists() for mark in _MARKS))
+        marked = (place for place in around if any(_is_there(place / mark) for mark in _MARKS))
         self.directory(next(marked, real.parent))
 
     def directory(self, place: Path) -> None:
         """Add a directory of code, unless it holds more than code."""
-        if place.is_absolute() and place.exists() and not self._is_broad(place):
+        if place.is_absolute() and _is_there(place) and not self._is_broad(place):
             self.found[place] = None
 
     def uv(self, command: Path) -> None:
@@ -184,7 +184,7 @@ class _Search:
         for step in _steps(command):
             self.program(step.with_name("uv"))
         pythons = self._home / ".local/share/uv/python"
-        if pythons.is_dir():
+        if _is_there(pythons):
             self.found[pythons] = None
             self.env["UV_PYTHON_INSTALL_DIR"] = str(pythons)
         for name in ("python3", "python"):
@@ -215,17 +215,17 @@ class _Search:
     def _prefix(self, prefix: Path, depth: int) -> None:
         """Add the installation that a `bin` directory belongs to."""
         settings = prefix / "pyvenv.cfg"
-        if settings.is_file():
+        if _is_file(settings):
             self.found[prefix] = None
-            base = re.search(r"^home\s*=\s*(.+)$", settings.read_text("utf-8"), re.MULTILINE)
+            base = re.search(r"^home\s*=\s*(.+)$", _text(settings), re.MULTILINE)
             if base is not None:
                 self._base(Path(base[1].strip()), depth)
-        elif (prefix / "lib").is_dir() and str(prefix) not in {"/", "/usr"}:
+        elif _is_there(prefix / "lib") and str(prefix) not in {"/", "/usr"}:
             shared = self._is_broad(prefix) or prefix == self._home / ".local"
             for place in (prefix / "bin", prefix / "lib") if shared else (prefix,):
                 self.found[place] = None
         for file in prefix.glob("lib/python3*/site-packages/*.pth"):
-            for line in file.read_text("utf-8", "replace").splitlines():
+            for line in _text(file).splitlines():
                 self.directory(Path(line.strip() or "."))
 
     def _base(self, folder: Path, depth: int) -> None:
@@ -244,6 +244,26 @@ def _steps(file: Path) -> Iterator[Path]:
             break
         file = Path(file.parent, file.readlink())
     yield file.resolve()
+
+
+def _is_there(place: Path) -> bool:
+    """Tell whether something is there; what the system will not say anything of is not."""
+    try:
+        place.stat()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _is_file(place: Path) -> bool:
+    return _is_there(place) and place.is_file()
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _interpreter(file: Path, path: str | None) -> Path | None:

@@ -100,9 +100,7 @@ async def open_launched(
         case Confined():
             opened = _open_confined(spec, plan, environment)
         case Unconfined(reason) if spec.confine.mode == "require":
-            raise ChildError(
-                f"server {spec.name!r} is not started: it must be confined and cannot be: {reason}"
-            )
+            raise ChildError(f"it must be confined and cannot be: {reason}")
         case Unconfined(reason):
             log.warning("NOT confined", server=spec.name, reason=reason)
             opened = open_process(spec.name, plan, environment)
@@ -161,9 +159,7 @@ def _program(spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str])
     env = {**environment, **dict(plan.env)}
     found = program(plan.argv, env, home=_home(environment), directory=directory)
     if found is None:
-        raise ChildError(
-            f"server {spec.name!r} cannot start: there is no command {plan.argv[0]!r} on the PATH"
-        )
+        raise ChildError(f"it cannot start: there is no command {plan.argv[0]!r} on the PATH")
     return found
 
 

@@ -41,6 +41,11 @@ def result(params: dict[str, Any]) -> str:
     match params["name"]:
         case "read_file":
             return Path(params["arguments"]["path"]).read_text(encoding="utf-8")
+        case "try_file":
+            try:
+                return Path(params["arguments"]["path"]).read_text(encoding="utf-8")
+            except OSError as exc:
+                return type(exc).__name__
         case "pid":
             return str(os.getpid())
         case "exit":

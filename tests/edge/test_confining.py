@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from hub.core.confinement import ConfineMode, ConfineSetting, Kernel
+from hub.core.errors import ConfigError
+from hub.core.launch import LaunchTemplate
+from hub.core.specs import RemoteTarget, ServerSpec
+from hub.core.templates import parse_template
+from hub.core.values import ServerName
+from hub.edge.confining import settle_confinement
+
+ABLE, UNABLE = Kernel(7, ""), Kernel(0, "there is no Landlock here")
+
+
+def server(mode: ConfineMode, command: str = "server") -> ServerSpec:
+    target = LaunchTemplate("files", parse_template(command))
+    return ServerSpec(ServerName("files"), target, confine=ConfineSetting(mode))
+
+
+def test_a_server_that_must_be_confined_and_cannot_be_is_an_error_at_load() -> None:
+    with pytest.raises(ConfigError, match="no Landlock here") as caught:
+        settle_confinement([server("require")], UNABLE)
+    assert caught.value.where.startswith("servers.files.confine: require")
+    assert "check --confine" in caught.value.fix
+
+
+def test_one_that_runs_elsewhere_cannot_be_confined_whatever_the_kernel() -> None:
+    with pytest.raises(ConfigError, match="elsewhere"):
+        settle_confinement([server("require", "docker")], ABLE)
+
+
+def test_one_that_would_be_confined_is_warned_of() -> None:
+    with capture_logs() as logs:
+        settle_confinement([server("auto")], UNABLE)
+    (said,) = logs
+    assert (said["event"], said["log_level"]) == ("NOT confined", "warning")
+    assert (said["server"], said["reason"]) == ("files", UNABLE.why_not)
+
+
+def test_there_is_nothing_to_say_of_the_others() -> None:
+    remote = ServerSpec(ServerName("web"), RemoteTarget("https://example.com/mcp"))
+    with capture_logs() as logs:
+        settle_confinement([server("off"), remote], UNABLE)
+        settle_confinement([server("auto"), server("require")], ABLE)
+    assert logs == []
