@@ -26,9 +26,12 @@ REFUSED = (Rejected("https://example.com", "Only file:// URIs are supported"),)
 
 
 def knows(shared: RootSet, *rejected: Rejected, phase: Phase | None = None) -> State:
-    return State(phase or Settled(), last=Known(Announcement(shared, rejected), 1.0))
+    known = Known(Announcement(shared, rejected), 1.0, is_empty=not shared.roots)
+    return State(phase or Settled(), last=known)
 
 
+VANISHED = State(Settled(), last=Known(Announcement(EMPTY, ()), 1.0, is_empty=False))
+"""A client that shared a root which is gone from the disk since."""
 UNDECLARED, WAITING = State(Undeclared()), State(Asking(), asked=1)
 UNANSWERED = State(Settled(), asked=1, settled=1, failed="no answer within 10 s")
 FALLBACK = OperatorRoots(fallback=DOCS, fallback_source="--root")
@@ -57,6 +60,13 @@ CEILING = roots("/work/project/src")
             knows(EMPTY),
             OperatorRoots(when_empty="allow", ceiling=CEILING),
             InForce(CEILING, "ceiling"),
+        ),
+        # listed a root that is gone from the disk since
+        (VANISHED, OperatorRoots(when_empty="allow"), InForce(EMPTY, "client")),
+        (
+            VANISHED,
+            OperatorRoots(when_empty="allow", ceiling=CEILING),
+            InForce(EMPTY, "client"),
         ),
         # declares roots, first answer not here yet, or never
         (WAITING, OperatorRoots(), InForce(EMPTY, "none")),

@@ -208,8 +208,14 @@ def test_b05_an_answer_that_is_no_list_of_roots_keeps_the_previous_ones() -> Non
 
 def test_an_empty_answer_is_an_answer() -> None:
     played = known(Announcement(EMPTY, ()))
-    assert played.state.last == Known(Announcement(EMPTY, ()), 1.0)
+    assert played.state.last == Known(Announcement(EMPTY, ()), 1.0, is_empty=True)
     assert played.state.failed is None
+
+
+def test_roots_that_are_gone_from_the_disk_do_not_make_an_empty_answer() -> None:
+    played = known()
+    played.play(Revised(Announcement(EMPTY, ())))
+    assert played.state.last == Known(Announcement(EMPTY, ()), 1.0, is_empty=False)
 
 
 def test_after_a_failure_a_call_asks_again_in_the_background_but_not_at_once() -> None:

@@ -148,16 +148,38 @@ def test_a_completion_is_judged_by_all_that_it_gives() -> None:
     )
     call = addressed.call(CATALOG, route_of(addressed))
     assert call.name == "ask"
-    assert call.arguments == {"dir": "/y", "path": "/x"}
+    assert call.arguments == {
+        "argument": {"path": "/x"},
+        "context": {"arguments": {"dir": "/y"}},
+    }
     assert call.params["ref"] == {"type": "ref/prompt", "name": "ask"}
     assert call.params["argument"] == {"name": "path", "value": "/x"}
     assert call.params["context"] == {"arguments": {"dir": "/y"}}
 
 
-@pytest.mark.parametrize("params", [{}, {"argument": "x"}, {"argument": {"name": 5}, "context": 1}])
-def test_a_completion_of_nothing_has_no_arguments(params: JsonObject) -> None:
+def test_no_argument_of_a_completion_hides_another_of_the_same_name() -> None:
+    given: JsonObject = {"arguments": {"path": "/given"}, "more": {"path": "/more"}}
+    addressed = completing({"argument": {"name": "path", "value": "/x"}, "context": given})
+    call = addressed.call(CATALOG, route_of(addressed))
+    assert call.arguments == {"argument": {"path": "/x"}, "context": given}
+
+
+@pytest.mark.parametrize(
+    ("params", "judged"),
+    [
+        ({}, {"argument": {"value": None}, "context": None}),
+        ({"argument": "x"}, {"argument": {"value": None}, "context": None}),
+        (
+            {"argument": {"name": 5, "value": "/x"}, "context": 1},
+            {"argument": {"value": "/x"}, "context": 1},
+        ),
+    ],
+)
+def test_a_completion_that_names_no_argument_is_judged_by_its_value(
+    params: JsonObject, judged: JsonObject
+) -> None:
     addressed = completing(params)
-    assert addressed.call(CATALOG, route_of(addressed)).arguments == {}
+    assert addressed.call(CATALOG, route_of(addressed)).arguments == judged
 
 
 def test_a_template_can_be_completed() -> None:
@@ -184,6 +206,12 @@ def test_only_servers_that_could_own_a_name_are_waited_for(
     names: Names, addressed: Addressed, servers: tuple[str, ...] | None
 ) -> None:
     assert addressed.servers(names) == servers
+
+
+def test_whoever_may_own_a_template_is_waited_for_when_it_is_completed() -> None:
+    ref: JsonObject = {"type": "ref/resource", "uri": "note://{id}"}
+    assert address("completion/complete", {"ref": ref}).servers(TWO) is None
+    assert completing({}).servers(TWO) == ("a",)
 
 
 def searching(name: str, arguments: JsonObject) -> Addressed:

@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-import gc
 import json
-import threading
-from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
-from typing import TextIO
 
 import pytest
 from structlog.testing import capture_logs
@@ -14,10 +10,9 @@ from structlog.testing import capture_logs
 from hub.core.audit import AuditRecord
 from hub.core.values import SessionKey
 from hub.runtime import audit_log as audit_module
+from hub.runtime import strict_json
 from hub.runtime.audit_log import NoAudit, audit_log
 
-# The writer leaves its file to be closed when it is collected.
-pytestmark = pytest.mark.filterwarnings("ignore:.*FileIO:pytest.PytestUnraisableExceptionWarning")
 Writer = audit_module._Writer  # pyright: ignore[reportPrivateUsage] - its thread is watched
 RECORD = AuditRecord(
     time="2026-01-02T03:04:05.678+00:00",
@@ -32,13 +27,6 @@ RECORD = AuditRecord(
     would_refuse=False,
     ms=1.5,
 )
-
-
-@pytest.fixture(autouse=True)
-def collected() -> Generator[None]:
-    """Let what a test leaves behind be collected within it."""
-    yield
-    gc.collect()
 
 
 def lines(path: Path) -> list[dict[str, object]]:
@@ -66,27 +54,41 @@ def test_a_log_is_continued(tmp_path: Path) -> None:
     assert [line["tool"] for line in lines(path)] == ["t0", "t1"]
 
 
-def test_a_log_that_has_grown_large_is_put_aside(
+def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rotated, looked = Writer._rotated, threading.Event()  # pyright: ignore[reportPrivateUsage] - to know when
-
-    def noted(writer: Writer, file: TextIO) -> TextIO:
-        try:
-            return rotated(writer, file)
-        finally:
-            looked.set()
-
     monkeypatch.setattr(audit_module, "MAX_FILE_BYTES", 1)
-    monkeypatch.setattr(Writer, "_rotated", noted)
+    path, aside = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
+    writer = Writer(path)
+    for record in numbered(3):
+        writer._append([strict_json.encode(record.fields())])  # pyright: ignore[reportPrivateUsage] - to know when
+        assert [line["tool"] for line in lines(path)] == [record.tool]
+    assert [line["tool"] for line in lines(aside)] == ["t1"]
+
+
+def test_what_waits_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append, batches = Writer._append, list[int]()  # pyright: ignore[reportPrivateUsage] - to count
+
+    def counted(writer: Writer, lines: list[bytes]) -> None:
+        batches.append(len(lines))
+        append(writer, lines)
+
+    monkeypatch.setattr(Writer, "_append", counted)
+    path = tmp_path / "audit.jsonl"
+    writer = Writer(path)
+    for record in numbered(5):
+        writer.write(record)
+    writer.thread.start()
+    writer.finish()
+    assert batches[0] == len(lines(path)) == 5
+
+
+def test_a_log_that_was_taken_away_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     with audit_log(path) as audit:
-        for record in numbered(3):
-            looked.clear()
-            audit.write(record)
-            assert looked.wait(5)
-    assert lines(path) == []
-    assert [line["tool"] for line in lines(tmp_path / "audit.jsonl.1")] == ["t2"]
+        path.unlink()
+        audit.write(RECORD)
+    assert len(lines(path)) == 1
 
 
 def test_a_log_that_cannot_be_opened_is_an_error_at_the_start(tmp_path: Path) -> None:
@@ -110,24 +112,21 @@ def test_records_beyond_what_may_wait_are_counted_and_the_count_is_logged(
     assert [entry["lines"] for entry in logs] == [3]
 
 
-def test_a_disk_that_fails_loses_lines_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Full:
-        def write(self, line: str) -> None:
-            raise OSError(28, "No space left on device")
-
-        def flush(self) -> None:
-            """Do nothing."""
-
-    def opened(_: Writer) -> Full:
-        return Full()
-
-    monkeypatch.setattr(Writer, "_open", opened)
-    with capture_logs() as logs, audit_log(tmp_path / "audit.jsonl") as audit:
+def test_a_disk_that_fails_loses_lines_says_so_and_may_recover(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    writer = Writer(path)
+    path.mkdir()
+    for record in numbered(2):
+        writer.write(record)
+    with capture_logs() as logs:
+        writer.thread.start()
+        writer.finish()
+    assert {entry["event"] for entry in logs} == {"audit lines lost"}
+    assert sum(entry["lines"] for entry in logs) == 2
+    path.rmdir()
+    with audit_log(path) as audit:
         audit.write(RECORD)
-        audit.write(RECORD)
-    assert [entry["event"] for entry in logs] == ["audit line lost"] * 2
+    assert len(lines(path)) == 1
 
 
 def test_no_audit_keeps_nothing() -> None:

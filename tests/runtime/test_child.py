@@ -78,6 +78,13 @@ async def test_a_listing_is_read_to_its_last_page() -> None:
         assert (await child.ready()).listing.tools == (ECHO, READ)
 
 
+async def test_half_a_character_in_a_description_does_not_cost_the_list() -> None:
+    cut = b'{"tools":[{"name":"echo","description":"cut \\ud83d"}]}'
+    async with owned(FakeChild(answers={"tools/list": cut})) as child:
+        (tool,) = (await child.ready()).listing.tools
+    assert tool == {"name": "echo", "description": "cut \ufffd"}
+
+
 async def test_a_call_gets_the_childs_result_as_it_came() -> None:
     result = b'{"content":[],"n":1e400,"m":1.10,"x":"\\ud83d","unknown":{"a":[1]}}'
     fake = FakeChild(ECHO, answers={"tools/call": result})
@@ -192,7 +199,6 @@ async def test_who_starts_silently_is_not_waited_for_without_end() -> None:
     [
         ({"initialize": {"protocolVersion": "1"}}, "it speaks protocol version '1'"),
         ({"initialize": failure(INTERNAL_ERROR, "broken")}, "broken"),
-        ({"tools/list": failure(INTERNAL_ERROR, "no list")}, "no list"),
         ({"initialize": b"[]"}, "Expected a JSON object"),
     ],
 )
@@ -201,6 +207,23 @@ async def test_a_child_that_cannot_be_used_says_why(
 ) -> None:
     async with owned(FakeChild(answers=answers)) as child:
         assert reason in await error_of(child)
+
+
+async def test_a_child_without_one_of_its_lists_has_the_others() -> None:
+    fake = FakeChild(
+        ECHO,
+        capabilities={"tools": {}, "prompts": {}},
+        answers={"prompts/list": failure(INTERNAL_ERROR, "broken")},
+    )
+    async with owned(fake) as child:
+        assert (await child.ready()).listing == Listing(tools=(ECHO,))
+
+
+async def test_a_start_that_takes_too_long_is_not_cancelled_at_the_child() -> None:
+    fake = FakeChild(answers={"initialize": SILENT})
+    async with owned(fake, replace(SPEC, start_timeout=0.01)) as child:
+        await error_of(child)
+    assert [line["method"] for line in fake.link.seen] == ["initialize"]
 
 
 @pytest.mark.parametrize(
@@ -326,11 +349,24 @@ async def test_the_last_known_list_stays_where_it_cannot_be_read_again(broken: A
         await fake.link.request("tools/list", nth=2)
         await anyio.wait_all_tasks_blocked()
         assert (await child.ready()).listing.tools == (ECHO,)
-        assert lessee.heard == []
+        lessee.heard.clear()
         fake.answers["tools/list"] = {"tools": [READ]}
         fake.link.notify("notifications/tools/list_changed", {})
         await lessee.signals.until(lambda: bool(lessee.heard))
         assert (await child.ready()).listing.tools == (READ,)
+
+
+async def test_a_list_that_is_not_answered_stays_as_it_was_known() -> None:
+    fake = FakeChild(ECHO)
+    async with owned(fake, replace(SPEC, start_timeout=0.2)) as child:
+        await child.ready()
+        fake.answers["tools/list"] = SILENT
+        with capture_logs() as logs:
+            fake.link.notify("notifications/tools/list_changed", {})
+            await fake.link.request("notifications/cancelled")
+            await anyio.wait_all_tasks_blocked()
+        assert [entry["event"] for entry in logs] == ["listing failed"]
+        assert (await child.ready()).listing.tools == (ECHO,)
 
 
 @pytest.mark.parametrize(

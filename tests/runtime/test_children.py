@@ -304,29 +304,40 @@ async def test_all_children_end_with_the_hub_and_none_starts_after() -> None:
 
 
 async def test_a_remote_child_of_one_session_gets_other_roots_in_place(tmp_path: object) -> None:
-    roots = roots_at(tmp_path)
+    first, second = roots_at(tmp_path), roots_at("/")
     async with home() as at:
-        place = at.lease()
-        assert await at.children.share(place, roots)
-        assert (place.key.roots, at.fake.links) == (roots, [])
+        place = at.lease(roots=first)
+        assert await at.children.share(place, second)
+        assert (place.key.roots, at.fake.links) == (second, [])
         await at.children.obtain(place)
-        assert await at.children.share(place, EMPTY)
+        assert await at.children.share(place, first)
         await at.fake.link.request("notifications/roots/list_changed")
-        assert at.lease() is place, "it is found under its new key"
+        assert at.lease(roots=first) is place, "it is found under its new key"
         assert await at.children.obtain(place) is place.child
+
+
+async def test_a_child_that_has_no_roots_or_shall_have_none_does_not(tmp_path: object) -> None:
+    rooted = roots_at(tmp_path)
+    async with home() as at:
+        for before, after in ((EMPTY, rooted), (rooted, EMPTY)):
+            place = at.lease(roots=before)
+            await at.children.obtain(place)
+            assert not await at.children.share(place, after)
+            assert place.key.roots == before
+            assert at.fake.link.requests("notifications/roots/list_changed") == []
 
 
 @pytest.mark.parametrize("why", ["launched", "shared", "taken"])
 async def test_another_child_does_not(tmp_path: object, why: str) -> None:
-    roots = roots_at(tmp_path)
+    roots, others = roots_at(tmp_path), roots_at("/")
     async with home() as at:
-        place = at.lease(planned=plan_at(tmp_path) if why == "launched" else None)
+        place = at.lease(planned=plan_at(tmp_path) if why == "launched" else None, roots=roots)
         if why == "shared":
-            at.lease(BOB)
-        if why == "taken":
             at.lease(BOB, roots=roots)
-        assert not await at.children.share(place, roots)
-        assert place.key.roots == EMPTY
+        if why == "taken":
+            at.lease(BOB, roots=others)
+        assert not await at.children.share(place, others)
+        assert place.key.roots == roots
 
 
 @pytest.mark.parametrize(

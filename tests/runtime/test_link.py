@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -13,24 +13,16 @@ from structlog.testing import capture_logs
 
 from hub.core.errors import ChildError
 from hub.core.launch import LaunchPlan
+from hub.core.protocol import INTERNAL_ERROR
 from hub.core.roots import EMPTY
 from hub.runtime import wire
 from hub.runtime.link import ProcessLink, open_process
-from hub.runtime.peer import GoneError
+from hub.runtime.peer import GoneError, RpcError
 from hub.runtime.process import Process
-from hub.runtime.wire import Notification, Request, Response
+from hub.runtime.wire import Failure, Notification, Request, Response
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*MemoryObject.*Stream.__del__:pytest.PytestUnraisableExceptionWarning"
-)
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
-
-
-@pytest.fixture(autouse=True)
-def collected() -> Generator[None]:
-    """Let what a test leaves behind be collected within it."""
-    yield
-    gc.collect()
+PING = b'{"id":1,"method":"ping"}'
 
 
 class Unlaunched(Process):
@@ -41,23 +33,29 @@ class Unlaunched(Process):
         self.outlet = None  # pyright: ignore[reportAttributeAccessIssue] - nothing is sent
 
 
-def link(*lines: bytes) -> ProcessLink:
+@contextmanager
+def link(*lines: bytes) -> Generator[ProcessLink]:
     process = Unlaunched()
     process.lines.data_received(b"".join(line + b"\n" for line in lines))
     process.lines.eof_received()
-    return ProcessLink("files", process)
+    yield ProcessLink("files", process)
+    process.lines.close()
 
 
 async def test_messages_come_in_order() -> None:
-    made = link(b'{"jsonrpc":"2.0","id":1,"result":{"n":1e400}}', b'{"jsonrpc":"2.0","method":"n"}')
-    assert await made.next() == Response(1, Raw(b'{"n":1e400}'))
-    assert await made.next() == Notification("n", Raw(b"{}"))
-    assert made.private_directory == "/private"
+    answer, told = (
+        b'{"jsonrpc":"2.0","id":1,"result":{"n":1e400}}',
+        b'{"jsonrpc":"2.0","method":"n"}',
+    )
+    with link(answer, told) as made:
+        assert await made.next() == Response(1, Raw(b'{"n":1e400}'))
+        assert await made.next() == Notification("n", Raw(b"{}"))
+        assert made.private_directory == "/private"
 
 
 async def test_output_that_is_no_message_is_reported_and_not_fatal() -> None:
-    made = link(b"Server \xff on port 1" + b"!" * 300, b"{}", b'{"id":1,"method":"ping"}')
-    with capture_logs() as logs:
+    noise = b"Server \xff on port 1" + b"!" * 300
+    with link(noise, b"{}", PING) as made, capture_logs() as logs:
         assert await made.next() == Request(1, "ping", {})
     assert [entry["event"] for entry in logs] == ["stdout is not JSON-RPC"] * 2
     assert logs[0]["line"].startswith("Server \ufffd on port 1!")
@@ -65,17 +63,41 @@ async def test_output_that_is_no_message_is_reported_and_not_fatal() -> None:
     assert logs[0]["server"] == "files"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","id":7,"result":{"n":NaN}}',
+        b'{"jsonrpc":"2.0","id":7,"result":{"text":"\xff"}}',
+        b'{"jsonrpc":"2.0","result":{"text":"\xff"},"id":7}',
+    ],
+)
+async def test_an_answer_that_cannot_be_read_fails_the_call_that_waits_for_it(line: bytes) -> None:
+    with link(line) as made, capture_logs() as logs:
+        answer = await made.next()
+    assert isinstance(answer, Failure)
+    failed = RpcError.received(answer.error)
+    assert (answer.id, failed.code) == (7, INTERNAL_ERROR)
+    assert str(failed).startswith("the answer of server 'files' cannot be read: ")
+    assert logs == []
+
+
+async def test_a_request_that_cannot_be_read_is_no_answer() -> None:
+    bad = b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"n":NaN}}'
+    with link(bad, PING) as made, capture_logs() as logs:
+        assert await made.next() == Request(1, "ping", {})
+    assert [entry["event"] for entry in logs] == ["stdout is not JSON-RPC"]
+
+
 async def test_a_message_that_is_too_large_is_reported_and_not_fatal() -> None:
-    made = link(b'"' + b"x" * wire.MAX_MESSAGE_BYTES, b'{"id":1,"method":"ping"}')
-    with capture_logs() as logs:
+    with link(b'"' + b"x" * wire.MAX_MESSAGE_BYTES, PING) as made, capture_logs() as logs:
         assert await made.next() == Request(1, "ping", {})
     assert [entry["event"] for entry in logs] == ["message too large, dropped"]
 
 
 async def test_the_end_of_the_output_says_how_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hub.runtime.process.EXIT_GRACE", 0.001)
-    with pytest.raises(GoneError, match="closed its output"):
-        await link().next()
+    with link() as made, pytest.raises(GoneError, match="closed its output"):
+        await made.next()
 
 
 @pytest.mark.live

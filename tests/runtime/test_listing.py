@@ -6,12 +6,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.core.catalog import Listing
-from hub.core.protocol import INTERNAL_ERROR, LISTS, METHOD_NOT_FOUND
+from hub.core.protocol import INTERNAL_ERROR, INVALID_REQUEST, LISTS, METHOD_NOT_FOUND
 from hub.core.values import Json, JsonObject
 from hub.runtime import listing as listing_module
 from hub.runtime.greeting import Greeting
 from hub.runtime.listing import read_listing
-from hub.runtime.peer import RpcError
+from hub.runtime.peer import GoneError, RpcError, SilentError
+from hub.runtime.strict_json import WireError
 
 Pages = Callable[[str, JsonObject], JsonObject]
 
@@ -122,9 +123,42 @@ async def test_a_list_that_a_child_turns_out_not_to_have_is_empty() -> None:
     assert len(listing.resources) == len(listing.tools) == 1
 
 
-async def test_another_error_is_raised() -> None:
-    def broken(method: str, params: JsonObject) -> JsonObject:
-        raise RpcError(INTERNAL_ERROR, "broken")
+@pytest.mark.parametrize(
+    "error", [RpcError(INTERNAL_ERROR, "broken"), WireError(INVALID_REQUEST, "no object")]
+)
+async def test_a_list_that_is_answered_with_an_error_stays_as_known(error: Exception) -> None:
+    def partly(method: str, params: JsonObject) -> JsonObject:
+        if method == "prompts/list":
+            raise error
+        return one_of_each(method, params)
 
-    with pytest.raises(RpcError, match="broken"):
-        await read_listing(Asked(broken).request, greeting("tools"))
+    known = Listing(tools=({"name": "old"},), prompts=({"name": "kept"},))
+    asked, offers = Asked(partly), greeting("tools", "prompts")
+    with capture_logs() as logs:
+        listing = await read_listing(asked.request, offers, known=known)
+        first = await read_listing(asked.request, offers)
+    assert listing == Listing(tools=({"name": "tools/list"},), prompts=({"name": "kept"},))
+    assert first == Listing(tools=({"name": "tools/list"},))
+    assert [(entry["event"], entry["method"]) for entry in logs] == [
+        ("listing failed", "prompts/list")
+    ] * 2
+
+
+async def test_an_error_in_the_middle_of_a_list_leaves_no_half_of_it() -> None:
+    def second_page(method: str, params: JsonObject) -> JsonObject:
+        if params:
+            raise RpcError(INTERNAL_ERROR, "broken")
+        return {"tools": [{"name": "half"}], "nextCursor": "2"}
+
+    known = Listing(tools=({"name": "old"},))
+    listing = await read_listing(Asked(second_page).request, greeting("tools"), known=known)
+    assert listing == known
+
+
+@pytest.mark.parametrize("error", [SilentError("no answer"), GoneError("gone")])
+async def test_a_child_that_does_not_answer_is_an_error(error: Exception) -> None:
+    def silent(method: str, params: JsonObject) -> JsonObject:
+        raise error
+
+    with pytest.raises(type(error)):
+        await read_listing(Asked(silent).request, greeting("tools"))

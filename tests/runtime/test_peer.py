@@ -94,6 +94,14 @@ def test_an_error_that_is_not_well_made_is_kept_as_well() -> None:
     assert failed.error == {"code": "x", "message": 5}
 
 
+@pytest.mark.parametrize("error", [Raw(b'"boom"'), Raw(b"null"), Raw(b"[1]")])
+def test_an_error_that_is_no_object_is_one_that_says_so(error: Raw) -> None:
+    failed = RpcError.received(error)
+    assert failed.code == INTERNAL_ERROR
+    assert str(failed).startswith("the error that was answered is no object")
+    assert failed.error == {"code": INTERNAL_ERROR, "message": str(failed)}
+
+
 def test_an_error_of_our_own_has_data_only_if_there_is_some() -> None:
     assert RpcError(-1, "no").error == {"code": -1, "message": "no"}
     assert RpcError(-1, "no", {"a": 1}).error == {"code": -1, "message": "no", "data": {"a": 1}}
@@ -110,6 +118,13 @@ async def test_who_gives_no_answer_in_time_is_told_that_it_is_not_waited_for() -
     assert cancelled == Notification(
         "notifications/cancelled", {"requestId": request.id, "reason": "timed out"}
     )
+
+
+async def test_a_handshake_that_is_not_answered_is_not_cancelled() -> None:
+    async with talking() as talk:
+        await talk.ask("initialize", timeout=0.001)
+        assert isinstance(await talk.outcome(), SilentError)
+        assert [line["method"] for line in talk.outlet.lines] == ["initialize"]
 
 
 async def test_an_answer_that_comes_too_late_is_dropped() -> None:

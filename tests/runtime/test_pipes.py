@@ -1,7 +1,6 @@
-import gc
 import io
 import os
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -26,19 +25,8 @@ from hub.runtime.pipes import (
 )
 from hub.runtime.wire import Notification, Response, to_bytes
 
-# `Lines` leaves the receiving end of its queue open, which is reported when it is collected.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*MemoryObject.*Stream.__del__:pytest.PytestUnraisableExceptionWarning"
-)
 MESSAGE = Response(1, {"text": "ü"})
 LINE = to_bytes(MESSAGE) + b"\n"
-
-
-@pytest.fixture(autouse=True)
-def collected() -> Generator[None]:
-    """Let what a test leaves behind be collected within it."""
-    yield
-    gc.collect()
 
 
 class Pipe:
@@ -86,6 +74,14 @@ def test_lines_are_cut_where_they_end() -> None:
 
 def test_empty_lines_are_left_out() -> None:
     assert split([b"\n\r\n  \na\n\n"]) == [b"a"]
+
+
+def test_the_last_line_needs_no_end() -> None:
+    for chunk, last in ((b"a\nb", [b"b"]), (b"a\n", []), (b"a\n  ", []), (b"x" * 9, [None])):
+        splitter = LineSplitter(8)
+        splitter.feed(chunk)
+        assert splitter.finish() == last
+        assert splitter.finish() == [], "it is told once"
 
 
 def test_a_line_that_is_too_long_is_reported_once_and_the_next_one_is_read() -> None:
@@ -165,9 +161,10 @@ def test_a_transport_that_only_writes_is_nothing_to_read_from() -> None:
     lines.close()
 
 
-async def test_a_regular_file_is_read_to_its_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"1\n2\n", b"1\n2"])
+async def test_a_regular_file_is_read_to_its_end(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "requests"
-    path.write_bytes(b"1\n2\n")
+    path.write_bytes(content)
     with path.open("rb") as file, anyio.fail_after(5):
         lines = await open_lines(file)
         assert [await lines.next(), await lines.next()] == [b"1", b"2"]

@@ -7,6 +7,7 @@ import anyio
 import pytest
 from msgspec import Raw
 
+from hub.core.catalog import Listing
 from hub.core.errors import ChildError, RouteError
 from hub.core.in_force import OperatorRoots
 from hub.core.paths import Flavour, parts_of
@@ -240,6 +241,69 @@ async def test_a_cancelled_call_is_cancelled_at_the_child_and_recorded() -> None
         assert [record.verdict for record in at.audit.records] == ["cancelled"]
 
 
+async def test_an_error_that_is_no_object_is_an_error_all_the_same() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client()
+        async with anyio.create_task_group() as calls:
+
+            async def call() -> None:
+                error = await error_of(client, "tools/call", {"name": "echo"})
+                assert error.code == INTERNAL_ERROR
+
+            calls.start_soon(call)
+            sent = await (await fake.connected()).request("tools/call")
+            fake.link.say(b'{"jsonrpc":"2.0","id":%d,"error":"boom"}' % sent["id"])
+        assert [record.verdict for record in at.audit.records] == ["failed"]
+
+
+async def test_a_client_that_does_not_read_holds_up_no_call_of_another() -> None:
+    fake = FakeChild(ECHO)
+    async with rig({"files": remote(concurrency=1)}, {"files": fake}) as at:
+        stuck, well = at.client(), at.client()
+        for client in (stuck, well):
+            await client.call("echo")
+        stuck.outlet.stuck = True
+        fake.link.notify("notifications/message", {"level": "info"})
+        await stuck.outlet.signals.until(lambda: bool(stuck.outlet.messages))
+        assert "isError" not in await well.call("echo")
+        assert len(well.outlet.notified("notifications/message")) == 1
+
+
+async def test_a_client_that_does_not_read_its_progress_holds_up_no_call_of_another() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with rig({"files": remote(concurrency=2)}, {"files": fake}) as at:
+        stuck, well = at.client(), at.client()
+        stuck.outlet.stuck = True
+        at.tasks.start_soon(stuck.request, stuck.asked("echo", {}, _meta={"progressToken": 1}))
+        sent = await (await fake.connected()).request("tools/call")
+        report: JsonObject = {"progressToken": sent["params"]["_meta"]["progressToken"]}
+        for progress in range(3):
+            fake.link.notify("notifications/progress", {**report, "progress": progress})
+        await stuck.outlet.signals.until(lambda: bool(stuck.outlet.messages))
+        fake.answers["tools/call"] = {}
+        assert await well.call("echo") == {}
+
+
+async def test_what_a_child_says_before_its_answer_goes_out_before_it() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client()
+        async with anyio.create_task_group() as calls:
+
+            async def call() -> None:
+                await client.call("echo")
+                assert len(client.outlet.notified("notifications/message")) == 20
+
+            calls.start_soon(call)
+            sent = await (await fake.connected()).request("tools/call")
+            for number in range(20):
+                fake.link.notify("notifications/message", {"level": "info", "data": number})
+            fake.link.answer(sent["id"], {})
+        heard = [line["params"]["data"] for line in client.outlet.lines]
+        assert heard == list(range(20))
+
+
 async def test_an_error_that_the_child_answers_is_passed_on() -> None:
     fake = FakeChild(ECHO, answers={"tools/call": failure(-32001, "no")})
     async with rig({"files": remote()}, {"files": fake}) as at:
@@ -306,6 +370,14 @@ async def test_g09_a_file_resource_outside_the_roots_is_not_read(top: Path) -> N
                 "context": {"arguments": {"path": "/etc/passwd"}},
             },
         ),
+        (
+            "completion/complete",
+            {
+                "ref": {"type": "ref/prompt", "name": "ask"},
+                "argument": {"name": "path", "value": "note.txt"},
+                "context": {"arguments": {"path": "/etc/passwd"}},
+            },
+        ),
         ("resources/subscribe", {"uri": "file:///etc/passwd"}),
     ],
 )
@@ -334,6 +406,7 @@ async def test_a_subscription_is_told_of_under_the_clients_own_name() -> None:
         await client.session.told(
             remote(), Notification("notifications/resources/updated", {"uri": "note://1"})
         )
+        await client.session.audience.mailbox.flush()
         assert len(client.outlet.notified("notifications/resources/updated")) == 1
         await at.relay.unsubscribe(client.session, "note://1")
         assert client.session.audience.subscriptions == {}
@@ -358,6 +431,19 @@ async def test_a_subscription_at_a_child_that_is_gone_can_be_ended() -> None:
         client.session.audience.subscriptions[remote().name, "y"] = "y"
         with pytest.raises(RouteError):
             await at.relay.unsubscribe(client.session, "x")
+
+
+async def test_a_template_can_be_completed_before_anything_was_listed() -> None:
+    ref: JsonObject = {"type": "ref/resource", "uri": "note://{id}"}
+    templates: JsonObject = {"resourceTemplates": [{"uriTemplate": "note://{id}"}]}
+    fake = everything()
+    fake.answers["resources/templates/list"] = templates
+    fakes = {"a": FakeChild(ECHO), "b": fake}
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        params: JsonObject = {"ref": ref, "argument": {"name": "id", "value": "x"}}
+        asked = client.asked_for("completion/complete", params)
+        assert await client.request(asked) == RESOURCES["completion/complete"]
 
 
 async def test_progress_goes_back_under_the_clients_own_token() -> None:
@@ -411,6 +497,43 @@ async def test_directories_of_a_server_that_do_not_overlap_the_roots_are_explain
         assert f"({top}/a)" in said
         assert f"({top}/b)" in said
         assert "roots: {args: replace}" in said
+
+
+async def test_a_root_that_is_gone_from_the_disk_does_not_lift_the_guard(top: Path) -> None:
+    operator = OperatorRoots(when_empty="allow")
+    async with rig({"files": remote()}, {"files": FakeChild(READ)}, operator=operator) as at:
+        client, nothing = at.client(top / "a"), at.client(capabilities={"roots": {}})
+        nothing.shares()
+        assert (await client.call("read", {"path": "/etc/passwd"}))["isError"] is True
+        assert "isError" not in await nothing.call("read", {"path": "/etc/passwd"})
+        (top / "a" / "f").unlink()
+        (top / "a").rmdir()
+        assert (await client.call("read", {"path": "/etc/passwd"}))["isError"] is True
+
+
+async def test_a_call_under_way_survives_other_roots_while_its_child_starts(top: Path) -> None:
+    fake = FakeChild(READ)
+    greeting = fake.answers["initialize"]
+    assert isinstance(greeting, dict)
+    fake.answers["initialize"] = SILENT
+    spec = launched("files", "${roots}")
+    async with rig({"files": spec}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        at.services.children.last_known[spec.name] = Listing(tools=(READ,))
+        async with anyio.create_task_group() as calls:
+
+            async def call() -> None:
+                assert "isError" not in await client.call("read", {"path": f"{top}/a/f"})
+
+            calls.start_soon(call)
+            first = await fake.connected()
+            asked = await first.request("initialize")
+            fake.answers["initialize"] = greeting
+            client.shares(top / "a", top / "b")
+            client.session.roots.list_changed()
+            await client.session.force(client.outlet)
+            await anyio.wait_all_tasks_blocked()
+            first.answer(asked["id"], greeting)
 
 
 async def test_a_relative_path_is_read_from_the_childs_directory(top: Path) -> None:

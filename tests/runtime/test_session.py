@@ -9,19 +9,15 @@ from structlog.testing import capture_logs
 
 from hub.core.in_force import InForce, OperatorRoots
 from hub.core.launch import LaunchTemplate
-from hub.core.protocol import LIST_CHANGED, METHOD_NOT_FOUND
+from hub.core.protocol import LIST_CHANGED
 from hub.core.roots import EMPTY
 from hub.core.specs import ServerSpec
-from hub.core.values import JsonObject
-from hub.runtime.client import Client
-from hub.runtime.peer import RpcError
 from hub.runtime.session import RECENT, Session
 from hub.runtime.wire import Notification
 from tests.fakes import ECHO, SILENT, FakeChild, failure
-from tests.runtime.rigs import FakeClient, Rig, launched, remote, rig, roots_at
+from tests.runtime.rigs import ROOTS, FakeClient, Rig, launched, remote, rig, roots_at
 from tests.trees import plant
 
-SAMPLING = "sampling/createMessage"
 CHANGED = "notifications/roots/list_changed"
 
 
@@ -124,6 +120,22 @@ async def test_a_remote_child_is_told_of_other_roots(top: Path) -> None:
         assert len(fake.links) == 1
 
 
+@pytest.mark.parametrize(("before", "after"), [("a", None), (None, "a")])
+async def test_a_remote_child_is_replaced_where_it_gets_its_first_roots_or_loses_its_last(
+    top: Path, before: str | None, after: str | None
+) -> None:
+    """Whether it may ask for roots, it learns in its handshake alone."""
+    spec, fake = remote("files"), FakeChild(ECHO)
+    async with rig({"files": spec}, {"files": fake}) as at:
+        client = at.client(*([top / before] if before else []), capabilities=ROOTS)
+        await started(at, client, spec)
+        await change(client, *([top / after] if after else []))
+        sent = (await (await fake.connected(2)).request("initialize"))["params"]
+        assert ("roots" in sent["capabilities"]) is (after is not None)
+        await fake.ended()
+        assert fake.links[0].requests(CHANGED) == []
+
+
 async def test_a_child_that_is_everybodys_stays_when_somebodys_roots_change(top: Path) -> None:
     for spec in (launched("files", share="all"), remote("files", share="all", answer_roots=False)):
         fake = FakeChild(ECHO)
@@ -177,83 +189,15 @@ async def test_a_plan_has_a_directory_for_those_who_are_not_restricted(top: Path
         assert isinstance(spec.target, LaunchTemplate)
 
 
-async def test_what_a_child_asks_goes_to_a_client_that_can_answer_it() -> None:
-    async with rig({}, {}) as at:
-        able = at.client(capabilities={"sampling": {}})
-        able.answers[SAMPLING] = {"role": "assistant", "unknown": 1}
-        found = await able.session.ask(SAMPLING, {"messages": []}, able.outlet)
-        assert found == {"role": "assistant", "unknown": 1}
-        able.answers[SAMPLING] = failure(-1, "the user said no")
-        with pytest.raises(RpcError, match="the user said no"):
-            await able.session.ask(SAMPLING, {}, None)
-
-
-async def test_a_client_that_cannot_answer_is_not_asked() -> None:
-    async with rig({}, {}) as at:
-        unable = at.client(capabilities={"sampling": True})
-        nobody = Session(at.services, at.tasks, principal="")
-        modern = at.client(capabilities={"sampling": {}})
-        modern.session.greeted(Client("modern", "2026-07-28", {"sampling": {}}, {}))
-        for session in (unable.session, nobody, modern.session):
-            with pytest.raises(RpcError) as caught:
-                await session.ask(SAMPLING, {}, None)
-            assert caught.value.code == METHOD_NOT_FOUND
-        assert unable.outlet.messages == modern.outlet.messages == []
-
-
-async def heard(client: FakeClient, notification: Notification) -> list[JsonObject]:
-    before = len(client.outlet.messages)
-    await client.session.told(remote("files"), notification)
-    return client.outlet.lines[before:]
-
-
-@pytest.mark.parametrize("method", LIST_CHANGED)
-async def test_a_client_hears_that_a_list_has_changed(method: str) -> None:
-    async with rig({}, {}) as at:
-        assert await heard(at.client(), Notification(method, {})) == [
-            {"jsonrpc": "2.0", "method": method}
-        ]
-
-
-async def test_a_client_hears_no_more_of_the_log_than_it_wants() -> None:
+async def test_what_a_child_tells_reaches_a_client_that_has_said_who_it_is() -> None:
     async with rig({}, {}) as at:
         client = at.client()
-        for level, wanted, sent in (
-            ("debug", None, True),
-            ("debug", "info", False),
-            ("info", "info", True),
-            ("emergency", "info", True),
-            ("strange", "emergency", True),
-            (None, "emergency", True),
-        ):
-            client.session.audience.log_level = wanted
-            message = Notification("notifications/message", {"level": level, "data": 1})
-            assert bool(await heard(client, message)) is sent, (level, wanted)
-
-
-async def test_a_client_hears_of_the_resources_that_it_subscribed_to_by_their_public_names() -> (
-    None
-):
-    async with rig({}, {}) as at:
-        client = at.client()
-        client.session.audience.subscriptions[remote("files").name, "file:///x"] = (
-            "hub+files:file:///x"
-        )
-        method = "notifications/resources/updated"
-        sent = await heard(client, Notification(method, {"uri": "file:///x", "more": 1}))
-        assert sent[0]["params"] == {"uri": "hub+files:file:///x", "more": 1}
-        assert await heard(client, Notification(method, {"uri": "file:///y"})) == []
-
-
-async def test_what_is_not_for_clients_stays_in_the_hub() -> None:
-    async with rig({}, {}) as at:
-        assert await heard(at.client(), Notification("notifications/odd", {})) == []
-        modern = at.client()
-        modern.session.greeted(Client("modern", "2026-07-28", {}, {}))
-        change_ = Notification("notifications/tools/list_changed", {})
-        assert await heard(modern, change_) == []
+        changed = Notification("notifications/tools/list_changed", {})
+        await client.session.told(remote("files"), changed)
         nobody = Session(at.services, at.tasks, principal="")
-        await nobody.told(remote("files"), change_)
+        await nobody.told(remote("files"), changed)
+        await client.session.audience.mailbox.flush()
+        assert client.outlet.messages == [changed]
 
 
 async def test_a_client_that_was_shown_a_list_without_a_child_is_told_when_it_comes() -> None:
@@ -264,8 +208,10 @@ async def test_a_client_that_was_shown_a_list_without_a_child_is_told_when_it_co
         assert client.outlet.messages == []
         client.session.unlisted.add(spec.name)
         await client.session.came(spec)
+        await client.session.audience.mailbox.flush()
         assert [line["method"] for line in client.outlet.lines] == list(LIST_CHANGED)
         await client.session.came(spec)
+        await client.session.audience.mailbox.flush()
         assert len(client.outlet.messages) == len(LIST_CHANGED)
 
 

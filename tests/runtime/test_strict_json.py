@@ -51,7 +51,18 @@ def test_what_is_no_json_number_is_a_parse_error(text: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"{", b"{}x", b"\xff", b'"\xed\xa0\x80"', b"1" * 5000, b"'a'", b"\x00"]
+    "text",
+    [
+        b"",
+        b"{",
+        b"{}x",
+        b"\xff",
+        b'"\xed\xa0\x80"',
+        b"1" * 5000,
+        b"1e" + b"9" * 22,
+        b"'a'",
+        b"\x00",
+    ],
 )
 def test_what_is_no_json_is_a_parse_error(text: bytes) -> None:
     error = refused(text)
@@ -93,6 +104,19 @@ def test_text_must_be_valid_unicode() -> None:
         error = refused(text)
         assert error.code == INVALID_REQUEST
         assert "lone surrogate" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (b'"cut \\ud83d"', "cut \ufffd"),
+        (b'["\\ude00 cut", 1, null, "whole \\ud83d\\ude00"]', ["\ufffd cut", 1, None, "whole 😀"]),
+        (b'{"\\ud83d":{"a":"\\ud83dx"}}', {"\ufffd": {"a": "\ufffdx"}}),
+    ],
+)
+def test_half_a_character_is_replaced_in_what_a_child_wrote(text: bytes, value: Json) -> None:
+    assert decode_strict(text, repeated_keys=True) == value
+    assert encode(value)
 
 
 def test_what_has_no_json_form_is_not_written() -> None:

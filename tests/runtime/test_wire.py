@@ -61,7 +61,20 @@ def test_a_clients_message_is_what_it_says(line: bytes, message: Message) -> Non
     ("line", "code", "id_"),
     [
         (b"{", PARSE_ERROR, None),
-        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":NaN}}', PARSE_ERROR, None),
+        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":NaN}}', PARSE_ERROR, 7),
+        (b'{"jsonrpc":"2.0","method":"m","params":{"a":NaN},"id":7}', PARSE_ERROR, None),
+        (b' { "jsonrpc" : "2.0" , "id" : 7 , nonsense', PARSE_ERROR, 7),
+        (b'{"id":7,"jsonrpc":"2.0","method":"m","params":{"a":NaN}}', PARSE_ERROR, 7),
+        (
+            b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":1e%b}}' % (b"9" * 22),
+            PARSE_ERROR,
+            7,
+        ),
+        (
+            b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"\\ud83d"}}',
+            INVALID_REQUEST,
+            7,
+        ),
         (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"\xff"}}', PARSE_ERROR, 7),
         (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":1,"a":2}}', INVALID_REQUEST, 7),
         (b'{"jsonrpc":"2.0","id":"x","method":"m","method":"m"}', INVALID_REQUEST, "x"),
@@ -127,6 +140,43 @@ def test_a_lone_surrogate_in_a_childs_answer_is_carried(result: bytes) -> None:
         assert to_bytes(parse_child(line)) == line
     line = b'{"jsonrpc":"2.0","method":"notifications/message","params":%b}' % result
     assert to_bytes(parse_child(line)) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b'{"jsonrpc":"2.0","id":3,"result":{"x":NaN}}', PARSE_ERROR),
+        (b'{"jsonrpc":"2.0","id":3,"result":{"x":"\\ud83d","y":NaN}}', PARSE_ERROR),
+        (b'{"jsonrpc":"2.0","id":3,"result":{"x":"\xff"}}', PARSE_ERROR),
+        (b'{"jsonrpc":"2.0","result":{"x":"\xff"},"id":3}', PARSE_ERROR),
+    ],
+)
+def test_an_answer_of_a_child_that_cannot_be_read_says_whose_answer_it_is(
+    line: bytes, code: int
+) -> None:
+    error = refused_of_child(line)
+    assert (error.code, error.id) == (code, 3)
+
+
+def test_what_a_child_writes_in_other_scripts_is_carried() -> None:
+    line = '{"jsonrpc":"2.0","id":3,"result":{"text":"dürüm 🥙"}}'.encode()
+    assert to_bytes(parse_child(line)) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            b'{"jsonrpc":"2.0","id":3,"result":null,"error":{"code":-1}}',
+            Failure(3, Raw(b'{"code":-1}')),
+        ),
+        (b'{"jsonrpc":"2.0","id":3,"result":{},"error":null}', Response(3, Raw(b"{}"))),
+        (b'{"jsonrpc":"2.0","id":3,"result":null}', Response(3, Raw(b"null"))),
+        (b'{"jsonrpc":"2.0","id":3,"error":"boom"}', Failure(3, Raw(b'"boom"'))),
+    ],
+)
+def test_an_answer_of_a_child_is_an_error_if_it_has_one(line: bytes, message: Message) -> None:
+    assert parse_child(line) == message
 
 
 @pytest.mark.parametrize(

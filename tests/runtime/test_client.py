@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import pytest
+
+from hub.core.values import Json
+from hub.runtime.client import Client
+
+
+@pytest.mark.parametrize(("era", "modern"), [("legacy", False), ("modern", True)])
+def test_a_client_of_the_modern_era_speaks_in_requests_that_stand_for_themselves(
+    era: str, *, modern: bool
+) -> None:
+    client = Client("modern" if era == "modern" else "legacy", "2025-11-25", {}, {})
+    assert client.is_modern is modern
+
+
+@pytest.mark.parametrize(
+    ("declared", "declares"),
+    [({}, True), ({"listChanged": True}, True), (True, False), (None, False), ([], False)],
+)
+def test_a_capability_is_declared_by_an_object(declared: Json, *, declares: bool) -> None:
+    client = Client("legacy", "2025-11-25", {"roots": declared}, {"name": "test"})
+    assert client.declares("roots") is declares
+    assert not client.declares("sampling")
