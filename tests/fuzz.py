@@ -19,7 +19,7 @@ PROJECT = Path(__file__).parent.parent
 MODULES = ("tests/core/test_guard.py", "tests/core/test_paths.py", "tests/core/test_uris.py")
 DEFAULT_SECONDS = 600
 _NODE = re.compile(r"^tests/.*::.*$", re.MULTILINE)
-_EXAMPLES = re.compile(r"(\d+) passing examples")
+_EXAMPLES = re.compile(r"(\d+) passing,")
 
 
 def main(seconds: float) -> int:

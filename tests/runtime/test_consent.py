@@ -1,0 +1,171 @@
+"""Asking a client's user, by single calls; tests/flow/test_consent.py plays whole conversations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hub.core.in_force import OperatorRoots
+from hub.core.policy import Policy
+from hub.core.roots import RootSet
+from hub.core.values import Json, JsonObject
+from hub.runtime.peer import RpcError
+from hub.runtime.services import RootsSettings
+from tests.fakes import READ, FakeChild, Silence, failure
+from tests.runtime.rigs import ROOTS, FakeClient, Rig, remote, rig, roots_at
+from tests.trees import plant
+
+ASK = Policy(on_refused="ask")
+SPECS = {"files": remote(policy=ASK)}
+BOTH: JsonObject = {**ROOTS, "elicitation": {}}
+ONCE: JsonObject = {"action": "accept", "content": {"decision": "allow once"}}
+SESSION: JsonObject = {"action": "accept", "content": {"decision": "allow for this session"}}
+PROMPTS: JsonObject = {"resources": {"subscribe": True}, "prompts": {}, "completions": {}}
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return plant(tmp_path, "a/x", "b/x", "c/x")
+
+
+def asking(at: Rig, top: Path, answer: JsonObject = ONCE) -> FakeClient:
+    client = at.client(top / "a", capabilities=BOTH)
+    client.answers["elicitation/create"] = answer
+    return client
+
+
+def questions(client: FakeClient) -> list[str]:
+    sent = [line for line in client.outlet.lines if line.get("method") == "elicitation/create"]
+    return [line["params"]["message"] for line in sent]
+
+
+async def test_a_call_passes_with_its_users_consent(top: Path) -> None:
+    fake = FakeChild(READ)
+    async with rig(SPECS, {"files": fake}) as at:
+        client = asking(at, top)
+        assert "isError" not in await client.call("read", {"path": f"{top}/b/x"})
+        assert len(questions(client)) == 1
+        (record,) = at.audit.records
+        assert (record.verdict, record.consent) == ("admitted", "once")
+        assert (record.pointer, record.path) == ("/path", f"{top}/b/x")
+        assert not record.would_refuse
+        assert list(client.session.refusals) == []
+
+
+async def test_a_client_that_is_gone_or_answers_with_an_error_refuses(top: Path) -> None:
+    async with rig(SPECS, {"files": FakeChild(READ)}) as at:
+        client = asking(at, top)
+        client.answers["elicitation/create"] = failure(-32603, "no")
+        assert (await client.call("read", {"path": f"{top}/b/x"}))["isError"] is True
+        client.answers["elicitation/create"] = Silence()
+        client.session.peer = None
+        assert (await client.call("read", {"path": f"{top}/b/x"}))["isError"] is True
+        assert [record.consent for record in at.audit.records] == ["refused", "refused"]
+
+
+async def test_a_person_who_says_nothing_refuses(top: Path) -> None:
+    settings = RootsSettings(timeout=0.02, debounce=0.001)
+    async with rig(SPECS, {"files": FakeChild(READ)}, settings=settings) as at:
+        client = asking(at, top)
+        client.answers["elicitation/create"] = Silence()
+        assert (await client.call("read", {"path": f"{top}/b/x"}))["isError"] is True
+        assert len(client.outlet.notified("notifications/cancelled")) == 1
+
+
+def everything() -> FakeChild:
+    return FakeChild(
+        capabilities=PROMPTS,
+        answers={
+            "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "file:///{+path}"}]},
+            "resources/list": {"resources": []},
+            "resources/read": {"contents": []},
+            "resources/subscribe": {},
+            "prompts/list": {"prompts": [{"name": "ask"}]},
+            "prompts/get": {"messages": []},
+            "completion/complete": {"completion": {"values": []}},
+        },
+    )
+
+
+async def test_resources_and_prompts_are_asked_about_too(top: Path) -> None:
+    async with rig(SPECS, {"files": everything()}) as at:
+        client = asking(at, top)
+        uri = f"file://{top}/b/x"
+        assert await client.request(client.asked_for("resources/read", {"uri": uri})) == {
+            "contents": []
+        }
+        arguments: JsonObject = {"name": "ask", "arguments": {"path": f"{top}/b/x"}}
+        await client.request(client.asked_for("prompts/get", arguments))
+        resource, prompt = questions(client)
+        assert f'resource "{uri}", argument "/uri"' in resource
+        assert 'prompt "ask", argument "/path"' in prompt
+
+
+async def test_nobody_is_asked_while_typing_but_what_the_session_allows_holds(top: Path) -> None:
+    async with rig(SPECS, {"files": everything()}) as at:
+        client = asking(at, top, SESSION)
+        typed: JsonObject = {
+            "ref": {"type": "ref/prompt", "name": "ask"},
+            "argument": {"name": "path", "value": f"{top}/b/x"},
+        }
+        uri: JsonObject = {"uri": f"file://{top}/b/x"}
+        for method, params in (("completion/complete", typed), ("resources/subscribe", uri)):
+            with pytest.raises(RpcError):
+                await client.request(client.asked_for(method, params))
+        assert questions(client) == []
+        await client.request(client.asked_for("resources/read", uri))
+        for method, params in (("completion/complete", typed), ("resources/subscribe", uri)):
+            await client.request(client.asked_for(method, params))
+        assert len(questions(client)) == 1
+
+
+async def test_a_grant_does_not_outlive_a_ceiling_that_moves(top: Path) -> None:
+    operator = OperatorRoots(ceiling=roots_at(top))
+    async with rig(SPECS, {"files": FakeChild(READ)}, operator=operator) as at:
+        client = asking(at, top, SESSION)
+        path: JsonObject = {"path": f"{top}/b/x"}
+        assert "isError" not in await client.call("read", path)
+        at.services.operator.take(OperatorRoots(ceiling=roots_at(top / "a")))
+        assert (await client.call("read", path))["isError"] is True
+        assert len(questions(client)) == 1
+
+
+async def test_a_servers_own_directories_are_a_ceiling_too(top: Path) -> None:
+    own: RootSet = roots_at(top / "a", top / "c")
+    spec = remote(policy=ASK, ceiling=own)
+    async with rig({"files": spec}, {"files": FakeChild(READ)}) as at:
+        client = asking(at, top)
+        assert (await client.call("read", {"path": f"{top}/b/x"}))["isError"] is True
+        assert questions(client) == []
+        assert "isError" not in await client.call("read", {"path": f"{top}/c/x"})
+
+
+async def test_a_yes_that_came_too_late_for_a_link_that_moved_is_none(top: Path) -> None:
+    plant(top, "a/l => ../b/x")
+
+    async with rig(SPECS, {"files": FakeChild(READ)}) as at:
+        client = asking(at, top)
+        answered = client.answer
+
+        async def swap(request: object) -> None:
+            if questions(client):
+                (top / "a/l").unlink()
+                (top / "a/l").symlink_to("../c/x")
+            await answered(request)  # pyright: ignore[reportArgumentType]
+
+        client.answer = swap
+        result = await client.call("read", {"path": f"{top}/a/l"})
+        assert result["isError"] is True
+        (record,) = at.audit.records
+        assert (record.verdict, record.consent) == ("refused", "once")
+
+
+async def test_three_questions_are_asked_and_no_more(top: Path) -> None:
+    async with rig(SPECS, {"files": FakeChild(READ)}) as at:
+        client = asking(at, top)
+        three: list[Json] = [f"{top}/b/{n}" for n in range(3)]
+        assert "isError" not in await client.call("read", {"path": three})
+        assert len(questions(client)) == 3
+        assert (await client.call("read", {"path": [*three, f"{top}/b/3"]}))["isError"] is True
+        assert len(questions(client)) == 3
