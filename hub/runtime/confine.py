@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,34 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from hub.core.filesystem_servers import program_index, short_name
-
-SYSTEM: Final = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
-    *("/nix/store", "/gnu/store", "/run/current-system", "/snap"),
-)
-"""Programs and libraries that came with the system."""
-_ETC: Final = (
-    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload", "alternatives", "static"),
-    *("resolv.conf", "hosts", "host.conf", "nsswitch.conf", "gai.conf", "services", "protocols"),
-    *("networks", "localtime", "timezone", "locale.alias", "locale.conf", "passwd", "group"),
-    *("os-release", "lsb-release", "debian_version", "mime.types", "magic", "terminfo", "fonts"),
-    *("ssl/certs", "ssl/openssl.cnf", "ssl/cert.pem", "ca-certificates", "crypto-policies"),
-    *("pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf", "pki/ca-trust"),
-    *("gitconfig", "npmrc", "uv"),
-)
-SETTINGS: Final = (
-    *(f"/etc/{name}" for name in _ETC),
-    *("/run/systemd/resolve", "/run/NetworkManager/resolv.conf", "/run/resolvconf"),
-)
-"""Named files that programs start with, resolve names with and verify certificates with."""
-KERNEL: Final = (
-    *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/uptime"),
-    *("/proc/loadavg", "/proc/version", "/proc/filesystems", "/proc/sys/vm/overcommit_memory"),
-    *("/proc/sys/kernel/osrelease", "/proc/sys/kernel/ngroups_max", "/sys/devices/system/cpu"),
-    *("/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage", "/dev/random", "/dev/urandom"),
-)
-"""`/proc/self` is the launched process: those that it starts cannot read their own."""
-DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full")
+from hub.runtime.system_places import SYSTEM
 
 _CODE: Final = ("NODE_PATH", "PYTHONHOME", "PYTHONPATH")
 """Variables that name directories of code."""
@@ -77,18 +51,26 @@ class Program:
 
 
 def program(
-    argv: Sequence[str], env: Mapping[str, str], *, home: str, directory: str | None = None
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    home: str,
+    directory: str | None = None,
+    writable: Sequence[str] = (),
 ) -> Program | None:
     """Return what the command of `argv` needs; None if there is no such command.
 
     `home` is the user's own home directory. `directory` is what the operator launches the server
     in. Of a script, the package around it is found, never so much as a home directory: what stands
     alone in one is granted alone.
+
+    What lies in a `writable` place may have been changed by a child that wants to reach more the
+    next time: it can name programs, and no other files or directories.
     """
     command = _command(argv[0], env.get("PATH"), directory)
     if command is None:
         return None
-    search = _Search(Path(home), env.get("PATH"))
+    search = _Search(Path(home), env.get("PATH"), tuple(map(Path, writable)))
     search.program(command)
     places = list(_places(argv, directory))
     code = chain.from_iterable(env.get(key, "").split(":") for key in _CODE)
@@ -126,11 +108,12 @@ def _places(argv: Sequence[str], directory: str | None) -> Iterator[Path]:
 class _Search:
     """Collects places, in order and each once."""
 
-    def __init__(self, home: Path, path: str | None) -> None:
+    def __init__(self, home: Path, path: str | None, writable: Sequence[Path]) -> None:
         self.found: dict[Path, None] = {}
         self.env: dict[str, str] = {}
         self._home = home
         self._path = path
+        self._writable = writable
 
     def outermost(self) -> Iterator[Path]:
         """Yield what was found and does not lie in something else that is granted.
@@ -144,7 +127,7 @@ class _Search:
 
     def program(self, file: Path, depth: int = _DEPTH) -> None:
         """Find what an executable needs: its environment, its links, what interprets it."""
-        if depth == 0 or file in self.found or not _is_file(file):
+        if depth == 0 or file in self.found or not _is_program(file):
             return
         self.found[file] = None
         for step in _steps(file):
@@ -163,6 +146,8 @@ class _Search:
         if not file.is_absolute() or not _is_file(file):
             return
         real = file.resolve()
+        if self._is_writable(file) and not self._is_writable(real):
+            return
         self.found[file] = self.found[real] = None
         self._packages(real)
         if real.parent.name == "bin" or "node_modules" in real.parts:
@@ -171,6 +156,8 @@ class _Search:
         for place in around:
             if _is_there(place / "node_modules"):
                 self.found[place / "node_modules"] = None
+        if self._is_writable(real):
+            return
         marked = (place for place in around if any(_is_there(place / mark) for mark in _MARKS))
         self.directory(next(marked, real.parent))
 
@@ -224,6 +211,8 @@ class _Search:
             shared = self._is_broad(prefix) or prefix == self._home / ".local"
             for place in (prefix / "bin", prefix / "lib") if shared else (prefix,):
                 self.found[place] = None
+        if self._is_writable(prefix):
+            return
         for file in prefix.glob("lib/python3*/site-packages/*.pth"):
             for line in _text(file).splitlines():
                 self.directory(Path(line.strip() or "."))
@@ -231,6 +220,9 @@ class _Search:
     def _base(self, folder: Path, depth: int) -> None:
         for name in ("python3", "python"):
             self.program(folder / name, depth - 1)
+
+    def _is_writable(self, place: Path) -> bool:
+        return any(place.is_relative_to(around) for around in self._writable)
 
     def _is_broad(self, place: Path) -> bool:
         return place in _BROAD or self._home.is_relative_to(place)
@@ -257,6 +249,10 @@ def _is_there(place: Path) -> bool:
 
 def _is_file(place: Path) -> bool:
     return _is_there(place) and place.is_file()
+
+
+def _is_program(file: Path) -> bool:
+    return _is_file(file) and os.access(file, os.X_OK)
 
 
 def _text(file: Path) -> str:

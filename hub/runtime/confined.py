@@ -33,8 +33,9 @@ from hub.core.filesystem_servers import short_name
 from hub.core.launch import LaunchPlan, LaunchTemplate
 from hub.core.specs import ServerSpec
 from hub.runtime import landlock
-from hub.runtime.confine import DEVICES, KERNEL, SETTINGS, SYSTEM, Program, program
+from hub.runtime.confine import Program, program
 from hub.runtime.link import Link, open_process
+from hub.runtime.system_places import DEVICES, KERNEL, SETTINGS, SYSTEM
 
 RUNNERS: Final = frozenset(
     {"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx"}
@@ -157,7 +158,13 @@ def _program(spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str])
     # A directory that the roots decide on is granted as a root, or is the parent of one.
     directory = plan.cwd if cwd is not None and not cwd.mentions_roots else None
     env = {**environment, **dict(plan.env)}
-    found = program(plan.argv, env, home=_home(environment), directory=directory)
+    found = program(
+        plan.argv,
+        env,
+        home=_home(environment),
+        directory=directory,
+        writable=(*plan.roots.paths, *spec.confine.write),
+    )
     if found is None:
         raise ChildError(f"it cannot start: there is no command {plan.argv[0]!r} on the PATH")
     return found

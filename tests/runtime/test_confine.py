@@ -37,13 +37,18 @@ def executable(path: Path, text: str = "") -> Path:
 
 
 def found(
-    home: Path, *argv: object, env: Mapping[str, str] | None = None, directory: Path | None = None
+    home: Path,
+    *argv: object,
+    env: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    writable: Path | None = None,
 ) -> Program:
     made = program(
         [str(word) for word in argv],
         {"PATH": "", **(env or {})},
         home=str(home),
         directory=None if directory is None else str(directory),
+        writable=() if writable is None else (str(writable),),
     )
     assert made is not None
     return made
@@ -251,3 +256,55 @@ def test_settings_that_cannot_be_read_tell_nothing(home: Path, top: Path) -> Non
     write(top / "venv/pyvenv.cfg", "home = /none\n")
     (top / "venv/lib/python3.13/site-packages/odd.pth").mkdir(parents=True)
     assert found(home, python, "-m", "server").read == (str(top / "venv"),)
+
+
+# A server installed where a child may write: what it left there is no reason to grant more
+
+
+def test_an_environment_in_a_root_still_finds_its_python(home: Path, top: Path) -> None:
+    base = executable(top / "pythons/3.13/bin/python3")
+    write(top / "pythons/3.13/lib/python3.13/os.py")
+    venv = home / "project/.venv"
+    write(venv / "pyvenv.cfg", f"home = {base.parent}\n")
+    (venv / "bin").mkdir()
+    (venv / "bin/python").symlink_to(base)
+    server = executable(venv / "bin/server", f"#!{venv}/bin/python\n")
+    made = found(home, server, writable=home / "project")
+    assert str(top / "pythons/3.13") in made.read
+
+
+def test_packages_beside_a_root_are_granted_and_no_package_around_it(home: Path, top: Path) -> None:
+    node = executable(top / "bin/node")
+    write(home / "mono/package.json")
+    write(home / "mono/node_modules/dep/index.js")
+    script = write(home / "mono/packages/server/index.js")
+    made = found(home, node, script, writable=home / "mono/packages/server")
+    assert set(made.read) == {str(node), str(home / "mono/node_modules"), str(script)}
+
+
+@pytest.mark.parametrize("way", ["link", "script", "shebang", "pth", "home"])
+def test_nothing_but_programs_is_found_by_what_a_child_may_have_written(
+    way: str, home: Path, top: Path
+) -> None:
+    secret = write(home / ".aws/credentials", "secret")
+    project = home / "project"
+    venv = project / ".venv"
+    python = executable(venv / "bin/python")
+    write(venv / "pyvenv.cfg", f"home = {secret.parent}\n" if way == "home" else "")
+    argv: list[object] = [python]
+    match way:
+        case "link":
+            (venv / "bin/server").symlink_to(secret)
+            argv = [python, venv / "bin/server"]
+        case "script":
+            (project / "server.py").symlink_to(secret)
+            argv = [python, project / "server.py"]
+        case "shebang":
+            argv = [executable(venv / "bin/server", f"#!{secret}\n")]
+        case _:
+            write(venv / "lib/python3.13/site-packages/x.pth", f"{secret.parent}\n")
+    made = found(home, *argv, directory=project, writable=project)
+    assert not [place for place in made.read if ".aws" in place]
+    if way in {"script", "pth"}:  # the others name no program, wherever they are
+        believed = found(home, *argv, directory=project)
+        assert [place for place in believed.read if ".aws" in place]
