@@ -16,11 +16,16 @@ from hub.runtime.wire import Failure, Request
 
 
 async def read_body(receive: Receive) -> bytes | None:
-    """Return a request's body; None if it is too large."""
+    """Return a request's body; None if it is too large.
+
+    Raises: GoneError if the client went before it was complete.
+    """
     parts: list[bytes] = []
     size = 0
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise GoneError("the client went before its message was complete")
         part = message.get("body", b"")
         size += len(part)
         if size > wire.MAX_MESSAGE_BYTES:

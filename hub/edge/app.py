@@ -98,7 +98,7 @@ async def running_hub(
 ) -> AsyncGenerator[Services]:
     """Build a hub and keep its children for as long as the context lasts.
 
-    Raises: ConfigError, StartError.
+    Raises: ConfigError, StartError, alone or in an exception group.
     """
     machine = this_machine(os.environ if environment is None else environment)
     place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)

@@ -107,18 +107,17 @@ class Exchange:
 
 
 class Standing:
-    """A session's standing event stream, which the client opens with GET; there may be none."""
+    """A session's standing event stream, which the client opens with GET; there may be none.
+
+    `is_open`: the client holds one open, or is opening it.
+    """
 
     def __init__(self) -> None:
+        self.is_open = False
         self._send: Send | None = None
         self._turn = anyio.Lock()
         self._waiting: deque[Message] = deque(maxlen=WAITING_NOTIFICATIONS)
         self._closed = anyio.Event()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the client holds a stream open."""
-        return self._send is not None
 
     async def send(self, message: Message) -> None:
         """Send over the standing stream; without one, a notification waits for it.
@@ -142,24 +141,28 @@ class Standing:
 
     async def serve(self, send: Send, receive: Receive, opened: Callable[[], None]) -> None:
         """Hold the stream open until client or session end it; once it carries, call `opened`."""
-        await send(
-            {"type": "http.response.start", "status": 200, "headers": _raw_headers(_STREAM_HEADERS)}
-        )
-        await self._write(send, _PING)
-        self._send = send
-        opened()
+        self.is_open = True
         try:
+            await self._open(send)
+            opened()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._keep_alive, send)
                 tasks.start_soon(self._until_gone, receive, tasks.cancel_scope)
-                while self._waiting:
-                    await self._write(send, event(self._waiting.popleft()))
                 await self._closed.wait()
                 tasks.cancel_scope.cancel()
         finally:
             self._send = None
+            self.is_open = False
         if self._closed.is_set():
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _open(self, send: Send) -> None:
+        headers = _raw_headers(_STREAM_HEADERS)
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._write(send, _PING)
+        while self._waiting:
+            await self._write(send, event(self._waiting.popleft()))
+        self._send = send
 
     async def _keep_alive(self, send: Send) -> None:
         while True:

@@ -22,6 +22,7 @@ from hub.edge.gatekeeper import Gatekeeper, Headers
 from hub.edge.modern import is_modern
 from hub.edge.server import Front, OpenFront
 from hub.runtime import wire
+from hub.runtime.peer import GoneError
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Failure, Message, Request
 
@@ -138,7 +139,10 @@ class HttpServer:
         if (headers.get("content-type") or "").split(";")[0].strip().lower() != "application/json":
             await respond(send, 415, {"error": "Content-Type must be application/json"})
             return
-        body = await read_body(receive)
+        try:
+            body = await read_body(receive)
+        except GoneError:
+            return
         if body is None:
             await respond(
                 send, 413, {"error": f"A message may have {wire.MAX_MESSAGE_BYTES} bytes at most"}

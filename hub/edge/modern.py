@@ -14,6 +14,7 @@ from hub.core.protocol import (
     CALLS,
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
+    INTERNAL_ERROR,
     LISTS,
     METHOD_NOT_FOUND,
     MODERN_VERSIONS,
@@ -29,12 +30,14 @@ from hub.runtime.peer import Asked, Peer, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.services import Services
 from hub.runtime.session import RECENT, Session
+from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Payload, Request
 
 ROOTS_KEY: Final = "roots-hub/roots"
 """Under which the hub asks for roots, beside what a child may ask for."""
 _ROOTS: Final[JsonObject] = {"method": "roots/list"}
 _CAPABILITIES: Final[JsonObject] = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
+_ENVELOPE: Final = frozenset({"_meta", "resultType", "ttlMs", "cacheScope"})
 _UNCACHED: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
 _ASKABLE: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """The requests that may be answered with a request for input."""
@@ -79,14 +82,14 @@ class Modern:
         try:
             if isinstance(responses, dict) and client.declares("roots"):
                 session.roots.given(responses.get(ROOTS_KEY))
-            found = wire.as_object(await self._found(session, asked))
+            found = await self._found(session, asked)
         except InputNeededError as needed:
             return self._wanting(needed, client)
         finally:
             session.close()
         return self._result(found, cacheable=method in LISTS or method == "resources/read")
 
-    def _wanting(self, needed: InputNeededError, client: Client) -> JsonObject:
+    def _wanting(self, needed: InputNeededError, client: Client) -> Payload:
         # The retry's responses serve that retry alone: it has to bring the roots again.
         roots: JsonObject = {ROOTS_KEY: _ROOTS} if client.declares("roots") else {}
         return self._result(
@@ -114,10 +117,20 @@ class Modern:
             return await self._relay.catalogs.page(session, asked)
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
-    def _result(self, found: JsonObject, *, cacheable: bool = False) -> JsonObject:
-        meta: JsonObject = {**_object(found.get("_meta")), SERVER_INFO_META: self._services.info}
-        hints = _UNCACHED if cacheable else {}
-        return {"resultType": "complete", **hints, **found, "_meta": meta}
+    def _result(self, found: Payload, *, cacheable: bool = False) -> Payload:
+        """Return a result with what the era wants in it; a child's own stays as it was written."""
+        info: JsonObject = {SERVER_INFO_META: self._services.info}
+        complete: JsonObject = {"resultType": "complete"}
+        try:
+            if not isinstance(found, dict) and not wire.keys_of(found) & _ENVELOPE:
+                hints = _UNCACHED if cacheable else {}
+                return wire.with_fields(found, {**complete, **hints, "_meta": info})
+            read = wire.as_object(found)
+        except WireError as exc:
+            raise RpcError(INTERNAL_ERROR, f"the server's answer cannot be read: {exc}") from exc
+        meta: JsonObject = {**_object(read.get("_meta")), **info}
+        hints = _UNCACHED if cacheable and read.get("resultType") != "input_required" else {}
+        return {**complete, **read, **hints, "_meta": meta}
 
 
 def _client(request: Request) -> Client:

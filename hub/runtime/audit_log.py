@@ -91,7 +91,8 @@ def audit_log(path: Path) -> AbstractContextManager[AuditSink]:
 
     Raises: OSError if the file cannot be opened.
     """
-    path.touch()
+    with path.open("ab"):
+        pass
     return _writing(_Writer(path))
 
 

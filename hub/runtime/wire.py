@@ -78,6 +78,24 @@ def as_object(payload: Payload) -> JsonObject:
     return value
 
 
+def keys_of(payload: Raw) -> frozenset[str]:
+    """Return the keys at the top of a carried object, without reading what they hold.
+
+    Raises: WireError if it is not a JSON object.
+    """
+    try:
+        return frozenset(_top.decode(_SURROGATE.sub(rb"\\u0041", bytes(payload))))
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as exc:
+        raise WireError(INVALID_REQUEST, f"Expected a JSON object: {exc}") from exc
+
+
+def with_fields(payload: Raw, fields: JsonObject) -> Raw:
+    """Return a carried object with fields that it does not have yet before its own."""
+    own = bytes(payload).lstrip()[1:].lstrip()
+    made = encode(fields)[:-1]
+    return Raw(made + (b"}" if own == b"}" else b"," + own))
+
+
 def parse_client(line: bytes) -> Message:
     """Read one message of a client, strictly.
 
@@ -157,6 +175,7 @@ class _Envelope(msgspec.Struct, gc=False):
 
 
 _envelope = msgspec.json.Decoder(_Envelope)
+_top = msgspec.json.Decoder(dict[str, Raw])
 _ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,')
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 

@@ -64,7 +64,11 @@ def _perform(options: Namespace) -> int:
 
 
 def _fail(error: HubError, code: int) -> int:
-    print(f"roots-hub: {error}", file=sys.stderr)
+    text = str(error)
+    advice = (
+        "" if "\n" in text else "\n`roots-hub check --connect` shows which servers answer, and how."
+    )
+    print(f"roots-hub: {text}{advice}", file=sys.stderr)
     return code
 
 

@@ -100,7 +100,9 @@ def _embedded(roots: list[str]) -> tuple[HubConfig, Setting]:
     from_environment = [path for path in os.environ.get("HUB_ROOTS", "").split(os.pathsep) if path]
     shared = roots or from_environment or ["."]
     config = config_from_command(
-        [sys.executable, "-m", "hub.edge.file_server", "${roots}"], load_context()
+        # -P: nothing is imported from the directory that is served.
+        [sys.executable, "-P", "-m", "hub.edge.file_server", "${roots}"],
+        load_context(),
     )
     named = config.model_copy(update={"servers": {"files": next(iter(config.servers.values()))}})
     return named, Setting(given=shared, ceiling=shared)
@@ -155,7 +157,7 @@ def _address(text: str, config: HubConfig) -> tuple[str, int]:
 
 def _host_and_port(text: str) -> str:
     _, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > LAST_PORT:
+    if text and (not colon or not port.isdecimal() or int(port) > LAST_PORT):
         raise ArgumentTypeError(f"{text!r} is not HOST:PORT, like 127.0.0.1:8765")
     return text
 
