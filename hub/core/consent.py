@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from hub.core.guard import Refused, ToolGuard, decide, explain
-from hub.core.paths import PathError, parts_of
+from hub.core.paths import parts_of
 from hub.core.roots import Root, RootSet
 from hub.core.uris import uri_from_path
 from hub.core.values import Call, Json, JsonObject
@@ -74,23 +74,18 @@ def within(place: Root, ceilings: Sequence[RootSet]) -> bool:
 
 def _leads_to(call: Call, guard: ToolGuard, around: Surroundings, pointer: str) -> str | None:
     """Return where the reading leads that a call was refused for; None if nobody can say."""
-    try:
-        for judged in explain(call, guard, around):
-            for weighed in judged.readings:
-                if weighed.objection is not None:
-                    is_it = judged.pointer == pointer and weighed.objection == OUTSIDE
-                    return weighed.leads_to if is_it else None
-    except PathError:
-        pass
-    return None
+    objected = (
+        (judged.pointer, weighed)
+        for judged in explain(call, guard, around)
+        for weighed in judged.readings
+        if weighed.objection is not None
+    )
+    at, weighed = next(objected, ("", None))
+    return weighed.leads_to if weighed and (at, weighed.objection) == (pointer, OUTSIDE) else None
 
 
 def _wanted(pointer: str, path: str, around: Surroundings) -> Wanted | None:
-    try:
-        entry = around.links.entry(path)
-        parts = parts_of(path, around.flavour)
-    except PathError:
-        return None
+    entry, parts = around.links.entry(path), parts_of(path, around.flavour)
     uri = uri_from_path(path, around.flavour)
     if entry is None:
         name = Root(uri, path, "", is_file=True, parts=parts, device=0, inode=0)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,16 @@ def test_patterns_hold_for_a_name_and_for_what_it_leads_to(tmp_path: Path) -> No
 def test_patterns_have_no_case_on_windows() -> None:
     where = of(on_windows("C:\\R"), DENY_ENV)
     assert "the operator denies it" in objections(where, "C:\\R\\.ENV", strict=True)
+
+
+def test_a_granted_place_is_inside_and_the_operators_patterns_hold_there(tmp_path: Path) -> None:
+    top = plant(tmp_path, "a/x", "b/x", "b/secret/x")
+    (granted,) = share(top / "b").roots
+    at = replace(around(share(top / "a")), granted=(granted,))
+    plain = Whereabouts(at, Policy(), needs_write=False)
+    assert plain.objection(f"{top}/b/x") is None
+    assert plain.objection(f"{top}/c") == OUTSIDE
+    anchored = Policy(deny=DenyPatterns(("/secret",)))
+    denying = Whereabouts(at, anchored, needs_write=False)
+    assert denying.objection(f"{top}/b/x") is None
+    assert denying.objection(f"{top}/b/secret/x") == "the operator denies it"
