@@ -1,4 +1,3 @@
-import gc
 import json
 import sys
 from argparse import ArgumentParser
@@ -101,8 +100,6 @@ def test_a_config_decides_about_modes_roots_and_directories(
         run("other.read", *named)
 
 
-# What a stopped child's pipe leaves to the collector is not this test's concern.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.live
 def test_a_server_is_asked_for_its_own_schema(
     tree: Path, capsys: pytest.CaptureFixture[str]
@@ -115,7 +112,6 @@ def test_a_server_is_asked_for_its_own_schema(
     assert "/path  (path: " in capsys.readouterr().out
     with pytest.raises(RouteError, match="Unknown tool"):
         run("files.nonsense", *asked)
-    gc.collect()
 
 
 @pytest.mark.parametrize(
