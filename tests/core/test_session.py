@@ -112,7 +112,7 @@ def test_a_handshake_is_over_once() -> None:
 def test_roots_that_come_with_a_request_count_as_asked_for() -> None:
     played = Played(Given(A, 1.0))
     assert played.effects == [Publish()]
-    assert played.state == State(Settled(), asked=1, settled=1, last=Known(A, 1.0))
+    assert played.state == State(Settled(), asked=1, settled=1, last=Known(A, 1.0), version=1)
     assert played.play(Given(B, 2.0)) == [Publish()]
     assert played.state.last == Known(B, 2.0)
     assert played.play(Answered(1, C, 3.0)) == [], "a late answer never overwrites a newer one"
@@ -210,6 +210,19 @@ def test_an_empty_answer_is_an_answer() -> None:
     played = known(Announcement(EMPTY, ()))
     assert played.state.last == Known(Announcement(EMPTY, ()), 1.0, is_empty=True)
     assert played.state.failed is None
+
+
+def test_the_version_counts_how_often_the_roots_became_others() -> None:
+    played = known()
+    assert played.state.version == 1
+    played.play(Changed(10.0), Ticked(10.3), Answered(2, A, 11.0))
+    assert played.state.version == 1, "they are the same"
+    played.play(Changed(20.0), Ticked(20.3), Failed(3, "denied", 21.0))
+    assert played.state.version == 1
+    played.play(Changed(30.0), Ticked(30.3), Answered(4, B, 31.0))
+    assert played.state.version == 2
+    played.play(Revised(A))
+    assert played.state.version == 3
 
 
 def test_roots_that_are_gone_from_the_disk_do_not_make_an_empty_answer() -> None:
