@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,6 +136,114 @@ def test_a_launcher_without_its_grants_runs_nothing(
     assert "cannot confine this process" in capsys.readouterr().err
 
 
+# What a kernel is told
+
+
+class _Kernel:
+    """A C library whose kernel has Landlock, and remembers what it is told."""
+
+    def __init__(self, version: int = 7, *, failing: int | None = None) -> None:
+        self.version = version
+        self.failing = failing
+        self.ruleset: tuple[int, int, int] | None = None
+        self.rules: list[tuple[int, int]] = []
+        self.restricted = False
+        self.privileges_given_up = False
+
+    def syscall(self, number: int, *arguments: Any) -> int:
+        if number == 444 and arguments[0] is None:
+            return self.version
+        ctypes.set_errno(22)
+        if number == self.failing:
+            return -1
+        match number:
+            case 444:
+                made = arguments[0]._obj
+                self.ruleset = (made.files, made.network, made.scoped)
+                return os.open(os.devnull, os.O_RDONLY)
+            case 445:
+                rule = arguments[2]._obj
+                self.rules.append((os.fstat(rule.parent).st_ino, rule.rights))
+            case _:
+                self.restricted = self.privileges_given_up
+        return 0
+
+    def prctl(self, *arguments: int) -> int:
+        self.privileges_given_up = arguments == (38, 1, 0, 0, 0)
+        return 0
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> _Kernel:
+    made = _Kernel()
+
+    def loaded(*_: object, **__: object) -> _Kernel:
+        return made
+
+    monkeypatch.setattr(ctypes, "CDLL", loaded)
+    monkeypatch.setattr(sys, "platform", "linux")
+    return made
+
+
+@pytest.mark.parametrize(("version", "spoken"), [(1, 1), (4, 4), (6, 6), (7, 7), (12, 7)])
+def test_a_ruleset_handles_what_both_sides_know(version: int, spoken: int, kernel: _Kernel) -> None:
+    kernel.version = version
+    landlock.confine(b"")
+    assert kernel.ruleset == (landlock.handled(spoken), 0, landlock.scoped(spoken))
+    assert kernel.restricted
+    assert kernel.rules == []
+
+
+def test_a_rule_has_the_rights_that_fit_its_place(inside: Path, kernel: _Kernel) -> None:
+    file = inside / "a.txt"
+    there = inside.stat()
+    landlock.confine(
+        landlock.encode(
+            [
+                ("w", str(inside), (there.st_dev, there.st_ino)),
+                ("r", str(file), None),
+                ("r", str(inside / "none"), None),
+                ("w", str(file), (there.st_dev, there.st_ino)),
+            ]
+        )
+    )
+    assert kernel.rules == [
+        (there.st_ino, landlock.rights(7, write=True, directory=True)),
+        (file.stat().st_ino, landlock.rights(7, write=False, directory=False)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("failing", "says"), [(444, "no ruleset"), (445, "cannot be granted"), (446, "not restricted")]
+)
+def test_a_kernel_that_refuses_is_an_error_and_nothing_is_run(
+    failing: int, says: str, inside: Path, kernel: _Kernel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel.failing = failing
+    grants = inside.parent / "grants"
+    grants.write_bytes(landlock.encode([("r", str(inside), None)]))
+    assert landlock.main([str(grants), "/bin/true", "true"]) == landlock.FAILED
+    said = capsys.readouterr().err
+    assert says in said
+    assert "Invalid argument" in said
+
+
+def test_the_command_takes_the_launchers_place(
+    inside: Path, kernel: _Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[tuple[str, list[str], bool]] = []
+
+    def execv(command: str, argv: list[str]) -> None:
+        ran.append((command, argv, kernel.restricted))
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(os, "execv", execv)
+    grants = inside.parent / "grants"
+    grants.write_bytes(b"")
+    assert landlock.main([str(grants), "/bin/x", "x", "--flag", ""]) == landlock.FAILED + 1
+    assert ran == [("/bin/x", ["x", "--flag", ""], True)]
+
+
 # What it stops here
 
 
@@ -153,6 +262,36 @@ def test_what_is_granted_is_open_and_what_is_not_is_shut(tmp_path: Path, inside:
     assert run(grants, READ, inside / "a.txt", write=(inside,)).stdout == "a\n"
     shut = run(grants, READ, tmp_path / "secret.txt", write=(inside,))
     assert (shut.stdout, "PermissionError" in shut.stderr) == ("", True)
+
+
+AS_IF_OLDER = """
+import importlib.util, sys
+file, version, grants, inside, outside = sys.argv[1:]
+found = importlib.util.spec_from_file_location("landlock", file)
+landlock = importlib.util.module_from_spec(found)
+found.loader.exec_module(landlock)
+landlock.MAX_ABI = int(version)
+landlock.confine(open(grants, "rb").read())
+print(open(inside).read())
+open(outside)
+"""
+
+
+@needs_landlock
+@pytest.mark.parametrize("version", range(1, 8))
+def test_what_older_kernels_are_told_is_accepted_and_holds(
+    version: int, tmp_path: Path, inside: Path
+) -> None:
+    grants = tmp_path / "grants"
+    rules: list[tuple[str, str, None]] = [("r", place, None) for place in SYSTEM_READ]
+    grants.write_bytes(
+        landlock.encode([*rules, ("w", str(inside), None), ("w", "/dev/null", None)])
+    )
+    places = (str(grants), str(inside / "a.txt"), str(tmp_path / "secret.txt"))
+    command = [*PYTHON, "-c", AS_IF_OLDER, landlock.__file__, str(version), *places]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+    assert found.stdout == "a\n", found.stderr
+    assert "PermissionError" in found.stderr
 
 
 @needs_landlock
