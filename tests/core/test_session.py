@@ -86,7 +86,7 @@ def test_a_client_is_asked_once_it_is_open_and_can_be_reached() -> None:
     assert played.play(Reachable()) == [Ask(1)]
     assert played.play(Reachable(), Needed(1.0)) == []
     assert played.play(Answered(1, A, 2.0)) == [Publish()]
-    assert played.state == State(Settled(), asked=1, settled=1, last=Known(A, 2.0))
+    assert played.state == State(Settled(), asked=1, settled=1, last=Known(A, 2.0), version=1)
 
 
 def test_a_call_reaches_a_client_that_cannot_be_reached_otherwise() -> None:

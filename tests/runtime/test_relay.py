@@ -7,7 +7,6 @@ import anyio
 import pytest
 from msgspec import Raw
 
-from hub.core.catalog import Listing
 from hub.core.errors import ChildError, RouteError
 from hub.core.in_force import OperatorRoots
 from hub.core.paths import Flavour, parts_of
@@ -519,7 +518,6 @@ async def test_a_call_under_way_survives_other_roots_while_its_child_starts(top:
     spec = launched("files", "${roots}")
     async with rig({"files": spec}, {"files": fake}) as at:
         client = at.client(top / "a")
-        at.services.children.last_known[spec.name] = Listing(tools=(READ,))
         async with anyio.create_task_group() as calls:
 
             async def call() -> None:
