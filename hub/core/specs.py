@@ -19,11 +19,19 @@ Share: TypeAlias = Literal["roots", "session", "all"]
 
 @dataclass(frozen=True, slots=True)
 class RemoteTarget:
-    """A child behind a URL. The headers may hold secrets: they are not shown."""
+    """A child behind a URL. URL and headers may hold secrets: neither is shown as it is."""
 
-    url: str
+    url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     transport: Literal["http", "sse"] = "http"
+
+    @property
+    def shown(self) -> str:
+        """The URL fit to be shown: without user, password and query, which may be secrets."""
+        scheme, _, rest = self.url.partition("://")
+        place = rest.partition("#")[0].partition("?")[0]
+        host, slash, path = place.partition("/")
+        return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
 Target: TypeAlias = LaunchTemplate | RemoteTarget

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import anyio
 import structlog
@@ -249,8 +250,10 @@ class HttpServer:
             return
         session.in_flight += 1
         try:
-            await session.standing.serve(send, receive, session.front.session.roots.reachable)
+            opened = partial(session.front.session.roots.reachable, certain=False)
+            await session.standing.serve(send, receive, opened)
         finally:
+            session.front.session.roots.unreachable()
             session.in_flight -= 1
             session.idle_since = self._clock()
 

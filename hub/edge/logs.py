@@ -3,10 +3,63 @@
 from __future__ import annotations
 
 import logging
+import os
+import queue
 import sys
+import threading
+import time
+from contextlib import suppress
 from typing import Literal
 
 import structlog
+
+BACKLOG = 10_000
+"""How many lines may wait for stderr; further ones are counted and lost."""
+LAST_LINES = 1.0
+"""Seconds that the last lines may take when the hub ends."""
+
+
+class _Stderr(logging.Handler):
+    """Writes to stderr by a thread of its own: a reader that has stopped reading stops nobody."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: queue.Queue[str] = queue.Queue(BACKLOG)
+        self._lost = 0
+        threading.Thread(target=self._run, name="log", daemon=True).start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.put_nowait(self.format(record))
+        except queue.Full:
+            self._lost += 1
+
+    def _run(self) -> None:
+        while True:
+            line = self._lines.get()
+            lost, self._lost = self._lost, 0
+            note = f"({lost} lines of the log were lost: nobody read it)\n" if lost else ""
+            with suppress(OSError):
+                _write(f"{note}{line}\n")
+            self._lines.task_done()
+
+    def flush(self) -> None:
+        """Wait until all is written, but not for ever; called when the program ends."""
+        deadline = time.monotonic() + LAST_LINES
+        while self._lines.unfinished_tasks and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+
+def _write(text: str) -> None:
+    try:
+        descriptor = sys.stderr.fileno()
+    except (OSError, ValueError):  # not a file, as in a test
+        sys.stderr.write(text)
+        return
+    # Not by the stream: its lock, held by a write that never ends, would keep the program alive.
+    rest = text.encode("utf-8", "replace")
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def configure_logs(form: Literal["text", "json"], level: str = "info") -> None:
@@ -36,7 +89,7 @@ def configure_logs(form: Literal["text", "json"], level: str = "info") -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Stderr()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

@@ -49,6 +49,15 @@ class Addressed:
         server = names.server_of(self.name)
         return names.servers if names.bare else () if server is None else (server,)
 
+    def is_listed(self, catalog: Catalog) -> bool:
+        """Return whether the name stands in the catalog as it is, so that nobody can add to it."""
+        if self.method.startswith("resources/"):
+            return self.name in catalog.resource_routes
+        if self.method == "completion/complete":
+            return self.name in catalog.template_routes
+        routes = catalog.tool_routes if self.method == "tools/call" else catalog.prompt_routes
+        return self.name in routes
+
     def route(self, catalog: Catalog) -> Route:
         """Return where the name leads.
 

@@ -8,7 +8,7 @@ from hub.core.launch import LaunchTemplate
 from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject
 from hub.runtime import strict_json
-from hub.runtime.child import Ready
+from hub.runtime.child_state import Ready
 from hub.runtime.session import Session
 
 GET_ROOTS = "get-roots"

@@ -17,8 +17,8 @@ from hub.core.protocol import LISTS
 from hub.core.search import search_catalog
 from hub.core.values import ChildRoute, JsonObject, ServerName
 from hub.runtime.builtin import BUILTINS
-from hub.runtime.children import Place
 from hub.runtime.peer import Asked
+from hub.runtime.places import Place
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 
@@ -95,27 +95,23 @@ class Catalogs:
     ) -> Catalog:
         """Return what `session` is shown with these roots in force.
 
-        Children that do not answer in time are shown as they were last known, by any client. With
-        `only`, no others are waited for.
+        Children that do not answer in time are shown as they were last known under the same roots.
+        With `only`, no others are waited for.
         """
         places = self._places(session, force)
         awaited = [
             place
             for name, place in places.items()
-            if place.listing is None
-            and (only is None or name in only)
-            and not (session.roots_are_open and name in self._services.children.last_known)
+            if place.listing is None and (only is None or name in only)
         ]
         if awaited:
             await self._wait(awaited, eager=only is not None or len(awaited) == len(places))
         listings: dict[ServerName, Listing] = {}
         for name in self._services.servers:
             place = places.get(name)
-            listing = place.listing if place is not None else None
-            if listing is None:
-                if only is None:
-                    session.unlisted.add(name)
-                listing = self._services.children.last_known.get(name)
+            if only is None and (place is None or place.listing is None):
+                session.unlisted.add(name)
+            listing = self._services.children.last_known(place) if place is not None else None
             if listing is not None:
                 listings[name] = listing
         return self._merge(listings)

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import anyio
 import structlog
 
-from hub.core.catalog import Listing
 from hub.core.errors import ChildError, leaves
 from hub.core.guard import Admitted
 from hub.core.protocol import LIST_CHANGED
 from hub.core.roots import RootSet
+from hub.core.specs import RemoteTarget
 from hub.core.values import JsonObject
 from hub.runtime import wire
 from hub.runtime.answers import Answers
+from hub.runtime.child_state import ChildState, Down, Ready, Starting
 from hub.runtime.greeting import (
     Greeting,
     Introduction,
@@ -44,27 +44,10 @@ MAX_INPUT_ROUNDS = 8
 log = structlog.stdlib.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Starting:
-    """The child is being launched, greeted and listed."""
+class StaleError(Exception):
+    """The call was judged by roots that are no longer in force."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """The child answers calls."""
-
-    greeting: Greeting
-    listing: Listing
-
-
-@dataclass(frozen=True, slots=True)
-class Down:
-    """The child is gone, and why."""
-
-    reason: str
-
-
-ChildState: TypeAlias = Starting | Ready | Down
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Link]]
 
 
@@ -76,6 +59,7 @@ class Child:
         self.answers = answers
         self.state: ChildState = Starting()
         self.was_ready = False
+        self.was_stopped = False
         self._hub = hub
         self._connect = connect
         self._peer: Peer | None = None
@@ -96,7 +80,7 @@ class Child:
             # A transport's own errors: whatever they are, only this child is affected.
             first = next(leaves(group))
             log.debug("child failed", server=self.spec.name, exc_info=group)
-            self._fall(f"{type(first).__name__}: {first}")
+            self._fall(self._without_secrets(f"{type(first).__name__}: {first}"))
         finally:
             self._stop.set()
             self._fall("the hub stopped it")
@@ -192,8 +176,14 @@ class Child:
         if self._peer is not None:
             self._peer.close(reason)
 
+    def _without_secrets(self, text: str) -> str:
+        """Return a transport's words without the address's secrets: clients read them."""
+        target = self.spec.target
+        return text.replace(target.url, target.shown) if isinstance(target, RemoteTarget) else text
+
     def stop(self) -> None:
         """Ask the owner to end the child."""
+        self.was_stopped = True
         self._stop.set()
 
     async def ready(self) -> Ready:
@@ -209,13 +199,20 @@ class Child:
             f"server {self.spec.name!r} is not running: {reason}; the next call starts it again"
         )
 
-    async def call(self, admitted: Admitted, asker: Asker) -> Payload:
+    async def call(
+        self, admitted: Admitted, asker: Asker, holds: Callable[[], bool] = lambda: True
+    ) -> Payload:
         """Send a call that the guard admitted, and return the child's result as it came.
 
-        Raises: ChildError if the child is gone or too slow; RpcError that it answered.
+        `holds` is asked at the last moment, after all waiting: whether the verdict still does.
+
+        Raises: ChildError if the child is gone or too slow; RpcError that it answered; StaleError
+            if the verdict no longer holds.
         """
         ready = await self.ready()
         async with self._slots:
+            if not holds():
+                raise StaleError
             with self.answers.during(asker):
                 return await self._call(
                     admitted.call.method, admitted.call.params, ready.greeting, asker

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Protocol
 
 import anyio
@@ -18,68 +19,27 @@ from hub.core.launch import LaunchPlan
 from hub.core.paths import Flavour
 from hub.core.roots import RootSet
 from hub.core.specs import RemoteTarget, ServerSpec
-from hub.core.values import JsonObject, ServerName, SessionKey
-from hub.runtime import strict_json, wire
+from hub.core.values import JsonObject, SessionKey
+from hub.runtime import wire
 from hub.runtime.answers import Answers
-from hub.runtime.child import Child, Down, Ready
+from hub.runtime.child import Child
+from hub.runtime.child_state import Down
 from hub.runtime.confined import open_launched
 from hub.runtime.greeting import Introduction
 from hub.runtime.link import Link
 from hub.runtime.parties import Lessee
+from hub.runtime.places import ChildKey, Place
 
+KEPT_LISTINGS = 256
+"""How many listings are kept of children that may be gone."""
 RESTART_PAUSE = 1.0
-"""Seconds after a failed start in which calls fail at once instead of starting the child again."""
+"""Seconds after a failed start in which calls fail at once; doubled by each further one."""
+MAX_RESTART_PAUSE = 60.0
+"""What that grows to."""
 SWEEP_EVERY = 1.0
 """Seconds between looks for children that nobody uses."""
 
 log = structlog.stdlib.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ChildKey:
-    """What makes two uses of a server one child.
-
-    `plan` is None for a remote child; `asks` is what the hub declares to it on its clients' behalf.
-    `session` is empty unless the operator wants a child per session.
-    """
-
-    server: ServerName
-    plan: LaunchPlan | None
-    roots: RootSet
-    principal: str
-    asks: bytes
-    session: SessionKey | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Place:
-    """Where the child of one key stands: alive, gone, or not started yet."""
-
-    key: ChildKey
-    spec: ServerSpec
-    child: Child | None = None
-    lessees: dict[SessionKey, Lessee] = field(default_factory=dict["SessionKey", "Lessee"])
-    failed_at: float = float("-inf")
-    """When it last fell without ever having answered."""
-    unused_since: float | None = None
-    started_at: float = 0.0
-
-    @property
-    def state(self) -> str:
-        """One word for people: `idle`, `starting`, `ready` or `down`."""
-        return "idle" if self.child is None else type(self.child.state).__name__.lower()
-
-    @property
-    def trouble(self) -> str | None:
-        """Why the child is not there, if it has fallen."""
-        state = self.child.state if self.child is not None else None
-        return state.reason if isinstance(state, Down) else None
-
-    @property
-    def listing(self) -> Listing | None:
-        """What the child offers, if it is there."""
-        ready = self.child.state if self.child is not None else None
-        return ready.listing if isinstance(ready, Ready) else None
 
 
 class Opener(Protocol):
@@ -117,7 +77,7 @@ class Children:
         max_children: int,
         clock: Callable[[], float],
     ) -> None:
-        self.last_known: dict[ServerName, Listing] = {}
+        self._last_known: OrderedDict[ChildKey, Listing] = OrderedDict()
         self._open = open_child
         self._info = info
         self._flavour = flavour
@@ -163,18 +123,30 @@ class Children:
         """
         if self._places.get(place.key) is not place:
             raise ChildError(f"server {place.spec.name!r} was let go: its roots have changed")
+        place.used_at = self._clock()
         child = place.child
         if child is None or isinstance(child.state, Down):
             child = self._start(place, child)
         ready = await child.ready()
-        self.last_known[place.spec.name] = ready.listing
+        self._remember(place.key, ready.listing)
         return child
+
+    def last_known(self, place: Place) -> Listing | None:
+        """Return what the child of this very key offers, or offered when it was last there."""
+        return place.listing or self._last_known.get(place.key)
+
+    def _remember(self, key: ChildKey, listing: Listing) -> None:
+        self._last_known[key] = listing
+        self._last_known.move_to_end(key)
+        while len(self._last_known) > KEPT_LISTINGS:
+            self._last_known.popitem(last=False)
 
     def _start(self, place: Place, fallen: Child | None) -> Child:
         name, tasks = place.spec.name, self._tasks
         if tasks is None:
             raise ChildError(f"server {name!r} is not started: the hub is shutting down")
-        pause = place.failed_at + RESTART_PAUSE - self._clock()
+        wanted = min(RESTART_PAUSE * 2 ** max(0, place.failures - 1), MAX_RESTART_PAUSE)
+        pause = place.failed_at + wanted - self._clock()
         if fallen is not None and isinstance(fallen.state, Down) and pause > 0:
             raise ChildError(
                 f"server {name!r} is not running: {fallen.state.reason}; "
@@ -191,7 +163,10 @@ class Children:
         return child
 
     def _make_room(self, name: str) -> None:
-        """End the child that was unused longest if there are as many as there may be."""
+        """End a child if there are as many as there may be: one of nobody's, else the idlest.
+
+        One that its clients still hold is started again when they call it.
+        """
         running = [
             other
             for other in self._places.values()
@@ -199,13 +174,18 @@ class Children:
         ]
         if len(running) < self._max:
             return
-        unused = [other for other in running if other.unused_since is not None]
-        if not unused:
+        idle = [other for other in running if other.is_idle]
+        if not idle:
             raise ChildError(
                 f"server {name!r} is not started: {len(running)} children run already, "
-                f"and all are in use (max_children: {self._max})"
+                f"and all are at work (max_children: {self._max})"
             )
-        self._end(min(unused, key=lambda other: other.unused_since or 0.0))
+        spare = min(idle, key=lambda other: (bool(other.lessees), other.used_at))
+        if spare.lessees and spare.child is not None:
+            spare.child.stop()
+            spare.child = None
+        else:
+            self._end(spare)
 
     def _introduction(self, place: Place) -> Introduction:
         asks = wire.as_object(wire.Raw(place.key.asks))
@@ -220,7 +200,10 @@ class Children:
         try:
             await child.own()
         finally:
-            if not child.was_ready:
+            if child.was_ready:
+                place.failures = 0
+            elif not child.was_stopped:
+                place.failures += 1
                 place.failed_at = self._clock()
 
     async def share(self, place: Place, roots: RootSet) -> bool:
@@ -258,19 +241,3 @@ class Children:
             del self._places[place.key]
         if place.child is not None:
             place.child.stop()
-
-
-def key_of(  # noqa: PLR0913 - each is one part of the key
-    spec: ServerSpec,
-    plan: LaunchPlan | None,
-    roots: RootSet,
-    *,
-    principal: str,
-    asks: JsonObject,
-    session: SessionKey,
-) -> ChildKey:
-    """Return the key of a server's child for one session."""
-    if spec.share == "all":
-        return ChildKey(spec.name, plan, roots, "", strict_json.encode({}))
-    own = session if spec.share == "session" else None
-    return ChildKey(spec.name, plan, roots, principal, strict_json.encode(asks), own)

@@ -23,5 +23,9 @@ class Client:
         return self.era == "modern"
 
     def declares(self, capability: str) -> bool:
-        """Return whether the client declared a capability, such as `roots`."""
-        return isinstance(self.capabilities.get(capability), dict)
+        """Return whether the client declared a capability, such as `roots`.
+
+        Anything but null and false declares it: a client that means to have roots, and says so
+        wrongly, is not one without.
+        """
+        return self.capabilities.get(capability) not in (None, False)

@@ -81,6 +81,7 @@ class ClientRoots:
         self._timer = anyio.CancelScope()
         self._asking = anyio.CancelScope()
         self._asking_through: Outlet | None = None
+        self._is_certain = True
 
     def opened(self, *, declares_roots: bool) -> None:
         """Take note that the client has finished its handshake."""
@@ -90,9 +91,19 @@ class ClientRoots:
         """Take the roots that the client sent with a request, where it cannot be asked for them."""
         self._feed(Given(self._taken(raw), self._clock()))
 
-    def reachable(self) -> None:
-        """Take note that the client can be asked outside of its own requests."""
+    def reachable(self, *, certain: bool = True) -> None:
+        """Take note that the client can be asked outside of its own requests.
+
+        Not `certain`: by a stream that may be dead without anybody noticing. Who does not answer
+        there is asked again by its next call.
+        """
+        self._is_certain = certain
         self._feed(Reachable())
+
+    def unreachable(self) -> None:
+        """Take note that this way to the client is gone: what was asked on it gets no answer."""
+        if self._asking_through is None:
+            self._asking.cancel()
 
     def list_changed(self) -> None:
         """Take note that the client says its roots have changed."""
@@ -169,7 +180,7 @@ class ClientRoots:
         with self._asking:
             await self._ask_once(number, outlet)
         if self._asking.cancelled_caught:
-            reason = "the call that asked for them is gone"
+            reason = "the way to the client is gone"
             self._feed(Failed(number, reason, self._clock(), unreachable=True))
 
     async def _ask_once(self, number: int, outlet: Outlet | None) -> None:
@@ -178,7 +189,8 @@ class ClientRoots:
         except GoneError as exc:
             self._feed(Failed(number, str(exc), self._clock(), unreachable=True))
         except SilentError as exc:
-            self._feed(Failed(number, str(exc), self._clock()))
+            lost = outlet is None and not self._is_certain
+            self._feed(Failed(number, str(exc), self._clock(), unreachable=lost))
         except (RpcError, WireError) as exc:
             self._feed(Failed(number, f"the client answered: {exc}", self._clock()))
         else:

@@ -21,9 +21,9 @@ from hub.core.sealed import digest, holds, seal
 from hub.core.values import Call, Json, JsonObject
 from hub.core.whereabouts import OUTSIDE, Surroundings
 from hub.runtime import wire
-from hub.runtime.children import Place
 from hub.runtime.links import CachedLinks
 from hub.runtime.peer import Asked, GoneError, RpcError, SilentError
+from hub.runtime.places import Place
 from hub.runtime.record import Record
 from hub.runtime.session import Session
 from hub.runtime.strict_json import WireError
@@ -87,6 +87,11 @@ class Case:
     def wanted(self, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
         """Return what the user could be asked about."""
         return wanted(self.call, self.guard, self.around(granted), self._ceilings)
+
+    def holds(self) -> bool:
+        """Whether the call would still be judged by the same roots."""
+        spec = self.place.spec
+        return self.session.at(spec, self.session.known_force()).roots == self.here.roots
 
     async def look_again(self) -> None:
         """Take note of the roots that are in force by now."""

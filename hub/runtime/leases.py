@@ -10,8 +10,8 @@ from hub.core.launch import LaunchPlan, LaunchTemplate, plan
 from hub.core.roots import EMPTY
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, ServerName, SessionKey
-from hub.runtime.children import ChildKey, Place, key_of
 from hub.runtime.parties import Lessee
+from hub.runtime.places import ChildKey, Place, key_of
 from hub.runtime.services import Services
 
 

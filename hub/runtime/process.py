@@ -85,7 +85,7 @@ class Process(asyncio.SubprocessProtocol):
         self._exited.set()
 
     def ending(self) -> str:
-        """Say how the process ended, with the last lines of its stderr."""
+        """Say how the process ended. What it said last is for the log: it may hold secrets."""
         code = self._transport.get_returncode() if self._transport is not None else None
         how = (
             "closed its output"
@@ -95,7 +95,9 @@ class Process(asyncio.SubprocessProtocol):
             else f"exited with code {code}"
         )
         said = " | ".join(line for line in self._said if line)
-        return f"{how}; its last words: {said[-500:]}" if said else how
+        if said:
+            log.warning("last words", server=self._server, said=said[-500:])
+        return f"{how} (the hub's log has its last words)" if said else how
 
     async def next_line(self) -> bytes | None:
         """Return the next line of its output; None stands for one that was too long.
@@ -170,13 +172,13 @@ async def _spawn(
 ) -> Process:
     command, cwd = plan.argv[0], private or plan.cwd
     if not _is_there(command, env.get("PATH"), cwd):
-        raise ChildError(f"it cannot start: there is no command {command!r} on the PATH")
+        raise ChildError(f"it cannot start: there is no command {plan.shown[0]!r} on the PATH")
     try:
         _, process = await asyncio.get_running_loop().subprocess_exec(
             lambda: Process(server, private), *plan.argv, env=env, cwd=cwd, start_new_session=True
         )
     except (OSError, ValueError) as exc:
-        raise ChildError(f"it cannot start: {exc}") from exc
+        raise ChildError(f"it cannot start: {getattr(exc, 'strerror', None) or exc}") from exc
     return process
 
 

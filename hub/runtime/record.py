@@ -10,6 +10,7 @@ from hub.core.consent import Consent
 from hub.core.guard import Admitted, Refused
 from hub.core.specs import ServerSpec
 from hub.core.values import Call
+from hub.runtime.child import StaleError
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 
@@ -45,6 +46,8 @@ class Record:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if isinstance(error, StaleError):
+            return  # the call is judged again, and recorded then
         machine, refused = self._services.machine, refusal_of(self.verdict)
         named = refused or self._outside
         self._services.audit.write(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
 from hub.core.audit import refusal_of
+from hub.core.catalog import Catalog
 from hub.core.errors import ChildError, RouteError
 from hub.core.guard import Admitted, Refused, ToolGuard, compile_tool
 from hub.core.in_force import InForce
@@ -24,10 +26,10 @@ from hub.core.values import (
     SessionKey,
 )
 from hub.runtime import wire
-from hub.runtime.addressing import address
+from hub.runtime.addressing import Addressed, address
 from hub.runtime.builtin import get_roots
 from hub.runtime.catalogs import Catalogs
-from hub.runtime.child import Child
+from hub.runtime.child import Child, StaleError
 from hub.runtime.consent import Case, Desk
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.record import Record
@@ -35,6 +37,9 @@ from hub.runtime.search_tools import answer
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 from hub.runtime.wire import Notification, Payload
+
+MAX_JUDGEMENTS = 4
+"""How often a call is judged anew because the roots change while it waits for its child."""
 
 
 @dataclass(slots=True, eq=False)
@@ -89,9 +94,15 @@ class Relay:
     async def _take(self, session: Session, asked: Asked) -> Payload:
         method = cast("CallMethod", asked.request.method)
         named = address(method, asked.request.params, expose=self._services.expose)
+        for _ in range(MAX_JUDGEMENTS):
+            with suppress(StaleError):
+                return await self._call(session, asked, named)
+        return _failure(method, "the roots change faster than the call can be judged")
+
+    async def _call(self, session: Session, asked: Asked, named: Addressed) -> Payload:
         force = await session.force(asked.outlet)
         owners = named.servers(self._services.names)
-        catalog = await self.catalogs.catalog(session, force, owners)
+        catalog = await self._catalog_for(session, force, named)
         try:
             route = named.route(catalog)
         except RouteError as exc:
@@ -112,8 +123,8 @@ class Relay:
             if isinstance(verdict, Refused):
                 return _refusal(call, verdict, place.spec, named.pointer(verdict.pointer))
             try:
-                child = await self._services.children.obtain(case.place)
-                return await self._answer(child, verdict, CallAsker(session, asked))
+                child = await self._obtain(case)
+                return await self._answer(child, verdict, CallAsker(session, asked), case)
             except ChildError as exc:
                 record.failed(str(exc))
                 return _failure(call.method, str(exc))
@@ -121,8 +132,26 @@ class Relay:
                 record.failed(str(exc))
                 raise
 
-    async def _answer(self, child: Child, admitted: Admitted, asker: CallAsker) -> Payload:
-        result = await child.call(admitted, asker)
+    async def _catalog_for(self, session: Session, force: InForce, named: Addressed) -> Catalog:
+        owners = named.servers(self._services.names)
+        if owners is None and named.question is None:
+            known = await self.catalogs.catalog(session, force, ())
+            if named.is_listed(known):
+                return known
+        return await self.catalogs.catalog(session, force, owners)
+
+    async def _obtain(self, case: Case) -> Child:
+        try:
+            return await self._services.children.obtain(case.place)
+        except ChildError:
+            if case.holds():
+                raise
+            raise StaleError from None
+
+    async def _answer(
+        self, child: Child, admitted: Admitted, asker: CallAsker, case: Case
+    ) -> Payload:
+        result = await child.call(admitted, asker, case.holds)
         # What the child said before its answer goes out before it.
         await asker.owner.audience.mailbox.flush()
         return result

@@ -22,13 +22,13 @@ from hub.core.session import Unopened
 from hub.core.specs import ServerSpec
 from hub.core.values import Call, Json, JsonObject, ServerName, SessionKey
 from hub.runtime.audience import RELAYED, Audience
-from hub.runtime.child import Ready
-from hub.runtime.children import Place
+from hub.runtime.child_state import Ready
 from hub.runtime.client import Client
 from hub.runtime.client_roots import ClientRoots
 from hub.runtime.grants import Grants
 from hub.runtime.leases import Leases
 from hub.runtime.peer import GoneError, Outlet, Peer, RpcError
+from hub.runtime.places import Place
 from hub.runtime.services import Services
 from hub.runtime.wire import Notification, Payload
 
@@ -53,6 +53,7 @@ class Session:
         self.unlisted: set[ServerName] = set()
         self._told: dict[ServerName, str | None] = {}
         self._warned = False
+        self._is_closed = False
         self._tasks = tasks
         self._leases = Leases(services, self.key, principal, self._asks)
         self.roots = ClientRoots(
@@ -71,11 +72,6 @@ class Session:
         """Take note of what the client said in its handshake."""
         self.client = client
 
-    @property
-    def roots_are_open(self) -> bool:
-        """Whether the client has roots that this request, by its kind, could not ask for."""
-        return isinstance(self.roots.state.phase, Unopened)
-
     def opened(self) -> None:
         """Take note that the client is ready: from now on it may be asked for its roots."""
         if isinstance(self.roots.state.phase, Unopened):
@@ -86,6 +82,7 @@ class Session:
 
     def close(self) -> None:
         """End the session: nothing is asked or told any more, and its children are free."""
+        self._is_closed = True
         self._unfollow()
         self.roots.ended()
         self._leases.release()
@@ -109,7 +106,7 @@ class Session:
 
     def _operator_changed(self) -> None:
         # Who is still to be asked, or asked just now, gets the new ones with its answer.
-        if self.roots.state.awaits is None and not self.roots_are_open:
+        if self.roots.state.awaits is None and not isinstance(self.roots.state.phase, Unopened):
             self._roots_changed()
 
     async def force(self, outlet: Outlet) -> InForce:
@@ -171,6 +168,8 @@ class Session:
 
         The others are replaced, those that ran at once; calls under way finish on the old one.
         """
+        if self._is_closed:
+            return
         force = self.known_force()
         self._tasks.start_soon(self._tell_again, force)
         for place in list(self._leases.held.values()):
@@ -183,6 +182,9 @@ class Session:
         await self._start_eager()
 
     async def _start_eager(self) -> None:
+        # A modern request is over before an eager child would be of use to it.
+        if self._is_closed or self.client is None or self.client.is_modern:
+            return
         force = self.known_force()
         for spec in self.services.servers.values():
             if spec.eager:

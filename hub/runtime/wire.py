@@ -137,10 +137,13 @@ def message_of(value: JsonObject) -> Message:
         raise WireError(INVALID_REQUEST, '"id" must be a string or an integer')
     if "method" in value:
         return _asking(value, known_id)
+    if "error" in value and value["error"] is not None:
+        return Failure(known_id, _answered(value["error"], "error"))
     if "result" in value and known_id is not None:
-        return Response(known_id, _object(value["result"], '"result"', known_id))
-    if "error" in value:
-        return Failure(known_id, _object(value["error"], '"error"', known_id))
+        result = value["result"]
+        if isinstance(result, dict):
+            return Response(known_id, result)
+        return Failure(known_id, _answered(result, "result"))
     raise WireError(INVALID_REQUEST, 'Neither "method" nor "result" nor "error"', known_id)
 
 
@@ -150,6 +153,13 @@ def _asking(value: JsonObject, id_: RequestId | None) -> Request | Notification:
         raise WireError(INVALID_REQUEST, '"method" must be a string', id_)
     params = _object(value.get("params", {}), '"params"', id_)
     return Notification(method, params) if id_ is None else Request(id_, method, params)
+
+
+def _answered(value: Json, what: str) -> JsonObject:
+    """Return an error that was answered, or one for an answer that is none."""
+    if isinstance(value, dict) and what == "error":
+        return value
+    return {"code": INVALID_REQUEST, "message": f"The {what} that was answered is no object"}
 
 
 def _object(value: Json, what: str, id_: RequestId | None) -> JsonObject:

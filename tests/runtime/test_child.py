@@ -17,7 +17,8 @@ from hub.core.roots import EMPTY
 from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject, SessionKey
 from hub.runtime.answers import Answers
-from hub.runtime.child import MAX_INPUT_ROUNDS, Child, Down, Ready, Starting
+from hub.runtime.child import MAX_INPUT_ROUNDS, Child
+from hub.runtime.child_state import Down, Ready, Starting
 from hub.runtime.greeting import Introduction
 from hub.runtime.peer import GoneError, RpcError
 from hub.runtime.wire import Payload, Request

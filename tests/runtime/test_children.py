@@ -17,8 +17,9 @@ from hub.core.specs import ServerSpec
 from hub.core.values import SessionKey
 from hub.runtime import children as children_module
 from hub.runtime.child import Child
-from hub.runtime.children import RESTART_PAUSE, ChildKey, Children, Place, key_of
+from hub.runtime.children import RESTART_PAUSE, Children
 from hub.runtime.peer import RpcError
+from hub.runtime.places import ChildKey, Place, key_of
 from tests.fakes import (
     ECHO,
     READ,

@@ -31,7 +31,7 @@ from hub.edge.config import HubConfig, json_schema
 from hub.edge.confining import settle_confinement
 from hub.edge.operator_roots import operator_roots
 from hub.edge.specs import server_specs
-from hub.runtime.child import Ready
+from hub.runtime.child_state import Ready
 from hub.runtime.confined import planned_grants, this_kernel
 from hub.runtime.services import Services
 from hub.runtime.session import Session
@@ -122,7 +122,7 @@ def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, In
 
 def _planned(spec: ServerSpec, force: InForce) -> Planned:
     if isinstance(spec.target, RemoteTarget):
-        return {"server": spec.name, "url": spec.target.url, "roots": list(force.roots.uris)}
+        return {"server": spec.name, "url": spec.target.shown, "roots": list(force.roots.uris)}
     made = plan(spec.target, force.roots, os.environ, directories=spec.directories)
     variables = [name for name, _ in spec.target.env]
     return {

@@ -1,0 +1,87 @@
+"""Where children stand: what makes two uses of a server one child, and who uses it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hub.core.catalog import Listing
+from hub.core.launch import LaunchPlan
+from hub.core.roots import RootSet
+from hub.core.specs import ServerSpec
+from hub.core.values import JsonObject, ServerName, SessionKey
+from hub.runtime import strict_json
+from hub.runtime.child import Child
+from hub.runtime.child_state import Down, Ready
+from hub.runtime.parties import Lessee
+
+
+@dataclass(frozen=True, slots=True)
+class ChildKey:
+    """What makes two uses of a server one child.
+
+    `plan` is None for a remote child; `asks` is what the hub declares to it on its clients' behalf.
+    `session` is empty unless the operator wants a child per session.
+    """
+
+    server: ServerName
+    plan: LaunchPlan | None
+    roots: RootSet
+    principal: str
+    asks: bytes
+    session: SessionKey | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """Where the child of one key stands: alive, gone, or not started yet."""
+
+    key: ChildKey
+    spec: ServerSpec
+    child: Child | None = None
+    lessees: dict[SessionKey, Lessee] = field(default_factory=dict["SessionKey", "Lessee"])
+    failed_at: float = float("-inf")
+    """When it last fell without ever having answered."""
+    unused_since: float | None = None
+    started_at: float = 0.0
+    used_at: float = 0.0
+    failures: int = 0
+    """How often in a row it fell without ever having answered."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether its child answers calls, and has none to answer."""
+        child = self.child
+        return child is not None and isinstance(child.state, Ready) and not child.answers.busy
+
+    @property
+    def state(self) -> str:
+        """One word for people: `idle`, `starting`, `ready` or `down`."""
+        return "idle" if self.child is None else type(self.child.state).__name__.lower()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the child is not there, if it has fallen."""
+        state = self.child.state if self.child is not None else None
+        return state.reason if isinstance(state, Down) else None
+
+    @property
+    def listing(self) -> Listing | None:
+        """What the child offers, if it is there."""
+        ready = self.child.state if self.child is not None else None
+        return ready.listing if isinstance(ready, Ready) else None
+
+
+def key_of(  # noqa: PLR0913 - each is one part of the key
+    spec: ServerSpec,
+    plan: LaunchPlan | None,
+    roots: RootSet,
+    *,
+    principal: str,
+    asks: JsonObject,
+    session: SessionKey,
+) -> ChildKey:
+    """Return the key of a server's child for one session."""
+    if spec.share == "all":
+        return ChildKey(spec.name, plan, roots, "", strict_json.encode({}))
+    own = session if spec.share == "session" else None
+    return ChildKey(spec.name, plan, roots, principal, strict_json.encode(asks), own)
