@@ -78,6 +78,8 @@ def planted(row: JsonObject, top: Path) -> None:
                 plant(top, path)
             case "symlink":
                 plant(top, f"{path} => {op['target']}")
+            case "hardlink":
+                (top / path).hardlink_to(op["target"])
             case other:
                 raise AssertionError(other)
 

@@ -1,0 +1,113 @@
+"""What the guard refuses does harm without it, or it would prove nothing to refuse it.
+
+Each refused row of the catalogue is sent through a hub whose guard is off to a real process that
+acts on real files in a tree of the row's own. `unproven.json` lists the rows whose harm cannot be
+shown this way, by the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+from urllib.parse import unquote, urlsplit
+
+import anyio
+
+from hub.core.values import Json, JsonObject
+from hub.edge.app import Setting, fronts, running_hub
+from hub.edge.config import HubConfig
+from hub.runtime.strict_json import WireError
+from tests.core.test_guard import CATALOGUE, ROWS, placed, planted
+from tests.flow.hubs import FakeClient
+from tests.trees import plant
+
+TOOL = [sys.executable, str(Path(__file__).parent / "obliging_tool.py")]
+LINUX = {str(row["id"]): row for row in ROWS if row["platform"] == "linux"}
+REFUSED = {id_: row for id_, row in LINUX.items() if row["expect"] == "deny"}
+DEEP = "abcdefgh"
+"""Directories above a tree, so that `..` has somewhere to lead to."""
+TABLE = cast(
+    "dict[str, list[str]]", json.loads((CATALOGUE.parent / "unproven.json").read_text("utf-8"))
+)
+BY_MACHINE = set(TABLE["it depends on the machine whether this is there"])
+UNPROVEN = {id_ for ids in TABLE.values() for id_ in ids}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A row in a tree of its own: what is sent, and where its roots really are."""
+
+    arguments: Json
+    top: Path
+    roots: tuple[str, ...]
+
+    def outside(self, got: list[str]) -> list[str]:
+        """Return what of this lies in no root."""
+        return [
+            one for one in got if not any(f"{one}/".startswith(f"{root}/") for root in self.roots)
+        ]
+
+
+def prepared(row: JsonObject, top: Path) -> Prepared:
+    """Plant a row's tree."""
+    top = top.joinpath(*DEEP)
+    top.mkdir(parents=True)
+    top = top.resolve()
+    planted(row, top)
+    plant(top, "etc/passwd", "etc/x/y.conf", "var/run/", "tmp/", "root/id_rsa")
+    row = cast("JsonObject", placed(row, str(top)))
+    uris = map(urlsplit, cast("list[str]", row["roots"]))
+    roots = [unquote(uri.path) for uri in uris if not uri.netloc]
+    real = tuple(os.path.realpath(root) for root in roots if Path(root).exists())
+    return Prepared(row["arguments"], top, real)
+
+
+async def harm(rows: Mapping[str, Prepared]) -> dict[str, list[str]]:
+    """Send rows through a hub whose guard is off; return what each reached outside its roots."""
+    tool = {"command": TOOL[0], "args": TOOL[1:]}
+    config = {"version": 1, "guard": "off", "servers": {"tool": tool}}
+    found: dict[str, list[str]] = {}
+    async with anyio.create_task_group() as tasks:
+        made = HubConfig.model_validate(config)
+        async with running_hub(made, Setting(), environment=dict(os.environ)) as services:
+            client = FakeClient(fronts(services), tasks)
+            await client.initialize({})
+            await client.initialized()
+            for id_, row in rows.items():
+                where: JsonObject = {
+                    "top": str(row.top),
+                    "cwd": f"{row.top}/project",
+                    "bound": str(row.top.parents[len(DEEP) - 1]),
+                }
+                params: JsonObject = {"name": "act", "arguments": row.arguments, "_meta": where}
+                try:
+                    result = await client.request("tools/call", params)
+                except WireError:
+                    found[id_] = []  # no message can carry it
+                    continue
+                got = cast("dict[str, list[str]]", result["structuredContent"])["got"]
+                found[id_] = row.outside(got)
+        tasks.cancel_scope.cancel()
+    return found
+
+
+async def test_every_refused_row_does_harm_or_is_in_the_table(tmp_path: Path) -> None:
+    rows = {
+        id_: prepared(row, tmp_path / str(number))
+        for number, (id_, row) in enumerate(REFUSED.items())
+    }
+    harmless = {id_ for id_, got in (await harm(rows)).items() if not got}
+    assert harmless <= UNPROVEN
+    assert harmless >= UNPROVEN - BY_MACHINE, "what does harm is not for the table"
+
+
+def test_the_table_names_each_row_once_and_only_refused_ones() -> None:
+    listed: list[Json] = [id_ for ids in TABLE.values() for id_ in ids]
+    assert len(listed) == len(UNPROVEN)
+    assert set(REFUSED) >= UNPROVEN
+    assert all(reason and ids for reason, ids in TABLE.items())
