@@ -93,6 +93,27 @@ async def test_one_child_that_hangs_delays_the_others_listing_no_longer_than_is_
         assert await shown(at, client) == [GET_ROOTS, "a__echo", "b__echo"]
 
 
+async def test_the_one_child_that_a_call_is_for_is_waited_for_until_it_has_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogs_module, "LIST_GRACE", 0.01)
+    fakes = {"a": FakeChild(ECHO, answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
+    greeting = fakes["b"].answers["initialize"]
+    assert not callable(greeting)
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        async with anyio.create_task_group() as calls:
+
+            async def call() -> None:
+                assert "isError" not in await client.call("a__echo")
+
+            calls.start_soon(call)
+            asked = await (await fakes["a"].connected()).request("initialize")
+            await anyio.sleep(0.05)
+            fakes["a"].link.answer(asked["id"], greeting)
+        assert fakes["b"].links == []
+
+
 async def test_one_child_that_does_not_start_does_not_keep_the_others_from_the_list() -> None:
     fakes = {"a": FakeChild(ECHO), "b": FakeChild(ECHO)}
     fakes["a"].refuses_to_open = ChildError("no command")

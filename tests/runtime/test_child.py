@@ -359,8 +359,9 @@ async def test_the_last_known_list_stays_where_it_cannot_be_read_again(broken: A
 
 async def test_a_list_that_is_not_answered_stays_as_it_was_known() -> None:
     fake = FakeChild(ECHO)
-    async with owned(fake, replace(SPEC, start_timeout=0.2)) as child:
+    async with owned(fake) as child:
         await child.ready()
+        child.spec = replace(SPEC, start_timeout=0.01)
         fake.answers["tools/list"] = SILENT
         with capture_logs() as logs:
             fake.link.notify("notifications/tools/list_changed", {})
