@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Literal
 
 import structlog
+from structlog.typing import Processor
 
 BACKLOG = 10_000
 """How many lines may wait for stderr; further ones are counted and lost."""
@@ -64,18 +65,7 @@ def _write(text: str) -> None:
 
 def configure_logs(form: Literal["text", "json"], level: str = "info") -> None:
     """Send the log, and libraries' warnings, to stderr; stdout belongs to the protocol."""
-    threshold = logging.getLevelNamesMapping()[level.upper()]
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer()
-        if form == "json"
-        else structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(),
-            pad_event_to=0,
-            # Not the pretty one: it shows local variables, and with them what clients sent.
-            exception_formatter=structlog.dev.plain_traceback,
-        )
-    )
-    shared: list[structlog.typing.Processor] = [
+    shared: list[Processor] = [
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=form == "json"),
     ]
@@ -90,19 +80,25 @@ def configure_logs(form: Literal["text", "json"], level: str = "info") -> None:
         cache_logger_on_first_use=True,
     )
     handler = _Stderr()
+    remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.ExceptionRenderer(),
-                renderer,
-            ]
-            if form == "json"
-            else [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            foreign_pre_chain=shared, processors=[remove, *_renderers(form)]
         )
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    logging.getLogger("hub").setLevel(threshold)
+    logging.getLogger("hub").setLevel(level.upper())
+
+
+def _renderers(form: Literal["text", "json"]) -> list[Processor]:
+    if form == "json":
+        return [structlog.processors.ExceptionRenderer(), structlog.processors.JSONRenderer()]
+    # Not the pretty tracebacks: they show local variables, and with them what clients sent.
+    plain = structlog.dev.plain_traceback
+    colors = sys.stderr.isatty()
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=colors, pad_event_to=0, exception_formatter=plain
+    )
+    return [renderer]
