@@ -61,7 +61,7 @@ async def test_what_a_child_asks_goes_to_a_client_that_can_answer_it(
 
 async def test_a_client_that_cannot_answer_is_not_asked() -> None:
     async with rig({}, {}) as at:
-        unable, other = at.client(capabilities={"sampling": True}), modern(at)
+        unable, other = at.client(capabilities={"sampling": False}), modern(at)
         nobody = Audience(Nobody(), at.tasks)
         for audience in (unable.session.audience, other.session.audience, nobody):
             with pytest.raises(RpcError) as caught:

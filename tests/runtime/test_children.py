@@ -19,7 +19,7 @@ from hub.runtime import children as children_module
 from hub.runtime.child import Child
 from hub.runtime.children import RESTART_PAUSE, Children
 from hub.runtime.peer import RpcError
-from hub.runtime.places import ChildKey, Place, key_of
+from hub.runtime.places import Place, key_of
 from tests.fakes import (
     ECHO,
     READ,
@@ -89,7 +89,7 @@ async def test_nothing_is_started_before_it_is_needed() -> None:
         child = await at.children.obtain(place)
         assert place.state == "ready"
         assert place.listing == Listing(tools=(ECHO,))
-        assert at.children.last_known == {"files": Listing(tools=(ECHO,))}
+        assert at.children.last_known(place) == place.listing
         assert place.child is child
 
 
@@ -118,20 +118,6 @@ async def test_equal_keys_share_a_child_and_different_ones_do_not(tmp_path: obje
         assert at.lease(BOB, roots=roots_at(tmp_path)) is not first
         assert at.lease(BOB, principal="somebody else") is not first
         assert at.lease(BOB, planned=plan_at(tmp_path)) is not first
-
-
-def test_what_a_key_holds_is_what_the_operator_shares() -> None:
-    def key(spec: ServerSpec, session: SessionKey, principal: str) -> ChildKey:
-        return key_of(
-            spec, None, EMPTY, principal=principal, asks={"sampling": {}}, session=session
-        )
-
-    everyone = replace(SPEC, share="all")
-    assert key(everyone, ALICE, "alice") == key(everyone, BOB, "bob")
-    own = replace(SPEC, share="session")
-    assert key(own, ALICE, "alice") != key(own, BOB, "alice")
-    assert key(SPEC, ALICE, "alice") == key(SPEC, BOB, "alice")
-    assert key(SPEC, ALICE, "alice") != key(SPEC, ALICE, "bob")
 
 
 async def test_an_unused_child_is_kept_for_a_while_and_then_ended() -> None:
@@ -236,28 +222,34 @@ async def test_a_child_that_does_not_start_is_not_started_at_once_again() -> Non
         at.clock.advance(0.75)
         at.fake.answers = FakeChild(READ).answers
         await at.children.obtain(place)
-        assert at.children.last_known["files"] == Listing(tools=(READ,))  # pyright: ignore[reportArgumentType] - a name
+        assert at.children.last_known(place) == Listing(tools=(READ,))
 
 
 async def test_there_are_no_more_children_than_the_operator_wants() -> None:
-    async with home(max_children=2) as at:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with home(fake, max_children=2) as at:
         places = [at.lease(SessionKey(str(n)), principal=str(n)) for n in range(3)]
-        for place in places[:2]:
-            await at.children.obtain(place)
-        text = await at.failure_of(places[2])
-        assert text.startswith("server 'files' is not started: 2 children run already")
-        assert "max_children: 2" in text
-        at.children.release(places[0], SessionKey("0"), at_once=True)
-        await at.fake.ended()
-        await at.children.obtain(places[2])
+        async with anyio.create_task_group() as calls:
+            for number, place in enumerate(places[:2]):
+                child = await at.children.obtain(place)
+                calls.start_soon(child.call, admitted(), RecordingAsker())
+                await fake.links[number].request("tools/call")
+            text = await at.failure_of(places[2])
+            assert text.startswith("server 'files' is not started: 2 children run already")
+            assert "all are at work (max_children: 2)" in text
+            asked = fake.links[0].requests("tools/call")[0]
+            fake.links[0].answer(asked["id"], {})
+            await anyio.wait_all_tasks_blocked()
+            await at.children.obtain(places[2])
+            assert [place.state for place in places] == ["idle", "ready", "ready"]
+            calls.cancel_scope.cancel()
 
 
 async def test_a_child_that_nobody_uses_makes_room_the_longest_unused_first() -> None:
     async with home(max_children=2) as at:
         places = [at.lease(SessionKey(str(n)), principal=str(n)) for n in range(3)]
-        for place in places[:2]:
-            await at.children.obtain(place)
         for number in (1, 0):
+            await at.children.obtain(places[number])
             at.children.release(places[number], SessionKey(str(number)))
             at.clock.advance(1)
         await at.children.obtain(places[2])
@@ -265,6 +257,58 @@ async def test_a_child_that_nobody_uses_makes_room_the_longest_unused_first() ->
         assert [place.state for place in (places[0], places[2])] == ["ready", "ready"]
         assert at.lease(SessionKey("0"), principal="0") is places[0]
         assert at.lease(SessionKey("1"), principal="1") is not places[1]
+
+
+async def test_a_child_that_somebody_holds_makes_room_last_and_is_started_again() -> None:
+    async with home(max_children=2) as at:
+        held, nobodys, new = (at.lease(SessionKey(n), principal=n) for n in "abc")
+        await at.children.obtain(held)
+        at.clock.advance(1)
+        await at.children.obtain(nobodys)
+        at.children.release(nobodys, SessionKey("b"))
+        await at.children.obtain(new)
+        await at.fake.ended()
+        assert [place.state for place in (held, nobodys, new)] == ["ready", "down", "ready"]
+        at.clock.advance(1)
+        other = at.lease(SessionKey("d"), principal="d")
+        await at.children.obtain(other)
+        await at.fake.ended(2)
+        assert at.lease(SessionKey("a"), principal="a") is held
+        assert held.state == "idle"
+        at.clock.advance(1)
+        await at.children.obtain(held)
+        assert held.state == "ready"
+
+
+async def test_a_child_that_never_starts_is_tried_ever_more_seldom() -> None:
+    async with home(FakeChild(answers={"initialize": failure(-1, "broken")})) as at:
+        place = at.lease()
+        for number, pause in enumerate((1, 2, 4, 8, 16, 32, 60, 60), 1):
+            assert "broken" in await at.failure_of(place)
+            await at.fake.ended(number)
+            assert f"in {pause:.1f} s" in await at.failure_of(place)
+            at.clock.advance(pause)
+        at.fake.answers = FakeChild(READ).answers
+        await at.children.obtain(place)
+        at.fake.link.crash()
+        await at.fake.ended(9)
+        assert place.failures == 0
+
+
+async def test_listings_are_remembered_for_the_same_roots_and_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setattr(children_module, "KEPT_LISTINGS", 1)
+    async with home() as at:
+        first, second = at.lease(), at.lease(roots=roots_at(tmp_path))
+        assert at.children.last_known(first) is None
+        await at.children.obtain(first)
+        at.children.release(first, ALICE, at_once=True)
+        await at.fake.ended()
+        assert at.children.last_known(at.lease()) == Listing(tools=(ECHO,))
+        assert at.children.last_known(second) is None
+        await at.children.obtain(second)
+        assert at.children.last_known(at.lease()) is None, "there was room for one"
 
 
 async def test_a_place_that_was_given_up_starts_nothing() -> None:

@@ -114,7 +114,8 @@ async def test_a_launched_child_is_spoken_to_over_its_standard_streams(tmp_path:
 
 
 async def test_a_child_that_cannot_be_launched_is_an_error() -> None:
-    plan = LaunchPlan(("no-such-command",), (), "/", EMPTY, ())
+    argv = ("no-such-command",)
+    plan = LaunchPlan(argv, (), "/", EMPTY, argv)
     with pytest.raises(ChildError):
         async with open_process("files", plan, ENVIRONMENT):
             pytest.fail("it runs")

@@ -534,6 +534,32 @@ async def test_a_call_under_way_survives_other_roots_while_its_child_starts(top:
             first.answer(asked["id"], greeting)
 
 
+async def test_a_call_that_waited_for_its_child_is_judged_by_the_roots_of_now(top: Path) -> None:
+    fake = FakeChild(READ)
+    greeting = fake.answers["initialize"]
+    assert not callable(greeting)
+    fake.answers["initialize"] = SILENT
+    async with rig({"files": launched("files", "${roots}")}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        async with anyio.create_task_group() as calls:
+
+            async def call() -> None:
+                assert (await client.call("read", {"path": f"{top}/a/f"}))["isError"] is True
+
+            calls.start_soon(call)
+            first = await fake.connected()
+            asked = await first.request("initialize")
+            fake.answers["initialize"] = greeting
+            client.shares(top / "b")
+            client.session.roots.list_changed()
+            await client.session.force(client.outlet)
+            await anyio.wait_all_tasks_blocked()
+            first.answer(asked["id"], greeting)
+        (place,) = client.session.places
+        assert place.key.roots.paths == (f"{top}/b",)
+        assert [link.requests("tools/call") for link in fake.links] == [[]] * len(fake.links)
+
+
 async def test_a_relative_path_is_read_from_the_childs_directory(top: Path) -> None:
     async with rig({"files": launched()}, {"files": FakeChild(READ)}) as at:
         client = at.client(top / "a")

@@ -195,7 +195,7 @@ async def test_a_modern_request_names_its_version_method_and_target(streams: Str
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 async def test_a_message_that_cannot_be_taken_is_passed_over(streams: Streams) -> None:
-    bad = JSONRPCResponse.model_construct(jsonrpc="2.0", id=1, result=5)  # pyright: ignore[reportArgumentType] - that is what is wrong with it
+    bad = JSONRPCNotification.model_construct(jsonrpc="2.0", method="n", params=5)  # pyright: ignore[reportArgumentType] - that is what is wrong with it
     await streams.to_hub.send(of_sdk(bad))
     good = JSONRPCNotification(jsonrpc="2.0", method="n")
     await streams.to_hub.send(of_sdk(good))

@@ -92,8 +92,6 @@ def test_a_clients_message_is_what_it_says(line: bytes, message: Message) -> Non
         (b'{"jsonrpc":"2.0","id":null,"method":"m"}', INVALID_REQUEST, None),
         (b'{"jsonrpc":"2.0","id":7,"method":5}', INVALID_REQUEST, 7),
         (b'{"jsonrpc":"2.0","id":7,"method":"m","params":[1]}', INVALID_PARAMS, 7),
-        (b'{"jsonrpc":"2.0","id":7,"result":5}', INVALID_REQUEST, 7),
-        (b'{"jsonrpc":"2.0","id":7,"error":"no"}', INVALID_REQUEST, 7),
         (b'{"jsonrpc":"2.0","id":7}', INVALID_REQUEST, 7),
         (b'{"jsonrpc":"2.0","result":{}}', INVALID_REQUEST, None),
     ],
@@ -109,6 +107,20 @@ def test_a_message_that_is_not_taken_is_answered_under_its_own_id(
         "id": id_,
         "error": {"code": code, "message": str(error)},
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"result":5}', "result"),
+        (b'{"jsonrpc":"2.0","id":7,"result":null}', "result"),
+        (b'{"jsonrpc":"2.0","id":7,"error":"no"}', "error"),
+        (b'{"jsonrpc":"2.0","id":7,"result":{},"error":"no"}', "error"),
+    ],
+)
+def test_an_answer_of_a_client_that_is_none_ends_the_wait_for_it(line: bytes, what: str) -> None:
+    text = f"The {what} that was answered is no object"
+    assert parse_client(line) == Failure(7, {"code": INVALID_REQUEST, "message": text})
 
 
 def test_numbers_of_a_client_go_on_with_the_value_they_had() -> None:
