@@ -105,11 +105,11 @@ class Relay:
         catalog = await self._catalog_for(session, force, named)
         try:
             route = named.route(catalog)
-        except RouteError as exc:
+        except RouteError:
             trouble = self.catalogs.missing(session, owners or ())
             if trouble is None:
                 raise
-            return _failure(named.method, f"{exc}: {trouble}; the next call starts it again")
+            return _failure(named.method, f"{trouble}; the next call starts it again")
         if isinstance(route, BuiltinRoute):
             if named.question is not None:
                 return answer(named.question, session, catalog, self.catalogs.missing)

@@ -6,6 +6,7 @@ what and where, then what to do.
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -55,6 +56,10 @@ def _perform(options: Namespace) -> int:
         return _fail(exc, 1)
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        # Who read our output has seen enough; closing it once more would say so again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except BaseExceptionGroup as group:
         known = next((error for error in leaves(group) if isinstance(error, HubError)), None)
         if known is None:
