@@ -38,7 +38,12 @@ class Audience:
         self.log_level: str | None = None
         self.subscriptions: dict[tuple[ServerName, str], str] = {}
         self.mailbox = Mailbox(tasks)
+        self._tasks = tasks
         self._addressee = addressee
+
+    def mailbox_of_call(self) -> Mailbox:
+        """Return a mailbox for what goes out with one call: nothing else can hold it up."""
+        return Mailbox(self._tasks)
 
     async def ask(self, method: str, params: JsonObject, outlet: Outlet | None) -> Payload:
         """Pass a child's request on to the client.
@@ -55,26 +60,37 @@ class Audience:
         except GoneError as exc:
             raise RpcError(INTERNAL_ERROR, f"the client is gone: {exc}") from exc
 
-    def tell(self, spec: ServerSpec, notification: Notification, outlet: Outlet | None) -> None:
+    def tell(
+        self,
+        spec: ServerSpec,
+        notification: Notification,
+        outlet: Outlet | None = None,
+        mailbox: Mailbox | None = None,
+    ) -> None:
         """Pass a child's notification on to the client, if it is one for clients."""
         client = self._addressee.client
         if client is None or client.is_modern:
             return
         method = notification.method
         if method in LIST_CHANGED or self._is_wanted_log(notification):
-            self.send(notification, outlet)
+            self.send(notification, outlet, mailbox)
         elif method == "notifications/resources/updated":
             params = wire.as_object(notification.params)
             public = self.subscriptions.get((spec.name, str(params.get("uri"))))
             if public is not None:
-                self.send(Notification(method, {**params, "uri": public}), outlet)
+                self.send(Notification(method, {**params, "uri": public}), outlet, mailbox)
 
-    def send(self, notification: Notification, outlet: Outlet | None) -> None:
+    def send(
+        self,
+        notification: Notification,
+        outlet: Outlet | None = None,
+        mailbox: Mailbox | None = None,
+    ) -> None:
         """Send a notification to the client when its turn comes."""
         peer = self._addressee.peer
         if peer is not None:
             method, params = notification.method, notification.params
-            self.mailbox.put(lambda: peer.notify(method, params, outlet=outlet))
+            (mailbox or self.mailbox).put(lambda: peer.notify(method, params, outlet=outlet))
 
     def _is_wanted_log(self, notification: Notification) -> bool:
         if notification.method != "notifications/message" or self.log_level is None:

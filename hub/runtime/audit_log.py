@@ -5,13 +5,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
 import structlog
 
 from hub.core.audit import AuditRecord
+from hub.core.values import JsonObject
 from hub.runtime import strict_json
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -48,7 +49,7 @@ class _Writer:
 
     def write(self, record: AuditRecord) -> None:
         try:
-            self._lines.put_nowait(strict_json.encode(record.fields()))
+            self._lines.put_nowait(strict_json.encode(_encodable(record.fields())))
         except queue.Full:
             self._lost += 1
 
@@ -61,7 +62,8 @@ class _Writer:
         while not ended:
             lines, ended = self._taken()
             try:
-                self._append(lines)
+                if lines:
+                    self._append(lines)
             except OSError as exc:
                 log.error("audit lines lost", lines=len(lines), error=str(exc))  # noqa: TRY400 - the disk's word says it
             if self._lost:
@@ -81,9 +83,18 @@ class _Writer:
 
     def _append(self, lines: list[bytes]) -> None:
         if self._path.exists() and self._path.stat().st_size >= MAX_FILE_BYTES:
-            self._path.replace(self._path.with_name(self._path.name + ".1"))
+            with suppress(OSError):  # a log that grows on is better than one that loses lines
+                self._path.replace(self._path.with_name(self._path.name + ".1"))
         with self._path.open("ab") as file:
             file.writelines(line + b"\n" for line in lines)
+
+
+def _encodable(fields: JsonObject) -> JsonObject:
+    """Return the record with file names that are no text made text."""
+    return {
+        key: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+        for key, value in fields.items()
+    }
 
 
 def audit_log(path: Path) -> AbstractContextManager[AuditSink]:

@@ -162,6 +162,8 @@ class Child:
             except (RpcError, SilentError, WireError) as exc:
                 log.warning("listing failed", server=self.spec.name, error=str(exc))
                 continue
+            if listing is self.state.listing:
+                continue
             self.state = Ready(greeting, listing)
             for name in sorted(changed):
                 await self.answers.spread(Notification(name, {}))

@@ -31,6 +31,7 @@ from hub.runtime.builtin import get_roots
 from hub.runtime.catalogs import Catalogs
 from hub.runtime.child import Child, StaleError
 from hub.runtime.consent import Case, Desk
+from hub.runtime.mailbox import Mailbox
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.record import Record
 from hub.runtime.search_tools import answer
@@ -48,6 +49,7 @@ class CallAsker:
 
     owner: Session
     asked: Asked
+    mailbox: Mailbox
 
     @property
     def session(self) -> SessionKey:
@@ -61,7 +63,8 @@ class CallAsker:
 
     async def _report(self, params: Payload) -> None:
         own: JsonObject = {**wire.as_object(params), "progressToken": self.asked.progress_token}
-        self.owner.audience.send(Notification("notifications/progress", own), self.asked.outlet)
+        told = Notification("notifications/progress", own)
+        self.owner.audience.send(told, self.asked.outlet, self.mailbox)
 
     async def ask(self, method: str, params: JsonObject) -> Payload:
         """Pass a child's request on to the client, within the call."""
@@ -69,7 +72,7 @@ class CallAsker:
 
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
         """Pass a notification on to the client, within the call."""
-        await self.owner.told(spec, notification, self.asked.outlet)
+        self.owner.audience.tell(spec, notification, self.asked.outlet, self.mailbox)
 
 
 class Relay:
@@ -124,7 +127,8 @@ class Relay:
                 return _refusal(call, verdict, place.spec, named.pointer(verdict.pointer))
             try:
                 child = await self._obtain(case)
-                return await self._answer(child, verdict, CallAsker(session, asked), case)
+                asker = CallAsker(session, asked, session.audience.mailbox_of_call())
+                return await self._answer(child, verdict, asker, case)
             except ChildError as exc:
                 record.failed(str(exc))
                 return _failure(call.method, str(exc))
@@ -153,7 +157,7 @@ class Relay:
     ) -> Payload:
         result = await child.call(admitted, asker, case.holds)
         # What the child said before its answer goes out before it.
-        await asker.owner.audience.mailbox.flush()
+        await asker.mailbox.flush()
         return result
 
     async def subscribe(self, session: Session, asked: Asked) -> Payload:

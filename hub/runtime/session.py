@@ -198,11 +198,9 @@ class Session:
 
     # What children ask and tell
 
-    async def told(
-        self, spec: ServerSpec, notification: Notification, outlet: Outlet | None = None
-    ) -> None:
+    async def told(self, spec: ServerSpec, notification: Notification) -> None:
         """Pass a child's notification on to the client, if it is one for clients."""
-        self.audience.tell(spec, notification, outlet)
+        self.audience.tell(spec, notification)
 
     async def came(self, spec: ServerSpec) -> None:
         """Tell the client to list again if it was shown a listing without this child."""

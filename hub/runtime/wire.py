@@ -174,6 +174,10 @@ def _object(value: Json, what: str, id_: RequestId | None) -> JsonObject:
 _NO_PARAMS = Raw(b"{}")
 
 
+class UnreadableAnswerError(WireError):
+    """The answer to the request `id`, which waits for it in vain, cannot be read."""
+
+
 class _Envelope(msgspec.Struct, gc=False):
     """The outside of a child's message; what is inside stays bytes."""
 
@@ -186,6 +190,9 @@ class _Envelope(msgspec.Struct, gc=False):
 
 _envelope = msgspec.json.Decoder(_Envelope)
 _top = msgspec.json.Decoder(dict[str, Raw])
+_ANSWER_FIRST = re.compile(
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,\s*"(?:result|error)"'
+)
 _ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,')
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
@@ -195,7 +202,7 @@ def _open(line: bytes) -> _Envelope:
         return _envelope.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         if not _SURROGATE.search(line):
-            raise WireError(PARSE_ERROR, f"Not a JSON-RPC message: {exc}", _id_of(line)) from exc
+            raise _unreadable(line, exc) from exc
     return _open_masked(line)
 
 
@@ -209,10 +216,11 @@ def _open_masked(line: bytes) -> _Envelope:
     try:
         envelope = _envelope.decode(masked)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise WireError(PARSE_ERROR, f"Not a JSON-RPC message: {exc}", _id_of(line)) from exc
+        raise _unreadable(line, exc) from exc
     for field in ("params", "result", "error"):
         carried = bytes(getattr(envelope, field))
-        if carried and (start := masked.find(carried)) >= 0:
+        after = masked.find(b'"%b"' % field.encode())
+        if carried and (start := masked.find(carried, after)) >= 0:
             setattr(envelope, field, Raw(line[start : start + len(carried)]))
     return envelope
 
@@ -224,7 +232,7 @@ def parse_child(line: bytes) -> Message:
     """
     envelope = _open(line)
     if not line.isascii():
-        _check_text(line, envelope.id)
+        _check_text(line, envelope)
     if envelope.method is not None:
         params = _params_of(envelope)
         if envelope.id is None:
@@ -237,11 +245,20 @@ def parse_child(line: bytes) -> Message:
     raise WireError(INVALID_REQUEST, 'Neither "method" nor "result" nor "error"')
 
 
-def _check_text(line: bytes, id_: RequestId | None) -> None:
+def _check_text(line: bytes, envelope: _Envelope) -> None:
     try:
         line.decode("utf-8")
     except UnicodeDecodeError as exc:
-        raise WireError(PARSE_ERROR, f"Not UTF-8: {exc}", id_) from exc
+        kind = UnreadableAnswerError if envelope.method is None else WireError
+        raise kind(PARSE_ERROR, f"Not UTF-8: {exc}", envelope.id) from exc
+
+
+def _unreadable(line: bytes, why: Exception) -> WireError:
+    """Return the error for a line that cannot be read, and whose answer it seems to be."""
+    found = _ANSWER_FIRST.match(line)
+    if found is not None:
+        return UnreadableAnswerError(PARSE_ERROR, f"Not JSON: {why}", int(found[1]))
+    return WireError(PARSE_ERROR, f"Not a JSON-RPC message: {why}", _id_of(line))
 
 
 def _params_of(envelope: _Envelope) -> Raw:
