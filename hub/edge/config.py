@@ -87,6 +87,7 @@ class HubConfig(Part):
     names: NamesMode = "auto"
     expose: Expose = "tools"
     max_children: Count = 64
+    max_children_per_session: Count | None = None
     audit: Audit | None = None
     servers: dict[Name, Server] = Field(default_factory=dict[str, StdioServer | RemoteServer])
 

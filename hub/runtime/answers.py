@@ -38,6 +38,10 @@ class Answers:
         """How many calls are under way."""
         return len(self._calls)
 
+    def serves(self, session: SessionKey) -> bool:
+        """Return whether calls of a session are under way."""
+        return any(asker.session == session for asker in self._calls)
+
     @contextmanager
     def during(self, asker: Asker) -> Generator[None]:
         """Count `asker` among those whose calls are under way."""

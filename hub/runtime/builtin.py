@@ -9,6 +9,7 @@ from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject
 from hub.runtime import strict_json
 from hub.runtime.child_state import Ready
+from hub.runtime.places import Place
 from hub.runtime.session import Session
 
 GET_ROOTS = "get-roots"
@@ -92,13 +93,26 @@ def _server(session: Session, spec: ServerSpec, force: InForce) -> JsonObject:
     plan = place.key.plan if place is not None else None
     return {
         "name": spec.name,
-        "state": "idle" if place is None else place.state,
+        **_standing(session, place),
         "era": state.greeting.era if isinstance(state, Ready) else None,
         "mode": spec.policy.mode.value,
         "effectiveRoots": list(session.at(spec, force).roots.uris),
         "args": None if plan is None else list(plan.shown),
         "confinement": _confinement(session, spec),
     }
+
+
+def _standing(session: Session, place: Place | None) -> JsonObject:
+    """Return how a server's child is, and if it is down, why and until when."""
+    if place is None:
+        return {"state": "idle"}
+    machine, retry_at = session.services.machine, place.health.retry_at
+    standing: JsonObject = {"state": place.state, "breaker": place.health.breaker}
+    if place.trouble is not None:
+        standing["reason"] = place.trouble
+        standing["failures"] = place.health.failures
+        standing["retryAt"] = None if retry_at is None else machine.wall_time(retry_at)
+    return standing
 
 
 def _confinement(session: Session, spec: ServerSpec) -> str:

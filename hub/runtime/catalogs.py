@@ -119,7 +119,9 @@ class Catalogs:
     def missing(self, session: Session, servers: Collection[ServerName]) -> str | None:
         """Return which of `servers` have no listing, and why; None if all have one."""
         texts = [
-            f"server {place.spec.name!r} is not running: {place.trouble or 'it is starting'}"
+            f"server {place.spec.name!r} is not running: {place.trouble}; {place.health.outlook}"
+            if place.trouble is not None
+            else f"server {place.spec.name!r} is not running: it is starting"
             for place in session.places
             if place.spec.name in servers and place.listing is None
         ]

@@ -29,6 +29,7 @@ from hub.runtime.greeting import (
     with_envelope,
     without_server_info,
 )
+from hub.runtime.health import Health
 from hub.runtime.link import Link
 from hub.runtime.listing import Request, read_listing
 from hub.runtime.parties import Asker
@@ -54,12 +55,13 @@ Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Link]]
 class Child:
     """A child connection: one task runs `own`, all others use `ready` and `call`."""
 
-    def __init__(self, answers: Answers, hub: Introduction, connect: Connect) -> None:
+    def __init__(
+        self, answers: Answers, hub: Introduction, connect: Connect, health: Health | None = None
+    ) -> None:
         self.spec = answers.spec
         self.answers = answers
         self.state: ChildState = Starting()
-        self.was_ready = False
-        self.was_stopped = False
+        self._health = health or Health(answers.spec.name)
         self._hub = hub
         self._connect = connect
         self._peer: Peer | None = None
@@ -126,7 +128,7 @@ class Child:
         greeting = await greet(peer, self._hub, self.spec.era, timeout=None)
         listing = await read_listing(self._reader(peer, greeting), greeting)
         self.state = Ready(greeting, listing)
-        self.was_ready = True
+        self._health.came()
         self._started.set()
         log.info("ready", server=self.spec.name, era=greeting.era, tools=len(listing.tools))
         await self.answers.came()
@@ -172,7 +174,8 @@ class Child:
         if isinstance(self.state, Down):
             return
         if not self._stop.is_set():
-            log.warning("down", server=self.spec.name, reason=reason)
+            self._health.fell()
+            log.warning("down", server=self.spec.name, reason=reason, next=self._health.outlook)
         self.state = Down(reason)
         self._started.set()
         if self._peer is not None:
@@ -185,7 +188,6 @@ class Child:
 
     def stop(self) -> None:
         """Ask the owner to end the child."""
-        self.was_stopped = True
         self._stop.set()
 
     async def ready(self) -> Ready:
@@ -198,7 +200,7 @@ class Child:
             return self.state
         reason = self.state.reason if isinstance(self.state, Down) else "it is starting"
         raise ChildError(
-            f"server {self.spec.name!r} is not running: {reason}; the next call starts it again"
+            f"server {self.spec.name!r} is not running: {reason}; {self._health.outlook}"
         )
 
     async def call(
@@ -253,7 +255,7 @@ class Child:
     async def _request(self, method: str, params: JsonObject, asker: Asker | None) -> Payload:
         name, peer, limit = self.spec.name, self._peer, self.spec.timeout
         if peer is None:
-            raise ChildError(f"server {name!r} is not running; the next call starts it again")
+            raise ChildError(f"server {name!r} is not running; {self._health.outlook}")
         try:
             return await peer.request(
                 method,
@@ -266,10 +268,9 @@ class Child:
                 f"server {name!r} did not answer within {limit:g} s; the hub cancelled the call"
             ) from None
         except GoneError as exc:
-            text = (
-                f"server {name!r} went away during the call: {exc}; the next call starts it again"
-            )
-            raise ChildError(text) from exc
+            raise ChildError(
+                f"server {name!r} went away during the call: {exc}; {self._health.outlook}"
+            ) from exc
 
     async def forward(self, method: str, params: JsonObject) -> Payload:
         """Send a request that names no path, such as `logging/setLevel`.

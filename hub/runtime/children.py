@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import anyio
 import structlog
@@ -22,20 +23,18 @@ from hub.core.specs import RemoteTarget, ServerSpec
 from hub.core.values import JsonObject, SessionKey
 from hub.runtime import wire
 from hub.runtime.answers import Answers
+from hub.runtime.brood import Brood
 from hub.runtime.child import Child
 from hub.runtime.child_state import Down
 from hub.runtime.confined import open_launched
 from hub.runtime.greeting import Introduction
+from hub.runtime.health import Health
 from hub.runtime.link import Link
 from hub.runtime.parties import Lessee
 from hub.runtime.places import ChildKey, Place
 
 KEPT_LISTINGS = 256
 """How many listings are kept of children that may be gone."""
-RESTART_PAUSE = 1.0
-"""Seconds after a failed start in which calls fail at once; doubled by each further one."""
-MAX_RESTART_PAUSE = 60.0
-"""What that grows to."""
 SWEEP_EVERY = 1.0
 """Seconds between looks for children that nobody uses."""
 
@@ -50,12 +49,12 @@ class Opener(Protocol):
     ) -> AbstractAsyncContextManager[Link]: ...
 
 
-def opener(environment: Mapping[str, str], kernel: Kernel) -> Opener:
+def opener(environment: Mapping[str, str], kernel: Kernel, brood: Brood) -> Opener:
     """Return what opens real children; processes inherit `environment`."""
 
     def open_child(spec: ServerSpec, plan: LaunchPlan | None) -> AbstractAsyncContextManager[Link]:
         if plan is not None:
-            return open_launched(spec, plan, environment, kernel)
+            return open_launched(spec, plan, environment, kernel, brood)
         if not isinstance(spec.target, RemoteTarget):
             raise TypeError("a launched child needs a plan")
         from hub.runtime.remote import open_remote  # noqa: PLC0415 - loads the SDK, which only remote children need
@@ -68,21 +67,25 @@ def opener(environment: Mapping[str, str], kernel: Kernel) -> Opener:
 class Children:
     """Keeps the children; `run` is the task that owns their tasks."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one thing that the hub knows and children need
         self,
         *,
         open_child: Opener,
         info: JsonObject,
         flavour: Flavour,
         max_children: int,
+        max_per_session: int | None = None,
         clock: Callable[[], float],
+        chance: Callable[[], float] = random.random,
     ) -> None:
         self._last_known: OrderedDict[ChildKey, Listing] = OrderedDict()
         self._open = open_child
         self._info = info
         self._flavour = flavour
         self._max = max_children
+        self._max_per_session = max_per_session or max_children
         self._clock = clock
+        self._chance = chance
         self._places: dict[ChildKey, Place] = {}
         self._tasks: TaskGroup | None = None
 
@@ -102,7 +105,8 @@ class Children:
         """Return the place of `key`, with `session` among its users; nothing is started yet."""
         place = self._places.get(key)
         if place is None:
-            place = self._places[key] = Place(key, spec)
+            health = Health(spec.name, self._clock, self._chance)
+            place = self._places[key] = Place(key, spec, health=health)
         place.lessees[session] = lessee
         place.unused_since = None
         return place
@@ -145,47 +149,57 @@ class Children:
         name, tasks = place.spec.name, self._tasks
         if tasks is None:
             raise ChildError(f"server {name!r} is not started: the hub is shutting down")
-        wanted = min(RESTART_PAUSE * 2 ** max(0, place.failures - 1), MAX_RESTART_PAUSE)
-        pause = place.failed_at + wanted - self._clock()
-        if fallen is not None and isinstance(fallen.state, Down) and pause > 0:
+        if fallen is not None and isinstance(fallen.state, Down) and place.health.looked() > 0:
             raise ChildError(
-                f"server {name!r} is not running: {fallen.state.reason}; "
-                f"it can be started again in {pause:.1f} s"
+                f"server {name!r} is not running: {fallen.state.reason}; {place.health.outlook}"
             )
-        self._make_room(name)
+        self._make_room(place)
         place.started_at = self._clock()
         answers = Answers(place.spec, place.key.roots, self._flavour)
         answers.lessees = place.lessees
         child = place.child = Child(
-            answers, self._introduction(place), lambda: self._open(place.spec, place.key.plan)
+            answers,
+            self._introduction(place),
+            lambda: self._open(place.spec, place.key.plan),
+            place.health,
         )
-        tasks.start_soon(self._own, place, child)
+        tasks.start_soon(child.own)
         return child
 
-    def _make_room(self, name: str) -> None:
+    def _make_room(self, place: Place) -> None:
         """End a child if there are as many as there may be: one of nobody's, else the idlest.
 
-        One that its clients still hold is started again when they call it.
+        One that its clients still hold is started again when they call it. First there must be
+        room with each session that waits for `place`; it makes room with what it alone uses.
         """
-        running = [
-            other
-            for other in self._places.values()
-            if other.child is not None and not isinstance(other.child.state, Down)
-        ]
-        if len(running) < self._max:
-            return
-        idle = [other for other in running if other.is_idle]
+        name = place.spec.name
+        running = [other for other in self._places.values() if other.is_running]
+        for session in place.lessees:
+            own = [other for other in running if other.is_used_by(session)]
+            if len(own) >= self._max_per_session:
+                alone = [other for other in own if other.lessees.keys() <= {session}]
+                spared = self._spare(alone) or _full(
+                    name,
+                    f"this session uses {len(own)} children",
+                    "max_children_per_session",
+                    self._max_per_session,
+                )
+                running.remove(spared)
+        if len(running) >= self._max and self._spare(running) is None:
+            _full(name, f"{len(running)} children run", "max_children", self._max)
+
+    def _spare(self, among: list[Place]) -> Place | None:
+        """End the child that is missed least; return its place, or None if all are at work."""
+        idle = [other for other in among if other.is_idle]
         if not idle:
-            raise ChildError(
-                f"server {name!r} is not started: {len(running)} children run already, "
-                f"and all are at work (max_children: {self._max})"
-            )
+            return None
         spare = min(idle, key=lambda other: (bool(other.lessees), other.used_at))
         if spare.lessees and spare.child is not None:
             spare.child.stop()
             spare.child = None
         else:
             self._end(spare)
+        return spare
 
     def _introduction(self, place: Place) -> Introduction:
         asks = wire.as_object(wire.Raw(place.key.asks))
@@ -195,16 +209,6 @@ class Children:
             roots: JsonObject = {"roots": {"listChanged": True}}
             asks = {**roots, **asks}
         return Introduction(self._info, asks)
-
-    async def _own(self, place: Place, child: Child) -> None:
-        try:
-            await child.own()
-        finally:
-            if child.was_ready:
-                place.failures = 0
-            elif not child.was_stopped:
-                place.failures += 1
-                place.failed_at = self._clock()
 
     async def share(self, place: Place, roots: RootSet) -> bool:
         """Give a remote child other roots in place; return whether that was possible.
@@ -241,3 +245,9 @@ class Children:
             del self._places[place.key]
         if place.child is not None:
             place.child.stop()
+
+
+def _full(name: str, how_many: str, knob: str, limit: int) -> NoReturn:
+    raise ChildError(
+        f"server {name!r} is not started: {how_many} already, and all are at work ({knob}: {limit})"
+    )

@@ -12,6 +12,7 @@ from hub.core.values import JsonObject, ServerName, SessionKey
 from hub.runtime import strict_json
 from hub.runtime.child import Child
 from hub.runtime.child_state import Down, Ready
+from hub.runtime.health import Health
 from hub.runtime.parties import Lessee
 
 
@@ -39,13 +40,20 @@ class Place:
     spec: ServerSpec
     child: Child | None = None
     lessees: dict[SessionKey, Lessee] = field(default_factory=dict["SessionKey", "Lessee"])
-    failed_at: float = float("-inf")
-    """When it last fell without ever having answered."""
+    health: Health = field(default_factory=Health)
     unused_since: float | None = None
     started_at: float = 0.0
     used_at: float = 0.0
-    failures: int = 0
-    """How often in a row it fell without ever having answered."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its child is there, or is being started."""
+        return self.child is not None and not isinstance(self.child.state, Down)
+
+    def is_used_by(self, session: SessionKey) -> bool:
+        """Whether a session uses its child, or has calls under way there still."""
+        child = self.child
+        return session in self.lessees or (child is not None and child.answers.serves(session))
 
     @property
     def is_idle(self) -> bool:

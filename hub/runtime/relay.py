@@ -112,7 +112,7 @@ class Relay:
             trouble = self.catalogs.missing(session, owners or ())
             if trouble is None:
                 raise
-            return _failure(named.method, f"{trouble}; the next call starts it again")
+            return _failure(named.method, trouble)
         if isinstance(route, BuiltinRoute):
             if named.question is not None:
                 return answer(named.question, session, catalog, self.catalogs.missing)
@@ -125,10 +125,10 @@ class Relay:
             verdict = await self._decide(case, record)
             if isinstance(verdict, Refused):
                 return _refusal(call, verdict, place.spec, named.pointer(verdict.pointer))
+            asker = CallAsker(session, asked, session.audience.mailbox_of_call())
             try:
-                child = await self._obtain(case)
-                asker = CallAsker(session, asked, session.audience.mailbox_of_call())
-                return await self._answer(child, verdict, asker, case)
+                with case.place.health.trying():
+                    return await self._answer(await self._obtain(case), verdict, asker, case)
             except ChildError as exc:
                 record.failed(str(exc))
                 return _failure(call.method, str(exc))

@@ -23,12 +23,12 @@ from hub.core.templates import parse_template
 from hub.core.values import Call, CallMethod, Json, JsonObject, ServerName
 from hub.core.whereabouts import Surroundings
 from hub.runtime.children import Children
+from hub.runtime.client import Client
 from hub.runtime.link import Link
 from hub.runtime.links import OsLinks
 from hub.runtime.peer import Asked, Peer, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.services import Machine, Operator, RootsSettings, Services
-from hub.runtime.client import Client
 from hub.runtime.session import Session
 from hub.runtime.wire import Failure, Message, Notification, Payload, Request, Response, as_object
 from tests.fakes import FakeChild, FakeLinks, RecordingAudit, RecordingOutlet, Silence
@@ -127,6 +127,7 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
         info=INFO,
         flavour=Flavour.POSIX,
         max_children=max_children,
+        chance=lambda: 0.0,
         clock=clock,
     )
     audit = RecordingAudit()

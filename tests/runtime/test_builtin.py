@@ -10,7 +10,7 @@ from hub.core.in_force import OperatorRoots
 from hub.core.policy import Mode, Policy
 from hub.core.values import Json, JsonObject
 from hub.runtime.builtin import BUILTINS, GET_ROOTS, get_roots
-from tests.fakes import ECHO, READ, FakeChild
+from tests.fakes import ECHO, READ, FakeChild, FakeClock, failure
 from tests.runtime.rigs import FakeClient, launched, remote, rig, roots_at
 from tests.trees import plant
 
@@ -122,6 +122,7 @@ async def test_it_says_where_each_server_stands(top: Path) -> None:
         {
             "name": "files",
             "state": "ready",
+            "breaker": "closed",
             "era": "legacy",
             "mode": "enforce",
             "effectiveRoots": [f"file://{top}/a"],
@@ -160,3 +161,22 @@ async def test_it_is_a_tool_that_changes_nothing() -> None:
     (tool,) = BUILTINS
     assert tool["name"] == GET_ROOTS
     assert tool["annotations"] == {"readOnlyHint": True, "openWorldHint": False}
+
+
+async def test_it_says_why_a_server_is_down_and_when_it_is_tried_again(top: Path) -> None:
+    fake, clock = FakeChild(ECHO, answers={"initialize": failure(-1, "broken")}), FakeClock()
+    async with rig({"files": remote()}, {"files": fake}, clock=clock) as at:
+        client = at.client(top)
+        await client.call("echo")
+        found = (await report(client))["servers"]
+        assert isinstance(found, list)
+        down = found[0]
+        assert isinstance(down, dict)
+        assert (down["state"], down["reason"], down["breaker"]) == ("down", "broken", "closed")
+        assert (down["failures"], down["retryAt"]) == (1, 1_700_000_001.0)
+        clock.advance(1)
+        found = (await report(client))["servers"]
+        assert isinstance(found, list)
+        again = found[0]
+        assert isinstance(again, dict)
+        assert again["retryAt"] is None

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from hub.core.breaker import PAUSE
 from hub.core.catalog import Listing
 from hub.core.errors import ChildError
 from hub.core.launch import LaunchPlan, LaunchTemplate, plan
@@ -17,7 +18,7 @@ from hub.core.specs import ServerSpec
 from hub.core.values import SessionKey
 from hub.runtime import children as children_module
 from hub.runtime.child import Child
-from hub.runtime.children import RESTART_PAUSE, Children
+from hub.runtime.children import Children
 from hub.runtime.peer import RpcError
 from hub.runtime.places import Place, key_of
 from tests.fakes import (
@@ -39,7 +40,9 @@ SPEC = remote(start_timeout=5.0, timeout=5.0, idle_stop=600.0)
 class Home:
     """Children of one fake server."""
 
-    def __init__(self, fake: FakeChild, clock: FakeClock, max_children: int) -> None:
+    def __init__(
+        self, fake: FakeChild, clock: FakeClock, max_children: int, max_per_session: int | None
+    ) -> None:
         self.fake = fake
         self.clock = clock
         self.children = Children(
@@ -47,7 +50,9 @@ class Home:
             info=INFO,
             flavour=Flavour.POSIX,
             max_children=max_children,
+            max_per_session=max_per_session,
             clock=clock,
+            chance=lambda: 0.0,
         )
 
     def lease(
@@ -69,8 +74,10 @@ class Home:
 
 
 @asynccontextmanager
-async def home(fake: FakeChild | None = None, *, max_children: int = 64) -> AsyncGenerator[Home]:
-    made = Home(fake or FakeChild(ECHO), FakeClock(), max_children)
+async def home(
+    fake: FakeChild | None = None, *, max_children: int = 64, max_per_session: int | None = None
+) -> AsyncGenerator[Home]:
+    made = Home(fake or FakeChild(ECHO), FakeClock(), max_children, max_per_session)
     with anyio.fail_after(5):
         async with made.children.running():
             yield made
@@ -204,7 +211,7 @@ async def test_a_child_that_fell_is_started_again_by_the_next_who_needs_it() -> 
         at.fake.link.crash()
         await at.fake.ended()
         assert place.state == "down"
-        at.clock.advance(RESTART_PAUSE)
+        at.clock.advance(PAUSE)
         second = await at.children.obtain(place)
         assert second is not first
         assert len(at.fake.links) == 2
@@ -290,9 +297,67 @@ async def test_a_child_that_never_starts_is_tried_ever_more_seldom() -> None:
             at.clock.advance(pause)
         at.fake.answers = FakeChild(READ).answers
         await at.children.obtain(place)
+        assert place.health.breaker == "half-open"
+        with place.health.trying():
+            pass
         at.fake.link.crash()
         await at.fake.ended(9)
-        assert place.failures == 0
+        assert place.health.failures == 1
+        await at.children.obtain(place)
+
+
+async def test_a_child_that_crashes_over_and_over_is_left_alone_until_one_call_has_tried_it() -> (
+    None
+):
+    async with home() as at:
+        place = at.lease()
+        for number, pause in enumerate((0, 1, 2), 1):
+            await at.children.obtain(place)
+            at.fake.link.crash("exited with code 7")
+            await at.fake.ended(number)
+            if number < 3:
+                at.clock.advance(pause)
+        text = await at.failure_of(place)
+        assert text == (
+            "server 'files' is not running: exited with code 7; "
+            "after 3 failures in a row one call may try it in 2.0 s"
+        )
+        assert (place.health.breaker, place.health.retry_at) == ("open", at.clock.now + 2)
+        at.clock.advance(2)
+        with place.health.trying():
+            await at.children.obtain(place)
+            with pytest.raises(ChildError, match="one call is trying it"), place.health.trying():
+                pass
+        assert place.health.breaker == "closed"
+
+
+async def test_one_session_has_no_more_children_than_the_operator_wants(tmp_path: object) -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with home(fake, max_per_session=1) as at:
+        old, new = at.lease(), at.lease(roots=roots_at(tmp_path))
+        async with anyio.create_task_group() as calls:
+            child = await at.children.obtain(old)
+            calls.start_soon(child.call, admitted(), RecordingAsker(ALICE))
+            await fake.link.request("tools/call")
+            at.children.release(old, ALICE, at_once=True)
+            assert await at.failure_of(new) == (
+                "server 'files' is not started: this session uses 1 children already, "
+                "and all are at work (max_children_per_session: 1)"
+            )
+            await at.children.obtain(at.lease(BOB, principal="bob"))
+            calls.cancel_scope.cancel()
+        await at.children.obtain(new)
+
+
+async def test_a_session_makes_room_with_what_it_alone_uses(tmp_path: object) -> None:
+    async with home(max_per_session=1) as at:
+        shared, own = at.lease(), at.lease(roots=roots_at(tmp_path))
+        at.lease(BOB)
+        await at.children.obtain(shared)
+        assert "max_children_per_session" in await at.failure_of(own)
+        at.children.release(shared, BOB)
+        await at.children.obtain(own)
+        assert shared.state == "idle"
 
 
 async def test_listings_are_remembered_for_the_same_roots_and_not_for_ever(
