@@ -26,8 +26,10 @@ from hub.edge.operator_roots import Place, operator_roots
 from hub.edge.server import Front, OpenFront
 from hub.edge.specs import server_specs
 from hub.runtime.audit_log import AuditSink, NoAudit, audit_log
+from hub.runtime.brood import keeping
 from hub.runtime.children import Children, Opener, opener
 from hub.runtime.confined import this_kernel
+from hub.runtime.ending import Ending
 from hub.runtime.links import OsLinks
 from hub.runtime.relay import Relay
 from hub.runtime.services import Machine, Operator, RootsSettings, Services
@@ -95,8 +97,11 @@ async def running_hub(
     *,
     environment: Mapping[str, str] | None = None,
     open_child: Opener | None = None,
+    ending: Ending | None = None,
 ) -> AsyncGenerator[Services]:
     """Build a hub and keep its children for as long as the context lasts.
+
+    It ends soon: in a good second, sooner if `ending` is pressed.
 
     Raises: ConfigError, StartError, alone or in an exception group.
     """
@@ -104,17 +109,12 @@ async def running_hub(
     place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
     servers = server_specs(config, place)
     settle_confinement(servers.values(), machine.kernel)
-    children = Children(
-        open_child=open_child
-        or opener(children_environment(config, machine.environment), machine.kernel),
-        info=INFO,
-        flavour=machine.flavour,
-        max_children=config.max_children,
-        clock=machine.clock,
-    )
     given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
     operator = Operator(given(config.roots), servers, machine)
-    async with children.running(), watching(setting.watched, config, given, operator):
+    async with (
+        _children(config, machine, open_child, ending or Ending()) as children,
+        watching(setting.watched, config, given, operator),
+    ):
         with _audit(config) as audit:
             yield Services(
                 info=INFO,
@@ -127,6 +127,27 @@ async def running_hub(
                 audit=audit,
                 expose=config.expose,
             )
+
+
+@asynccontextmanager
+async def _children(
+    config: HubConfig, machine: Machine, open_child: Opener | None, ending: Ending
+) -> AsyncGenerator[Children]:
+    environment = children_environment(config, machine.environment)
+    async with keeping(ending) as brood:
+        children = Children(
+            open_child=open_child or opener(environment, machine.kernel, brood),
+            info=INFO,
+            flavour=machine.flavour,
+            max_children=config.max_children,
+            max_per_session=config.max_children_per_session,
+            clock=machine.clock,
+        )
+        async with children.running():
+            try:
+                yield children
+            finally:
+                ending.begin()
 
 
 def _audit(config: HubConfig) -> AbstractContextManager[AuditSink]:

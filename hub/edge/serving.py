@@ -1,8 +1,7 @@
-"""Runs the HTTP endpoint in uvicorn until a signal ends it."""
+"""Runs the HTTP endpoint in uvicorn until the hub ends."""
 
 from __future__ import annotations
 
-import signal
 import socket
 import time
 from collections.abc import Callable, Generator
@@ -14,6 +13,7 @@ import uvicorn
 from hub.edge.gatekeeper import Gatekeeper
 from hub.edge.http import HttpServer
 from hub.edge.server import OpenFront
+from hub.runtime.ending import Ending
 
 LAST_ANSWERS = 3
 """Seconds that responses under way get when the hub is told to end."""
@@ -37,15 +37,16 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def serve_http(
+async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     open_front: OpenFront,
     gatekeeper: Gatekeeper,
     listener: socket.socket,
     *,
     path: str,
     ready: Callable[[], None],
+    ending: Ending,
 ) -> None:
-    """Serve clients on `listener` until SIGTERM or SIGINT; call `ready` once requests are taken."""
+    """Serve clients on `listener` until `ending` begins; call `ready` once requests are taken."""
     app = HttpServer(open_front, gatekeeper, path=path, clock=time.monotonic)
     config = uvicorn.Config(
         app,
@@ -58,19 +59,16 @@ async def serve_http(
     server = _Server(config, ready)
     async with anyio.create_task_group() as tasks:
         await tasks.start(app.run)
-        tasks.start_soon(_stop_on_signal, server, app)
+        tasks.start_soon(_stop, server, app, ending)
         await server.serve([listener])
         tasks.cancel_scope.cancel()
 
 
-async def _stop_on_signal(server: uvicorn.Server, app: HttpServer) -> None:
-    """End at the first signal after `LAST_ANSWERS` seconds at most, at the second one at once."""
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for _ in signals:
-            break
-        server.should_exit = True
-        app.end_streams()
-        with anyio.move_on_after(LAST_ANSWERS):
-            async for _ in signals:
-                break
-        app.end_answers()
+async def _stop(server: uvicorn.Server, app: HttpServer, ending: Ending) -> None:
+    """End after `LAST_ANSWERS` seconds at most, at once when the hub is pressed."""
+    await ending.begun.wait()
+    server.should_exit = True
+    app.end_streams()
+    with anyio.move_on_after(LAST_ANSWERS):
+        await ending.pressed.wait()
+    app.end_answers()

@@ -33,6 +33,7 @@ from hub.core.filesystem_servers import short_name
 from hub.core.launch import LaunchPlan, LaunchTemplate
 from hub.core.specs import ServerSpec
 from hub.runtime import landlock
+from hub.runtime.brood import Brood
 from hub.runtime.confine import Program, program
 from hub.runtime.link import Link, open_process
 from hub.runtime.system_places import DEVICES, KERNEL, SETTINGS, SYSTEM
@@ -88,7 +89,11 @@ def planned_grants(
 
 @asynccontextmanager
 async def open_launched(
-    spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str], kernel: Kernel
+    spec: ServerSpec,
+    plan: LaunchPlan,
+    environment: Mapping[str, str],
+    kernel: Kernel,
+    brood: Brood,
 ) -> AsyncGenerator[Link]:
     """Launch a child, confined if its operator asked for that, and speak to it.
 
@@ -99,26 +104,26 @@ async def open_launched(
         found = standing(spec.confine, spec.target, kernel)
     match found:
         case Confined():
-            opened = _open_confined(spec, plan, environment)
+            opened = _open_confined(spec, plan, environment, brood)
         case Unconfined(reason) if spec.confine.mode == "require":
             raise ChildError(f"it must be confined and cannot be: {reason}")
         case Unconfined(reason):
             log.warning("NOT confined", server=spec.name, reason=reason)
-            opened = open_process(spec.name, plan, environment)
+            opened = open_process(spec.name, plan, environment, brood)
         case NotAsked():
-            opened = open_process(spec.name, plan, environment)
+            opened = open_process(spec.name, plan, environment, brood)
     async with opened as link:
         yield link
 
 
 @asynccontextmanager
 async def _open_confined(
-    spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str]
+    spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str], brood: Brood
 ) -> AsyncGenerator[Link]:
     private = tempfile.mkdtemp(prefix="roots-hub-confined-")
     try:
         confined = await to_thread.run_sync(_prepared, spec, plan, environment, private)
-        async with open_process(spec.name, confined, environment) as link:
+        async with open_process(spec.name, confined, environment, brood) as link:
             yield link
     finally:
         with anyio.CancelScope(shield=True):

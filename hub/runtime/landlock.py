@@ -31,6 +31,7 @@ _SCOPES_SINCE = 6
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG, _PATH_BENEATH, _NO_NEW_PRIVS = 1, 1, 38
+_PARENT_DEATH_SIGNAL, _SIGTERM = 1, 15
 _PIECES = 3
 
 
@@ -172,8 +173,12 @@ def _grant(  # noqa: PLR0913, PLR0917 - the rule and where it goes
 
 
 def main(arguments: list[str]) -> int:
-    """Confine this process and become the command; return an exit code only if that fails."""
+    """Confine this process and become the command; return an exit code only if that fails.
+
+    The kernel asks the command to end (SIGTERM) when the hub is gone.
+    """
     file, command, *argv = arguments
+    ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, _SIGTERM)
     try:
         with open(file, "rb") as grants:
             confine(grants.read())

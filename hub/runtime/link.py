@@ -11,6 +11,7 @@ import structlog
 from hub.core.launch import LaunchPlan
 from hub.core.protocol import INTERNAL_ERROR
 from hub.runtime import wire
+from hub.runtime.brood import Brood
 from hub.runtime.peer import Outlet
 from hub.runtime.process import Process, launch
 from hub.runtime.strict_json import WireError
@@ -71,11 +72,11 @@ class ProcessLink:
 
 @asynccontextmanager
 async def open_process(
-    server: str, plan: LaunchPlan, environment: Mapping[str, str]
+    server: str, plan: LaunchPlan, environment: Mapping[str, str], brood: Brood
 ) -> AsyncGenerator[Link]:
     """Launch a child and speak to it over its standard streams.
 
     Raises: ChildError if it cannot be started.
     """
-    async with launch(server, plan, environment) as process:
+    async with launch(server, plan, environment, brood) as process:
         yield ProcessLink(server, process)

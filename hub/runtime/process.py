@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - its protocols carry lines without worker threads
-import os
 import shutil
 import signal
 import tempfile
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -17,11 +16,14 @@ import structlog
 
 from hub.core.errors import ChildError
 from hub.core.launch import LaunchPlan
+from hub.runtime.brood import Brood, Family
 from hub.runtime.peer import GoneError
 from hub.runtime.pipes import Flow, Lines, LineSplitter, PipeOutlet
 
-TERM_GRACE = 2.0
-"""Seconds between closing a child's stdin, asking it to end (SIGTERM) and ending it (SIGKILL)."""
+EOF_GRACE, EOF_GRACE_AT_END = 2.0, 0.5
+"""Seconds that a child gets to end by itself when its stdin is closed; fewer as the hub ends."""
+KILLED_GRACE = 1.0
+"""Seconds in which a process that has ended is known to have."""
 EXIT_GRACE = 0.2
 """Seconds an exit code may come after the end of the output."""
 STDERR_LINE_LIMIT = 8 * 1024
@@ -35,8 +37,9 @@ class Process(asyncio.SubprocessProtocol):
 
     outlet: PipeOutlet
 
-    def __init__(self, server: str, private_directory: str | None) -> None:
+    def __init__(self, server: str, private_directory: str | None, family: Family) -> None:
         self.private_directory = private_directory
+        self._family = family
         self.lines = Lines()
         self._server = server
         self._flow = Flow()
@@ -45,10 +48,27 @@ class Process(asyncio.SubprocessProtocol):
         self._exited = anyio.Event()
         self._transport: asyncio.SubprocessTransport | None = None
 
+    async def begin(self, plan: LaunchPlan, env: dict[str, str]) -> None:
+        """Run the plan's command, in a session and a family of its own.
+
+        Raises: ChildError if it cannot be started.
+        """
+        cwd, loop = self.private_directory or plan.cwd, asyncio.get_running_loop()
+        # The process is there when this task first waits: what runs after that must be unmarked.
+        env = self._family.mark_next(env)
+        loop.call_soon(self._family.mark_none)
+        try:
+            await loop.subprocess_exec(
+                lambda: self, *plan.argv, env=env, cwd=cwd, start_new_session=True
+            )
+        except (OSError, ValueError) as exc:
+            raise ChildError(f"it cannot start: {getattr(exc, 'strerror', None) or exc}") from exc
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if not isinstance(transport, asyncio.SubprocessTransport):
             raise TypeError(f"not a process: {transport!r}")
         self._transport = transport
+        self._family.begun(transport.get_pid())
         stdin, stdout = transport.get_pipe_transport(0), transport.get_pipe_transport(1)
         if not isinstance(stdin, asyncio.WriteTransport) or stdout is None:
             raise TypeError(f"a process without pipes: {transport!r}")
@@ -112,27 +132,20 @@ class Process(asyncio.SubprocessProtocol):
             raise GoneError(self.ending()) from None
 
     async def end(self) -> None:
-        """Close stdin, then SIGTERM, then SIGKILL to the process group; return when it is gone."""
+        """Close stdin, then end what is left of it and of all it has started."""
         transport = self._transport
-        if transport is None:
-            return
-        stdin, group = transport.get_pipe_transport(0), transport.get_pid()
-        if stdin is not None:
-            stdin.close()
-        for sign in (None, signal.SIGTERM, signal.SIGKILL):
-            if sign is not None:
-                _signal_group(group, sign)
-            with anyio.move_on_after(TERM_GRACE):
+        if transport is not None:
+            stdin = transport.get_pipe_transport(0)
+            if stdin is not None:
+                stdin.close()
+            patience = (EOF_GRACE, EOF_GRACE_AT_END)
+            await self._family.ending.until(self._exited.wait, *patience)
+        await self._family.end()
+        if transport is not None:
+            with anyio.move_on_after(KILLED_GRACE):
                 await self._exited.wait()
-                break
-        _signal_group(group, signal.SIGKILL)
+            transport.close()
         self.lines.close()
-        transport.close()
-
-
-def _signal_group(group: int, sign: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, sign)
 
 
 def _signal_name(number: int) -> str:
@@ -144,20 +157,23 @@ def _signal_name(number: int) -> str:
 
 @asynccontextmanager
 async def launch(
-    server: str, plan: LaunchPlan, environment: Mapping[str, str]
+    server: str, plan: LaunchPlan, environment: Mapping[str, str], brood: Brood
 ) -> AsyncGenerator[Process]:
     """Run `plan` on top of `environment` for as long as the context lasts.
 
-    A plan without a working directory gets an empty private one. The process leads a group of its
-    own, and the whole group is ended on the way out.
+    A plan without a working directory gets an empty private one. The process leads a session of
+    its own, and is ended on the way out with all that it has started, in whatever session.
 
     Raises: ChildError if it cannot be started.
     """
     env = {**environment, **dict(plan.env)}
     private = tempfile.mkdtemp(prefix="roots-hub-") if plan.cwd is None else None
     try:
-        process = await _spawn(server, plan, env, private)
+        if not _is_there(plan.argv[0], env.get("PATH"), private or plan.cwd):
+            raise ChildError(f"it cannot start: there is no command {plan.shown[0]!r} on the PATH")
+        process = Process(server, private, Family(brood))
         try:
+            await process.begin(plan, env)
             yield process
         finally:
             with anyio.CancelScope(shield=True):
@@ -165,21 +181,6 @@ async def launch(
     finally:
         if private is not None:
             shutil.rmtree(private, ignore_errors=True)
-
-
-async def _spawn(
-    server: str, plan: LaunchPlan, env: dict[str, str], private: str | None
-) -> Process:
-    command, cwd = plan.argv[0], private or plan.cwd
-    if not _is_there(command, env.get("PATH"), cwd):
-        raise ChildError(f"it cannot start: there is no command {plan.shown[0]!r} on the PATH")
-    try:
-        _, process = await asyncio.get_running_loop().subprocess_exec(
-            lambda: Process(server, private), *plan.argv, env=env, cwd=cwd, start_new_session=True
-        )
-    except (OSError, ValueError) as exc:
-        raise ChildError(f"it cannot start: {getattr(exc, 'strerror', None) or exc}") from exc
-    return process
 
 
 def _is_there(command: str, path: str | None, cwd: str | None) -> bool:

@@ -16,6 +16,7 @@ from hub.edge import serving as module
 from hub.edge.app import fronts
 from hub.edge.gatekeeper import Gatekeeper
 from hub.edge.serving import serve_http
+from hub.edge.signals import ended_by_signals
 from tests.edge.scripted import scripted
 from tests.fakes import ECHO, SILENT, FakeChild
 
@@ -56,7 +57,11 @@ async def served(child: FakeChild | None = None) -> AsyncGenerator[Site]:
 
     async def serve() -> None:
         keeper = Gatekeeper("127.0.0.1", None)
-        await serve_http(fronts(hub.services), keeper, listener, path="/mcp", ready=site.ready.set)
+        async with ended_by_signals() as ending:
+            front = fronts(hub.services)
+            await serve_http(
+                front, keeper, listener, path="/mcp", ready=site.ready.set, ending=ending
+            )
         site.ended.set()
 
     async with (

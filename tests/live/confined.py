@@ -17,7 +17,9 @@ from hub.core.policy import Policy
 from hub.core.specs import ServerSpec
 from hub.core.templates import parse_template
 from hub.core.values import JsonObject, ServerName
+from hub.runtime.brood import keeping
 from hub.runtime.confined import open_launched, this_kernel
+from hub.runtime.ending import Ending
 from hub.runtime.link import Link
 from hub.runtime.wire import Failure, Notification, Request, Response, as_object
 from tests.live.programs import environment
@@ -81,7 +83,10 @@ async def server(
     planned = plan(template, roots_at(root), os.environ)
     inherited = environment(**(env or {}))
     with anyio.fail_after(SLOW_START):
-        async with open_launched(spec, planned, inherited, this_kernel()) as link:
+        async with (
+            keeping(Ending()) as brood,
+            open_launched(spec, planned, inherited, this_kernel(), brood) as link,
+        ):
             direct = Direct(link)
             await direct.greet()
             yield direct

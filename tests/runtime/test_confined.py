@@ -21,7 +21,9 @@ from hub.core.specs import ServerSpec
 from hub.core.templates import parse_template
 from hub.core.values import ServerName
 from hub.runtime import wire
+from hub.runtime.brood import keeping
 from hub.runtime.confined import cache_of, open_launched, planned_grants, this_kernel
+from hub.runtime.ending import Ending
 from hub.runtime.link import Link
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Notification
@@ -98,7 +100,10 @@ async def opened(
     kernel: Kernel | None = None,
 ) -> AsyncGenerator[Link]:
     with anyio.fail_after(30):
-        async with open_launched(given, planned, environment, kernel or this_kernel()) as link:
+        async with (
+            keeping(Ending()) as brood,
+            open_launched(given, planned, environment, kernel or this_kernel(), brood) as link,
+        ):
             yield link
 
 

@@ -16,6 +16,8 @@ from hub.core.launch import LaunchPlan
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.roots import EMPTY
 from hub.runtime import wire
+from hub.runtime.brood import Brood, Family, keeping
+from hub.runtime.ending import Ending
 from hub.runtime.link import ProcessLink, open_process
 from hub.runtime.peer import GoneError, RpcError
 from hub.runtime.process import Process
@@ -29,7 +31,7 @@ class Unlaunched(Process):
     """A process that was never started: the test says what comes out of it."""
 
     def __init__(self) -> None:
-        super().__init__("files", "/private")
+        super().__init__("files", "/private", Family(Brood(Ending())))
         self.outlet = None  # pyright: ignore[reportAttributeAccessIssue] - nothing is sent
 
 
@@ -106,7 +108,10 @@ async def test_a_launched_child_is_spoken_to_over_its_standard_streams(tmp_path:
     argv = (sys.executable, "-c", code)
     plan = LaunchPlan(argv, (), str(tmp_path), EMPTY, argv)
     with anyio.fail_after(20):
-        async with open_process("files", plan, ENVIRONMENT) as opened:
+        async with (
+            keeping(Ending()) as brood,
+            open_process("files", plan, ENVIRONMENT, brood) as opened,
+        ):
             await opened.outlet.send(Request(1, "ask", {"a": 1}))
             assert await opened.next() == Request(1, "answer", {"a": 1})
             with pytest.raises(GoneError, match="exited with code 0"):
@@ -117,5 +122,5 @@ async def test_a_child_that_cannot_be_launched_is_an_error() -> None:
     argv = ("no-such-command",)
     plan = LaunchPlan(argv, (), "/", EMPTY, argv)
     with pytest.raises(ChildError):
-        async with open_process("files", plan, ENVIRONMENT):
+        async with keeping(Ending()) as brood, open_process("files", plan, ENVIRONMENT, brood):
             pytest.fail("it runs")

@@ -18,7 +18,10 @@ from structlog.testing import capture_logs
 from hub.core.errors import ChildError
 from hub.core.launch import LaunchPlan
 from hub.core.roots import EMPTY
+from hub.runtime import brood as brood_module
 from hub.runtime import process as process_module
+from hub.runtime.brood import Brood, Family, keeping
+from hub.runtime.ending import Ending
 from hub.runtime.peer import GoneError
 from hub.runtime.process import STDERR_LINE_LIMIT, Process, launch
 from hub.runtime.wire import Notification
@@ -52,6 +55,11 @@ def python(code: str, *arguments: str, cwd: str | None = "/") -> LaunchPlan:
     return plan(sys.executable, "-c", code, *arguments, cwd=cwd)
 
 
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_module, "EOF_GRACE", 0.05)
+    monkeypatch.setattr(brood_module, "TERM_GRACE", 0.05)
+
+
 def exists(path: str | Path) -> bool:
     return Path(path).exists()
 
@@ -61,9 +69,22 @@ def entries(directory: Path) -> list[Path]:
 
 
 @asynccontextmanager
+async def launched(planned: LaunchPlan) -> AsyncGenerator[Process]:
+    async with (
+        keeping(Ending()) as brood,
+        launch("files", planned, ENVIRONMENT, brood) as process,
+    ):
+        yield process
+
+
+def unlaunched() -> Process:
+    return Process("files", None, Family(Brood(Ending())))
+
+
+@asynccontextmanager
 async def running(code: str, *arguments: str, cwd: str | None = "/") -> AsyncGenerator[Process]:
     with anyio.fail_after(20):
-        async with launch("files", python(code, *arguments, cwd=cwd), ENVIRONMENT) as process:
+        async with launched(python(code, *arguments, cwd=cwd)) as process:
             yield process
 
 
@@ -76,7 +97,7 @@ async def ending_of(code: str) -> str:
 
 async def trouble_of(planned: LaunchPlan) -> str:
     with pytest.raises(ChildError) as caught:
-        async with launch("files", planned, ENVIRONMENT):
+        async with launched(planned):
             pytest.fail("it runs")
     return str(caught.value)
 
@@ -108,7 +129,7 @@ async def test_a_process_gets_the_plans_environment_on_top_of_the_inherited_one(
     code = "import os; print(os.environ['INHERITED'], os.environ['OWN'], sorted(os.environ)[:2])"
     planned = plan(sys.executable, "-c", code, env=(("OWN", "a b\nc"),))
     with anyio.fail_after(20):
-        async with launch("files", planned, ENVIRONMENT) as process:
+        async with launched(planned) as process:
             assert await process.next_line() == b"yes a b"
 
 
@@ -181,7 +202,7 @@ sys.stdin.read()
 
 
 async def test_last_words_need_no_end_of_line() -> None:
-    process = Process("files", None)
+    process = unlaunched()
     process.pipe_data_received(2, b"said\nboo")
     process.pipe_data_received(2, b"m")
     process.pipe_connection_lost(2, None)
@@ -203,7 +224,7 @@ async def test_a_process_ends_when_its_input_does() -> None:
 async def test_a_process_that_ignores_the_end_of_its_input_is_asked_to_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(process_module, "TERM_GRACE", 0.05)
+    hurry(monkeypatch)
     async with running("import signal; print('x', flush=True); signal.pause()") as process:
         await process.next_line()
     assert process.ending() == "was ended by SIGTERM"
@@ -213,7 +234,7 @@ async def test_a_process_that_ignores_the_end_of_its_input_is_asked_to_end(
 async def test_a_whole_group_that_refuses_to_end_is_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(process_module, "TERM_GRACE", 0.05)
+    hurry(monkeypatch)
     alive = Alive(tmp_path / "alive")
     async with running(STUBBORN, alive.path) as process:
         assert await process.next_line() == b"ready"
@@ -238,7 +259,7 @@ async def test_a_grandchild_whose_parent_has_gone_is_ended_too(tmp_path: Path) -
 async def test_a_process_is_ended_when_its_owner_is_cancelled(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(process_module, "TERM_GRACE", 0.05)
+    hurry(monkeypatch)
     alive = Alive(tmp_path / "alive")
     with anyio.CancelScope() as scope:
         async with running(STUBBORN, alive.path) as process:
@@ -289,14 +310,14 @@ async def test_a_private_directory_goes_with_a_process_that_does_not_start(
 
 
 async def test_a_process_that_has_not_begun_has_nothing_to_end() -> None:
-    process = Process("files", None)
+    process = unlaunched()
     await process.end()
     assert process.ending() == "closed its output"
     process.lines.close()
 
 
 async def test_only_a_process_with_pipes_is_one() -> None:
-    process = Process("files", None)
+    process = unlaunched()
     with pytest.raises(TypeError, match="not a process"):
         process.connection_made(cast("Any", object()))
     process.lines.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import sys
 from argparse import ArgumentTypeError, Namespace
@@ -28,6 +27,8 @@ from hub.edge.cli.loading import (
 from hub.edge.config import HubConfig
 from hub.edge.config_file import config_from_command
 from hub.edge.gatekeeper import Gatekeeper
+from hub.edge.signals import ended_by_signals
+from hub.runtime.ending import Ending
 
 LAST_PORT = 65535
 """The highest port there is."""
@@ -111,17 +112,19 @@ def _embedded(roots: list[str]) -> tuple[HubConfig, Setting]:
 async def _serve_stdio(config: HubConfig, setting: Setting) -> None:
     from hub.edge.stdio import serve_stdio  # noqa: PLC0415 - HTTP serves without it
 
-    async with running_hub(config, setting) as services, anyio.create_task_group() as tasks:
-        tasks.start_soon(_stop_on_signal, tasks.cancel_scope)
+    async with (
+        ended_by_signals() as ending,
+        running_hub(config, setting, ending=ending) as services,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(_stop, ending, tasks.cancel_scope)
         await serve_stdio(fronts(services))
         tasks.cancel_scope.cancel()
 
 
-async def _stop_on_signal(scope: anyio.CancelScope) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for _ in signals:
-            scope.cancel()
-            return
+async def _stop(ending: Ending, scope: anyio.CancelScope) -> None:
+    await ending.begun.wait()
+    scope.cancel()
 
 
 async def _serve_http(
@@ -137,7 +140,10 @@ async def _serve_http(
     )
     gatekeeper = Gatekeeper(host, token)
     listener = _listener(host, port)
-    async with running_hub(config, setting) as services:
+    async with (
+        ended_by_signals() as ending,
+        running_hub(config, setting, ending=ending) as services,
+    ):
         url = _url(host, listener.getsockname()[1], config.listen.path)
         await serve_http(
             fronts(services),
@@ -145,6 +151,7 @@ async def _serve_http(
             listener,
             path=config.listen.path,
             ready=partial(_announce, url, token),
+            ending=ending,
         )
 
 

@@ -24,6 +24,7 @@ from hub.edge.app import fronts
 from hub.edge.cli import run as module
 from hub.edge.gatekeeper import Gatekeeper, Headers
 from hub.edge.server import Front, OpenFront
+from hub.runtime.ending import Ending
 from hub.runtime.peer import Outlet
 from hub.runtime.services import Services
 from tests.trees import plant
@@ -58,7 +59,7 @@ class Served:
             self.meanwhile()
             await anyio.sleep_forever()
 
-    async def _http(
+    async def _http(  # noqa: PLR0913 - as serve_http has it
         self,
         open_front: OpenFront,
         keeper: Gatekeeper,
@@ -66,6 +67,7 @@ class Served:
         *,
         path: str,
         ready: Callable[[], None],
+        ending: Ending,
     ) -> None:
         with listener:
             self.ways.append("http")
@@ -167,7 +169,8 @@ def test_a_signal_ends_it_as_it_should(served: Served, number: signal.Signals) -
 
 def test_a_root_that_is_not_there_ends_the_start(served: Served) -> None:
     for arguments in (["run"], ["run", "--stdio"], ["wrap", sys.executable]):
-        with pytest.raises(StartError, match="--root gone: Path is not accessible"):
+        started = pytest.RaisesExc(StartError, match="--root gone: Path is not accessible")
+        with pytest.RaisesGroup(started, flatten_subgroups=True):
             run(arguments[0], "--root", "gone", *arguments[1:])
     assert served.ways == []
 

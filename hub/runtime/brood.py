@@ -1,0 +1,195 @@
+"""The processes of one hub's children: marked when they start, watched over, and ended as families.
+
+The watchdog is one more process. It starts with the first child and ends with the hub, however that
+ends; nothing but the end of the hub makes it do anything.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+from signal import SIGKILL, SIGTERM
+
+import anyio
+import structlog
+from anyio import to_thread
+
+from hub.runtime import watchdog
+from hub.runtime.ending import Ending
+from hub.runtime.watchdog import HAS_PROC, LOOK_EVERY, PATIENCE, VARIABLE, Hunt, Mark
+
+TERM_GRACE, TERM_GRACE_AT_END = 2.0, 0.8
+"""Seconds between asking a family to end (SIGTERM) and ending it; fewer as the hub ends."""
+_HIGHEST, _LOWEST = 1 << 62, 1 << 60
+"""Microseconds of real-time CPU time: 36,000 years of it are no limit to anybody."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class Family:
+    """One child and all that it starts."""
+
+    def __init__(self, brood: Brood) -> None:
+        self.ending = brood.ending
+        self._brood = brood
+        self._mark: Mark | None = None
+        self._leader: dict[int, int] = {}
+
+    def mark_next(self, env: dict[str, str]) -> dict[str, str]:
+        """Let processes that the hub starts carry a mark, until `mark_none`: no await between.
+
+        Return `env` with the mark's other half.
+        """
+        self._mark = self._brood.next_mark()
+        _set_limit(self._mark.limit)
+        return {**env, VARIABLE: self._mark.text}
+
+    def mark_none(self) -> None:
+        """Let processes that the hub starts carry no child's mark."""
+        self._brood.mark_none()
+
+    def begun(self, pid: int) -> None:
+        """Take note of the child's process, which leads a session of its own."""
+        start = watchdog.start_of(pid) if HAS_PROC else 0
+        if start is not None:
+            self._leader = {pid: start}
+            self._brood.leaders[pid] = start
+            self._brood.tell(f"+ {pid} {start}\n")
+
+    async def end(self) -> None:
+        """SIGTERM, then SIGKILL to every process of the family; return when none is left.
+
+        That takes no longer than the graces above and `PATIENCE`; what is left then is logged.
+        """
+        if self._mark is None:
+            return
+        hunt = Hunt(self._mark, self._brood.since, self._leader)
+        await self._brood.in_thread(hunt, SIGTERM)
+        if not await self.ending.until(lambda: self._over(hunt), TERM_GRACE, TERM_GRACE_AT_END):
+            await self._brood.in_thread(hunt, SIGKILL)
+            with anyio.move_on_after(PATIENCE):
+                await self._over(hunt)
+        if hunt.left:
+            log.error("processes left that cannot be ended", pids=sorted(hunt.left))
+        for pid, start in self._leader.items():
+            self._brood.leaders.pop(pid, None)
+            self._brood.tell(f"- {pid} {start}\n")
+
+    async def _over(self, hunt: Hunt) -> None:
+        while hunt.left:
+            await anyio.sleep(LOOK_EVERY)
+            if hunt.thin():
+                await self._brood.in_thread(hunt, None)
+
+
+class Brood:
+    """All families of a hub. `leaders` are the children's processes, each with its start."""
+
+    def __init__(self, ending: Ending) -> None:
+        self.ending = ending
+        self.leaders: dict[int, int] = {}
+        self.since = 0
+        self._hub = 0
+        self._numbers = count(1)
+        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._looks = anyio.CapacityLimiter(4)
+
+    def next_mark(self) -> Mark:
+        """Return the mark of the next child, for which the watchdog is there."""
+        if not self._hub:
+            self.since = watchdog.start_of(os.getpid()) or 0
+            self._hub = _claimed()
+        self._watch()
+        return Mark(self._hub, next(self._numbers))
+
+    def mark_none(self) -> None:
+        """Let processes that this one starts carry no child's mark."""
+        _set_limit((self._hub, self._hub))
+
+    def tell(self, line: str) -> None:
+        """Tell the watchdog of a child that came or went."""
+        if self._watchdog is not None and self._watchdog.stdin is not None:
+            with suppress(BlockingIOError, BrokenPipeError):
+                os.write(self._watchdog.stdin.fileno(), line.encode())
+
+    async def in_thread(self, hunt: Hunt, sign: int | None) -> None:
+        """Have a hunt look at all processes (which takes milliseconds) and strike."""
+        await to_thread.run_sync(hunt.strike, sign, limiter=self._looks)
+
+    def _watch(self) -> None:
+        """Have a watchdog. It holds no stream and no directory of the hub's, and no mark."""
+        if self._watchdog is not None and self._watchdog.poll() is None:
+            return
+        self._drop()
+        self.mark_none()
+        program = (sys.executable, "-I", "-S", "-B", watchdog.__file__)
+        try:
+            self._watchdog = subprocess.Popen(  # noqa: S603 - this file's neighbour
+                [*program, str(self._hub), str(self.since)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                start_new_session=True,
+            )
+        except OSError as exc:
+            log.warning("no watchdog: a hub that is killed may leave processes", error=str(exc))
+            return
+        if self._watchdog.stdin is not None:
+            os.set_blocking(self._watchdog.stdin.fileno(), False)
+        for pid, start in self.leaders.items():
+            self.tell(f"+ {pid} {start}\n")
+
+    def _drop(self) -> subprocess.Popen[bytes] | None:
+        dropped, self._watchdog = self._watchdog, None
+        if dropped is not None and dropped.stdin is not None:
+            dropped.stdin.close()
+        return dropped
+
+    async def close(self) -> None:
+        """Let the watchdog look once more, and wait for it."""
+        dropped = self._drop()
+        if dropped is not None:
+            with suppress(subprocess.TimeoutExpired):
+                await to_thread.run_sync(dropped.wait, watchdog.GRACE + 2 * PATIENCE)
+
+
+@asynccontextmanager
+async def keeping(ending: Ending) -> AsyncGenerator[Brood]:
+    """Keep the families of a hub for as long as the context lasts."""
+    made = Brood(ending)
+    try:
+        yield made
+    finally:
+        with anyio.CancelScope(shield=True):
+            await made.close()
+
+
+def _claimed() -> int:
+    """Return a number for this hub, which is this process' limit from now on, if it can be."""
+    number = secrets.randbits(48)
+    if sys.platform != "linux":
+        return number
+    from resource import RLIM_INFINITY, RLIMIT_RTTIME, getrlimit  # noqa: PLC0415 - not everywhere
+
+    limits = [limit for limit in getrlimit(RLIMIT_RTTIME) if limit != RLIM_INFINITY]
+    hub = min(limits, default=_HIGHEST) - number - 1
+    if hub < _LOWEST:  # a limit that somebody means
+        return number
+    _set_limit((hub, hub))
+    return hub
+
+
+def _set_limit(limit: tuple[int, int]) -> None:
+    if sys.platform != "linux" or limit[1] < _LOWEST:
+        return
+    from resource import RLIMIT_RTTIME, setrlimit  # noqa: PLC0415 - not everywhere
+
+    with suppress(ValueError, OSError):  # what is left is the mark in the environment
+        setrlimit(RLIMIT_RTTIME, limit)

@@ -1,0 +1,232 @@
+"""Finds and ends all that a hub's children have started, by marks that a process does not lose.
+
+Also a program of its own, `python -I -S -B watchdog.py HUB SINCE`, which outlives the hub: it reads
+which children there are from a pipe, and when that is closed, whoever closed it and however, ends
+what is left of them. So this file imports nothing of the hub, and nothing that is slow to load.
+
+A child carries its mark twice. `VARIABLE` is in its environment, which a process may clear. And its
+limit of real-time CPU time is so high that it limits nothing, but is a number that no other process
+has: the hard limit is the hub's, the soft one the child's. Limits pass to all descendants, through
+`setsid`, a second fork and an empty environment.
+"""
+
+# ruff: noqa: PTH123, PTH208 - pathlib takes longer to load than the rest of this file
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from signal import SIGKILL, SIGTERM
+
+VARIABLE = "ROOTS_HUB_CHILD"
+GRACE = 1.0
+"""Seconds that what a lost hub has left gets between SIGTERM and SIGKILL."""
+PATIENCE = 2.0
+"""Seconds after which a process that SIGKILL did not end is given up."""
+LOOK_EVERY = 0.01
+HAS_PROC = sys.platform.startswith("linux") and os.path.exists("/proc/self/stat")  # noqa: PTH110 - see above
+_LIMIT = b"Max realtime timeout"
+_UNENDING = frozenset(
+    (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
+)
+
+
+class Mark:
+    """What tells a hub's processes; those of one child only unless `child` is 0."""
+
+    __slots__ = ("child", "hub")
+
+    def __init__(self, hub: int, child: int = 0) -> None:
+        self.hub = hub
+        self.child = child
+
+    @property
+    def text(self) -> str:
+        """The value of `VARIABLE`."""
+        return f"{self.hub:x}-{self.child:x}"
+
+    @property
+    def limit(self) -> tuple[int, int]:
+        """The soft and the hard limit. The hub's own are equal: it is none of its children."""
+        return self.hub - self.child, self.hub
+
+    def is_on(self, pid: int) -> bool:
+        """Return whether the process carries this mark now."""
+        limit = _limit(pid)
+        if limit is not None and limit[1] == self.hub and limit[0] != self.hub:
+            return self.child == 0 or limit == self.limit
+        text = self.text + "\0" if self.child else f"{self.hub:x}-"
+        return f"\0{VARIABLE}={text}".encode() in b"\0" + _read(pid, "environ") + b"\0"
+
+
+class Row:
+    """One line of the table of processes."""
+
+    __slots__ = ("parent", "session", "start")
+
+    def __init__(self, parent: int, session: int, start: int) -> None:
+        self.parent = parent
+        self.session = session
+        self.start = start
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _limit(pid: int) -> tuple[int, int] | None:
+    for line in _read(pid, "limits").splitlines():
+        if line.startswith(_LIMIT):
+            soft, hard = line[len(_LIMIT) :].split()[:2]
+            return (int(soft), int(hard)) if soft.isdigit() and hard.isdigit() else None
+    return None
+
+
+def row(pid: int) -> Row | None:
+    """Return what the kernel says of a process; None if it has ended, reaped or not."""
+    said = _read(pid, "stat")
+    fields = said[said.rfind(b")") + 1 :].split()
+    if not fields or (fields[0] in {b"Z", b"X"} and int(fields[17]) <= 1):
+        return None  # with more threads than one, only the first of them has ended
+    return Row(int(fields[1]), int(fields[3]), int(fields[19]))
+
+
+def start_of(pid: int) -> int | None:
+    """Return when a process started: with its id this tells it from all others, for ever."""
+    found = row(pid)
+    return None if found is None else found.start
+
+
+def find(mark: Mark, since: int, leaders: dict[int, int]) -> dict[int, int]:
+    """Return the processes that `mark` tells, or that descend from `leaders`, with their starts.
+
+    Those that began before `since` are not looked at.
+    """
+    rows: dict[int, Row] = {}
+    for name in os.listdir("/proc"):
+        found = row(int(name)) if name.isdigit() else None
+        if found is not None and found.start >= since:
+            rows[int(name)] = found
+    ours = {pid for pid in rows if leaders.get(pid) == rows[pid].start or mark.is_on(pid)}
+    not_theirs = {0, os.getsid(0)}
+    while True:
+        sessions = {rows[pid].session for pid in ours} - not_theirs
+        more = {
+            pid
+            for pid in rows
+            if pid not in ours and (rows[pid].parent in ours or rows[pid].session in sessions)
+        }
+        if not more:
+            return {pid: rows[pid].start for pid in ours}
+        ours |= more
+
+
+def send(pid: int, start: int, sign: int) -> None:
+    """Signal the process that started at `start`, and no other that may have got its id since."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    except (AttributeError, OSError):  # before Linux 5.3
+        handle = None
+    try:
+        if start_of(pid) != start:
+            return
+        if handle is None:
+            os.kill(pid, sign)
+        else:
+            signal.pidfd_send_signal(handle, sign)
+    except (ProcessLookupError, PermissionError):
+        return
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+class Hunt:
+    """The processes of one mark, on their way to their end."""
+
+    def __init__(self, mark: Mark, since: int, leaders: dict[int, int]) -> None:
+        self.left: dict[int, int] = {}
+        self._mark = mark
+        self._since = since
+        self._leaders = leaders
+        self._sign: int = SIGTERM
+
+    def strike(self, sign: int | None = None) -> None:
+        """Look for all of them, and send each the signal, by default the one sent before."""
+        self._sign = sign = self._sign if sign is None else sign
+        if not HAS_PROC:
+            self.left = {group: 0 for group in self._leaders if _signal_group(group, sign)}
+            return
+        self.left = find(self._mark, self._since, self._leaders)
+        for pid, start in self.left.items():
+            send(pid, start, sign)
+
+    def thin(self) -> bool:
+        """Return whether all that were struck have ended; others may have come."""
+        if HAS_PROC:
+            self.left = {pid: at for pid, at in self.left.items() if start_of(pid) == at}
+        else:
+            self.left = {group: 0 for group in self.left if _signal_group(group, 0)}
+        return not self.left
+
+    def over(self) -> bool:
+        """Return whether none is there any more; strike those that have come meanwhile."""
+        if self.thin():
+            self.strike()
+        return not self.left
+
+
+def _signal_group(group: int, sign: int) -> bool:
+    """Signal a process group, where there is no more to go by; return whether it was there."""
+    try:
+        os.killpg(group, sign)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def end(hunt: Hunt, grace: float) -> bool:
+    """End all by SIGTERM, and after `grace` by SIGKILL; return whether that worked."""
+    for sign, patience in ((SIGTERM, grace), (SIGKILL, PATIENCE)):
+        hunt.strike(sign)
+        until = time.monotonic() + patience
+        while not hunt.over():
+            if time.monotonic() >= until:
+                break
+            time.sleep(LOOK_EVERY)
+        else:
+            return True
+    return False
+
+
+def said(leaders: dict[int, int], line: bytes) -> None:
+    """Take over one line of the hub: `+ PID START` of a new child, `- PID START` of a gone one."""
+    what, pid, start = line.split()
+    if what == b"+":
+        leaders[int(pid)] = int(start)
+    else:
+        leaders.pop(int(pid), None)
+
+
+def main(arguments: list[str]) -> int:
+    """Wait for the end of stdin, and end what its writer's children have left."""
+    for sign in _UNENDING:
+        signal.signal(sign, signal.SIG_IGN)
+    hub, since = map(int, arguments)
+    leaders: dict[int, int] = {}
+    with open(0, "rb", closefd=False) as hub_says:
+        for line in hub_says:
+            if line.endswith(b"\n"):
+                said(leaders, line)
+    return 0 if end(Hunt(Mark(hub), since, leaders), GRACE) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import os
+import signal
+
+import anyio
+import pytest
+
+from hub.edge.signals import ended_by_signals
+
+SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+async def test_the_first_signal_begins_the_end_and_the_next_one_presses(
+    number: signal.Signals,
+) -> None:
+    before = signal.getsignal(number)
+    with anyio.fail_after(5):
+        async with ended_by_signals() as ending:
+            os.kill(os.getpid(), number)
+            await ending.begun.wait()
+            assert not ending.pressed.is_set()
+            os.kill(os.getpid(), number)
+            await ending.pressed.wait()
+            os.kill(os.getpid(), number)  # and none of them does anything else
+            await anyio.wait_all_tasks_blocked()
+    assert signal.getsignal(number) == before
+
+
+async def test_a_signal_presses_an_end_that_has_begun_by_itself() -> None:
+    with anyio.fail_after(5):
+        async with ended_by_signals() as ending:
+            ending.begin()
+            os.kill(os.getpid(), signal.SIGTERM)
+            await ending.pressed.wait()
+
+
+async def test_a_hangup_that_was_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        async with ended_by_signals() as ending:
+            os.kill(os.getpid(), signal.SIGHUP)
+            await anyio.wait_all_tasks_blocked()
+            assert not ending.begun.is_set()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -1,0 +1,221 @@
+"""Children with families of every kind, and a hub that ends in every way: nobody is left.
+
+`ORPHAN_ROUNDS=20` (`make orphans`) repeats each way so often.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.live.programs import ROOTS_HUB, SOON, config_file, environment
+from tests.live.test_http_endpoint import post, session
+from tests.live.test_processes import Piped
+
+# ruff: noqa: T201 - how long each round took is what a run with many rounds is for
+pytestmark = [
+    pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are told by /proc"),
+    pytest.mark.timeout(120),
+]
+
+ROUNDS = int(os.environ.get("ORPHAN_ROUNDS", "0"))
+LEFT_AFTER = 2.0
+"""Seconds after the hub's end in which its processes may still end."""
+CHILDREN = (
+    ("child=plain",),
+    ("noeof", "noterm", "child=noterm"),
+    ("busy", "child=plain", "child=setsid"),
+    ("noeof", "noterm", "busy", "child=bare"),
+    ("child=lost",),
+    ("noeof", "child=setsid", "child=noterm"),
+    ("noeof", "noterm", "child=bare", "child=lost"),
+    ("busy", "noterm", "child=setsid"),
+)
+ALL = len(CHILDREN) + 11
+"""How many processes there are before anybody calls: more come with calls."""
+TERM, INT, HUP, KILL = signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL
+WAYS = {
+    "SIGTERM": (TERM,),
+    "SIGTERM twice": (TERM, TERM),
+    "SIGINT and SIGTERM": (INT, TERM),
+    "SIGHUP": (HUP,),
+}
+_CALLS = 40
+
+
+def rounds(usual: int) -> range:
+    return range(ROUNDS or usual)
+
+
+class Family:
+    """All processes that carry a mark on their command line, and the hub's watchdog."""
+
+    def __init__(self) -> None:
+        self.mark = f"mark-{secrets.token_hex(8)}"
+        self.hub: int = 0
+
+    def config(self, directory: Path) -> str:
+        program = str(Path(__file__).with_name("brooding_child.py"))
+        servers = {
+            f"s{number}": {"command": sys.executable, "args": [program, self.mark, *kinds]}
+            for number, kinds in enumerate(CHILDREN)
+        }
+        return config_file(directory, servers)
+
+    def left(self) -> dict[int, str]:
+        found: dict[int, str] = {}
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdecimal():
+                with suppress(OSError):
+                    words = (folder / "cmdline").read_text().split("\0")
+                    watches = "watchdog.py" in " ".join(words) and f"{self.hub}" in _parent(folder)
+                    if self.mark in words or watches:
+                        found[int(folder.name)] = " ".join(words)
+        return found
+
+    def until(self, reached: Callable[[dict[int, str]], bool], patience: float) -> dict[int, str]:
+        deadline = time.monotonic() + patience
+        while not reached(found := self.left()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return found
+
+    def clear(self) -> None:
+        while found := self.left():
+            for pid in found:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+
+
+def _parent(folder: Path) -> str:
+    return (folder / "stat").read_text().rpartition(")")[2].split()[1]
+
+
+@contextmanager
+def hub(directory: Path, *arguments: str) -> Generator[tuple[subprocess.Popen[str], Family]]:
+    family = Family()
+    with (
+        (directory / "stderr.log").open("w") as log,
+        subprocess.Popen(  # noqa: S603 - ours
+            [ROOTS_HUB, "run", *arguments, "--config", family.config(directory)],
+            cwd=directory,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        ) as process,
+    ):
+        family.hub = process.pid
+        try:
+            yield process, family
+        finally:
+            process.kill()
+            family.clear()
+
+
+@contextmanager
+def stdio_hub(directory: Path) -> Generator[tuple[Piped, Family]]:
+    """Run a hub on pipes, and load it with calls that nobody waits for."""
+    with hub(directory, "--stdio") as (process, family):
+        piped = Piped(process, family.mark)
+        piped.begin()
+        assert len(family.until(lambda found: len(found) > ALL, SOON)) > ALL
+        for number in range(_CALLS):
+            params = {"name": f"s{number % len(CHILDREN)}__work"}
+            call = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+            piped.stdin.write(json.dumps(call) + "\n")
+            piped.stdin.flush()
+        time.sleep(random.uniform(0, 0.3))  # noqa: S311 - the moment of the end
+        yield piped, family
+
+
+@contextmanager
+def http_hub(directory: Path) -> Generator[tuple[subprocess.Popen[str], Family]]:
+    with (
+        ThreadPoolExecutor(_CALLS) as pool,
+        hub(directory, "--http", "127.0.0.1:0") as (process, family),
+    ):
+        assert process.stdout is not None
+        url = process.stdout.readline().removeprefix("roots-hub serves ").strip()
+        key = session(url)
+
+        def ask(method: str, **params: object) -> None:
+            message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+            with suppress(httpx2.HTTPError):
+                post(url, message, mcp_session_id=key)
+
+        ask("tools/list")
+        assert len(family.until(lambda found: len(found) > ALL, SOON)) > ALL
+        for number in range(_CALLS):
+            pool.submit(ask, "tools/call", name=f"s{number % len(CHILDREN)}__work", arguments={})
+        time.sleep(random.uniform(0, 0.3))  # noqa: S311 - the moment of the end
+        yield process, family
+
+
+def send(process: subprocess.Popen[str], *signs: signal.Signals) -> None:
+    for number, sign in enumerate(signs):
+        time.sleep(0.2 * bool(number))
+        process.send_signal(sign)
+
+
+@pytest.mark.parametrize("number", rounds(3))
+def test_a_hub_that_is_killed_leaves_nothing(number: int, tmp_path: Path) -> None:
+    with stdio_hub(tmp_path) as (piped, family):
+        piped.process.kill()
+        began = time.monotonic()
+        assert family.until(lambda found: not found, LEFT_AFTER) == {}
+        print(f"round {number}: none left after {time.monotonic() - began:.2f} s")
+        assert piped.process.wait(SOON) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("number", rounds(1))
+@pytest.mark.parametrize("way", WAYS)
+def test_a_hub_that_is_told_to_end_leaves_nothing(way: str, number: int, tmp_path: Path) -> None:
+    with stdio_hub(tmp_path) as (piped, family):
+        began = time.monotonic()
+        send(piped.process, *WAYS[way])
+        assert piped.process.wait(SOON) == 0
+        assert family.left() == {}
+        print(f"{way}, round {number}: ended after {time.monotonic() - began:.2f} s")
+
+
+@pytest.mark.parametrize("number", rounds(1))
+@pytest.mark.parametrize("signs", [(), (TERM,), (TERM, TERM)], ids=["", "SIGTERM", "twice"])
+def test_a_client_that_goes_leaves_nothing(
+    signs: tuple[signal.Signals, ...], number: int, tmp_path: Path
+) -> None:
+    with stdio_hub(tmp_path) as (piped, family):
+        began = time.monotonic()
+        piped.stdin.close()
+        if signs:
+            time.sleep(2.0)  # as the SDK's client does
+            send(piped.process, *signs)
+        assert piped.process.wait(SOON) == 0
+        assert family.left() == {}
+        print(f"stdin, {len(signs)} signals, {number}: {time.monotonic() - began:.2f} s")
+
+
+@pytest.mark.parametrize("number", rounds(1))
+@pytest.mark.parametrize("way", [*WAYS, "SIGKILL"])
+def test_a_hub_on_http_leaves_nothing(way: str, number: int, tmp_path: Path) -> None:
+    with http_hub(tmp_path) as (process, family):
+        began = time.monotonic()
+        send(process, *WAYS.get(way, (KILL,)))
+        killed = way == "SIGKILL"
+        assert process.wait(SOON) == (-KILL if killed else 0)
+        assert family.until(lambda found: not found, LEFT_AFTER if killed else 0) == {}
+        print(f"http, {way}, round {number}: {time.monotonic() - began:.2f} s")
