@@ -3,6 +3,7 @@ PYTHON ?= python3
 LISTEN ?= 127.0.0.1:8765
 PYTEST ?=
 FUZZ_SECONDS ?= 600
+ORPHAN_ROUNDS ?= 20
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,13 +15,14 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 
 CONFINED := .confinement
 
-.PHONY: help run setup test confinement-tests check fuzz fmt lock clean
+.PHONY: help run setup test confinement-tests check orphans fuzz fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make run      serve the current directory over HTTP on $(LISTEN)'
 	@echo 'make test     install what the tests need and run them (PYTEST="-k roots" narrows)'
 	@echo 'make confinement-tests  the same for servers too heavy to be installed always (600 MB)'
+	@echo 'make orphans  end the hub in every way, ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) times each (20 minutes): no process may be left'
 	@echo 'make fuzz     the guard on ever new input, for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make check    format, lint, layers and types'
 	@echo 'make setup    the environment with all tools, nothing run'
@@ -48,6 +50,9 @@ $(CONFINED)/.stamp: tests/live/confined-servers.json
 	cp tests/live/confined-servers.json $(CONFINED)/package.json
 	npm install --prefix $(CONFINED) --ignore-scripts --no-package-lock --loglevel=error
 	@touch $@
+
+orphans: $(VENV)/dev.stamp
+	ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) $(BIN)/python -m pytest -rP tests/live/test_orphans.py $(PYTEST)
 
 fuzz: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.fuzz $(FUZZ_SECONDS)
