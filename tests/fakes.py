@@ -219,7 +219,9 @@ class FakeLink:
         self.plan = plan
         self.seen: list[Any] = []
         self.private_directory = "/private" if plan is not None and plan.cwd is None else None
-        self._send, self._receive = anyio.create_memory_object_stream[bytes](float("inf"))
+        self._send, self._receive = anyio.create_memory_object_stream[bytes | wire.Failure](
+            float("inf")
+        )
         self._end = "the fake child ended"
 
     @property
@@ -228,7 +230,8 @@ class FakeLink:
 
     async def next(self) -> Message:
         try:
-            return wire.parse_child(await self._receive.receive())
+            said = await self._receive.receive()
+            return wire.parse_child(said) if isinstance(said, bytes) else said
         except anyio.EndOfStream:
             raise GoneError(self._end) from None
 
@@ -252,8 +255,8 @@ class FakeLink:
         match answer:
             case bytes():
                 self.say(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(id_), answer))
-            case wire.Failure(_, error):
-                self.say(wire.to_bytes(wire.Failure(id_, error)))
+            case wire.Failure(_, error, is_ours):
+                self._send.send_nowait(wire.Failure(id_, error, is_ours))
             case Silence():
                 pass
             case _:

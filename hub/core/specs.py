@@ -64,6 +64,11 @@ class ServerSpec:
     concurrency: int = 16
     idle_stop: float = 600.0
 
+    def without_secrets(self, text: str) -> str:
+        """Return a transport's words without the address's secrets: clients read them."""
+        target = self.target
+        return text.replace(target.url, target.shown) if isinstance(target, RemoteTarget) else text
+
     def policy_of(self, tool: str) -> ToolPolicy:
         """Return the policy for the calls of one tool."""
         return self.tool_policies.get(tool) or ToolPolicy(policy=self.policy)

@@ -30,6 +30,7 @@ from hub.runtime.relay import Relay
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 from hub.runtime.strict_json import WireError
+from hub.runtime.subscriptions import Subscriptions
 from hub.runtime.wire import Notification, Payload
 
 log = structlog.stdlib.get_logger(__name__)
@@ -57,6 +58,7 @@ class Front:
         )
         self._modern = Modern(relay, services, self.peer, tasks, principal=principal)
         self._is_modern = False
+        self._subscriptions = Subscriptions(relay, self.session, outlet)
         self._relay = relay
         self._services = services
 
@@ -150,9 +152,9 @@ class Front:
             return await self._relay.catalogs.page(self.session, asked)
         match method:
             case "resources/subscribe":
-                return await self._relay.subscribe(self.session, asked)
+                return await self._subscriptions.subscribe(asked)
             case "resources/unsubscribe":
-                return await self._relay.unsubscribe(self.session, params.get("uri"))
+                return await self._subscriptions.unsubscribe(params.get("uri"))
             case "logging/setLevel":
                 return await self._set_level(params.get("level"))
             case _:

@@ -11,7 +11,7 @@ from hub.core.protocol import INVALID_REQUEST
 from hub.edge.server import Front, OpenFront
 from hub.runtime import wire
 from hub.runtime.peer import GoneError, Outlet
-from hub.runtime.pipes import FileOutlet, Lines, PipeOutlet, open_lines, open_outlet
+from hub.runtime.pipes import Cut, FileOutlet, Lines, PipeOutlet, open_lines, open_outlet
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Message
 
@@ -56,7 +56,7 @@ async def _read(lines: Lines, outlet: Outlet, front: Front) -> None:
 
 
 def _parsed(line: bytes | None) -> Message:
-    if line is None:
+    if line is None or isinstance(line, Cut):
         raise WireError(INVALID_REQUEST, f"Message larger than {wire.MAX_MESSAGE_BYTES} bytes")
     return wire.parse_client(line)
 

@@ -13,7 +13,7 @@ from hub.core.uris import uri_from_path
 from hub.core.values import Json, JsonObject, SessionKey
 from hub.runtime.parties import Asker, Lessee
 from hub.runtime.peer import RpcError
-from hub.runtime.wire import Notification, Payload
+from hub.runtime.wire import Notification, Payload, as_object
 
 _FOR_THE_CLIENT = frozenset({"sampling/createMessage", "elicitation/create"})
 
@@ -32,6 +32,7 @@ class Answers:
         self.spec = spec
         self._flavour = flavour
         self._calls: list[Asker] = []
+        self._subscribers: dict[str, set[SessionKey]] = {}
 
     @property
     def busy(self) -> int:
@@ -66,6 +67,20 @@ class Answers:
             return await (asker or self._sole_asker(method)).ask(method, params)
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
+    async def inputs(self, wanted: JsonObject, asker: Asker) -> JsonObject:
+        """Answer the requests in a modern child's `input_required` result, for the retry."""
+        requests = wanted.get("inputRequests")
+        answers: JsonObject = {}
+        for key, request in (requests if isinstance(requests, dict) else {}).items():
+            asked = request if isinstance(request, dict) else {}
+            method, params = asked.get("method"), asked.get("params")
+            answer = await self.answer(
+                str(method), params if isinstance(params, dict) else {}, asker
+            )
+            answers[key] = as_object(answer)
+        state = wanted.get("requestState")
+        return {"inputResponses": answers, **({} if state is None else {"requestState": state})}
+
     def _shared_roots(self) -> list[Json]:
         """Return the effective roots; never none, on which some servers keep their old ones."""
         if self.roots.roots:
@@ -85,6 +100,30 @@ class Answers:
             METHOD_NOT_FOUND,
             f"{method} cannot be passed on: {whose} under way (share: session helps)",
         )
+
+    # Subscriptions: the child knows of one client only, and several may want the same resource
+
+    def has(self, uri: str, session: SessionKey) -> bool:
+        """Return whether a session has subscribed to a resource here."""
+        return session in self._subscribers.get(uri, ())
+
+    def subscribe(self, uri: str, session: SessionKey) -> None:
+        """Count a session among those that have subscribed to a resource."""
+        self._subscribers.setdefault(uri, set()).add(session)
+
+    def unsubscribe(self, uri: str, session: SessionKey) -> bool:
+        """Count a session no more; returns whether nobody is left who wants to be told."""
+        left = self._subscribers.get(uri, set()) - {session}
+        if left:
+            self._subscribers[uri] = left
+        else:
+            self._subscribers.pop(uri, None)
+        return not left
+
+    def leave(self, session: SessionKey) -> list[str]:
+        """End all of a session's subscriptions; returns to what nobody is subscribed any more."""
+        own = [uri for uri, who in self._subscribers.items() if session in who]
+        return [uri for uri in own if self.unsubscribe(uri, session)]
 
     async def spread(self, notification: Notification) -> None:
         """Tell every client that uses the child, those with a call under way through that call."""

@@ -16,7 +16,6 @@ from hub.core.errors import ChildError, leaves
 from hub.core.guard import Admitted
 from hub.core.protocol import LIST_CHANGED
 from hub.core.roots import RootSet
-from hub.core.specs import RemoteTarget
 from hub.core.values import JsonObject
 from hub.runtime import wire
 from hub.runtime.answers import Answers
@@ -33,12 +32,14 @@ from hub.runtime.health import Health
 from hub.runtime.link import Link
 from hub.runtime.listing import Request, read_listing
 from hub.runtime.parties import Asker
-from hub.runtime.peer import Asked, GoneError, Peer, RpcError, SilentError
+from hub.runtime.peer import Asked, GoneError, LostError, Peer, RpcError, SilentError
 from hub.runtime.strict_json import WireError
-from hub.runtime.wire import Notification, Payload
+from hub.runtime.wire import Message, Notification, Payload
 
 LAST_WORDS = 0.5
 """Seconds in which a child that is gone can be asked why."""
+STALL = 30.0
+"""Seconds that a child may write without reading what it is answered."""
 MAX_INPUT_ROUNDS = 8
 """How often a modern child may ask for input within one call."""
 
@@ -82,7 +83,7 @@ class Child:
             # A transport's own errors: whatever they are, only this child is affected.
             first = next(leaves(group))
             log.debug("child failed", server=self.spec.name, exc_info=group)
-            self._fall(self._without_secrets(f"{type(first).__name__}: {first}"))
+            self._fall(self.spec.without_secrets(f"{type(first).__name__}: {first}"))
         finally:
             self._stop.set()
             self._fall("the hub stopped it")
@@ -116,13 +117,22 @@ class Child:
             while True:
                 message = await link.next()
                 try:
-                    await peer.receive(message)
-                except WireError as exc:
-                    log.warning("message dropped", server=self.spec.name, error=str(exc))
+                    with anyio.fail_after(STALL):
+                        await self._take(message, peer, link)
+                except TimeoutError:
+                    raise GoneError(f"it read no answer for {STALL:g} s, and asked on") from None
         except GoneError as exc:
             # At once: ending what is left of the child may take seconds.
             self._fall(str(exc))
             raise
+
+    async def _take(self, message: Message, peer: Peer, link: Link) -> None:
+        try:
+            await peer.receive(message)
+        except WireError as exc:
+            log.warning("message dropped", server=self.spec.name, error=str(exc))
+            if isinstance(message, wire.Request):
+                await link.outlet.send(wire.failure_of(exc))
 
     async def _greet(self, peer: Peer) -> None:
         greeting = await greet(peer, self._hub, self.spec.era, timeout=None)
@@ -181,11 +191,6 @@ class Child:
         if self._peer is not None:
             self._peer.close(reason)
 
-    def _without_secrets(self, text: str) -> str:
-        """Return a transport's words without the address's secrets: clients read them."""
-        target = self.spec.target
-        return text.replace(target.url, target.shown) if isinstance(target, RemoteTarget) else text
-
     def stop(self) -> None:
         """Ask the owner to end the child."""
         self._stop.set()
@@ -233,24 +238,10 @@ class Child:
             wanted = input_required(result)
             if wanted is None:
                 return without_server_info(result)
-            outgoing = {**outgoing, **await self._inputs(wanted, asker)}
+            outgoing = {**outgoing, **await self.answers.inputs(wanted, asker)}
         raise ChildError(
             f"server {self.spec.name!r} asked for input {MAX_INPUT_ROUNDS} times within one call"
         )
-
-    async def _inputs(self, wanted: JsonObject, asker: Asker) -> JsonObject:
-        """Answer the requests in a modern child's `input_required` result, for the retry."""
-        requests = wanted.get("inputRequests")
-        answers: JsonObject = {}
-        for key, request in (requests if isinstance(requests, dict) else {}).items():
-            asked = request if isinstance(request, dict) else {}
-            method, params = asked.get("method"), asked.get("params")
-            answer = await self.answers.answer(
-                str(method), params if isinstance(params, dict) else {}, asker
-            )
-            answers[key] = wire.as_object(answer)
-        state = wanted.get("requestState")
-        return {"inputResponses": answers, **({} if state is None else {"requestState": state})}
 
     async def _request(self, method: str, params: JsonObject, asker: Asker | None) -> Payload:
         name, peer, limit = self.spec.name, self._peer, self.spec.timeout
@@ -267,6 +258,9 @@ class Child:
             raise ChildError(
                 f"server {name!r} did not answer within {limit:g} s; the hub cancelled the call"
             ) from None
+        except LostError as exc:
+            text = f"server {name!r} gave no answer: {exc}; its other calls go on, and so does it"
+            raise ChildError(text) from exc
         except GoneError as exc:
             raise ChildError(
                 f"server {name!r} went away during the call: {exc}; {self._health.outlook}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import NoReturn, Protocol
 
@@ -31,6 +31,7 @@ from hub.runtime.greeting import Introduction
 from hub.runtime.health import Health
 from hub.runtime.link import Link
 from hub.runtime.parties import Lessee
+from hub.runtime.peer import RpcError
 from hub.runtime.places import ChildKey, Place
 
 KEPT_LISTINGS = 256
@@ -114,6 +115,9 @@ class Children:
     def release(self, place: Place, session: SessionKey, *, at_once: bool = False) -> None:
         """End a session's use of a child; `at_once`: keep no unused child for the next user."""
         place.lessees.pop(session, None)
+        if place.child is not None and self._tasks is not None:
+            for uri in place.child.answers.leave(session):
+                self._tasks.start_soon(_unsubscribe, place.child, uri)
         if not place.lessees:
             pause = place.spec.idle_stop if not at_once else 0.0
             place.unused_since = self._clock() - place.spec.idle_stop + pause
@@ -245,6 +249,11 @@ class Children:
             del self._places[place.key]
         if place.child is not None:
             place.child.stop()
+
+
+async def _unsubscribe(child: Child, uri: str) -> None:
+    with suppress(ChildError, RpcError):
+        await child.forward("resources/unsubscribe", {"uri": uri})
 
 
 def _full(name: str, how_many: str, knob: str, limit: int) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol
@@ -13,9 +14,10 @@ from hub.core.protocol import INTERNAL_ERROR
 from hub.runtime import wire
 from hub.runtime.brood import Brood
 from hub.runtime.peer import Outlet
+from hub.runtime.pipes import Cut
 from hub.runtime.process import Process, launch
 from hub.runtime.strict_json import WireError
-from hub.runtime.wire import Failure, Message
+from hub.runtime.wire import Failure, Message, UnreadableAnswerError, lost
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -53,21 +55,37 @@ class ProcessLink:
     async def next(self) -> Message:
         while True:
             line = await self._process.next_line()
-            if line is None:
+            if line is None or isinstance(line, Cut):
                 log.warning(
                     "message too large, dropped", server=self._server, limit=wire.MAX_MESSAGE_BYTES
                 )
-                continue
+                id_ = _answered(line or b"")
+                if id_ is None:
+                    continue
+                return lost(id_, f"it has more than {wire.MAX_MESSAGE_BYTES} bytes")
             try:
                 return wire.parse_child(line)
+            except UnreadableAnswerError as exc:
+                text = f"the answer of server {self._server!r} cannot be read: {exc}"
+                return Failure(exc.id, {"code": INTERNAL_ERROR, "message": text})
             except WireError as exc:
-                if exc.id is not None and b'"method"' not in line:
-                    text = f"the answer of server {self._server!r} cannot be read: {exc}"
-                    return Failure(exc.id, {"code": INTERNAL_ERROR, "message": text})
                 shown = line[:200].decode("utf-8", "replace")
                 log.warning(
                     "stdout is not JSON-RPC", server=self._server, line=shown, error=str(exc)
                 )
+
+
+_ASKS = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?(?:"id"[^,]*,\s*)?"method"')
+_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,')
+_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+
+
+def _answered(ends: bytes) -> int | None:
+    """Return the id of the answer that these are both ends of; None if they do not tell."""
+    if _ASKS.match(ends):
+        return None
+    found = _FIRST.match(ends) or _LAST.search(ends)
+    return int(found[1]) if found else None
 
 
 @asynccontextmanager

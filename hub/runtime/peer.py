@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
 import anyio
 import structlog
@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 from hub.core.protocol import INTERNAL_ERROR, INVALID_REQUEST
 from hub.core.values import Json, JsonObject
 from hub.runtime import wire
+from hub.runtime.backlog import Backlog
 from hub.runtime.strict_json import RequestId, WireError
 from hub.runtime.wire import (
     Failure,
@@ -30,6 +31,8 @@ from hub.runtime.wire import (
     failure_of,
 )
 
+MAX_ASKED = 1024
+"""How many requests of one side may be under way; more are refused."""
 CANCEL_GRACE = 2.0
 """Seconds that telling the other side of a cancellation may take."""
 
@@ -69,7 +72,7 @@ class RpcError(Exception):
         )
 
     @classmethod
-    def received(cls, error: Payload) -> RpcError:
+    def received(cls, error: Payload) -> Self:
         """Keep a received error whole, so that it can be passed on unchanged."""
         try:
             read = wire.as_object(error)
@@ -81,6 +84,10 @@ class RpcError(Exception):
             message if isinstance(message, str) else "error",
             error=error,
         )
+
+
+class LostError(RpcError):
+    """The answer was lost on its way."""
 
 
 @dataclass(slots=True, eq=False)
@@ -128,14 +135,12 @@ class Peer:
         self._ids = itertools.count(1)
         self._waiting: dict[RequestId, _Waiting] = {}
         self._asked: dict[RequestId, Asked] = {}
-        self._answering = 0
-        self._answered = anyio.Event()
+        self._backlog = Backlog()
         self._gone: str | None = None
 
     async def idle(self) -> None:
         """Return once every request taken by `receive` has its answer sent."""
-        while self._answering:
-            await self._answered.wait()
+        await self._backlog.idle()
 
     async def request(
         self,
@@ -177,8 +182,8 @@ class Peer:
         match answer:
             case Response(_, result):
                 return result
-            case Failure(_, error):
-                raise RpcError.received(error)
+            case Failure(_, error, is_ours):
+                raise (LostError if is_ours else RpcError).received(error)
             case None:
                 raise GoneError(self._gone or "gone")
 
@@ -199,14 +204,16 @@ class Peer:
     async def receive(self, message: Message, outlet: Outlet | None = None) -> None:
         """Take one message of the other side, in order.
 
-        A request is answered through `outlet`, by a task of its own.
+        A request is answered through `outlet`, by a task of its own; one of somebody who leaves
+        many answers unread is not taken before he reads on.
 
         Raises: WireError for a message that cannot be taken; the conversation goes on.
         """
         match message:
             case Request():
+                await self._backlog.room()
                 asked = self.accept(message, outlet or self._outlet)
-                self._answering += 1
+                self._backlog.begun()
                 self._tasks.start_soon(self._answer_into, asked)
             case Notification("notifications/cancelled", params):
                 self._cancel_asked(wire.as_object(params).get("requestId"))
@@ -220,8 +227,10 @@ class Peer:
     def accept(self, request: Request, outlet: Outlet) -> Asked:
         """Register a request, so that it can be cancelled; `answer` must be called with it next.
 
-        Raises: WireError if a request with its id is being answered still.
+        Raises: WireError if a request with its id is being answered still, or too many are.
         """
+        if len(self._asked) >= MAX_ASKED:
+            raise WireError(INTERNAL_ERROR, f"Over {MAX_ASKED} requests are under way", request.id)
         if request.id in self._asked:
             raise WireError(INVALID_REQUEST, "A request with this id is under way", request.id)
         asked = Asked(request, outlet)
@@ -247,13 +256,12 @@ class Peer:
         try:
             answer = await self.answer(asked)
             if answer is not None:
-                await asked.outlet.send(answer)
+                with self._backlog.sending():
+                    await asked.outlet.send(answer)
         except GoneError:
             log.debug("answer dropped: nobody reads", method=asked.request.method)
         finally:
-            self._answering -= 1
-            answered, self._answered = self._answered, anyio.Event()
-            answered.set()
+            self._backlog.ended()
 
     def _cancel_asked(self, id_: Json) -> None:
         asked = self._asked.get(id_) if isinstance(id_, int | str) else None
@@ -282,6 +290,7 @@ class Peer:
             waiting.done.set()
         for asked in self._asked.values():
             asked.scope.cancel()
+        self._backlog.close()
 
 
 def _with_token(params: JsonObject, token: RequestId) -> JsonObject:

@@ -23,11 +23,24 @@ WRITE_HIGH_WATER = 1024 * 1024
 READ_CHUNK = 256 * 1024
 
 
-class LineSplitter:
-    """Cuts a byte stream into lines; one longer than `limit` is dropped, and None in its place."""
+ENDS = 256
+"""How many bytes of each end of a line are kept of one that was too long."""
 
-    def __init__(self, limit: int = wire.MAX_MESSAGE_BYTES) -> None:
+
+class Cut(bytes):
+    """What is kept of a line that was too long: its beginning and its end, `ENDS` bytes of each."""
+
+
+class LineSplitter:
+    """Cuts a byte stream into lines; one longer than `limit` is dropped, and None in its place.
+
+    With `keeps_ends` a `Cut` is in its place.
+    """
+
+    def __init__(self, limit: int = wire.MAX_MESSAGE_BYTES, *, keeps_ends: bool = False) -> None:
         self._limit = limit
+        self._keeps_ends = keeps_ends
+        self._head = self._tail = b""
         self._parts: list[bytes] = []
         self._size = 0
         self._skipping = False
@@ -49,18 +62,25 @@ class LineSplitter:
         return [line] if line is None or line.strip() else []
 
     def _keep(self, piece: bytes) -> None:
+        if self._skipping:
+            self._tail = (self._tail + piece[-ENDS:])[-ENDS:]
         if self._skipping or not piece:
             return
         self._size += len(piece)
         if self._size > self._limit:
             self._skipping = True
+            whole = b"".join([*self._parts, piece])
+            self._head, self._tail = whole[:ENDS], whole[-ENDS:]
             self._parts.clear()
         else:
             self._parts.append(piece)
 
     def _finish(self, piece: bytes) -> bytes | None:
         self._keep(piece)
-        line = None if self._skipping else b"".join(self._parts)
+        if self._skipping:
+            line = Cut(self._head + self._tail) if self._keeps_ends else None
+        else:
+            line = b"".join(self._parts)
         self._parts, self._size, self._skipping = [], 0, False
         return line
 
@@ -69,7 +89,7 @@ class Lines(asyncio.Protocol):
     """Gives each line of a readable pipe to a queue; reading pauses while the queue is full."""
 
     def __init__(self, *, backlog: int = 256) -> None:
-        self._splitter = LineSplitter()
+        self._splitter = LineSplitter(keeps_ends=True)
         self._send, self._receive = anyio.create_memory_object_stream[bytes | None](float("inf"))
         self._backlog = backlog
         self._transport: asyncio.ReadTransport | None = None
@@ -102,7 +122,7 @@ class Lines(asyncio.Protocol):
         return self._receive.statistics().current_buffer_used
 
     async def next(self) -> bytes | None:
-        """Return the next line; None stands for one that was too long.
+        """Return the next line; a `Cut` stands for one that was too long.
 
         Raises: GoneError at the end of the stream.
         """
@@ -180,6 +200,8 @@ class PipeOutlet:
     async def send(self, message: Message) -> None:
         if self.gone:
             raise GoneError("the pipe is closed")
+        # Before, so that what waits for somebody who does not read is no more than who sends it.
+        await self._flow.drained()
         self._transport.write(wire.to_bytes(message) + b"\n")
         await self._flow.drained()
 

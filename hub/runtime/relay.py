@@ -20,9 +20,7 @@ from hub.core.values import (
     Call,
     CallMethod,
     ChildRoute,
-    Json,
     JsonObject,
-    ServerName,
     SessionKey,
 )
 from hub.runtime import wire
@@ -159,35 +157,6 @@ class Relay:
         # What the child said before its answer goes out before it.
         await asker.mailbox.flush()
         return result
-
-    async def subscribe(self, session: Session, asked: Asked) -> Payload:
-        """Take a subscription through like a call, and remember the URI the client knows it by."""
-        uri = str(asked.request.params.get("uri"))
-        owner = await self._owner_of(session, asked, uri)
-        result = await self.call(session, asked)
-        session.audience.subscriptions[owner] = uri
-        return result
-
-    async def _owner_of(self, session: Session, asked: Asked, uri: str) -> tuple[ServerName, str]:
-        catalog = await self.catalogs.catalog(session, await session.force(asked.outlet))
-        route = catalog.resource(uri)
-        if route is None:
-            raise RouteError(f"Unknown resource: {uri}")
-        return route.server, route.name
-
-    async def unsubscribe(self, session: Session, uri: Json) -> Payload:
-        """End a subscription at its child.
-
-        Raises: RouteError if there is none; ChildError; RpcError that the child answered.
-        """
-        for (server, own), public in session.audience.subscriptions.items():
-            if public == uri:
-                del session.audience.subscriptions[server, own]
-                place = next((place for place in session.places if place.spec.name == server), None)
-                if place is None or place.child is None:
-                    return {}
-                return await place.child.forward("resources/unsubscribe", {"uri": own})
-        raise RouteError(f"No subscription to resource: {uri}")
 
     async def _decide(self, case: Case, record: Record) -> Admitted | Refused:
         verdict = await self._desk.decide(case, record)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 
 import structlog
 from anyio.abc import TaskGroup
@@ -51,6 +51,7 @@ class Session:
         self.refusals: deque[JsonObject] = deque(maxlen=RECENT)
         self.grants = Grants()
         self.unlisted: set[ServerName] = set()
+        self.renew: Callable[[ServerName], Coroutine[None, None, None]] | None = None
         self._told: dict[ServerName, str | None] = {}
         self._warned = False
         self._is_closed = False
@@ -175,6 +176,9 @@ class Session:
         for place in list(self._leases.held.values()):
             roots = EMPTY if place.spec.share == "all" else self.at(place.spec, force).roots
             if roots == place.key.roots or await self.services.children.share(place, roots):
+                if place.child is not None:
+                    place.child.answers.leave(self.key)  # to be judged again
+                self._renew_at(place.spec)
                 continue
             following = self.place(place.spec, force)
             if place.listing is not None:
@@ -195,6 +199,8 @@ class Session:
             await self.services.children.obtain(place)
         except ChildError as exc:
             log.warning("not started", server=place.spec.name, error=str(exc))
+        else:
+            self._renew_at(place.spec)
 
     # What children ask and tell
 
@@ -208,8 +214,16 @@ class Session:
             self.unlisted.discard(spec.name)
             for method in LIST_CHANGED:
                 await self.told(spec, Notification(method, {}))
+        self._renew_at(spec)
         if self.audience.log_level is not None:
             self._tasks.start_soon(self._set_level_at, spec.name, self.audience.log_level)
+
+    def _renew_at(self, spec: ServerSpec) -> None:
+        """Let the child of a server know of the subscriptions that another had."""
+        if self.renew is None or self._is_closed:
+            return
+        if any(server == spec.name for server, _ in self.audience.subscriptions):
+            self._tasks.start_soon(self.renew, spec.name)
 
     async def set_level(self, level: str) -> None:
         """Let the children log from `level` on, those that start later too."""

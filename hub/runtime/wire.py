@@ -14,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw
 
-from hub.core.protocol import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from hub.core.values import Json, JsonObject
 from hub.runtime.strict_json import RequestId, WireError, decode_strict, encode
 
@@ -51,10 +51,16 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error answer; `id` is None where the request could not be read."""
+    """An error answer, without id if the request was unreadable; `is_ours`: none will come."""
 
     id: RequestId | None
     error: Payload
+    is_ours: bool = False
+
+
+def lost(id_: RequestId, why: str) -> Failure:
+    """Return what stands for an answer that will not come."""
+    return Failure(id_, {"code": INTERNAL_ERROR, "message": why}, is_ours=True)
 
 
 Message: TypeAlias = Request | Notification | Response | Failure

@@ -16,6 +16,9 @@ from hub.core.protocol import CLIENT_INFO_META, INTERNAL_ERROR, METHOD_NOT_FOUND
 from hub.core.roots import EMPTY
 from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject, SessionKey
+from hub.runtime import child as child_module
+from hub.runtime import peer as peer_module
+from hub.runtime import wire
 from hub.runtime.answers import Answers
 from hub.runtime.child import MAX_INPUT_ROUNDS, Child
 from hub.runtime.child_state import Down, Ready, Starting
@@ -476,3 +479,42 @@ async def test_a_modern_child_that_asks_for_nothing_sensible_does_not_end(reques
         with pytest.raises((ChildError, RpcError)):
             await child.call(admitted(), RecordingAsker())
         assert isinstance(child.state, Ready)
+
+
+async def test_an_answer_that_was_lost_is_the_trouble_of_its_own_call() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": wire.lost(0, "it broke")})
+    async with owned(fake) as child:
+        assert await error_of(child) == (
+            "server 'files' gave no answer: it broke; its other calls go on, and so does it"
+        )
+        assert isinstance(child.state, Ready)
+
+
+async def test_a_child_that_asks_on_and_reads_nothing_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(child_module, "STALL", 0.05)
+    fake = FakeChild(ECHO)
+    async with owned(fake) as child:
+        await child.ready()
+
+        async def stuck(message: object) -> None:
+            await anyio.sleep_forever()
+
+        monkeypatch.setattr(fake.link, "send", stuck)
+        for number in range(70):
+            fake.link.ask(f"p{number}", "ping", {})
+        await fake.ended()
+        assert child.state == Down("it read no answer for 0.05 s, and asked on")
+
+
+async def test_a_request_of_a_child_that_cannot_be_taken_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(peer_module, "MAX_ASKED", 0)
+    fake = FakeChild(ECHO)
+    async with owned(fake) as child:
+        await child.ready()
+        fake.link.ask("one", "ping", {})
+        reply = await fake.link.reply("one")
+        assert reply["error"]["message"] == "Over 0 requests are under way"

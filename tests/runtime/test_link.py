@@ -124,3 +124,27 @@ async def test_a_child_that_cannot_be_launched_is_an_error() -> None:
     with pytest.raises(ChildError):
         async with keeping(Ending()) as brood, open_process("files", plan, ENVIRONMENT, brood):
             pytest.fail("it runs")
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "id_"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"result":{"a":"', b'"}}', 7),
+        (b'{"id":7,"jsonrpc":"2.0","result":{"a":"', b'"}}', 7),
+        (b'{"result":{"a":"', b'"},"jsonrpc":"2.0","id":7}', 7),
+        (b'{"result":{"a":"', b'"}, "id": 7, "jsonrpc": "2.0"}', 7),
+        (b'{"result":{"a":"', b'","id":7}}', None),
+        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"', b'"}}', None),
+        (b'{"method":"m","params":{"a":"', b'"},"id":7}', None),
+    ],
+)
+async def test_an_answer_that_is_too_large_fails_its_own_request_at_once(
+    begins: bytes, ends: bytes, id_: int | None
+) -> None:
+    large = begins + b"x" * wire.MAX_MESSAGE_BYTES + ends
+    with link(large, PING) as made, capture_logs():
+        found = await made.next()
+    if id_ is None:
+        assert found == Request(1, "ping", {})
+    else:
+        assert found == wire.lost(id_, f"it has more than {wire.MAX_MESSAGE_BYTES} bytes")

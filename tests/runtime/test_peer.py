@@ -5,15 +5,17 @@ from contextlib import asynccontextmanager
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 import pytest
 from msgspec import Raw
 
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import JsonObject
 from hub.runtime import peer as peer_module
-from hub.runtime.peer import Asked, GoneError, Peer, RpcError, Serve, SilentError
+from hub.runtime.backlog import MAX_UNSENT
+from hub.runtime.peer import Asked, GoneError, LostError, Peer, RpcError, Serve, SilentError
 from hub.runtime.strict_json import WireError
-from hub.runtime.wire import Failure, Notification, Payload, Request, Response
+from hub.runtime.wire import Failure, Notification, Payload, Request, Response, lost
 from tests.fakes import RecordingOutlet, Signals
 
 
@@ -417,3 +419,43 @@ async def test_a_progress_token_is_a_text_or_a_whole_number(
 ) -> None:
     asked = Asked(Request(1, "m", {"_meta": meta}), RecordingOutlet())
     assert asked.progress_token == token
+
+
+async def test_no_more_requests_are_under_way_than_there_may_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(peer_module, "MAX_ASKED", 1)
+    slow = Slow()
+    async with talking(slow.serve) as talk:
+        await talk.peer.receive(Request(1, "slow", {}))
+        with pytest.raises(WireError, match="Over 1 requests are under way") as caught:
+            await talk.peer.receive(Request(2, "slow", {}))
+        assert caught.value.id == 2
+
+
+async def test_who_leaves_its_answers_unread_is_not_read_any_more() -> None:
+    async with talking() as talk:
+        talk.outlet.stuck = True
+
+        async def flood() -> None:
+            for id_ in range(1000):
+                await talk.peer.receive(Request(id_, "echo", {}))
+                await anyio.lowlevel.checkpoint()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(flood)
+            await anyio.wait_all_tasks_blocked()
+            assert MAX_UNSENT <= len(talk.outlet.messages) < MAX_UNSENT + 5
+            talk.peer.close("enough")
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+
+
+async def test_an_answer_that_was_lost_is_told_from_an_error_of_the_other_side() -> None:
+    async with talking() as talk:
+        talk.tasks.start_soon(talk.ask)
+        asked = await talk.outlet.next_request()
+        await talk.peer.receive(lost(asked.id, "it broke"))
+        found = await talk.outcome()
+        assert isinstance(found, LostError)
+        assert str(found) == "it broke"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hub.runtime.peer import GoneError
 from hub.runtime.pipes import (
     WRITE_HIGH_WATER,
+    Cut,
     FileOutlet,
     Flow,
     Lines,
@@ -272,3 +273,15 @@ async def test_a_file_needs_no_closing(tmp_path: Path) -> None:
         outlet = await open_outlet(file)
         await outlet.close()
         await outlet.send(MESSAGE)
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 1000, 10_000])
+def test_of_a_line_that_is_too_long_both_ends_are_kept(size: int) -> None:
+    line = b"<" + b"a" * 400 + b"b" * 400 + b">"
+    stream = b"ok\n" + line + b"\nok\n"
+    splitter = LineSplitter(500, keeps_ends=True)
+    chunks = [stream[at : at + size] for at in range(0, len(stream), size)]
+    first, cut, last = (found for chunk in chunks for found in splitter.feed(chunk))
+    assert (first, last) == (b"ok", b"ok")
+    assert isinstance(cut, Cut)
+    assert cut == line[:256] + line[-256:]

@@ -15,7 +15,6 @@ from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
 from hub.core.values import Json, JsonObject
 from hub.runtime.builtin import GET_ROOTS
 from hub.runtime.peer import RpcError
-from hub.runtime.wire import Notification
 from tests.fakes import ECHO, READ, SILENT, Answer, FakeChild, FakeClock, failure
 from tests.runtime.rigs import FakeClient, launched, remote, rig, roots_at
 from tests.trees import plant
@@ -395,41 +394,6 @@ async def test_a_child_that_is_gone_is_an_error_of_a_prompt_too() -> None:
         error = await error_of(at.client(), "prompts/get", {"name": "ask"})
         assert error.code == INTERNAL_ERROR
         assert "server 'files' did not answer" in str(error)
-
-
-async def test_a_subscription_is_told_of_under_the_clients_own_name() -> None:
-    async with rig({"files": remote()}, {"files": everything()}) as at:
-        client = at.client()
-        asked = client.asked_for("resources/subscribe", {"uri": "note://1"})
-        await at.relay.subscribe(client.session, asked)
-        await client.session.told(
-            remote(), Notification("notifications/resources/updated", {"uri": "note://1"})
-        )
-        await client.session.audience.mailbox.flush()
-        assert len(client.outlet.notified("notifications/resources/updated")) == 1
-        await at.relay.unsubscribe(client.session, "note://1")
-        assert client.session.audience.subscriptions == {}
-        with pytest.raises(RouteError, match="No subscription to resource: note://1"):
-            await at.relay.unsubscribe(client.session, "note://1")
-
-
-async def test_a_subscription_to_nothing_is_the_clients_mistake() -> None:
-    fakes = {"a": FakeChild(), "b": FakeChild()}
-    async with rig({name: remote(name) for name in fakes}, fakes) as at:
-        client = at.client()
-        asked = client.asked_for("resources/subscribe", {"uri": "note://1"})
-        with pytest.raises(RouteError, match="Unknown resource: note://1"):
-            await at.relay.subscribe(client.session, asked)
-
-
-async def test_a_subscription_at_a_child_that_is_gone_can_be_ended() -> None:
-    async with rig({"files": remote()}, {"files": everything()}) as at:
-        client = at.client()
-        client.session.audience.subscriptions[remote().name, "x"] = "x"
-        assert await at.relay.unsubscribe(client.session, "x") == {}
-        client.session.audience.subscriptions[remote().name, "y"] = "y"
-        with pytest.raises(RouteError):
-            await at.relay.unsubscribe(client.session, "x")
 
 
 async def test_a_template_can_be_completed_before_anything_was_listed() -> None:
