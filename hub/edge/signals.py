@@ -36,7 +36,7 @@ async def _listen(ending: Ending, *, task_status: TaskStatus[None]) -> None:
 
 
 def _ending_signals() -> list[signal.Signals]:
-    found = [signal.SIGTERM, signal.SIGINT]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        found.append(signal.SIGHUP)
-    return found
+    hangup = getattr(signal, "SIGHUP", None)  # which Windows does not have
+    if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
+        return [signal.SIGTERM, signal.SIGINT]
+    return [signal.SIGTERM, signal.SIGINT, hangup]

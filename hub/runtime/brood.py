@@ -13,7 +13,6 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from itertools import count
-from signal import SIGKILL, SIGTERM
 
 import anyio
 import structlog
@@ -21,7 +20,16 @@ from anyio import to_thread
 
 from hub.runtime import watchdog
 from hub.runtime.ending import Ending
-from hub.runtime.watchdog import HAS_PROC, LOOK_EVERY, PATIENCE, VARIABLE, Hunt, Mark
+from hub.runtime.watchdog import (
+    HAS_PROC,
+    LOOK_EVERY,
+    PATIENCE,
+    SIGKILL,
+    SIGTERM,
+    VARIABLE,
+    Hunt,
+    Mark,
+)
 
 TERM_GRACE, TERM_GRACE_AT_END = 2.0, 0.8
 """Seconds between asking a family to end (SIGTERM) and ending it; fewer as the hub ends."""

@@ -17,7 +17,6 @@ import os
 import signal
 import sys
 import time
-from signal import SIGKILL, SIGTERM
 
 VARIABLE = "ROOTS_HUB_CHILD"
 GRACE = 1.0
@@ -27,9 +26,10 @@ PATIENCE = 2.0
 LOOK_EVERY = 0.01
 HAS_PROC = sys.platform.startswith("linux") and os.path.exists("/proc/self/stat")  # noqa: PTH110 - see above
 _LIMIT = b"Max realtime timeout"
-_UNENDING = frozenset(
-    (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
-)
+SIGTERM = signal.SIGTERM
+SIGKILL = getattr(signal, "SIGKILL", SIGTERM)
+"""Windows has only the one, which is this one there."""
+_UNENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP")
 
 
 class Mark:
@@ -187,7 +187,7 @@ def _signal_group(group: int, sign: int) -> bool:
     """Signal a process group, where there is no more to go by; return whether it was there."""
     try:
         os.killpg(group, sign)
-    except (ProcessLookupError, PermissionError):
+    except (AttributeError, ProcessLookupError, PermissionError):
         return False
     return True
 
@@ -217,8 +217,8 @@ def said(leaders: dict[int, int], line: bytes) -> None:
 
 def main(arguments: list[str]) -> int:
     """Wait for the end of stdin, and end what its writer's children have left."""
-    for sign in _UNENDING:
-        signal.signal(sign, signal.SIG_IGN)
+    for name in _UNENDING:
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
     hub, since = map(int, arguments)
     leaders: dict[int, int] = {}
     with open(0, "rb", closefd=False) as hub_says:

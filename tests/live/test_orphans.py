@@ -70,7 +70,11 @@ class Family:
     def config(self, directory: Path) -> str:
         program = str(Path(__file__).with_name("brooding_child.py"))
         servers = {
-            f"s{number}": {"command": sys.executable, "args": [program, self.mark, *kinds]}
+            f"s{number}": {
+                "command": sys.executable,
+                "args": [program, self.mark, *kinds],
+                "confine": "off" if number % 2 else "auto",
+            }
             for number, kinds in enumerate(CHILDREN)
         }
         return config_file(directory, servers)

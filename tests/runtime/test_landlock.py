@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -377,6 +378,13 @@ def test_a_place_that_became_another_one_grants_nothing(tmp_path: Path, inside: 
         code = [*PYTHON, "-c", READ, str(inside / "a.txt")]
         found = subprocess.run([*command, *code], capture_output=True, text=True, check=False)  # noqa: S603 - our own program
         assert found.stdout == expected
+
+
+@needs_landlock
+def test_a_confined_program_is_asked_to_end_when_the_hub_is_gone(tmp_path: Path) -> None:
+    code = "import ctypes; sign = ctypes.c_int(); get = 2; "
+    code += "ctypes.CDLL(None).prctl(get, ctypes.byref(sign)); print(sign.value)"
+    assert run(tmp_path / "grants", code).stdout == f"{int(signal.SIGTERM)}\n"
 
 
 @needs_landlock
