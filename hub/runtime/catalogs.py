@@ -44,16 +44,23 @@ class Catalogs:
     async def page(self, session: Session, asked: Asked) -> JsonObject:
         """Return the result of a listing request.
 
-        Raises: RouteError for a cursor that is not of this listing.
+        Where nothing is known of any server, the list would be empty as if that were all: tools are
+        listed with a `get-roots` that says what is wrong, for which a model needs no error shown
+        to it; of the others nothing is left to list.
+
+        Raises: RouteError for a cursor that is not of this listing; ChildError where nothing is
+            known of any server.
         """
         method, cursor = asked.request.method, asked.request.params.get("cursor")
         own = method == "tools/list" and self._services.expose == "search"
         force = await session.force(asked.outlet)
         catalog = await self.catalog(session, force, () if own else None)
+        trouble = None if own else self._trouble_of_all(session)
+        if trouble is not None and method != "tools/list":
+            raise ChildError(trouble)
+        tools = self._with_roots(catalog, session.telling(force)) if method == "tools/list" else ()
         fields = {
-            "tools/list": self._with_roots(catalog, session.telling(force))
-            if method == "tools/list"
-            else (),
+            "tools/list": tools if trouble is None else _saying(tools, trouble),
             "resources/list": catalog.resources,
             "resources/templates/list": catalog.templates,
             "prompts/list": catalog.prompts,
@@ -127,6 +134,14 @@ class Catalogs:
         ]
         return "; ".join(texts) or None
 
+    def _trouble_of_all(self, session: Session) -> str | None:
+        """Return why no server at all is listed; None if one is."""
+        servers, known = self._services.servers, self._services.children.last_known
+        if not servers or any(known(place) is not None for place in session.places):
+            return None
+        told = self.missing(session, servers) or "none can be started"
+        return f"None of the servers behind this hub is running now: {told}"
+
     def _places(self, session: Session, force: InForce) -> dict[ServerName, Place]:
         places: dict[ServerName, Place] = {}
         for name, spec in self._services.servers.items():
@@ -183,3 +198,10 @@ class Catalogs:
             own = (*META_TOOLS, *BUILTINS)
             return search_catalog(listings, names=names, offers=offers, builtins=own)
         return merge(listings, names=names, offers=offers, builtins=BUILTINS)
+
+
+def _saying(tools: tuple[JsonObject, ...], trouble: str) -> tuple[JsonObject, ...]:
+    """Return the hub's own tools with what is wrong in what they tell of themselves."""
+    return tuple(
+        {**tool, "description": f"{trouble}. {tool.get('description', '')}"} for tool in tools
+    )

@@ -204,3 +204,38 @@ async def test_many_who_list_at_once_start_each_child_once() -> None:
             for _ in range(20):
                 tasks.start_soon(shown, at, at.client())
         assert [len(fake.links) for fake in fakes.values()] == [1, 1, 1]
+
+
+async def test_a_hub_whose_every_child_is_down_says_so_and_shows_no_empty_list() -> None:
+    fakes = {"a": FakeChild(ECHO), "b": FakeChild(ECHO)}
+    for fake in fakes.values():
+        fake.refuses_to_open = ChildError("there is no command 'x'")
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        listed = await at.relay.catalogs.page(client.session, client.asked_for("tools/list", {}))
+        assert isinstance(listed["tools"], list)
+        (only,) = listed["tools"]
+        assert isinstance(only, dict)
+        begins = (
+            "None of the servers behind this hub is running now: server 'a' is not running: there "
+            "is no command 'x'; it can be started again in 1.0 s; server 'b' is not running: "
+        )
+        assert only["name"] == GET_ROOTS
+        assert str(only["description"]).startswith(begins)
+        for method in ("resources/list", "resources/templates/list", "prompts/list"):
+            with pytest.raises(ChildError) as caught:
+                await at.relay.catalogs.page(client.session, client.asked_for(method, {}))
+            assert str(caught.value).startswith(begins[:60])
+
+
+async def test_a_listing_that_is_known_is_shown_though_all_children_are_down() -> None:
+    fake = FakeChild(ECHO)
+    async with rig({"a": remote("a")}, {"a": fake}) as at:
+        client = at.client()
+        assert await shown(at, client) == [GET_ROOTS, "echo"]
+        fake.refuses_to_open = ChildError("gone")
+        fake.link.crash()
+        await fake.ended()
+        assert await shown(at, client) == [GET_ROOTS, "echo"]
+        asked = client.asked_for("prompts/list", {})
+        assert await at.relay.catalogs.page(client.session, asked) == {"prompts": []}
