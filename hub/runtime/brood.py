@@ -29,6 +29,7 @@ from hub.runtime.watchdog import (
     VARIABLE,
     Hunt,
     Mark,
+    Table,
 )
 
 TERM_GRACE, TERM_GRACE_AT_END = 2.0, 0.8
@@ -76,10 +77,10 @@ class Family:
         """
         if self._mark is None:
             return
-        hunt = Hunt(self._mark, self._brood.since, self._leader)
-        await self._brood.in_thread(hunt, SIGTERM)
+        hunt = Hunt(self._mark.child, self._leader)
+        hunt.strike(await self._brood.look(), SIGTERM)
         if not await self.ending.until(lambda: self._over(hunt), TERM_GRACE, TERM_GRACE_AT_END):
-            await self._brood.in_thread(hunt, SIGKILL)
+            hunt.strike(await self._brood.look(), SIGKILL)
             with anyio.move_on_after(PATIENCE):
                 await self._over(hunt)
         if hunt.left:
@@ -92,7 +93,7 @@ class Family:
         while hunt.left:
             await anyio.sleep(LOOK_EVERY)
             if hunt.thin():
-                await self._brood.in_thread(hunt, None)
+                hunt.strike(await self._brood.look())
 
 
 class Brood:
@@ -101,16 +102,18 @@ class Brood:
     def __init__(self, ending: Ending) -> None:
         self.ending = ending
         self.leaders: dict[int, int] = {}
-        self.since = 0
+        self._since = 0
         self._hub = 0
         self._numbers = count(1)
         self._watchdog: subprocess.Popen[bytes] | None = None
-        self._looks = anyio.CapacityLimiter(4)
+        self._looking = anyio.Lock()
+        self._looks = self._seen = 0
+        self._table = Table({}, {})
 
     def next_mark(self) -> Mark:
         """Return the mark of the next child, for which the watchdog is there."""
         if not self._hub:
-            self.since = watchdog.start_of(os.getpid()) or 0
+            self._since = watchdog.start_of(os.getpid()) or 0
             self._hub = _claimed()
         self._watch()
         return Mark(self._hub, next(self._numbers))
@@ -125,9 +128,18 @@ class Brood:
             with suppress(BlockingIOError, BrokenPipeError):
                 os.write(self._watchdog.stdin.fileno(), line.encode())
 
-    async def in_thread(self, hunt: Hunt, sign: int | None) -> None:
-        """Have a hunt look at all processes (which takes milliseconds) and strike."""
-        await to_thread.run_sync(hunt.strike, sign, limiter=self._looks)
+    async def look(self) -> Table:
+        """Return what processes there are, by a look that begins now or later.
+
+        Who asks while there is one under way shares the next one.
+        """
+        wanted = self._looks + 1
+        async with self._looking:
+            if self._seen < wanted:
+                self._looks = began = self._looks + 1
+                self._table = await to_thread.run_sync(watchdog.look, self._hub, self._since)
+                self._seen = began
+            return self._table
 
     def _watch(self) -> None:
         """Have a watchdog. It holds no stream and no directory of the hub's, and no mark."""
@@ -138,7 +150,7 @@ class Brood:
         program = (sys.executable, "-I", "-S", "-B", watchdog.__file__)
         try:
             self._watchdog = subprocess.Popen(  # noqa: S603 - this file's neighbour
-                [*program, str(self._hub), str(self.since)],
+                [*program, str(self._hub), str(self._since)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

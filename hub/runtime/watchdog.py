@@ -53,11 +53,8 @@ class Mark:
 
     def is_on(self, pid: int) -> bool:
         """Return whether the process carries this mark now."""
-        limit = _limit(pid)
-        if limit is not None and limit[1] == self.hub and limit[0] != self.hub:
-            return self.child == 0 or limit == self.limit
-        text = self.text + "\0" if self.child else f"{self.hub:x}-"
-        return f"\0{VARIABLE}={text}".encode() in b"\0" + _read(pid, "environ") + b"\0"
+        child = child_of(pid, self.hub)
+        return child == self.child if self.child else child > 0
 
 
 class Row:
@@ -102,28 +99,58 @@ def start_of(pid: int) -> int | None:
     return None if found is None else found.start
 
 
-def find(mark: Mark, since: int, leaders: dict[int, int]) -> dict[int, int]:
-    """Return the processes that `mark` tells, or that descend from `leaders`, with their starts.
+def child_of(pid: int, hub: int) -> int:
+    """Return which child of the hub a process' mark names now; 0 if it has none."""
+    limit = _limit(pid)
+    if limit is not None and limit[1] == hub and limit[0] != hub:
+        return hub - limit[0]
+    begins = f"\0{VARIABLE}={hub:x}-".encode()
+    number = (b"\0" + _read(pid, "environ")).partition(begins)[2].partition(b"\0")[0]
+    try:
+        return int(number, 16)
+    except ValueError:  # none, or one that somebody made up
+        return 0
 
-    Those that began before `since` are not looked at.
-    """
+
+class Table:
+    """The processes of one moment that have begun since the hub did: `children` by their marks."""
+
+    __slots__ = ("children", "rows")
+
+    def __init__(self, rows: dict[int, Row], children: dict[int, int]) -> None:
+        self.rows = rows
+        self.children = children
+
+    def find(self, child: int, leaders: dict[int, int]) -> dict[int, int]:
+        """Return who is marked as of `child`, is a leader or descends from them, with its start."""
+        rows = self.rows
+        ours = {pid for pid, number in self.children.items() if child in {number, 0}}
+        ours |= {pid for pid in leaders if pid in rows and rows[pid].start == leaders[pid]}
+        not_theirs = {0, os.getsid(0)}
+        while True:
+            sessions = {rows[pid].session for pid in ours} - not_theirs
+            more = {
+                pid
+                for pid in rows
+                if pid not in ours and (rows[pid].parent in ours or rows[pid].session in sessions)
+            }
+            if not more:
+                return {pid: rows[pid].start for pid in ours}
+            ours |= more
+
+
+def look(hub: int, since: int) -> Table:
+    """Return the processes there are. Takes milliseconds."""
     rows: dict[int, Row] = {}
-    for name in os.listdir("/proc"):
+    children: dict[int, int] = {}
+    for name in os.listdir("/proc") if HAS_PROC else ():
         found = row(int(name)) if name.isdigit() else None
         if found is not None and found.start >= since:
             rows[int(name)] = found
-    ours = {pid for pid in rows if leaders.get(pid) == rows[pid].start or mark.is_on(pid)}
-    not_theirs = {0, os.getsid(0)}
-    while True:
-        sessions = {rows[pid].session for pid in ours} - not_theirs
-        more = {
-            pid
-            for pid in rows
-            if pid not in ours and (rows[pid].parent in ours or rows[pid].session in sessions)
-        }
-        if not more:
-            return {pid: rows[pid].start for pid in ours}
-        ours |= more
+            child = child_of(int(name), hub)
+            if child:
+                children[int(name)] = child
+    return Table(rows, children)
 
 
 def send(pid: int, start: int, sign: int) -> None:
@@ -151,35 +178,28 @@ def send(pid: int, start: int, sign: int) -> None:
 class Hunt:
     """The processes of one mark, on their way to their end."""
 
-    def __init__(self, mark: Mark, since: int, leaders: dict[int, int]) -> None:
+    def __init__(self, child: int, leaders: dict[int, int]) -> None:
         self.left: dict[int, int] = {}
-        self._mark = mark
-        self._since = since
+        self._child = child
         self._leaders = leaders
         self._sign: int = SIGTERM
 
-    def strike(self, sign: int | None = None) -> None:
-        """Look for all of them, and send each the signal, by default the one sent before."""
+    def strike(self, table: Table, sign: int | None = None) -> None:
+        """Send each of them the signal, by default the one sent before."""
         self._sign = sign = self._sign if sign is None else sign
         if not HAS_PROC:
             self.left = {group: 0 for group in self._leaders if _signal_group(group, sign)}
             return
-        self.left = find(self._mark, self._since, self._leaders)
+        self.left = table.find(self._child, self._leaders)
         for pid, start in self.left.items():
             send(pid, start, sign)
 
     def thin(self) -> bool:
-        """Return whether all that were struck have ended; others may have come."""
+        """Return whether all that were struck have ended. Others may have come: strike again."""
         if HAS_PROC:
             self.left = {pid: at for pid, at in self.left.items() if start_of(pid) == at}
         else:
             self.left = {group: 0 for group in self.left if _signal_group(group, 0)}
-        return not self.left
-
-    def over(self) -> bool:
-        """Return whether none is there any more; strike those that have come meanwhile."""
-        if self.thin():
-            self.strike()
         return not self.left
 
 
@@ -192,18 +212,17 @@ def _signal_group(group: int, sign: int) -> bool:
     return True
 
 
-def end(hunt: Hunt, grace: float) -> bool:
-    """End all by SIGTERM, and after `grace` by SIGKILL; return whether that worked."""
+def end(hub: int, since: int, leaders: dict[int, int], grace: float) -> bool:
+    """End all children by SIGTERM, and after `grace` by SIGKILL; return whether that worked."""
+    hunt = Hunt(0, leaders)
     for sign, patience in ((SIGTERM, grace), (SIGKILL, PATIENCE)):
-        hunt.strike(sign)
+        hunt.strike(look(hub, since), sign)
         until = time.monotonic() + patience
-        while not hunt.over():
-            if time.monotonic() >= until:
-                break
+        while hunt.left and time.monotonic() < until:
             time.sleep(LOOK_EVERY)
-        else:
-            return True
-    return False
+            if hunt.thin():
+                hunt.strike(look(hub, since))
+    return not hunt.left
 
 
 def said(leaders: dict[int, int], line: bytes) -> None:
@@ -225,7 +244,7 @@ def main(arguments: list[str]) -> int:
         for line in hub_says:
             if line.endswith(b"\n"):
                 said(leaders, line)
-    return 0 if end(Hunt(Mark(hub), since, leaders), GRACE) else 1
+    return 0 if end(hub, since, leaders, GRACE) else 1
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ pytestmark = [
 ]
 
 ASLEEP = "import signal, time; signal.signal(signal.SIGTERM, {}); time.sleep(60)"
+SLEEPS = "import time; print(flush=True); time.sleep(60)"
 STARTS = """
 import subprocess, sys, time
 for env in None, {}:
@@ -105,6 +106,29 @@ async def test_a_family_ends_with_all_that_it_has_started() -> None:
         assert brood.leaders == {}
 
 
+async def test_those_who_end_together_look_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+    look = watchdog.look
+
+    def counted(hub: int, since: int) -> watchdog.Table:
+        looks.append(hub)
+        return look(hub, since)
+
+    async with kept() as brood:
+        families = [Family(brood) for _ in range(8)]
+        pids = [pid for each in families for pid in begin(each, SLEEPS)]
+        monkeypatch.setattr(watchdog, "look", counted)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(brood.look)
+        assert len(looks) == 1
+        async with anyio.create_task_group() as tasks:
+            for each in families:
+                tasks.start_soon(each.end)
+        assert there(pids) == []
+    assert len(looks) < 1 + len(families)
+
+
 async def test_who_refuses_to_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TERM_GRACE", 0.05)
     async with kept() as brood:
@@ -133,7 +157,7 @@ async def test_who_cannot_be_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(module, "PATIENCE", 0.05)
     async with kept() as brood:
         family = Family(brood)
-        (pid,) = begin(family, "import time; print(flush=True); time.sleep(60)")
+        (pid,) = begin(family, SLEEPS)
         with monkeypatch.context() as patch, capture_logs() as logs:
             patch.setattr(watchdog, "send", lambda *_: None)  # pyright: ignore
             await family.end()
@@ -159,7 +183,7 @@ async def test_the_environment_does_where_limits_cannot_be_set(
 async def test_the_hub_itself_carries_no_mark_of_a_child() -> None:
     async with kept() as brood:
         family = Family(brood)
-        (pid,) = begin(family, "print(flush=True); import time; time.sleep(60)")
+        (pid,) = begin(family, SLEEPS)
         mark = Mark(brood.next_mark().hub)
         assert mark.is_on(pid)
         assert not mark.is_on(os.getpid())
@@ -172,7 +196,7 @@ async def test_a_limit_that_somebody_means_is_left_alone(monkeypatch: pytest.Mon
     monkeypatch.setattr(resource, "getrlimit", lambda _: (200_000, 200_000))  # pyright: ignore
     async with kept() as brood:
         family = Family(brood)
-        pids = begin(family, "print(flush=True); import time; time.sleep(60)")
+        pids = begin(family, SLEEPS)
         monkeypatch.undo()
         assert resource.getrlimit(resource.RLIMIT_RTTIME) == before
         await family.end()
@@ -196,7 +220,7 @@ async def test_a_watchdog_is_there_from_the_first_child_to_the_end_of_the_hub() 
 
 async def test_a_watchdog_that_was_killed_is_replaced_and_told_of_everybody() -> None:
     async with kept() as brood:
-        (pid,) = begin(Family(brood), "print(flush=True); import time; time.sleep(60)")
+        (pid,) = begin(Family(brood), SLEEPS)
         (killed,) = watchdogs()
         os.kill(killed, signal.SIGKILL)
         while watchdogs():  # noqa: ASYNC110 - nothing says when a process has ended

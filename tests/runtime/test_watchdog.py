@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hub.runtime import watchdog
-from hub.runtime.watchdog import VARIABLE, Hunt, Mark, end, find, row, said, send, start_of
+from hub.runtime.watchdog import VARIABLE, Mark, Table, end, look, row, said, send, start_of
 
 pytestmark = [
     pytest.mark.live,
@@ -59,12 +59,17 @@ def now() -> int:
     return started
 
 
+def here() -> Table:
+    return look(MARK.hub, now())
+
+
 def test_a_mark_is_told_by_the_environment(start: Start) -> None:
     pid = asleep(start, {VARIABLE: MARK.text}).pid
     assert MARK.is_on(pid)
     assert Mark(0xABC).is_on(pid)
     others = [Mark(0xABC, 0x70), Mark(0xABC, 1), Mark(0xAB), Mark(0xABCD), Mark(0xBC, 7)]
     assert not any(other.is_on(pid) for other in others)
+    assert not Mark(0xABC).is_on(asleep(start, {VARIABLE: "abc-made up"}).pid)
     assert not MARK.is_on(asleep(start, {"OTHER": f"{VARIABLE}={MARK.text}"}).pid)
 
 
@@ -117,10 +122,10 @@ def test_all_that_descends_from_a_marked_one_is_found(start: Start) -> None:
     assert process.stdout is not None
     grandchild = int(process.stdout.readline())
     stranger = asleep(start).pid
-    found = find(MARK, now(), {})
+    found = here().find(MARK.child, {})
     assert set(found) == {process.pid, grandchild}
     assert stranger not in found
-    assert end(Hunt(MARK, now(), {}), 5)
+    assert end(MARK.hub, now(), {}, 5)
     assert start_of(grandchild) is None
 
 
@@ -128,8 +133,8 @@ def test_a_leader_is_found_without_a_mark_unless_another_has_its_id(start: Start
     pid = asleep(start).pid
     started = start_of(pid)
     assert started is not None
-    assert find(MARK, now(), {pid: started}) == {pid: started}
-    assert find(MARK, now(), {pid: started + 1}) == {}
+    assert here().find(MARK.child, {pid: started}) == {pid: started}
+    assert here().find(MARK.child, {pid: started + 1}) == {}
 
 
 def test_nobody_else_is_signalled(start: Start) -> None:
@@ -158,7 +163,7 @@ def test_an_older_kernel_is_asked_less_exactly(
 
 def test_who_refuses_to_end_is_ended(start: Start) -> None:
     process = asleep(start, {VARIABLE: MARK.text}, stubborn=True)
-    assert end(Hunt(MARK, now(), {}), 0.05)
+    assert end(MARK.hub, now(), {}, 0.05)
     assert process.wait(5) == -signal.SIGKILL
 
 
@@ -166,7 +171,7 @@ def test_who_cannot_be_ended_is_given_up(start: Start, monkeypatch: pytest.Monke
     monkeypatch.setattr(watchdog, "PATIENCE", 0.05)
     monkeypatch.setattr(watchdog, "send", lambda *_: None)  # pyright: ignore
     asleep(start, {VARIABLE: MARK.text})
-    assert not end(Hunt(MARK, now(), {}), 0.05)
+    assert not end(MARK.hub, now(), {}, 0.05)
 
 
 def test_without_a_table_of_processes_a_group_is_ended(
@@ -175,10 +180,11 @@ def test_without_a_table_of_processes_a_group_is_ended(
     monkeypatch.setattr(watchdog, "HAS_PROC", False)
     monkeypatch.setattr(watchdog, "PATIENCE", 0.05)
     process = asleep(start, stubborn=True)
-    hunt = Hunt(MARK, 0, {process.pid: 0})
-    assert not end(hunt, 0.05), "it is there until its parent asks for its end"
+    assert not end(MARK.hub, 0, {process.pid: 0}, 0.05), (
+        "it is there until its parent asks for its end"
+    )
     assert process.wait(5) == -signal.SIGKILL
-    assert end(Hunt(MARK, 0, {process.pid: 0}), 0.05)
+    assert end(MARK.hub, 0, {process.pid: 0}, 0.05)
 
 
 def test_the_hub_says_who_comes_and_goes() -> None:
