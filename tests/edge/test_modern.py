@@ -99,10 +99,19 @@ async def test_a_version_that_is_not_spoken_is_refused_with_those_that_are(versi
 
 async def test_an_envelope_without_capabilities_declares_none(top: Path) -> None:
     async with scripted(FakeChild(READ)) as hub:
-        undeclared: list[Json] = [{}, [], None, {"roots": None}, {"roots": True}]
+        undeclared: list[Json] = [{}, [], None, {"roots": None}, {"roots": False}]
         for capabilities in undeclared:
             meta: JsonObject = {**envelope(), CLIENT_CAPABILITIES_META: capabilities}
             assert (await read(hub.client(), str(top / "a"), meta=meta))["content"]
+
+
+@pytest.mark.parametrize("roots", [True, [], 1, "", {}])
+async def test_roots_that_are_declared_wrongly_are_asked_for_all_the_same(roots: Json) -> None:
+    child = FakeChild(READ)
+    async with scripted(child) as hub:
+        result = await read(hub.client(), "/etc/passwd", meta=envelope(roots))
+        assert result["inputRequests"] == {ROOTS_KEY: {"method": "roots/list"}}
+        assert child.links == []
 
 
 # What the hub says of itself
@@ -452,14 +461,25 @@ async def test_a_listing_asks_for_nothing_and_is_private(
         }
 
 
-async def test_a_listing_without_roots_starts_no_child_that_is_known(top: Path) -> None:
-    child = FakeChild(READ)
+async def test_a_listing_without_roots_shows_what_a_child_without_roots_offers(top: Path) -> None:
+    offered: dict[bool, JsonObject] = {True: ECHO, False: READ}
+
+    def tools(_: Request) -> JsonObject:
+        plan = child.link.plan
+        return {"tools": [offered[plan is not None and not plan.roots.roots]]}
+
+    child = FakeChild(answers={"tools/list": tools})
     async with scripted(child) as hub:
         client = hub.client()
-        await read(client, f"{top}/a/x", with_roots((top / "a").as_uri()))
-        listed: Any = await client.request("tools/list", {"_meta": envelope()})
-        assert [tool["name"] for tool in listed["tools"]] == ["get-roots", "read"]
-        assert len(child.links) == 1
+        for _ in range(2):
+            await read(client, f"{top}/a/x", with_roots((top / "a").as_uri()))
+            listed: Any = await client.request("tools/list", {"_meta": envelope()})
+            assert [tool["name"] for tool in listed["tools"]] == ["get-roots", "echo"]
+        assert len(child.links) == 2
+        assert [link.plan and link.plan.roots.paths for link in child.links] == [
+            (str(top / "a"),),
+            (),
+        ]
 
 
 async def test_a_completion_cannot_ask_and_is_judged_against_the_fallback(top: Path) -> None:

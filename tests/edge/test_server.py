@@ -371,14 +371,32 @@ async def test_a_child_that_takes_too_long_is_a_tool_error_and_lives_on() -> Non
         assert len(child.links) == 1
 
 
-async def test_a_child_over_the_limit_of_children_is_a_tool_error() -> None:
+async def test_a_child_over_the_limit_of_children_takes_the_place_of_an_idle_one() -> None:
     children = {"a": FakeChild(ECHO), "b": FakeChild(ECHO)}
     async with scripted(children, config={"max_children": 1}) as hub:
         client = await hub.greeted()
-        assert await client.call("a__echo", text="x")
+        for name in ("a", "b", "a", "b"):
+            assert "isError" not in await client.call(f"{name}__echo", text="x")
+        await children["b"].ended()
+        assert [len(child.links) for child in children.values()] == [2, 2]
+
+
+async def test_a_child_over_the_limit_of_busy_children_is_a_tool_error() -> None:
+    children = {"a": FakeChild(ECHO), "b": FakeChild(ECHO)}
+    async with scripted(children, config={"max_children": 1}) as hub:
+        client = await hub.greeted()
+        assert "isError" not in await client.call("b__echo", text="x")
+        children["a"].answers["tools/call"] = SILENT
+        call = await client.begin("tools/call", {**SAY, "name": "a__echo"})
+        link = await children["a"].connected()
+        sent = await link.request("tools/call")
         text = text_of(await client.call("b__echo", text="x"))
         assert "'b'" in text
-        assert await client.call("a__echo", text="x")
+        assert "max_children: 1" in text
+        link.answer(sent["id"], {"content": []})
+        answer: Any = await client.end(call)
+        assert answer["result"] == {"content": []}
+        assert "isError" not in await client.call("b__echo", text="x")
 
 
 async def silent_client(hub: ScriptedHub) -> FakeClient:
