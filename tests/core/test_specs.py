@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from hub.core.launch import LaunchTemplate
 from hub.core.policy import Mode, Policy, ToolPolicy
 from hub.core.specs import RemoteTarget, ServerSpec
@@ -28,4 +30,26 @@ def test_what_nobody_configured_enforces() -> None:
 
 def test_secrets_in_headers_are_not_shown() -> None:
     target = RemoteTarget("https://example.com/mcp", {"Authorization": "Bearer s3cret"})
+    assert "s3cret" not in repr(replace(SPEC, target=target))
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://example.com/mcp", "https://example.com/mcp"),
+        ("https://example.com", "https://example.com"),
+        ("https://example.com:8443/a/b?key=s3cret", "https://example.com:8443/a/b"),
+        ("https://example.com?key=s3cret", "https://example.com"),
+        ("https://example.com/mcp#s3cret", "https://example.com/mcp"),
+        ("https://example.com/mcp#?s3cret", "https://example.com/mcp"),
+        ("https://s3cret@example.com/mcp", "https://example.com/mcp"),
+        ("https://user:s3cret@example.com:1/mcp?s3cret=1", "https://example.com:1/mcp"),
+        ("https://us@er:s3cret@example.com", "https://example.com"),
+        ("http://[::1]:80/mcp?key=s3cret", "http://[::1]:80/mcp"),
+        ("https://example.com/@me?key=s3cret", "https://example.com/@me"),
+    ],
+)
+def test_secrets_in_an_address_are_not_shown(url: str, shown: str) -> None:
+    target = RemoteTarget(url)
+    assert target.shown == shown
     assert "s3cret" not in repr(replace(SPEC, target=target))

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from msgspec import Raw
+from starlette.types import Message
 
 from hub.edge import exchange as module
 from hub.edge.exchange import (
@@ -191,6 +192,48 @@ async def test_notifications_wait_for_a_stream_and_requests_do_not() -> None:
     async with held(standing) as stream:
         events = await stream.connection.heard(2)
         assert [one["method"] for one in events] == ["first", "second"]
+
+
+async def test_a_stream_is_claimed_before_the_client_reads_it() -> None:
+    standing, connection = Standing(), Connection()
+    connection.takes = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        stream = Held(standing, connection)
+        tasks.start_soon(stream.serve)
+        await anyio.wait_all_tasks_blocked()
+        assert standing.is_open
+        assert (connection.sent, stream.opened) == ([], 0)
+        with pytest.raises(GoneError):
+            await standing.send(Request(1, "roots/list", {}))
+        tasks.cancel_scope.cancel()
+    assert not standing.is_open
+
+
+class Interrupting(Connection):
+    """While this client takes what waited for it, there is more to be told."""
+
+    def __init__(self, standing: Standing) -> None:
+        super().__init__()
+        self._standing = standing
+
+    async def send(self, message: Message) -> None:
+        await anyio.wait_all_tasks_blocked()
+        await super().send(message)
+        for number in (1, 2):
+            if f'"n{number}"'.encode() in message.get("body", b""):
+                await self._standing.send(Notification(f"n{number + 2}", {}))
+
+
+async def test_what_is_told_while_a_stream_opens_goes_out_in_order() -> None:
+    standing = Standing()
+    for number in (1, 2):
+        await standing.send(Notification(f"n{number}", {}))
+    connection = Interrupting(standing)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(Held(standing, connection).serve)
+        events = await connection.heard(4)
+        assert [one["method"] for one in events] == ["n1", "n2", "n3", "n4"]
+        tasks.cancel_scope.cancel()
 
 
 async def test_of_too_many_that_wait_the_oldest_are_dropped() -> None:

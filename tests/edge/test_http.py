@@ -478,6 +478,32 @@ async def test_roots_are_asked_for_on_the_standing_stream_once_there_is_one() ->
         assert wanted["method"] == "roots/list"
 
 
+@pytest.mark.parametrize("waits", [True, False])
+async def test_roots_asked_on_a_stream_that_closes_are_asked_again_through_the_call(
+    *, waits: bool
+) -> None:
+    async with web() as site:
+        key = await site.session(ROOTS)
+        stream = site.start("GET", key)
+        (first,) = await stream.heard(1)
+        call = site.start("POST", key, echo())
+        if waits:
+            await anyio.wait_all_tasks_blocked()
+            assert not call.sent
+        stream.disconnect()
+        await stream.served()
+        (again,) = await call.heard(1)
+        assert again["method"] == "roots/list"
+        assert again["id"] != first["id"]
+        late: JsonObject = {"jsonrpc": "2.0", "id": first["id"], "result": {"roots": []}}
+        assert (await site.post(late, key)).status == 202
+        await anyio.wait_all_tasks_blocked()
+        assert not call.is_over, "nobody waits for that answer any more"
+        answer: JsonObject = {"jsonrpc": "2.0", "id": again["id"], "result": {"roots": []}}
+        assert (await site.post(answer, key)).status == 202
+        assert (await call.over()).events[1]["result"]["structuredContent"] == {"text": "hi"}
+
+
 async def test_one_clients_answer_is_not_anothers() -> None:
     async with web() as site:
         first, second = [await site.session(ROOTS) for _ in range(2)]
@@ -503,6 +529,19 @@ async def test_a_session_has_one_standing_stream() -> None:
             {"error": "The session has an event stream already"},
         )
         assert (await site.use("GET", key, accept="application/json")).status == 406
+
+
+async def test_a_stream_that_is_being_opened_is_the_sessions_one() -> None:
+    async with web() as site:
+        key = await site.session()
+        stream = site.start("GET", key)
+        stream.takes = anyio.Event()
+        await anyio.wait_all_tasks_blocked()
+        assert not stream.sent
+        assert (await site.use("GET", key)).status == 409
+        stream.takes.set()
+        await stream.heard(0)
+        assert (await site.use("GET", key)).status == 409
 
 
 async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:

@@ -1,10 +1,12 @@
 import json
 import logging
+import threading
 from typing import Any
 
 import pytest
 import structlog
 
+from hub.edge import logs as module
 from hub.edge.logs import configure_logs
 
 
@@ -90,3 +92,63 @@ def test_configuring_twice_says_nothing_twice(capsys: pytest.CaptureFixture[str]
 def test_an_unknown_level_is_our_own_mistake() -> None:
     with pytest.raises(ValueError, match="LOUD"):
         configure_logs("text", "loud")
+
+
+class Unread:
+    """A stderr whose reader does not read until it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.read = threading.Event()
+        self.began = threading.Event()
+        self.lines: list[str] = []
+        monkeypatch.setattr(module, "_write", self._write)
+
+    def _write(self, text: str) -> None:
+        self.began.set()
+        self.read.wait(20)
+        self.lines.append(text)
+
+
+def test_what_nobody_reads_holds_up_nobody_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BACKLOG", 2)
+    unread = Unread(monkeypatch)
+    configure_logs("text")
+    a_logger().warning("one")
+    assert unread.began.wait(20)
+    for event in ("two", "three", "four", "five"):
+        a_logger().warning(event)
+    unread.read.set()
+    flush()
+    assert ["one" in unread.lines[0], "three" in unread.lines[2]] == [True, True]
+    assert unread.lines[1].startswith("(2 lines of the log were lost: nobody read it)\n")
+    assert "two" in unread.lines[1]
+    a_logger().warning("six")
+    flush()
+    assert [len(unread.lines), unread.lines[3].count("lost")] == [4, 0]
+
+
+def test_a_hub_that_ends_does_not_wait_for_ever_for_a_reader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LAST_LINES", 0.01)
+    unread = Unread(monkeypatch)
+    configure_logs("text")
+    a_logger().warning("one")
+    flush()
+    assert unread.lines == []
+    unread.read.set()
+
+
+def test_a_log_that_cannot_be_written_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+
+    def broken(text: str) -> None:
+        written.append(text)
+        raise BrokenPipeError
+
+    monkeypatch.setattr(module, "_write", broken)
+    configure_logs("text")
+    for event in ("one", "two"):
+        a_logger().warning(event)
+    flush()
+    assert len(written) == 2

@@ -4,13 +4,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from structlog.testing import capture_logs
 
 from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
+    INTERNAL_ERROR,
     INVALID_PARAMS,
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
@@ -188,6 +191,41 @@ async def test_numbers_keep_their_value(monkeypatch: pytest.MonkeyPatch) -> None
             Decimal("12345678901234567890.50"),
             18446744073709551617,
         ]
+
+
+async def test_a_result_goes_on_as_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = b'"content":[], "n" : [1e400,1.10,-0.0],"content":["again"]}'
+    async with scripted(FakeChild(ECHO, answers={"tools/call": b"{" + own})) as hub:
+        client = hub.client()
+        sent: list[bytes] = []
+
+        async def remember(message: Message) -> None:
+            assert isinstance(message, Response)
+            sent.append(strict_json.encode(message.result))
+            await keep(Response(message.id, {}))
+
+        keep = client.send
+        monkeypatch.setattr(client, "send", remember)
+        await client.request(
+            "tools/call", {"name": "echo", "arguments": {}, "_meta": envelope(None)}
+        )
+        (text,) = sent
+        made: JsonObject = {
+            "resultType": "complete",
+            "_meta": {SERVER_INFO_META: hub.services.info},
+        }
+        assert text == strict_json.encode(made)[:-1] + b"," + own
+
+
+@pytest.mark.parametrize("bad", [b"5", b"null", b"[]", b'"text"'])
+async def test_a_result_that_is_no_object_is_an_error(bad: bytes) -> None:
+    child = FakeChild(ECHO, answers={"tools/call": bad})
+    async with scripted(child) as hub:
+        params: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope(None)}
+        error = await refusal(hub.client(), "tools/call", params)
+        assert error["code"] in {INTERNAL_ERROR, INVALID_REQUEST}
+        child.answers["tools/call"] = {"content": []}
+        assert (await hub.client().request("tools/call", params))["content"] == []
 
 
 async def test_an_error_of_a_child_comes_back_whole() -> None:
@@ -503,13 +541,16 @@ async def test_a_completion_cannot_ask_and_is_judged_against_the_fallback(top: P
         assert (error["code"], error["message"][:13]) == (INVALID_PARAMS, "Access denied")
 
 
-async def test_what_was_read_is_private_and_soon_old(top: Path) -> None:
+@pytest.mark.parametrize("hints", [{}, {"ttlMs": 60_000}, {"ttlMs": 1, "cacheScope": "public"}])
+async def test_what_was_read_is_private_and_soon_old_whatever_the_child_says(
+    top: Path, hints: JsonObject
+) -> None:
     uri = (top / "a/x").as_uri()
     child = FakeChild(
         answers={
             "resources/list": {"resources": [{"uri": uri, "name": "x"}]},
             "resources/templates/list": {"resourceTemplates": []},
-            "resources/read": {"contents": [{"uri": uri, "text": "t"}]},
+            "resources/read": {"contents": [{"uri": uri, "text": "t"}], **hints},
         },
         capabilities={"resources": {}},
     )
@@ -521,3 +562,44 @@ async def test_what_was_read_is_private_and_soon_old(top: Path) -> None:
         assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
         params["inputResponses"] = with_roots((top / "b").as_uri())
         assert (await refusal(client, "resources/read", params))["code"] == INVALID_PARAMS
+
+
+async def test_listings_of_clients_with_other_roots_are_kept_apart(top: Path) -> None:
+    """What a child names after its roots is no business of anybody who has others."""
+
+    def tools(_: Request) -> JsonObject:
+        plan = child.link.plan
+        assert plan is not None
+        return {"tools": [{**ECHO, "name": f"read-{Path(path).name}"} for path in plan.roots.paths]}
+
+    child = FakeChild(answers={"tools/list": tools})
+    async with scripted(child) as hub:
+        client = hub.client()
+        for name, other in (("a", "b"), ("b", "a")):
+            shared = with_roots((top / name).as_uri())
+            params: JsonObject = {"arguments": {}, "_meta": envelope(), "inputResponses": shared}
+            own = await client.request("tools/call", {**params, "name": f"read-{name}"})
+            assert "isError" not in own
+            error = await refusal(client, "tools/call", {**params, "name": f"read-{other}"})
+            assert error["code"] == INVALID_PARAMS
+
+
+async def test_an_eager_child_is_not_started_for_a_request_that_stands_for_itself(
+    top: Path,
+) -> None:
+    children = {"a": FakeChild(READ), "b": FakeChild(READ)}
+    servers = {"a": {"command": "x", "start": "eager"}, "b": {"command": "x"}}
+    async with scripted(children, config={"servers": servers}) as hub:
+        client = hub.client()
+        for roots in (LEFT_OUT, None):
+            params: JsonObject = {
+                "name": "b__read",
+                "arguments": {"path": f"{top}/a/x"},
+                "_meta": envelope(roots),
+                "inputResponses": with_roots((top / "a").as_uri()),
+            }
+            assert "isError" not in await client.request("tools/call", params)
+        await anyio.wait_all_tasks_blocked()
+        assert children["a"].links == []
+        await hub.greeted()
+        await children["a"].connected()

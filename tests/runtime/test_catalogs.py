@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 import pytest
 from structlog.testing import capture_logs
@@ -7,11 +9,13 @@ from structlog.testing import capture_logs
 from hub.core.catalog import Catalog
 from hub.core.errors import ChildError, RouteError
 from hub.core.protocol import LIST_CHANGED
+from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, ServerName
 from hub.runtime import catalogs as catalogs_module
 from hub.runtime.builtin import GET_ROOTS
 from tests.fakes import ECHO, READ, SILENT, FakeChild
 from tests.runtime.rigs import FakeClient, Rig, launched, remote, rig
+from tests.trees import plant
 
 
 def names(catalog: Catalog) -> list[object]:
@@ -151,6 +155,26 @@ async def test_a_child_that_fell_stays_listed_as_it_was() -> None:
         await fake.ended()
         fake.refuses_to_open = ChildError("no more")
         assert await shown(at, client) == [GET_ROOTS, "echo"]
+
+
+@pytest.mark.parametrize("spec", [remote("a"), launched("a"), launched("a", "${roots}")])
+async def test_a_listing_is_shown_to_clients_with_the_same_roots_alone(
+    tmp_path: Path, spec: ServerSpec
+) -> None:
+    plant(tmp_path, "mine/", "theirs/")
+    fake = FakeChild({**ECHO, "name": "read-mine"})
+    async with rig({"a": spec}, {"a": fake}) as at:
+        mine = at.client(tmp_path / "mine")
+        assert await shown(at, mine) == [GET_ROOTS, "read-mine"]
+        fake.link.crash()
+        await fake.ended()
+        fake.refuses_to_open = ChildError("no more")
+        others = at.client(tmp_path / "theirs"), at.client(tmp_path), at.client()
+        for other in others:
+            assert await shown(at, other) == [GET_ROOTS]
+            assert await shown(at, other, []) == [GET_ROOTS]
+        for same in (mine, at.client(tmp_path / "mine")):
+            assert await shown(at, same) == [GET_ROOTS, "read-mine"]
 
 
 async def test_only_the_servers_in_question_are_started() -> None:

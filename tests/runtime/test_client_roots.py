@@ -335,3 +335,70 @@ async def test_a_call_that_goes_does_not_end_another_calls_question(top: Path) -
             asked.reply(shared(top / "a"))
         assert len(asked.questions) == 1
         assert asked.known == [str(top / "a")]
+
+
+async def test_what_was_asked_on_a_stream_that_closes_is_asked_again_through_the_next_call(
+    top: Path,
+) -> None:
+    async with client() as asked:
+        asked.roots.reachable(certain=False)
+        await asked.until_asked()
+        asked.roots.unreachable()
+        await anyio.wait_all_tasks_blocked()
+        assert len(asked.questions) == 1, "there is no way to ask it now"
+        asked.reply(shared(top / "a"))
+        await asked.current()
+        assert asked.questions == [(None, None), (None, CALL)]
+        assert asked.known == [str(top / "a")]
+
+
+async def test_a_call_that_waits_for_a_stream_that_closes_asks_itself(top: Path) -> None:
+    async with client() as asked:
+        asked.roots.reachable(certain=False)
+        await asked.until_asked()
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(asked.current)
+            await anyio.wait_all_tasks_blocked()
+            asked.roots.unreachable()
+            await asked.until_asked(2)
+            asked.reply(shared(top / "a"))
+        assert asked.questions == [(None, None), (None, CALL)]
+        assert asked.known == [str(top / "a")]
+
+
+async def test_a_stream_that_closes_does_not_end_what_a_call_has_asked(top: Path) -> None:
+    async with client() as asked:
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(asked.current)
+            await asked.until_asked()
+            asked.roots.unreachable()
+            await anyio.wait_all_tasks_blocked()
+            asked.reply(shared(top / "a"))
+        assert asked.questions == [(None, CALL)]
+        assert asked.known == [str(top / "a")]
+
+
+async def test_a_stream_that_closes_after_the_answer_changes_nothing(top: Path) -> None:
+    async with client() as asked:
+        asked.roots.reachable(certain=False)
+        asked.reply(shared(top / "a"))
+        await asked.until_changed()
+        asked.roots.unreachable()
+        await asked.current()
+        assert asked.questions == [(None, None)]
+        assert asked.known == [str(top / "a")]
+
+
+@pytest.mark.parametrize("certain", [True, False])
+async def test_silence_on_a_stream_that_may_be_dead_is_no_answer(
+    top: Path, *, certain: bool
+) -> None:
+    async with client() as asked:
+        asked.reply(SilentError("no answer within 10 s"), shared(top / "a"))
+        asked.roots.reachable(certain=certain)
+        await asked.until_asked()
+        await anyio.wait_all_tasks_blocked()
+        state = await asked.current()
+        assert asked.questions == [(None, None)] + ([] if certain else [(None, CALL)])
+        assert asked.known == ([] if certain else [str(top / "a")])
+        assert state.failed == ("no answer within 10 s" if certain else None)

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -301,6 +302,21 @@ async def test_a_command_that_cannot_run_says_why(
     gc.collect()
 
 
+async def test_a_command_that_cannot_run_is_named_as_the_operator_wrote_it() -> None:
+    secret = replace(plan("/s3cret/server"), shown=("${TOOLS}/server",))
+    said = "it cannot start: there is no command '${TOOLS}/server' on the PATH"
+    assert await trouble_of(secret) == said
+
+
+@LEAVES_ITS_LINES
+async def test_a_command_that_the_system_refuses_is_not_named(tmp_path: Path) -> None:
+    secret = tmp_path / "s3cret"
+    secret.write_text("no program")
+    secret.chmod(0o700)
+    assert "s3cret" not in await trouble_of(plan(str(secret), "--key=s3cret"))
+    gc.collect()
+
+
 async def test_a_private_directory_goes_with_a_process_that_does_not_start(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -321,3 +337,24 @@ async def test_only_a_process_with_pipes_is_one() -> None:
     with pytest.raises(TypeError, match="not a process"):
         process.connection_made(cast("Any", object()))
     process.lines.close()
+
+
+@live
+async def test_whoever_reads_how_a_process_ended_does_not_read_what_it_said() -> None:
+    code = """
+import sys
+print("the key is s3cret", file=sys.stderr, flush=True)
+sys.stdin.readline()
+sys.exit(4)
+"""
+    with capture_logs() as logs:
+        async with running(code) as process:
+            with anyio.fail_after(10):
+                while not any(entry["event"] == "stderr" for entry in logs):
+                    await anyio.wait_all_tasks_blocked()
+            await process.outlet.send(Notification("go", {}))
+            with pytest.raises(GoneError) as caught:
+                await process.next_line()
+    assert str(caught.value) == "exited with code 4 (the hub's log has its last words)"
+    last = [(entry["server"], entry["said"]) for entry in logs if entry["event"] == "last words"]
+    assert last == [("files", "the key is s3cret")]

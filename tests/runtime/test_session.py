@@ -12,6 +12,7 @@ from hub.core.launch import LaunchTemplate
 from hub.core.protocol import LIST_CHANGED
 from hub.core.roots import EMPTY
 from hub.core.specs import ServerSpec
+from hub.runtime.client import Client
 from hub.runtime.session import RECENT, Session
 from hub.runtime.wire import Notification
 from tests.fakes import ECHO, SILENT, FakeChild, failure
@@ -263,6 +264,18 @@ async def test_an_eager_child_is_started_before_it_is_needed(top: Path) -> None:
             await client.session.force(client.outlet)
             await anyio.wait_all_tasks_blocked()
         assert "not started" in [entry["event"] for entry in logs]
+
+
+async def test_an_eager_child_waits_for_a_client_with_a_session(top: Path) -> None:
+    fake = FakeChild(ECHO)
+    async with rig({"files": remote("files", eager=True)}, {"files": fake}) as at:
+        for capabilities in ({}, ROOTS):
+            session = Session(at.services, at.tasks, principal="alice")
+            session.greeted(Client("modern", "2026-07-28", capabilities, {}))
+            session.opened()
+            session.roots.given({"roots": [{"uri": (top / "a").as_uri()}]})
+            await anyio.wait_all_tasks_blocked()
+        assert fake.links == []
 
 
 async def test_only_the_newest_refusals_are_remembered(top: Path) -> None:
