@@ -9,12 +9,16 @@ from msgspec import Raw
 
 from hub.core.errors import ChildError, RouteError
 from hub.core.in_force import OperatorRoots
+from hub.core.launch import LaunchTemplate
 from hub.core.paths import Flavour, parts_of
 from hub.core.policy import AccessRule, Mode, Policy
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
+from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject
 from hub.runtime.builtin import GET_ROOTS
+from hub.runtime.consent import Case
 from hub.runtime.peer import RpcError
+from hub.runtime.relay import MAX_JUDGEMENTS
 from tests.fakes import ECHO, READ, SILENT, Answer, FakeChild, FakeClock, failure
 from tests.runtime.rigs import FakeClient, launched, remote, rig, roots_at
 from tests.trees import plant
@@ -522,6 +526,65 @@ async def test_a_call_that_waited_for_its_child_is_judged_by_the_roots_of_now(to
         (place,) = client.session.places
         assert place.key.roots.paths == (f"{top}/b",)
         assert [link.requests("tools/call") for link in fake.links] == [[]] * len(fake.links)
+
+
+@pytest.mark.parametrize("spec", [remote(concurrency=1), launched(concurrency=1)])
+@pytest.mark.parametrize("stays", [True, False])
+async def test_a_call_that_waits_its_turn_is_judged_by_the_roots_of_its_turn(
+    top: Path, spec: ServerSpec, *, stays: bool
+) -> None:
+    fake = FakeChild(READ, answers={"tools/call": SILENT})
+    results: dict[str, JsonObject] = {}
+    async with rig({"files": spec}, {"files": fake}) as at:
+        client = at.client(top / "a")
+
+        async def call(name: str) -> None:
+            results[name] = await client.call("read", {"path": f"{top}/a/f", "name": name})
+
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(call, "first")
+            link = await fake.connected()
+            sent = await link.request("tools/call")
+            calls.start_soon(call, "second")
+            await anyio.wait_all_tasks_blocked()
+            assert len(link.requests("tools/call")) == 1
+            client.shares(*((top / "b", top / "a") if stays else (top / "b",)))
+            client.session.roots.list_changed()
+            await client.session.force(client.outlet)
+            await anyio.wait_all_tasks_blocked()
+            fake.answers["tools/call"] = {"content": []}
+            link.answer(sent["id"], {"content": []})
+        assert results["first"] == {"content": []}, "what is under way is finished"
+        assert ("isError" in results["second"]) is not stays
+        names = [
+            request["params"]["arguments"]["name"]
+            for link in fake.links
+            for request in link.requests("tools/call")
+        ]
+        assert names == (["first", "second"] if stays else ["first"])
+        if isinstance(spec.target, LaunchTemplate):
+            assert len(fake.links[0].requests("tools/call")) == 1, "the old child never sees it"
+        verdicts = [record.verdict for record in at.audit.records]
+        assert verdicts == ["admitted", "admitted" if stays else "refused"]
+
+
+async def test_a_call_that_is_never_judged_in_time_is_given_up(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, judged = FakeChild(READ), list[Case]()
+
+    def holds(case: Case) -> bool:
+        judged.append(case)
+        return False
+
+    monkeypatch.setattr(Case, "holds", holds)
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        result = await client.call("read", {"path": f"{top}/a/f"})
+        assert text_of(result) == "the roots change faster than the call can be judged"
+        assert result["isError"] is True
+        assert len(judged) == MAX_JUDGEMENTS
+        assert fake.link.requests("tools/call") == []
 
 
 async def test_a_relative_path_is_read_from_the_childs_directory(top: Path) -> None:

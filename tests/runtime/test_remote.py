@@ -51,7 +51,8 @@ async def listening(transport: str) -> AsyncGenerator[str]:
     app = made.sse_app() if transport == "sse" else made.streamable_http_app()
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
+    # No log of its own: it would stay configured for the tests that follow.
+    config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1)
     http = uvicorn.Server(config)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
