@@ -21,9 +21,8 @@ _SHAPED = re.compile(
     r"|[\u2024\u2025\u2044\u2215\u2216\u29f8\ufe52\ufe68\uff0e\uff0f\uff3c\uff5e\u200b-\u200f]",
     re.IGNORECASE,
 )
-_WHOLE_FILE_URI = re.compile(r"\s*(?:[a-z0-9.-]+[:+])*file:\S*\s*", re.IGNORECASE)
+_FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?file:", re.IGNORECASE)
 _PATH_KEY = re.compile(r"[/\\~]|^\.\.|%2[ef]|^file:", re.IGNORECASE)
-_LONGEST_URI = 4096
 
 
 class Claim(NamedTuple):
@@ -111,7 +110,7 @@ def _is_judged(kind: Kind, value: str, node: Node) -> bool:
     if kind is Kind.NEUTRAL:
         return _SHAPED.search(value) is not None or value[0] in "[{"
     if kind is Kind.PAYLOAD:
-        return len(value) <= _LONGEST_URI and _WHOLE_FILE_URI.fullmatch(value) is not None
+        return _FILE_URI.match(value) is not None and len(value.split(None, 1)) == 1
     return kind is not Kind.IGNORE
 
 

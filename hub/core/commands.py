@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 
 _TOKEN = re.compile(
-    r"""(?P<word>(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s;&|<>()`'"\\])+)|(?P<mark>[;&|<>()`\n'"])""",
+    r"""(?P<word>(?:'[^']*+'|"[^"\\]*+(?:\\.[^"\\]*+)*+"|\\.|[^\s;&|<>()`'"\\]++)+)"""
+    r"""|(?P<mark>[;&|<>()`\n'"])""",
     re.DOTALL,
 )
-_QUOTING = re.compile(r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)""", re.DOTALL)
+_QUOTING = re.compile(r"""'([^']*+)'|"([^"\\]*+(?:\\.[^"\\]*+)*+)"|\\(.)""", re.DOTALL)
 _ASSIGNMENT = re.compile(r"\w+=")
 _PREFIXES = frozenset(
     {"sudo", "env", "exec", "time", "nohup", "nice", "command", "xargs", "then", "do"}

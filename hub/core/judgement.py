@@ -27,7 +27,6 @@ _DOUBTS = (
 _SUSPECT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff$`~]")
 _USERS_HOME = re.compile(r"~(?:[+-]|\d+|[A-Za-z_][\w.-]*)(?:[/\\]|$)")
 _WILDCARD = re.compile(r"[*?\[{(|^$]")
-_OPTIONS = re.compile(r"-[^\n]* [^\n]*\Z")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SIGIL = re.compile(r"\s*(?:[/\\~.-]|[A-Za-z]:[\\/])")
@@ -96,7 +95,7 @@ class Judge:
             raise PathError("there is too much to judge")
 
     def _texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
-        if kind is Kind.COMMAND or (kind in _BY_SHAPE and _OPTIONS.match(value)):
+        if kind is Kind.COMMAND or (kind in _BY_SHAPE and _is_options(value)):
             # Windows' shells escape in other ways; there a backslash separates names.
             command = value if self._posix else value.replace("\\", "/")
             for word in words_of(command, starts=kind is Kind.COMMAND):
@@ -147,6 +146,11 @@ class Judge:
             return True
         first = text.lstrip("/").partition("/")[0]
         return first == ".." or (first not in {"", "."} and self._whereabouts.tops(first))
+
+
+def _is_options(text: str) -> bool:
+    """Return whether a value that need not be a path is one line of a program's options."""
+    return text[:1] == "-" and " " in text and "\n" not in text
 
 
 def _is_prose(text: str) -> bool:

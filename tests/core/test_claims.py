@@ -42,7 +42,9 @@ def found(
         ({"text": "file:///etc"}, [("/text", "payload", "file:///etc")]),
         ({"text": " view-source:FILE:/etc "}, [("/text", "payload", " view-source:FILE:/etc ")]),
         ({"text": "a file:///etc"}, []),
-        ({"text": "file:" + "x" * 5000}, []),
+        ({"text": "file:" + "x" * 5000}, [("/text", "payload", "file:" + "x" * 5000)]),
+        ({"text": "file:" + "x" * 5000 + " and more"}, []),
+        ({"text": "notes.file: x"}, []),
         ({"content": {"path": "a", "x": "/etc"}}, [
             ("/content/path", "path", "a"),
             ("/content/x", "neutral", "/etc"),

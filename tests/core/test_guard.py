@@ -358,6 +358,43 @@ def test_any_json_yields_a_verdict(arguments: JsonObject, schema: Json) -> None:
         assert isinstance(verdict, Refused)
 
 
+MANY = 200_000
+HOSTILE = {
+    "spaces before a second line": "-" + " " * MANY + "\nX",
+    "schemes": "file:" * MANY + " x",
+    "no scheme after all": "a" * MANY + " file:",
+    "colons": "a:" * MANY,
+    "escaped quotes": '"' + '\\"' * MANY,
+    "half open quotes": "\"'\\" * MANY,
+    "flags": "-a" * MANY + " x",
+    "braces": "{," * MANY,
+    "open braces": "{" * MANY,
+    "open lists": "[1," * MANY,
+    "quotes in a list": '["' + '", "' * MANY,
+    "comments before a list": "/*" * MANY + "[",
+    "a variable": "${" + "a" * MANY,
+    "variables": "$HOME" * MANY,
+    "escapes of escapes": "%25" * MANY,
+    "up": "../" * MANY,
+    "up and down": "a/../" * MANY,
+    "separators": "/" * MANY,
+    "dots": "./" * MANY,
+    "spaces": " " * MANY + "/etc",
+    "marks": "a" + "\u0301\u0327" * MANY,
+    "lists": "/a," * MANY,
+    "homes": "~" * MANY,
+    "digits": '{"a": ' + "1" * MANY + "}",
+}
+
+
+@pytest.mark.timeout(30)  # in time that grew with the square, one of them would take minutes
+@pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("key", ["path", "pattern", "source", "foo", "text", "command"])
+def test_the_time_grows_no_faster_than_the_text(tmp_path: Path, key: str, value: str) -> None:
+    judge({key: value}, around(share(tmp_path), tmp_path, env={"HOME": "/h"}))
+    judge({key: [value], value: ""}, around(share(tmp_path), tmp_path, env={"HOME": "/h"}))
+
+
 NAMES = st.sampled_from(["a", "b", "c"])
 STEPS = st.lists(st.one_of(NAMES, st.sampled_from(["..", ".", ""])), min_size=1, max_size=6)
 NODES = st.tuples(st.lists(NAMES, min_size=1, max_size=3), st.one_of(st.none(), STEPS))
