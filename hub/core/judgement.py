@@ -10,6 +10,7 @@ from decimal import Decimal
 from hub.core.claims import Claim
 from hub.core.commands import words_of
 from hub.core.naming import LONGEST_KEY, is_revision
+from hub.core.overlong import is_one_path, paths_in, shortened, straightened
 from hub.core.paths import PATH_MAX, Flavour, PathError
 from hub.core.policy import Policy
 from hub.core.readings import Reader, is_local_uri, is_remote, readings
@@ -105,9 +106,41 @@ class Judge:
             yield from self._readings(value, kind, self._reader)
         elif is_local_uri(value):
             yield from self._readings(value, Kind.PATH, self._reader)
-        elif len(value) < PATH_MAX and not is_remote(value):
+        elif is_remote(value):
+            return
+        elif len(value) >= PATH_MAX:
+            yield from self._long_texts(kind, value)
+        else:
             reader = replace(self._reader, whole=True) if _is_prose(value) else self._reader
             yield from self._readings(value, kind, reader)
+
+    def _long_texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield what a value becomes that is longer than any path but may be tidied up first.
+
+        Raises:
+            PathError: it is a path all the same.
+        """
+        doubt = _doubt(value, kind)
+        if doubt is not None:
+            raise PathError(doubt)
+        forms, rest = shortened(value, self._reader)
+        for form in forms:
+            for text, how, of in self._texts(kind, form):
+                yield text, f"tidied up, {how}", of
+        if not is_one_path(rest):
+            return
+        if kind is Kind.GLOB:
+            yield rest, "tidied up", kind
+        elif self._is_long_path(straightened(rest), kind):
+            raise PathError("it is longer than any path can be")
+        for piece in paths_in(rest):
+            yield from self._texts(kind if kind is Kind.GLOB else Kind.NEUTRAL, piece)
+
+    def _is_long_path(self, text: str, kind: Kind) -> bool:
+        if text[:1] == "/" or _DRIVE.match(text):
+            return self._is_meant(text, kind)
+        first, slash, _ = text.partition("/")
+        return first in {"..", "~"} or (bool(slash) and self._whereabouts.has(first))
 
     def _readings(self, text: str, kind: Kind, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
         for reading, how in readings(text, reader).items():

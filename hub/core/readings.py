@@ -46,7 +46,7 @@ _EMBEDDED_URI = re.compile(r"(?<![\w.+:-])file:/[^\s\"'<>)\]`,;]+", re.I)
 _OVERLONG = re.compile(rb"[\xc0\xc1]|\xe0[\x80-\x9f]|\xf0[\x80-\x8f]")
 _ESCAPE = re.compile(r"%(?:[0-9a-f]{2}|u[0-9a-f]{4})", re.I)
 _WIDE_ESCAPE = re.compile(r"%u([0-9a-f]{4})", re.I)
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
+VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
 _PERCENT_VARIABLE = re.compile(r"%([A-Za-z_][\w()]*)%", re.ASCII)
 _BRACES = re.compile(r"\{([^{},]*,[^{}]*)\}")
 _FLAG = re.compile(r"-[\w-]*?([/~\\]|\.\.)")
@@ -55,7 +55,7 @@ _QUOTES = {'"': '"', "'": "'", "`": "`", "<": ">", "\u201c": "\u201d", "\u2018":
 _LOOKALIKES = str.maketrans({"\u2215": "/", "\u2044": "/", "\u29f8": "/", "\u2216": "\\"})
 _BREAKS = re.compile(r"[\t\r\n]")
 # What is shown as nothing, and dropped by whoever cleans up text.
-_IGNORABLE = re.compile(
+IGNORABLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
@@ -159,13 +159,13 @@ def _slashed(text: str, reader: Reader) -> Iterable[str]:
 def _normalised(text: str, reader: Reader) -> Iterable[str]:
     if text.isascii():
         return ()
-    visible = _IGNORABLE.sub("", text)
+    visible = IGNORABLE.sub("", text)
     return (unicodedata.normalize("NFKC", visible).translate(_LOOKALIKES),)
 
 
 def _expanded(text: str, reader: Reader) -> Iterable[str]:
     if "$" in text:
-        yield _VARIABLE.sub(lambda match: reader.env.get(match[1] or match[2], ""), text)
+        yield VARIABLE.sub(lambda match: reader.env.get(match[1] or match[2], ""), text)
     if reader.flavour is Flavour.WINDOWS and "%" in text:
         yield _PERCENT_VARIABLE.sub(lambda match: _known(match[1], reader), text)
     if text[:1] == "~" and text[1:2] in {"", "/", "\\"}:

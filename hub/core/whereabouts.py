@@ -102,6 +102,11 @@ class Whereabouts:
         drives = {base[:2] for base in self._bases} or {"C:"}
         return any(self.exists(f"{drive}\\{name}") for drive in drives)
 
+    def has(self, name: str) -> bool:
+        """Return whether something of this name is, or may be, where a relative path starts."""
+        separator = "/" if self._posix else "\\"
+        return any(self.exists(f"{base}{separator}{name}") for base in self._bases)
+
     def exists(self, path: str) -> bool:
         """Return whether something is there, or may be."""
         try:

@@ -124,6 +124,90 @@ def test_every_doubt_is_a_refusal(
     assert objection(world, kind, value) == reason
 
 
+@pytest.mark.parametrize("kind", [WEAK, NEUTRAL, GLOB])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "/etc/passwd" + " " * 4200,
+        "/etc/" + "./" * 2100 + "passwd",
+        "/etc" + "/" * 4200 + "passwd",
+        "./" * 2100 + "../../etc/passwd",
+        "..\\" + ".\\" * 2100 + "..\\x",
+        "src/../" * 700 + "../../etc/passwd",
+        "/none/../" * 700 + "etc/passwd",
+        "/etc/" + "x" * 4200 + "/../passwd",
+        "evil" + "/" * 4200 + "secret.txt",
+        "evil/" + "./" * 4200 + "secret.txt",
+        " " * 4200 + "file:///etc/passwd",
+        "\u200b" * 4200 + "file:///etc/passwd",
+        "%2e%2f" * 2100 + "%2e%2e/%2e%2e/x",
+        "$NO" * 2100 + "/etc/passwd",
+        "~/" + "./" * 2100 + ".ssh",
+    ],
+    ids=lambda value: value[:8] + value[-12:],
+)
+def test_a_path_that_is_padded_is_a_path(world: Surroundings, kind: Kind, value: str) -> None:
+    assert objection(world, kind, value) == OUTSIDE
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "reason"),
+    [
+        (WEAK, "/no-such/" * 1000, "it is longer than any path can be"),
+        (NEUTRAL, "/etc/" + "none/" * 1000, "it is longer than any path can be"),
+        (NEUTRAL, "../" * 1400, "it is longer than any path can be"),
+        (NEUTRAL, "src/" * 1400, "it is longer than any path can be"),
+        (NEUTRAL, "~/" + "x/" * 2100, "it is longer than any path can be"),
+        (GLOB, "src/" * 1400 + "*", "it is longer than any path can be"),
+        (GLOB, "*/" * 2100 + "../x", "it has '..' after a wildcard"),
+        (GLOB, "a.txt," * 1000 + "/etc/*", OUTSIDE),
+        (NEUTRAL, "a.txt," * 1000 + "/etc/passwd", OUTSIDE),
+        (NEUTRAL, "x" * 4200 + "=/etc/passwd", OUTSIDE),
+        (NEUTRAL, "/etc/passwd\x00" + "x" * 4200, "it contains a NUL character"),
+        (NEUTRAL, "/none/%" + "25" * 2100 + "41", "it can be read in too many ways"),
+    ],
+    ids=lambda value: str(value)[:12],
+)
+def test_what_is_a_path_and_longer_than_any_is_refused(
+    world: Surroundings, kind: Kind, value: str, reason: str
+) -> None:
+    assert objection(world, kind, value) == reason
+
+
+CODE = "import x from '../../../lib'\nfor (const a of b) { open('/etc/hosts') }\n" * 80
+
+
+@pytest.mark.parametrize("kind", [WEAK, NEUTRAL, GLOB])
+@pytest.mark.parametrize(
+    "value",
+    [
+        CODE,
+        "/* a comment */\n" + CODE,
+        "and then we looked into /etc and ../x, or ~/y, " * 100,
+        "/9j/4AAQ" + "SkZJ/RgA" * 600 + "==",
+        "iVBORw0KGgo" + "AAA/NSUh" * 600,
+        "x/" * 3000,
+        "https://example.com/" + "../" * 2000,
+        "a,b;c|d=1.5...2" * 400,
+        "-" * 5000,
+        "a.txt" + " " * 5000,
+        "src/" + "./" * 2100 + "a.py",
+        "[" * 5000,
+    ],
+    ids=lambda value: value[:16],
+)
+def test_long_texts_are_let_through(world: Surroundings, kind: Kind, value: str) -> None:
+    assert objection(world, kind, value) is None
+
+
+def test_a_long_value_on_windows() -> None:
+    world = on_windows("C:\\R")
+    for outside in ("C:\\Windows", "\\\\server\\share", "..\\.."):
+        assert objection(world, NEUTRAL, outside + "\\." * 2100 + "\\x") is not None
+        assert objection(world, NEUTRAL, outside + "\\x" * 2100) is not None
+    assert objection(world, NEUTRAL, "C:\\R" + "\\." * 2100 + "\\x") is None
+
+
 def test_something_that_is_no_text_is_shown_by_its_type(world: Surroundings) -> None:
     judge = Judge(world, Policy(), needs_write=True)
     (weighed,) = judge.weigh(Claim("/k", "k", PATH, [1], ""))
