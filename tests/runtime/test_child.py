@@ -14,13 +14,13 @@ from hub.core.errors import ChildError
 from hub.core.paths import Flavour
 from hub.core.protocol import CLIENT_INFO_META, INTERNAL_ERROR, METHOD_NOT_FOUND
 from hub.core.roots import EMPTY
-from hub.core.specs import ServerSpec
+from hub.core.specs import RemoteTarget, ServerSpec
 from hub.core.values import Json, JsonObject, SessionKey
 from hub.runtime import child as child_module
 from hub.runtime import peer as peer_module
 from hub.runtime import wire
 from hub.runtime.answers import Answers
-from hub.runtime.child import MAX_INPUT_ROUNDS, Child
+from hub.runtime.child import MAX_INPUT_ROUNDS, Child, StaleError
 from hub.runtime.child_state import Down, Ready, Starting
 from hub.runtime.greeting import Introduction
 from hub.runtime.peer import GoneError, RpcError
@@ -518,3 +518,38 @@ async def test_a_request_of_a_child_that_cannot_be_taken_is_answered(
         fake.link.ask("one", "ping", {})
         reply = await fake.link.reply("one")
         assert reply["error"]["message"] == "Over 0 requests are under way"
+
+
+async def test_a_call_whose_verdict_no_longer_holds_when_it_is_its_turn_is_not_sent() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with owned(fake, replace(SPEC, concurrency=1)) as child:
+        now = ["old"]
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(child.call, admitted(), RecordingAsker())
+            sent = await (await fake.connected()).request("tools/call")
+
+            async def second() -> None:
+                with pytest.raises(StaleError):
+                    await child.call(admitted(), RecordingAsker(), lambda: now == ["old"])
+                assert len(fake.link.requests("tools/call")) == 1
+
+            calls.start_soon(second)
+            await anyio.wait_all_tasks_blocked()
+            now[:] = ["new"]
+            fake.link.answer(sent["id"], {})
+        fake.answers["tools/call"] = {}
+        assert not child.answers.busy
+        await child.call(admitted(), RecordingAsker(), lambda: now == ["new"])
+
+
+@pytest.mark.parametrize(
+    "url", ["https://example.com/mcp?key=s3cret", "https://me:s3cret@example.com/mcp#s3cret"]
+)
+async def test_what_a_transport_says_of_an_address_keeps_its_secrets(url: str) -> None:
+    fake = FakeChild(ECHO)
+    fake.refuses_to_open = OSError(f"no way to {url}: refused")
+    async with owned(fake, replace(SPEC, target=RemoteTarget(url))) as child:
+        with pytest.raises(ChildError) as caught:
+            await child.ready()
+    assert "OSError: no way to https://example.com/mcp: refused" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
