@@ -5,6 +5,7 @@ A child lives once: it starts, is ready, and ends. Who wants it again makes a ne
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
@@ -75,8 +76,12 @@ class Child:
     async def own(self) -> None:
         """Open the connection, keep it, and close it: on `stop`, or when the child is gone."""
         try:
-            async with self._connect() as link:
-                await self._keep(link)
+            with anyio.fail_after(self.spec.start_timeout) as opening:
+                async with self._connect() as link:
+                    opening.deadline = math.inf
+                    await self._keep(link)
+        except* TimeoutError:
+            self._fall(f"no connection within {self.spec.start_timeout:g} s")
         except* (ChildError, GoneError, RpcError, SilentError, WireError) as group:
             self._fall(str(next(leaves(group))))
         except* Exception as group:
@@ -259,7 +264,7 @@ class Child:
                 f"server {name!r} did not answer within {limit:g} s; the hub cancelled the call"
             ) from None
         except LostError as exc:
-            text = f"server {name!r} gave no answer: {exc}; its other calls go on, and so does it"
+            text = f"server {name!r} gave no answer: {exc}; the hub sends the next call as ever"
             raise ChildError(text) from exc
         except GoneError as exc:
             raise ChildError(

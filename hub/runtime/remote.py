@@ -5,12 +5,13 @@ This module is imported only when a remote child is opened, because it loads the
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
-from typing import cast
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Protocol, TypeAlias, cast
 
 import anyio
 import httpx2
+from anyio.streams.memory import MemoryObjectSendStream
 from mcp.client._transport import TransportStreams
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
@@ -22,12 +23,19 @@ from mcp.shared.inbound import (
     encode_header_value,
 )
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp_types import (
+    CONNECTION_CLOSED,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
 
 from hub.core.protocol import PROTOCOL_VERSION_META
 from hub.core.specs import RemoteTarget
 from hub.core.values import Json, JsonObject
 from hub.runtime import wire
+from hub.runtime.careful_http import CarefulTransport
 from hub.runtime.link import Link
 from hub.runtime.peer import GoneError
 from hub.runtime.strict_json import WireError
@@ -35,6 +43,22 @@ from hub.runtime.wire import Failure, Message, Notification, Request, Response
 
 CONNECT_TIMEOUT = 30.0
 """Seconds a connection, or a pause within one answer's writing, may take."""
+
+
+QUEUE = 16
+"""How many messages of a child may wait for the hub."""
+_UNANSWERED = "SSE stream ended without a response"
+"""What the SDK says of an answer that broke off."""
+
+Item: TypeAlias = SessionMessage | Exception | Failure
+
+
+class Reads(Protocol):
+    """Where the SDK hands over what it has read."""
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message."""
+        ...
 
 
 class RemoteLink:
@@ -50,11 +74,16 @@ class RemoteLink:
     async def next(self) -> Message:
         while True:
             try:
-                item = await self._read.receive()
+                item = cast("Item", await self._read.receive())
             except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
                 raise GoneError("the connection ended") from None
+            if isinstance(item, Failure):
+                return item
             if isinstance(item, Exception):
-                raise GoneError(f"the connection broke: {item}") from item
+                said = str(item)
+                raise GoneError(
+                    said if isinstance(item, GoneError) else f"the connection broke: {said}"
+                ) from item
             message = self._taken(item)
             if message is not None:
                 return message
@@ -68,6 +97,10 @@ class RemoteLink:
             message = wire.message_of(fields)
         except WireError:
             return None
+        if isinstance(message, Failure) and message.id is not None:
+            error = wire.as_object(message.error)
+            if error.get("code") == CONNECTION_CLOSED and error.get("message") == _UNANSWERED:
+                return wire.lost(message.id, "the connection broke off")
         version = _agreed_version(message)
         if version is not None:
             self._version = version
@@ -134,18 +167,45 @@ def _asking(method: str, params: JsonObject) -> dict[str, object]:
 @asynccontextmanager
 async def open_remote(target: RemoteTarget, timeout: float) -> AsyncGenerator[Link]:  # noqa: ASYNC109 - for the HTTP client
     """Connect to a remote child; `timeout` is how long an answer may take, in seconds."""
-    headers: Mapping[str, str] = target.headers
+    told, heard = anyio.create_memory_object_stream[Item](QUEUE)
+    # Whoever waits for an answer gives up first: what ends here ends without anybody's call.
+    limits = httpx2.Timeout(CONNECT_TIMEOUT, read=timeout + CONNECT_TIMEOUT)
+
+    def client(
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        transport = CarefulTransport(httpx2.AsyncHTTPTransport(), told.send)
+        return httpx2.AsyncClient(headers=dict(target.headers), timeout=limits, transport=transport)
+
+    async with _streams(target, client) as (read, write), anyio.create_task_group() as tasks:
+        tasks.start_soon(_forward, read, told)
+        with told, heard:
+            yield RemoteLink(cast("TransportStreams", (heard, write)))
+        tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _streams(
+    target: RemoteTarget, client: Callable[..., httpx2.AsyncClient]
+) -> AsyncGenerator[TransportStreams]:
     if target.transport == "sse":
-        async with sse_client(
-            target.url, headers=dict(headers), timeout=CONNECT_TIMEOUT, sse_read_timeout=timeout
-        ) as streams:
-            yield RemoteLink(streams)
+        async with sse_client(target.url, httpx_client_factory=client) as streams:
+            yield streams
         return
-    limits = httpx2.Timeout(CONNECT_TIMEOUT, read=timeout)
     async with (
-        httpx2.AsyncClient(headers=dict(headers), timeout=limits) as client,
+        client() as made,
         streamable_http_client(
-            target.url, http_client=client, max_sse_event_size=wire.MAX_MESSAGE_BYTES
+            target.url, http_client=made, max_sse_event_size=wire.MAX_MESSAGE_BYTES
         ) as streams,
     ):
-        yield RemoteLink(streams)
+        yield streams
+
+
+async def _forward(read: Reads, told: MemoryObjectSendStream[Item]) -> None:
+    """Pass on what the SDK reads, until there is no more."""
+    with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+        while True:
+            await told.send(await read.receive())
+    told.close()

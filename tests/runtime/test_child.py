@@ -485,7 +485,7 @@ async def test_an_answer_that_was_lost_is_the_trouble_of_its_own_call() -> None:
     fake = FakeChild(ECHO, answers={"tools/call": wire.lost(0, "it broke")})
     async with owned(fake) as child:
         assert await error_of(child) == (
-            "server 'files' gave no answer: it broke; its other calls go on, and so does it"
+            "server 'files' gave no answer: it broke; the hub sends the next call as ever"
         )
         assert isinstance(child.state, Ready)
 
