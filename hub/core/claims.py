@@ -7,9 +7,11 @@ import re
 from decimal import Decimal
 from typing import NamedTuple
 
-from hub.core.detection import Node
+from hub.core.detection import Node, node_of_key
+from hub.core.naming import LONGEST_KEY
 from hub.core.paths import PathError
 from hub.core.rewriting import escaped
+from hub.core.unread import TooManyError, has_remarks, json_in, strings_in
 from hub.core.values import Json, JsonObject
 from hub.core.vocabulary import Kind
 
@@ -23,6 +25,9 @@ _SHAPED = re.compile(
 )
 _FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?file:", re.IGNORECASE)
 _PATH_KEY = re.compile(r"[/\\~]|^\.\.|%2[ef]|^file:", re.IGNORECASE)
+_TOO_MUCH = "the arguments are nested too deeply or too many to judge"
+_UNREAD = Node(why="it is a string in what looks like JSON and cannot be read")
+_LONG_NUMBER = 1000
 
 
 class Claim(NamedTuple):
@@ -55,7 +60,7 @@ class _Place(NamedTuple):
 
 def _walk_object(value: JsonObject, node: Node, at: _Place, found: list[Claim]) -> None:
     if at.depth > MAX_DEPTH or len(found) > MAX_CLAIMS:
-        raise PathError("the arguments are nested too deeply or too many to judge")
+        raise PathError(_TOO_MUCH)
     for key, member in value.items():
         if key not in node.properties and _PATH_KEY.search(key):
             pointer = f"{at.pointer}/{escaped(key)}"
@@ -67,7 +72,7 @@ def _walk_object(value: JsonObject, node: Node, at: _Place, found: list[Claim]) 
         if member.__class__ is str:
             if _is_judged(kind, member, inner):  # pyright: ignore[reportArgumentType]
                 _claim(
-                    member,
+                    member,  # pyright: ignore[reportArgumentType]
                     inner,
                     _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth),
                     found,
@@ -89,7 +94,7 @@ def _walk_other(value: Json, node: Node, at: _Place, found: list[Claim]) -> None
 
 def _walk_list(values: list[Json], node: Node, at: _Place, found: list[Claim]) -> None:
     if at.depth > MAX_DEPTH or len(found) > MAX_CLAIMS:
-        raise PathError("the arguments are nested too deeply or too many to judge")
+        raise PathError(_TOO_MUCH)
     kind = at.inherited if node.kind is Kind.NEUTRAL and not node.declared else node.kind
     for index, value in enumerate(values):
         if isinstance(value, str):
@@ -108,30 +113,65 @@ def _is_judged(kind: Kind, value: str, node: Node) -> bool:
     if value in node.values or not value:
         return False
     if kind is Kind.NEUTRAL:
-        return _SHAPED.search(value) is not None or value[0] in "[{"
+        if _SHAPED.search(value) is not None:
+            return True
+        return not value[0].isalnum() and json_in(value) is not None
     if kind is Kind.PAYLOAD:
         return _FILE_URI.match(value) is not None and len(value.split(None, 1)) == 1
     return kind is not Kind.IGNORE
 
 
-def _claim(value: Json, node: Node, at: _Place, found: list[Claim]) -> None:
-    text = value if isinstance(value, str) else ""
-    if at.inherited is not Kind.PAYLOAD and text.lstrip()[:1] in {"[", "{"}:
-        parsed = _parsed(text)
+def _claim(text: str, node: Node, at: _Place, found: list[Claim]) -> None:
+    inside = json_in(text) if at.inherited is not Kind.PAYLOAD else None
+    if inside is not None:
+        parsed = _parsed(inside)
         if parsed is not None:
             _walk_other(parsed, node, at._replace(depth=at.depth + 1), found)
             return
+        _claim_strings(inside, at._replace(depth=at.depth + 1), found)
     found.append(Claim(at.pointer, at.key, at.inherited, text, node.why))
+
+
+def _claim_strings(text: str, at: _Place, found: list[Claim]) -> None:
+    """Claim the strings of what looks like JSON and is none that we can read."""
+    remarks, kind = has_remarks(text), at.inherited
+    try:
+        for index, (key, string) in enumerate(strings_in(text)):
+            if at.depth > MAX_DEPTH or len(found) > MAX_CLAIMS:
+                raise PathError(_TOO_MUCH)
+            kind = _kind_of_string(key, at.inherited, kind if remarks else None)
+            if _is_judged(kind, string, _UNREAD):
+                place = _Place(f"{at.pointer}/{index}", key, kind, at.depth)
+                _claim(string, _UNREAD, place, found)
+    except TooManyError:
+        raise PathError(_TOO_MUCH) from None
+
+
+def _kind_of_string(key: str, around: Kind, before: Kind | None) -> Kind:
+    """Return the kind of a string that may stand under `key`.
+
+    Where there are remarks it may stand under another, as far as one can tell: then it has the kind
+    of the string `before` it, if that is a path.
+    """
+    named = node_of_key(key[-LONGEST_KEY:]).kind
+    if Kind.PATH in {named, around, before}:
+        return Kind.PATH
+    return around if before is not None or named in {Kind.NEUTRAL, Kind.PAYLOAD} else named
 
 
 def _parsed(text: str) -> JsonObject | list[Json] | None:
     try:
-        parsed = json.loads(text, object_pairs_hook=_without_repeats)
+        parsed = json.loads(text, object_pairs_hook=_without_repeats, parse_int=_integer)
     except RecursionError:
-        raise PathError("the arguments are nested too deeply or too many to judge") from None
+        raise PathError(_TOO_MUCH) from None
     except ValueError:
         return None
     return parsed if isinstance(parsed, dict | list) else None  # pyright: ignore[reportUnknownVariableType]
+
+
+def _integer(digits: str) -> int | Decimal:
+    # Python itself reads no more than 4300 digits.
+    return int(digits) if len(digits) < _LONG_NUMBER else Decimal(digits)
 
 
 def _without_repeats(pairs: list[tuple[str, Json]]) -> JsonObject:

@@ -68,6 +68,65 @@ def test_what_is_judged(arguments: JsonObject, claimed: list[tuple[str, str, Jso
     assert found(arguments) == claimed
 
 
+NO_INTEGER = "1" * 4400
+
+
+@pytest.mark.parametrize(
+    ("text", "claimed"),
+    [
+        (f'{{"big": {NO_INTEGER}, "path": "evil"}}', ("path", "evil")),
+        (' {"path": "evil"}', ("path", "evil")),
+        ('\ufeff{"path": "evil"}', ("path", "evil")),
+        ('\u200b\x00\n[{"path": "evil"}]\x00', ("path", "evil")),
+        ('// note\n/* more */ {"path": "evil"}', ("path", "evil")),
+        ('{"path": "evil", "n": NaN}', ("path", "evil")),
+        ('{"path": "evil",}', ("path", "evil")),
+        ('{"path": "evil"} and more', ("path", "evil")),
+        ('{"path": "evil"}\n{"a": 1}', ("path", "evil")),
+        ("{'path': 'evil'}", ("path", "evil")),
+        ("{path: 'evil'}", ("path", "evil")),
+        ('{"paths": ["a", "evil",]}', ("path", "evil")),
+        ('{"p\\u0061th": "evil",}', ("path", "evil")),
+        ('{"a": "\\u002fetc",}', ("neutral", "/etc")),
+        ('{"a": "\\x2fetc",}', ("neutral", "/etc")),
+        ('{"a": "\\57etc",}', ("neutral", "/etc")),
+        ('{"a": "\\u{2f}etc",}', ("neutral", "/etc")),
+        ('{"text": "/etc",}', ("neutral", "/etc")),
+        ('{"command": "cat /etc",}', ("command", "cat /etc")),
+        ('{"a": "/et\nc"}', ("neutral", "/et\nc")),
+        ('{"path": /* "text": */ "evil"}', ("path", "evil")),
+        ('{"path": // "a" "text":\n"evil"}', ("path", "evil")),
+        ('{"a": "{\\u0022path\\u0022: \\u0022evil\\u0022}",}', ("path", "evil")),
+        ('{"a": 1, /etc: 2, "/etc": 3,}', ("neutral", "/etc")),
+        ("[`/etc`]", ("neutral", "/etc")),
+    ],
+)
+def test_no_unread_json_passes(text: str, claimed: tuple[str, Json]) -> None:
+    assert claimed in [claim[1:] for claim in found({"x": text})]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[WIP] quote "/etc" in one more place',
+        '[doc](file:///x) and "/etc"',
+        '[2026-01-01 12:00] cannot open "/etc"',
+        "{date}-{title}.md in '/etc'",
+        '{{ name }} of "/etc"',
+        "[true",
+        "{",
+    ],
+)
+def test_what_is_no_json_is_one_text(text: str) -> None:
+    assert found({"x": text, "text": '{"path": "/etc",}'}) == [("/x", "neutral", text)] * (
+        "/etc" in text or text[0] in "[{"
+    )
+
+
+def test_a_list_in_a_weak_argument_is_weak_if_it_cannot_be_read() -> None:
+    assert ("/src/0", "weak", "evil") in found({"src": '["evil",]'})
+
+
 def test_declared_members_do_not_take_the_kind_around_them() -> None:
     schema: Json = {
         "properties": {
@@ -113,6 +172,8 @@ def nested(depth: int, value: Json, *, lists: bool) -> JsonObject:
         {"x": '{"a": ' * 70 + "1" + "}" * 70},
         {"x": [["/a"] * MAX_CLAIMS, ["/a"], {"path": "a"}]},
         {"x": '{"path": "a", "path": "/etc"}'},
+        {"x": "[" + '"/a",' * 30_000},
+        {"x": ["/a"] * MAX_CLAIMS + ["/a", '["a",]']},
     ],
 )
 def test_what_is_too_much_or_ambiguous_is_refused(arguments: JsonObject) -> None:

@@ -1,0 +1,95 @@
+"""What looks like JSON inside a string and is none that we can read: the strings in it.
+
+Another parser may read it: one that takes comments, commas at the end, single quotes. Where a
+string starts and ends depends on that parser. So whatever stands between two quotes is taken for
+one, and whatever stands before a colon for a key.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+
+MAX_STRINGS = 20_000
+
+_COMMENT = r"//[^\n]*+\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/"
+_BEFORE = re.compile(rf"(?:[\s\x00-\x20\ufeff\u200b-\u200f\u2060]++|{_COMMENT})*(?=[\[{{])")
+_AFTER = " \t\r\n\x00\ufeff"
+# `[WIP] words`, `[doc](url)`, `[2024-01-01] words`, `{date}-{title}`, `{{ name }}`.
+_NO_JSON = re.compile(
+    r"\[(?:\d{4}-\d\d-\d\d|(?!(?:true|false|null|none|nan|infinity|undefined)\b)[A-Za-z])"
+    r"[^\[\]{}\"'`,]*+\]|\{\w++\}|\{\{|\{%",
+    re.IGNORECASE,
+)
+_QUOTES = (re.compile(r"\""), re.compile(r"[\"'`]"))
+_NOTHING = re.compile(
+    r"[\s\d:,\[\]{}\\]*+(?:(?:true|false|null)[\s\d:,\[\]{}\\]*+)*", re.IGNORECASE
+)
+_REMARK = re.compile(r"/\*|(?<!:)//|#")
+_WORD = re.compile(r"[^\w$\\-]")
+_LONGEST_KEY = 200
+_ESCAPE = re.compile(
+    r"\\(?:u\{([0-9a-f]{1,8})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([0-7]{1,3})|(\r?\n)|(.))",
+    re.IGNORECASE | re.DOTALL,
+)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+class TooManyError(ValueError):
+    """There are more strings than anyone means."""
+
+
+def json_in(text: str) -> str | None:
+    """Return what of `text` can be JSON, without what may stand around it; None if nothing can."""
+    before = _BEFORE.match(text)
+    if before is None or _NO_JSON.match(text, before.end()):
+        return None
+    return text[before.end() :].rstrip(_AFTER)
+
+
+def has_remarks(text: str) -> bool:
+    """Return whether something in `text` can be a comment, where a key can stand that is none."""
+    return _REMARK.search(text) is not None
+
+
+def strings_in(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each string that some parser may see in `text`, with the last key before it.
+
+    Raises:
+        TooManyError: there are more than `MAX_STRINGS`.
+    """
+    seen: set[tuple[str, str]] = set()
+    for quotes in _QUOTES:
+        key = ""
+        pieces = quotes.split(text, MAX_STRINGS)
+        if len(pieces) > MAX_STRINGS:
+            raise TooManyError
+        for piece, after in zip(pieces, [*pieces[1:], ""], strict=True):
+            for string in (piece, _unescaped(piece)) if len(pieces) > 1 else ():
+                if (key, string) not in seen and not _NOTHING.fullmatch(string):
+                    seen.add((key, string))
+                    yield key, string
+            key = _key_of(piece, after) or key
+
+
+def _key_of(piece: str, after: str) -> str:
+    """Return the key that a piece is, or ends with; empty if there is none."""
+    if after.lstrip()[:1] in {":", "="}:
+        return _unescaped(piece[-_LONGEST_KEY:])
+    bare = piece[-_LONGEST_KEY:].rstrip()
+    if bare[-1:] not in {":", "="}:
+        return ""
+    return _unescaped(_WORD.split(bare[:-1].rstrip())[-1])
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(_character, text) if "\\" in text else text
+
+
+def _character(escape: re.Match[str]) -> str:
+    hexadecimal = escape[1] or escape[2] or escape[3]
+    if hexadecimal or escape[4]:
+        code = int(hexadecimal, 16) if hexadecimal else int(escape[4], 8)
+        return chr(code) if code <= sys.maxunicode else "\ufffd"
+    return _ESCAPED.get(escape[6], escape[6]) if escape[6] else ""
