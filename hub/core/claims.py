@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from hub.core.detection import Node, node_of_key
-from hub.core.naming import LONGEST_KEY
+from hub.core.naming import LONGEST_KEY, is_measure
 from hub.core.paths import PathError
 from hub.core.rewriting import escaped
 from hub.core.unread import TooManyError, has_remarks, json_in, strings_in
@@ -88,8 +88,10 @@ def _walk_other(value: Json, node: Node, at: _Place, found: list[Claim]) -> None
         _walk_object(value, node, at._replace(inherited=inherited), found)
     elif isinstance(value, list):
         _walk_list(value, node.element(), at, found)
-    elif at.inherited is Kind.PATH and _is_number(value) and node.kind is Kind.PATH:
-        found.append(Claim(at.pointer, at.key, Kind.PATH, value, node.why))
+    elif at.inherited is Kind.PATH and _is_number(value):
+        known = node.declared or is_measure(at.key[-LONGEST_KEY:])
+        if node.kind is Kind.PATH or not known:
+            found.append(Claim(at.pointer, at.key, Kind.PATH, value, node.why))
 
 
 def _walk_list(values: list[Json], node: Node, at: _Place, found: list[Claim]) -> None:

@@ -10,6 +10,7 @@ from hub.core.vocabulary import (
     COUNTING_WORDS,
     FILLERS,
     GLOB_WORDS,
+    MEASURES,
     NAMED,
     NOT_PATHS,
     OTHER_PATHS,
@@ -60,6 +61,12 @@ def kind_of_key(key: str) -> tuple[Kind, str]:
 def is_revision(key: str) -> bool:
     """Return whether `key` takes a branch, a commit or the like."""
     return any(word in REVISION_WORDS for word in words_of(key))
+
+
+@lru_cache(maxsize=4096)
+def is_measure(key: str) -> bool:
+    """Return whether `key` takes a number that names no file: a size, a line, a count."""
+    return any({word, word.removesuffix("s")} & MEASURES for word in words_of(key)[-1:])
 
 
 def words_of(key: str) -> list[str]:

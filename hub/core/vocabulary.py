@@ -90,6 +90,11 @@ FILLERS = _words(
 """After the word that matters they say nothing: `file_list`, `path_arg`."""
 COUNTING_WORDS = _words("max min num number count total limit maximum minimum")
 """With one of them a word for a path is a number of them: `max_files`."""
+MEASURES = COUNTING_WORDS | _words(
+    "size length line column col row offset index position start end depth level mode time date"
+    " timestamp mtime ctime atime version revision width height priority score rank order page"
+)
+"""What a number in an object under a path's name may be, of which no schema tells."""
 PREPOSITIONS = _words("in to of for from on at with by under inside within into onto relative as")
 WRITING_VERBS = _words(
     "save write extract copy move export download output dump unzip unpack install store render"

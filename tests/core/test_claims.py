@@ -25,7 +25,12 @@ def found(
         ({"paths": ["a", 47, 101]}, [("/paths/0", "path", "a"), ("/paths/1", "path", 47)]),
         ({"paths": [["a"], None]}, [("/paths/0/0", "path", "a")]),
         ({"path": {"value": "a"}}, [("/path/value", "path", "a")]),
-        ({"path": {"size": 7}}, []),
+        ({"path": {"fd": 0}}, [("/path/fd", "path", 0)]),
+        ({"path": {"a": [{"b": 1.5}]}}, [("/path/a/0/b", "path", 1.5)]),
+        ({"path": '{"fd": 0}'}, [("/path/fd", "path", 0)]),
+        ({"files": [{"path": "a", "line": 7, "maxSize": 3, "ok": True}]}, [
+            ("/files/0/path", "path", "a"),
+        ]),
         ({"path": {"data": [47]}}, [("/path/data/0", "path", 47)]),
         ({"a/b": {"~": "/x"}}, [
             ("/a~1b", "neutral", "a/b"),
@@ -137,6 +142,7 @@ def test_declared_members_do_not_take_the_kind_around_them() -> None:
     }
     arguments: JsonObject = {"files": [{"mode": "rw", "at": "x", "other": "y"}]}
     assert found(arguments, schema) == [("/files/0/other", "path", "y")]
+    assert found({"files": [{"mode": 7, "at": 7}]}, schema) == []
 
 
 def test_a_value_that_the_schema_offers_is_not_judged() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from hub.core.naming import is_revision, kind_of_key, words_of
+from hub.core.naming import is_measure, is_revision, kind_of_key, words_of
 from hub.core.vocabulary import Kind
 
 PATHS = """
@@ -63,3 +63,11 @@ def test_words_have_no_case_and_no_plural() -> None:
 def test_revisions() -> None:
     assert is_revision("branch_name")
     assert not is_revision("sort")
+
+
+@pytest.mark.parametrize(
+    ("key", "is_one"),
+    [("fileSize", True), ("end_lines", True), ("fd", False), ("size_of_fd", False), ("", False)],
+)
+def test_a_measure_is_no_path(key: str, *, is_one: bool) -> None:
+    assert is_measure(key) is is_one
