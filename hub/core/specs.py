@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -17,6 +18,17 @@ EraChoice: TypeAlias = Literal["auto", "legacy", "modern"]
 Share: TypeAlias = Literal["roots", "session", "all"]
 
 
+_URL = re.compile(r"https?://[^\s'\"<>]*[^\s'\"<>.,:;!?)]", re.IGNORECASE)
+
+
+def shown_url(url: str) -> str:
+    """Return an address without user, password, query and fragment."""
+    scheme, _, rest = url.partition("://")
+    place = rest.partition("#")[0].partition("?")[0]
+    host, slash, path = place.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteTarget:
     """A child behind a URL. URL and headers may hold secrets: neither is shown as it is."""
@@ -28,10 +40,7 @@ class RemoteTarget:
     @property
     def shown(self) -> str:
         """The URL fit to be shown: without user, password and query, which may be secrets."""
-        scheme, _, rest = self.url.partition("://")
-        place = rest.partition("#")[0].partition("?")[0]
-        host, slash, path = place.partition("/")
-        return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+        return shown_url(self.url)
 
 
 Target: TypeAlias = LaunchTemplate | RemoteTarget
@@ -65,9 +74,8 @@ class ServerSpec:
     idle_stop: float = 600.0
 
     def without_secrets(self, text: str) -> str:
-        """Return a transport's words without the address's secrets: clients read them."""
-        target = self.target
-        return text.replace(target.url, target.shown) if isinstance(target, RemoteTarget) else text
+        """Return a transport's words without the secrets of any address: clients read them."""
+        return _URL.sub(lambda found: shown_url(found[0]), text)
 
     def policy_of(self, tool: str) -> ToolPolicy:
         """Return the policy for the calls of one tool."""

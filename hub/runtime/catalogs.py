@@ -102,25 +102,26 @@ class Catalogs:
     ) -> Catalog:
         """Return what `session` is shown with these roots in force.
 
-        Children that do not answer in time are shown as they were last known under the same roots.
+        Children that do not answer in time, or have gone, are shown as they were last known under
+        the same roots.
         With `only`, no others are waited for.
         """
-        places = self._places(session, force)
+        places, last_known = self._places(session, force), self._services.children.last_known
         awaited = [
             place
             for name, place in places.items()
-            if place.listing is None and (only is None or name in only)
+            if last_known(place) is None and (only is None or name in only)
         ]
         if awaited:
             await self._wait(awaited, eager=only is not None or len(awaited) == len(places))
         listings: dict[ServerName, Listing] = {}
         for name in self._services.servers:
             place = places.get(name)
-            if only is None and (place is None or place.listing is None):
-                session.unlisted.add(name)
-            listing = self._services.children.last_known(place) if place is not None else None
+            listing = last_known(place) if place is not None else None
             if listing is not None:
                 listings[name] = listing
+            elif only is None:
+                session.unlisted.add(name)
         return self._merge(listings)
 
     def missing(self, session: Session, servers: Collection[ServerName]) -> str | None:

@@ -28,4 +28,5 @@ class Client:
         Anything but null and false declares it: a client that means to have roots, and says so
         wrongly, is not one without.
         """
-        return self.capabilities.get(capability) not in (None, False)
+        value = self.capabilities.get(capability)
+        return value is not None and value is not False

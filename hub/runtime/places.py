@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hub.core.catalog import Listing
@@ -44,6 +46,16 @@ class Place:
     unused_since: float | None = None
     started_at: float = 0.0
     used_at: float = 0.0
+    uses: int = 0
+
+    @contextmanager
+    def in_use(self) -> Generator[None]:
+        """Count a call, from before its child is there until it is answered."""
+        self.uses += 1
+        try:
+            yield
+        finally:
+            self.uses -= 1
 
     @property
     def is_running(self) -> bool:
@@ -57,9 +69,11 @@ class Place:
 
     @property
     def is_idle(self) -> bool:
-        """Whether its child answers calls, and has none to answer."""
+        """Whether its child answers calls, and has none to answer or to come."""
         child = self.child
-        return child is not None and isinstance(child.state, Ready) and not child.answers.busy
+        if child is None or self.uses:
+            return False
+        return isinstance(child.state, Ready) and not child.answers.busy
 
     @property
     def state(self) -> str:

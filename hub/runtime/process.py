@@ -62,6 +62,7 @@ class Process(asyncio.SubprocessProtocol):
                 lambda: self, *plan.argv, env=env, cwd=cwd, start_new_session=True
             )
         except (OSError, ValueError) as exc:
+            self.lines.close()
             raise ChildError(f"it cannot start: {getattr(exc, 'strerror', None) or exc}") from exc
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

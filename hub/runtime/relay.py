@@ -125,7 +125,7 @@ class Relay:
                 return _refusal(call, verdict, place.spec, named.pointer(verdict.pointer))
             asker = CallAsker(session, asked, session.audience.mailbox_of_call())
             try:
-                with case.place.health.trying():
+                with case.place.in_use(), case.place.health.trying():
                     return await self._answer(await self._obtain(case), verdict, asker, case)
             except ChildError as exc:
                 record.failed(str(exc))

@@ -173,6 +173,8 @@ def _listener(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=1024)
+        # Connections inherit it; otherwise small answers wait for the ACK of the one before.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as exc:
         raise StartError(
             f"{host}:{port}: {exc.strerror}", "Free the port, or choose another one with --http."
