@@ -3,6 +3,7 @@ PYTHON ?= python3
 LISTEN ?= 127.0.0.1:8765
 PYTEST ?=
 FUZZ_SECONDS ?= 600
+SOAK_SECONDS ?= 600
 ORPHAN_ROUNDS ?= 20
 
 VENV := .venv
@@ -15,7 +16,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 
 CONFINED := .confinement
 
-.PHONY: help run setup test confinement-tests check orphans fuzz fmt lock clean
+.PHONY: help run setup test confinement-tests check orphans fuzz soak fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -24,6 +25,7 @@ help:
 	@echo 'make confinement-tests  the same for servers too heavy to be installed always (600 MB)'
 	@echo 'make orphans  end the hub in every way, ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) times each (20 minutes): no process may be left'
 	@echo 'make fuzz     the guard on ever new input, for FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'make soak     clients that come and go, for SOAK_SECONDS=$(SOAK_SECONDS): nothing may be left, no call lost'
 	@echo 'make check    format, lint, layers and types'
 	@echo 'make setup    the environment with all tools, nothing run'
 	@echo 'make fmt      format and sort imports'
@@ -56,6 +58,9 @@ orphans: $(VENV)/dev.stamp
 
 fuzz: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.fuzz $(FUZZ_SECONDS)
+
+soak: $(VENV)/dev.stamp
+	$(BIN)/python bench/soak.py $(SOAK_SECONDS)
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -6,7 +6,6 @@ import asyncio  # noqa: TID251 - its protocols carry lines without worker thread
 import shutil
 import signal
 import tempfile
-from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +17,8 @@ from hub.core.errors import ChildError
 from hub.core.launch import LaunchPlan
 from hub.runtime.brood import Brood, Family
 from hub.runtime.peer import GoneError
-from hub.runtime.pipes import Flow, Lines, LineSplitter, PipeOutlet
+from hub.runtime.pipes import Flow, Lines, PipeOutlet
+from hub.runtime.stderr import Stderr
 
 EOF_GRACE, EOF_GRACE_AT_END = 2.0, 0.5
 """Seconds that a child gets to end by itself when its stdin is closed; fewer as the hub ends."""
@@ -26,8 +26,6 @@ KILLED_GRACE = 1.0
 """Seconds in which a process that has ended is known to have."""
 EXIT_GRACE = 0.2
 """Seconds an exit code may come after the end of the output."""
-STDERR_LINE_LIMIT = 8 * 1024
-STDERR_KEPT = 5
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -43,8 +41,7 @@ class Process(asyncio.SubprocessProtocol):
         self.lines = Lines()
         self._server = server
         self._flow = Flow()
-        self._stderr = LineSplitter(STDERR_LINE_LIMIT)
-        self._said: deque[str] = deque(maxlen=STDERR_KEPT)
+        self._stderr = Stderr(server)
         self._exited = anyio.Event()
         self._transport: asyncio.SubprocessTransport | None = None
 
@@ -80,13 +77,7 @@ class Process(asyncio.SubprocessProtocol):
         if fd == 1:
             self.lines.data_received(data)
             return
-        self._log(self._stderr.feed(data))
-
-    def _log(self, lines: list[bytes | None]) -> None:
-        for line in lines:
-            text = line.decode("utf-8", "replace") if line is not None else "(too long to show)"
-            self._said.append(text.rstrip())
-            log.info("stderr", server=self._server, line=text.rstrip())
+        self._stderr.feed(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd == 0:
@@ -94,7 +85,7 @@ class Process(asyncio.SubprocessProtocol):
         elif fd == 1:
             self.lines.connection_lost(exc)
         else:
-            self._log(self._stderr.finish())
+            self._stderr.finish()
 
     def pause_writing(self) -> None:
         self._flow.pause_writing()
@@ -115,7 +106,7 @@ class Process(asyncio.SubprocessProtocol):
             if code < 0
             else f"exited with code {code}"
         )
-        said = " | ".join(line for line in self._said if line)
+        said = self._stderr.last_words
         if said:
             log.warning("last words", server=self._server, said=said[-500:])
         return f"{how} (the hub's log has its last words)" if said else how

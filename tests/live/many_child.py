@@ -4,7 +4,7 @@ Its tools: `echo` gives its argument back out of order; `mine` refuses a path ou
 its own; `crash`, `noise` (stderr) and `hang`. `--hang` never answers at all.
 """
 
-import asyncio
+import asyncio  # noqa: TID251 - no part of the hub
 import json
 import os
 import sys

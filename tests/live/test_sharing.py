@@ -43,18 +43,20 @@ async def test_no_call_of_ten_thousand_reaches_a_child_of_anothers_roots(tmp_pat
     top = plant(tmp_path, "a/f", "b/f")
     config = config_file(tmp_path, {"many": {**MANY, "concurrency": 32}})
     with http_hub("--config", config, cwd=tmp_path) as url:
-        async with plain_client(url, top / "a") as alice, plain_client(url, top / "b") as bob:
-            async with anyio.create_task_group() as tasks:
+        async with (
+            plain_client(url, top / "a") as alice,
+            plain_client(url, top / "b") as bob,
+            anyio.create_task_group() as tasks,
+        ):
 
-                async def caller(client: PlainClient, own: Path, number: int) -> None:
-                    for turn in range(157):
-                        text = f"{own.name}{number}/{turn}"
-                        path = str(own / "f")
-                        assert await client.call(number, "mine", text=text, path=path) == text
+            async def caller(client: PlainClient, own: Path, number: int) -> None:
+                for turn in range(157):
+                    text, path = f"{own.name}{number}/{turn}", str(own / "f")
+                    assert await client.call(number, "mine", text=text, path=path) == text
 
-                for number in range(32):
-                    tasks.start_soon(caller, alice, top / "a", number)
-                    tasks.start_soon(caller, bob, top / "b", number)
+            for number in range(32):
+                tasks.start_soon(caller, alice, top / "a", number)
+                tasks.start_soon(caller, bob, top / "b", number)
 
 
 async def test_a_burst_of_changes_starts_one_replacement(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ from hub.runtime import process as process_module
 from hub.runtime.brood import Brood, Family, keeping
 from hub.runtime.ending import Ending
 from hub.runtime.peer import GoneError
-from hub.runtime.process import STDERR_LINE_LIMIT, Process, launch
+from hub.runtime.process import Process, launch
+from hub.runtime.stderr import STDERR_LINE_LIMIT
 from hub.runtime.wire import Notification
 
 live = pytest.mark.live
