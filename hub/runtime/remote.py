@@ -179,11 +179,11 @@ async def open_remote(target: RemoteTarget, timeout: float) -> AsyncGenerator[Li
         transport = CarefulTransport(httpx2.AsyncHTTPTransport(), told.send)
         return httpx2.AsyncClient(headers=dict(target.headers), timeout=limits, transport=transport)
 
-    async with _streams(target, client) as (read, write), anyio.create_task_group() as tasks:
-        tasks.start_soon(_forward, read, told)
-        with told, heard:
+    with told, heard:
+        async with _streams(target, client) as (read, write), anyio.create_task_group() as tasks:
+            tasks.start_soon(_forward, read, told)
             yield RemoteLink(cast("TransportStreams", (heard, write)))
-        tasks.cancel_scope.cancel()
+            tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
