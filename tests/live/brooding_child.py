@@ -45,7 +45,8 @@ def reply(request: object, found: object) -> None:
 def answer(request: object, method: str) -> None:
     if method == "initialize":
         info = {"name": "brooding", "version": "1"}
-        reply(request, {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info})
+        tools = {"tools": {"listChanged": False}}
+        reply(request, {"protocolVersion": "2025-11-25", "capabilities": tools, "serverInfo": info})
     elif method == "tools/list":
         reply(request, {"tools": [{"name": "work", "inputSchema": {"type": "object"}}]})
     elif method == "tools/call":

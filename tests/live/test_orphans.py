@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 import httpx2
@@ -96,6 +97,10 @@ class Family:
             time.sleep(0.02)
         return found
 
+    def is_loaded(self) -> None:
+        """Wait until calls have made more processes; most of them are still under way then."""
+        assert len(self.until(lambda found: len(found) > ALL + 4, SOON)) > ALL + 4
+
     def clear(self) -> None:
         while found := self.left():
             for pid in found:
@@ -143,6 +148,7 @@ def stdio_hub(directory: Path) -> Generator[tuple[Piped, Family]]:
             call = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
             piped.stdin.write(json.dumps(call) + "\n")
             piped.stdin.flush()
+        family.is_loaded()
         time.sleep(random.uniform(0, 0.3))  # noqa: S311 - the moment of the end
         yield piped, family
 
@@ -155,10 +161,10 @@ def http_hub(directory: Path) -> Generator[tuple[subprocess.Popen[str], Family]]
     ):
         assert process.stdout is not None
         url = process.stdout.readline().removeprefix("roots-hub serves ").strip()
-        key = session(url)
+        key, ids = session(url), count(1)
 
         def ask(method: str, **params: object) -> None:
-            message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+            message = {"jsonrpc": "2.0", "id": next(ids), "method": method, "params": params}
             with suppress(httpx2.HTTPError):
                 post(url, message, mcp_session_id=key)
 
@@ -166,6 +172,7 @@ def http_hub(directory: Path) -> Generator[tuple[subprocess.Popen[str], Family]]
         assert len(family.until(lambda found: len(found) > ALL, SOON)) > ALL
         for number in range(_CALLS):
             pool.submit(ask, "tools/call", name=f"s{number % len(CHILDREN)}__work", arguments={})
+        family.is_loaded()
         time.sleep(random.uniform(0, 0.3))  # noqa: S311 - the moment of the end
         yield process, family
 
