@@ -20,6 +20,7 @@ from hub.core.paths import (
 )
 from hub.core.policy import Policy
 from hub.core.roots import Root, RootSet
+from hub.core.watched_links import TooMuchError, WatchedLinks
 
 OUTSIDE = "outside the allowed roots boundaries"
 
@@ -28,6 +29,10 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _PLAIN = re.compile(r"(?:/(?!\.\.?(?:/|$))[\w.-]+)+", re.ASCII)
 _SHORT = 512
 _NAME_MAX = 255
+# What following a reading costs, beside the questions that it asks.
+_PLAIN_EFFORT = 10
+_EFFORT = 10
+_CHARACTERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +73,15 @@ class Whereabouts:
         self._flavour = around.flavour
         self._posix = around.flavour is not Flavour.WINDOWS
         self._bases = _bases(around)
-        self._links = around.links
+        links = around.links
         if policy.symlinks == "deny":
             shared = RootSet((*around.roots.roots, *around.granted))
-            self._links = _NoLinksBelow(around.links, shared, around.flavour)
+            links = _NoLinksBelow(links, shared, around.flavour)
+        self._links = WatchedLinks(links)
         self._shared = {root.path: root for root in around.roots.roots}
+        self._files = {root.parts for root in around.roots.roots if root.is_file}
+        self._directories = {root.parts for root in around.roots.roots if not root.is_file}
+        self._depths = sorted({len(parts) for parts in self._directories})
         self._known: dict[str, str] = {}
 
     def is_plain(self, text: str) -> bool:
@@ -91,6 +100,7 @@ class Whereabouts:
     def objection(self, plain: str) -> str | None:
         """Return what speaks against a plain path."""
         try:
+            self._links.spend(_PLAIN_EFFORT)
             return self._speaks_against(self._directory(plain))
         except PathError as exc:
             return self._doubt(plain, exc)
@@ -111,6 +121,8 @@ class Whereabouts:
         """Return whether something is there, or may be."""
         try:
             return self._links.entry(path) is not None
+        except TooMuchError:
+            raise
         except PathError:
             # A name that is too long for any file is not there; what else fails may be.
             return len(path.rpartition("/")[2].encode("utf-8", "replace")) <= _NAME_MAX
@@ -161,6 +173,7 @@ class Whereabouts:
 
     def _lead(self, text: str, how: str, base: str | None, *, strict: bool) -> Iterator[Weighed]:
         """Weigh where the kernel goes, and where a child goes that removes `..` before it looks."""
+        self._links.spend(_EFFORT + len(text) // _CHARACTERS)
         lexical = collapse(text, cwd=base, flavour=self._flavour)
         spelled = lexical or (text if base is None else f"{base}/{text}")
         for path in (text,) if lexical is None else (text, lexical):
@@ -179,21 +192,26 @@ class Whereabouts:
 
     def _doubt(self, spelled: str, doubt: PathError) -> str:
         """Return why a path is refused that we cannot follow: nothing about what lies outside."""
-        parts = parts_of(spelled, self._flavour)
-        outside = self._around.enforcing and self._around.roots.covers(parts) is None
-        return OUTSIDE if outside else doubt.reason
+        if isinstance(doubt, TooMuchError) or not self._around.enforcing:
+            return doubt.reason
+        return doubt.reason if self._starts(parts_of(spelled, self._flavour)) else OUTSIDE
 
     def _speaks_against(self, path: str) -> str | None:
         parts = parts_of(path, self._flavour)
-        policy, around = self._policy, self._around
-        if around.enforcing:
-            if around.roots.covers(parts) is None and not self._is_granted(parts):
+        policy = self._policy
+        if self._around.enforcing:
+            if not self._starts(parts) and not self._is_granted(parts):
                 return OUTSIDE
             if policy.unsafe is not None and policy.unsafe.refuses(parts):
                 return "it is not safe for sharing"
         if self._needs_write and policy.access and policy.access_at(parts) == "read":
             return "it may only be read"
         return self._denial(path) if policy.deny else None
+
+    def _starts(self, parts: tuple[str, ...]) -> list[int]:
+        """Return how many of the components are those of a root, for each that covers them."""
+        starts = [depth for depth in self._depths if parts[:depth] in self._directories]
+        return [*starts, len(parts)] if parts in self._files else starts
 
     def _is_granted(self, parts: tuple[str, ...]) -> bool:
         return any(place.covers(parts) for place in self._around.granted)
@@ -205,11 +223,12 @@ class Whereabouts:
         """
         parts = parts_of(path, self._flavour)
         folded = self._flavour is not Flavour.POSIX
-        starts = [len(root.parts) for root in self._around.roots.roots if root.covers(parts)]
+        starts = self._starts(parts)
         if not starts and self._around.granted:
             starts = list(range(len(parts)))
         elif not starts and not self._around.enforcing:
             starts = [0]
+        self._links.spend(len(starts) * (_EFFORT + len(self._policy.deny.lines)))
         if any(self._policy.deny.refuses(parts[start:], folded=folded) for start in starts):
             return "the operator denies it"
         return None

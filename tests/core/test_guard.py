@@ -395,6 +395,35 @@ def test_the_time_grows_no_faster_than_the_text(tmp_path: Path, key: str, value:
     judge({key: [value], value: ""}, around(share(tmp_path), tmp_path, env={"HOME": "/h"}))
 
 
+@pytest.mark.timeout(30)  # each refused one would take longer than that
+@pytest.mark.parametrize(
+    ("roots", "paths", "refused"),
+    [
+        (256, [f"a/b/c{n}" for n in range(10_000)], True),
+        (256, [f"../{n}/x" for n in range(10_000)], True),
+        (256, ["a/../" * 800 + f"x{n}" for n in range(10_000)], True),
+        (256, ["{a,b}/{c,d}/{e,f}" + f"/{n}" for n in range(10_000)], True),
+        (1, ["l"] * 100_000, True),
+        (256, [f"a/b/c{n}" for n in range(100)], False),
+        (5, [f"a/b/c{n}" for n in range(2000)], False),
+    ],
+    ids=lambda value: str(value)[:16],
+)
+def test_one_call_has_no_more_than_its_share_of_the_hub(
+    tmp_path: Path, roots: int, paths: list[str], *, refused: bool
+) -> None:
+    top = plant(tmp_path, *(f"{n}/a/" for n in range(roots)), f"0/l => {'a/../' * 700}m")
+    shared = share(*(top / f"{n}" for n in range(roots)))
+    for policy in (Policy(), Policy(deny=DenyPatterns(("*.env",)))):
+        verdict = judge({"paths": cast("list[Json]", paths)}, around(shared, top / "0"), policy)
+        assert isinstance(verdict, Refused) is refused
+        if isinstance(verdict, Refused):
+            assert verdict.reason in {
+                "the call names more paths for these roots than are judged at once",
+                "there is too much to judge",
+            }
+
+
 NAMES = st.sampled_from(["a", "b", "c"])
 STEPS = st.lists(st.one_of(NAMES, st.sampled_from(["..", ".", ""])), min_size=1, max_size=6)
 NODES = st.tuples(st.lists(NAMES, min_size=1, max_size=3), st.one_of(st.none(), STEPS))
