@@ -177,6 +177,7 @@ class Whereabouts:
         lexical = collapse(text, cwd=base, flavour=self._flavour)
         spelled = lexical or (text if base is None else f"{base}/{text}")
         for path in (text,) if lexical is None else (text, lexical):
+            self._links.last = ""
             try:
                 found = resolve(path, cwd=base, links=self._links, flavour=self._flavour)
             except PathError as exc:
@@ -194,7 +195,10 @@ class Whereabouts:
         """Return why a path is refused that we cannot follow: nothing about what lies outside."""
         if isinstance(doubt, TooMuchError) or not self._around.enforcing:
             return doubt.reason
-        return doubt.reason if self._starts(parts_of(spelled, self._flavour)) else OUTSIDE
+        # It may be spelled inside, and have left over a link.
+        places = (spelled, self._links.last or spelled)
+        inside = all(self._starts(parts_of(place, self._flavour)) for place in places)
+        return doubt.reason if inside else OUTSIDE
 
     def _speaks_against(self, path: str) -> str | None:
         parts = parts_of(path, self._flavour)

@@ -24,6 +24,7 @@ from hub.core.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.core.roots import EMPTY, RootSet, UnsafePaths, parse_announcement, root_set
 from hub.core.values import Call, Json, JsonObject
 from hub.core.vocabulary import Kind
+from hub.core.whereabouts import OUTSIDE
 from hub.runtime.links import CachedLinks, OsLinks
 from tests.core.worlds import (
     MACOS,
@@ -422,6 +423,22 @@ def test_one_call_has_no_more_than_its_share_of_the_hub(
                 "the call names more paths for these roots than are judged at once",
                 "there is too much to judge",
             }
+
+
+def test_a_refusal_says_nothing_about_what_lies_outside(tmp_path: Path) -> None:
+    top = plant(tmp_path, "p/", "p/evil => ../out", "out/file", "out/dir/", "out/loop => loop")
+    world = around(share(top / "p"), top / "p")
+    for key in ("path", "source", "foo", "pattern", "command"):
+        for start in ("evil", "../out", f"{top}/out", f"{top}/p/evil", f"file://{top}/out"):
+            for name in ("file", "none", "dir", "loop", "x" * 300):
+                for end in ("", "/x", "/x/..", "/../x", "/"):
+                    verdict = judge({key: f"{start}/{name}{end}"}, world)
+                    assert isinstance(verdict, Refused)
+                    assert verdict.reason == OUTSIDE
+    for name in ("file", "none"):
+        verdict = judge({"path": f"{top}/out/{name}/../../p/x"}, world)
+        assert isinstance(verdict, Refused)
+        assert verdict.reason == OUTSIDE
 
 
 NAMES = st.sampled_from(["a", "b", "c"])
