@@ -28,6 +28,7 @@ _PATH_KEY = re.compile(r"[/\\~]|^\.\.|%2[ef]|^file:", re.IGNORECASE)
 _TOO_MUCH = "the arguments are nested too deeply or too many to judge"
 _UNREAD = Node(why="it is a string in what looks like JSON and cannot be read")
 _LONG_NUMBER = 1000
+_LONGEST_POINTER = 4096
 
 
 class Claim(NamedTuple):
@@ -58,9 +59,14 @@ class _Place(NamedTuple):
     depth: int
 
 
-def _walk_object(value: JsonObject, node: Node, at: _Place, found: list[Claim]) -> None:
-    if at.depth > MAX_DEPTH or len(found) > MAX_CLAIMS:
+def _check_size(at: _Place, found: list[Claim]) -> None:
+    # Each claim has its own copy of the pointer.
+    if at.depth > MAX_DEPTH or len(found) > MAX_CLAIMS or len(at.pointer) > _LONGEST_POINTER:
         raise PathError(_TOO_MUCH)
+
+
+def _walk_object(value: JsonObject, node: Node, at: _Place, found: list[Claim]) -> None:
+    _check_size(at, found)
     for key, member in value.items():
         if key not in node.properties and _PATH_KEY.search(key):
             pointer = f"{at.pointer}/{escaped(key)}"
@@ -95,8 +101,7 @@ def _walk_other(value: Json, node: Node, at: _Place, found: list[Claim]) -> None
 
 
 def _walk_list(values: list[Json], node: Node, at: _Place, found: list[Claim]) -> None:
-    if at.depth > MAX_DEPTH or len(found) > MAX_CLAIMS:
-        raise PathError(_TOO_MUCH)
+    _check_size(at, found)
     kind = at.inherited if node.kind is Kind.NEUTRAL and not node.declared else node.kind
     for index, value in enumerate(values):
         if isinstance(value, str):
@@ -139,8 +144,7 @@ def _claim_strings(text: str, at: _Place, found: list[Claim]) -> None:
     remarks, kind = has_remarks(text), at.inherited
     try:
         for index, (key, string) in enumerate(strings_in(text)):
-            if at.depth > MAX_DEPTH or len(found) > MAX_CLAIMS:
-                raise PathError(_TOO_MUCH)
+            _check_size(at, found)
             kind = _kind_of_string(key, at.inherited, kind if remarks else None)
             if _is_judged(kind, string, _UNREAD):
                 place = _Place(f"{at.pointer}/{index}", key, kind, at.depth)

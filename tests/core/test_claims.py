@@ -179,6 +179,7 @@ def nested(depth: int, value: Json, *, lists: bool) -> JsonObject:
         {"x": [["/a"] * MAX_CLAIMS, ["/a"], {"path": "a"}]},
         {"x": '{"path": "a", "path": "/etc"}'},
         {"x": "[" + '"/a",' * 30_000},
+        {"k" * 5000: {"a": "/a"}},
         {"x": ["/a"] * MAX_CLAIMS + ["/a", '["a",]']},
     ],
 )
