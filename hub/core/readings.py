@@ -15,6 +15,7 @@ from hub.core.uris import UriError, path_from_uri
 MAX_READINGS = 256
 _MAX_LENGTH = 4 * 4096
 _MAX_TOTAL = 16 * 4096
+_MAX_MARKS = 100
 
 Readings: TypeAlias = "dict[str, str]"
 """Each reading, and how it comes about."""
@@ -160,6 +161,10 @@ def _normalised(text: str, reader: Reader) -> Iterable[str]:
     if text.isascii():
         return ()
     visible = IGNORABLE.sub("", text)
+    # Normalising sorts the marks of a letter, in time that grows with the square of their number.
+    stacks = bytes(map(unicodedata.combining, visible)).split(b"\0")
+    if max(map(len, stacks)) > _MAX_MARKS:
+        raise PathError("it has more marks on one letter than any name")
     return (unicodedata.normalize("NFKC", visible).translate(_LOOKALIKES),)
 
 

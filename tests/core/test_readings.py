@@ -119,3 +119,10 @@ def test_a_list_may_be_long() -> None:
 def test_no_text_takes_long(text: str) -> None:
     with suppress(PathError):
         readings(text, READER)
+
+
+@pytest.mark.parametrize("letter", ["a", "", "\uff0f"])
+def test_no_name_has_that_many_marks(letter: str) -> None:
+    assert readings(letter + "\u0301\u0327" * 50, READER)
+    with pytest.raises(PathError):
+        readings(letter + "\u0301\u0327" * 51, READER)
