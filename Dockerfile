@@ -1,6 +1,6 @@
 # docker build -t roots-hub .
 # docker run -e HUB_TOKEN=... -p 127.0.0.1:8765:8765 \
-#     -v ./hub.yaml:/etc/roots-hub/hub.yaml:ro -v ./project:/work/project roots-hub
+#     -v ./hub.yaml:/etc/roots-hub/hub.yaml:ro -v ./project:/srv/project roots-hub
 #
 # HUB_TOKEN is the bearer token that clients must send. Inside a container the hub has to bind
 # 0.0.0.0, and it refuses a public bind without a token: name it as listen.token: "${HUB_TOKEN}".

@@ -40,9 +40,9 @@ def template(command: str) -> LaunchTemplate:
 
 
 def test_a_root_is_writable_and_only_as_what_it_was_when_it_was_shared() -> None:
-    found = grants(ConfineSetting("auto"), plan(root("/work")), Policy(), NEEDS)
+    found = grants(ConfineSetting("auto"), plan(root("/team")), Policy(), NEEDS)
     assert found.read == (Grant("/usr"), Grant("/opt/server"))
-    assert found.write == (Grant("/private/home"), Grant("/dev/null"), Grant("/work", (1, 7)))
+    assert found.write == (Grant("/private/home"), Grant("/dev/null"), Grant("/team", (1, 7)))
     assert found.unheld == ()
 
 
@@ -58,32 +58,32 @@ def test_what_the_operator_adds_is_granted_as_written() -> None:
 
 
 def test_a_root_that_is_read_only_is_granted_for_reading() -> None:
-    policy = Policy(access=(rule("/work/vendor", "read"),))
+    policy = Policy(access=(rule("/team/vendor", "read"),))
     found = grants(
-        ConfineSetting("auto"), plan(root("/work/vendor"), root("/docs")), policy, Needs()
+        ConfineSetting("auto"), plan(root("/team/vendor"), root("/docs")), policy, Needs()
     )
-    assert found.read == (Grant("/work/vendor", (1, 7)),)
+    assert found.read == (Grant("/team/vendor", (1, 7)),)
     assert found.write == (Grant("/docs", (1, 7)),)
 
 
 def test_a_writable_place_in_a_read_only_root_is_granted_by_itself() -> None:
-    policy = Policy(access=(rule("/work", "read"), rule("/work/out/new", "write")))
-    found = grants(ConfineSetting("auto"), plan(root("/work")), policy, Needs())
-    assert found.read == (Grant("/work", (1, 7)),)
-    assert found.write == (Grant("/work/out/new"),)
+    policy = Policy(access=(rule("/team", "read"), rule("/team/out/new", "write")))
+    found = grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
+    assert found.read == (Grant("/team", (1, 7)),)
+    assert found.write == (Grant("/team/out/new"),)
 
 
 def test_a_read_only_place_in_a_writable_root_is_said_not_to_be_held() -> None:
-    policy = Policy(access=(rule("/work/vendor", "read"), rule("/elsewhere", "read")))
-    found = grants(ConfineSetting("auto"), plan(root("/work")), policy, Needs())
-    assert found.write == (Grant("/work", (1, 7)),)
+    policy = Policy(access=(rule("/team/vendor", "read"), rule("/elsewhere", "read")))
+    found = grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
+    assert found.write == (Grant("/team", (1, 7)),)
     (note,) = found.unheld
-    assert note.startswith("/work/vendor is read-only for the guard alone")
+    assert note.startswith("/team/vendor is read-only for the guard alone")
 
 
 def test_rules_inside_a_root_that_is_a_file_mean_nothing() -> None:
-    policy = Policy(access=(rule("/work/a.txt/b", "read"),))
-    found = grants(ConfineSetting("auto"), plan(root("/work/a.txt", is_file=True)), policy, Needs())
+    policy = Policy(access=(rule("/team/a.txt/b", "read"),))
+    found = grants(ConfineSetting("auto"), plan(root("/team/a.txt", is_file=True)), policy, Needs())
     assert found.unheld == ()
 
 
@@ -104,7 +104,7 @@ def test_rules_that_repeat_what_holds_for_the_root_add_nothing() -> None:
 
 def test_nothing_is_granted_twice_and_writing_includes_reading() -> None:
     setting = ConfineSetting("auto", read=("/usr", "/dev/null"))
-    found = grants(setting, plan(root("/work"), root("/work")), Policy(), NEEDS)
+    found = grants(setting, plan(root("/team"), root("/team")), Policy(), NEEDS)
     assert found.read == (Grant("/usr"), Grant("/opt/server"))
     assert len(found.write) == 3
 

@@ -10,7 +10,7 @@ from hub.core.roots import EMPTY, Announcement, Rejected, Root, RootSet, root_fr
 from hub.core.session import Asking, Debouncing, Known, Phase, Settled, State, Unasked, Undeclared
 from tests.fakes import FakeLinks
 
-LINKS = FakeLinks("/work/project/src/", "/work/docs/", "/media/")
+LINKS = FakeLinks("/team/project/src/", "/team/docs/", "/media/")
 
 
 def root(path: str) -> Root:
@@ -21,7 +21,7 @@ def roots(*paths: str) -> RootSet:
     return RootSet(tuple(map(root, paths)))
 
 
-PROJECT, DOCS, MEDIA = roots("/work/project"), roots("/work/docs"), roots("/media")
+PROJECT, DOCS, MEDIA = roots("/team/project"), roots("/team/docs"), roots("/media")
 REFUSED = (Rejected("https://example.com", "Only file:// URIs are supported"),)
 
 
@@ -35,7 +35,7 @@ VANISHED = State(Settled(), last=Known(Announcement(EMPTY, ()), 1.0, is_empty=Fa
 UNDECLARED, WAITING = State(Undeclared()), State(Asking(), asked=1)
 UNANSWERED = State(Settled(), asked=1, settled=1, failed="no answer within 10 s")
 FALLBACK = OperatorRoots(fallback=DOCS, fallback_source="--root")
-CEILING = roots("/work/project/src")
+CEILING = roots("/team/project/src")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ POSIX = Flavour.POSIX
 class Shared:
     """Some roots on a disk that changes."""
 
-    def __init__(self, *lines: str, roots: tuple[str, ...] = ("/work/a", "/work/b")) -> None:
-        self.disk = FakeLinks(*(lines or ("/work/a/", "/work/b/", "/etc/")))
+    def __init__(self, *lines: str, roots: tuple[str, ...] = ("/team/a", "/team/b")) -> None:
+        self.disk = FakeLinks(*(lines or ("/team/a/", "/team/b/", "/etc/")))
         parsed = [
             root_from_path(path, name=None, links=self.disk, flavour=POSIX, unsafe=None)
             for path in roots
@@ -26,7 +26,7 @@ class Shared:
 
 def test_roots_that_were_just_parsed_are_present() -> None:
     shared = Shared()
-    assert shared.standing.present.paths == ("/work/a", "/work/b")
+    assert shared.standing.present.paths == ("/team/a", "/team/b")
     assert shared.standing.absent == ()
 
 
@@ -37,48 +37,48 @@ def test_nothing_new_is_the_same_object() -> None:
 
 def test_a_root_that_vanishes_grants_nothing_and_comes_back_in_its_place() -> None:
     shared = Shared()
-    shared.disk.remove("/work/a")
-    assert shared.look() == ["/work/b"]
-    assert shared.standing.absent == (Rejected("file:///work/a", Condition.GONE.value),)
-    shared.disk.plant("/work/a/")
-    assert shared.look() == ["/work/a", "/work/b"]
+    shared.disk.remove("/team/a")
+    assert shared.look() == ["/team/b"]
+    assert shared.standing.absent == (Rejected("file:///team/a", Condition.GONE.value),)
+    shared.disk.plant("/team/a/")
+    assert shared.look() == ["/team/a", "/team/b"]
     assert shared.standing.absent == ()
-    assert shared.look() == ["/work/a", "/work/b"], "its new identity is the one that counts now"
+    assert shared.look() == ["/team/a", "/team/b"], "its new identity is the one that counts now"
 
 
 def test_a_root_that_was_replaced_grants_nothing_until_the_original_is_back() -> None:
     shared = Shared()
-    original = shared.disk.remove("/work/a")
-    shared.disk.plant("/work/a/")
-    assert shared.look() == ["/work/b"]
-    assert shared.standing.absent == (Rejected("file:///work/a", Condition.REPLACED.value),)
-    assert shared.look() == ["/work/b"], "looking twice does not make it the original"
-    shared.disk.entries["/work/a"] = original
-    assert shared.look() == ["/work/a", "/work/b"]
+    original = shared.disk.remove("/team/a")
+    shared.disk.plant("/team/a/")
+    assert shared.look() == ["/team/b"]
+    assert shared.standing.absent == (Rejected("file:///team/a", Condition.REPLACED.value),)
+    assert shared.look() == ["/team/b"], "looking twice does not make it the original"
+    shared.disk.entries["/team/a"] = original
+    assert shared.look() == ["/team/a", "/team/b"]
 
 
 @pytest.mark.parametrize("seen", [True, False])
 def test_a_root_never_comes_back_through_a_link(seen: bool) -> None:
     shared = Shared()
-    shared.disk.remove("/work/a")
+    shared.disk.remove("/team/a")
     if seen:
-        assert shared.look() == ["/work/b"]
-    shared.disk.plant("/work/a => /etc")
-    assert shared.look() == ["/work/b"]
-    shared.disk.entries["/work/a"] = shared.disk.entries["/etc"]
-    assert shared.look() == ["/work/b"], "nor does the link's target in its place"
+        assert shared.look() == ["/team/b"]
+    shared.disk.plant("/team/a => /etc")
+    assert shared.look() == ["/team/b"]
+    shared.disk.entries["/team/a"] = shared.disk.entries["/etc"]
+    assert shared.look() == ["/team/b"], "nor does the link's target in its place"
 
 
 def test_a_link_above_a_root_moves_the_root() -> None:
-    shared = Shared("/work/a/", "/elsewhere/a/", roots=("/work/a",))
-    shared.disk.plant("/work => /elsewhere")
+    shared = Shared("/team/a/", "/elsewhere/a/", roots=("/team/a",))
+    shared.disk.plant("/team => /elsewhere")
     assert shared.look() == []
     assert shared.standing.roots[0][1] is Condition.REPLACED
 
 
 def test_a_file_does_not_stand_in_for_a_directory_nor_the_other_way_round() -> None:
-    shared = Shared("/work/a/", "/work/b", roots=("/work/a", "/work/b"))
-    for path, other in (("/work/a", "/work/a"), ("/work/b", "/work/b/")):
+    shared = Shared("/team/a/", "/team/b", roots=("/team/a", "/team/b"))
+    for path, other in (("/team/a", "/team/a"), ("/team/b", "/team/b/")):
         shared.disk.remove(path)
         shared.look()
         shared.disk.plant(other)
@@ -88,10 +88,10 @@ def test_a_file_does_not_stand_in_for_a_directory_nor_the_other_way_round() -> N
 
 def test_a_root_that_cannot_be_looked_at_is_gone() -> None:
     shared = Shared()
-    shared.disk.unreadable.add("/work")
+    shared.disk.unreadable.add("/team")
     assert shared.look() == []
     shared.disk.unreadable.clear()
-    assert shared.look() == ["/work/a", "/work/b"]
+    assert shared.look() == ["/team/a", "/team/b"]
 
 
 def test_a_root_that_vanishes_between_the_two_looks_is_gone() -> None:
@@ -99,10 +99,10 @@ def test_a_root_that_vanishes_between_the_two_looks_is_gone() -> None:
         looks = 0
 
         def entry(self, path: str) -> Entry | None:
-            self.looks += path == "/work/a"
-            return None if self.looks > 1 and path == "/work/a" else super().entry(path)
+            self.looks += path == "/team/a"
+            return None if self.looks > 1 and path == "/team/a" else super().entry(path)
 
     shared = Shared()
     racing = Racing()
     racing.entries = shared.disk.entries
-    assert shared.standing.again(racing, POSIX).present.paths == ("/work/b",)
+    assert shared.standing.again(racing, POSIX).present.paths == ("/team/b",)

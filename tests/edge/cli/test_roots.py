@@ -14,10 +14,10 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for variable in ("HUB_CONFIG", "HUB_ROOTS"):
         monkeypatch.delenv(variable, raising=False)
     top = plant(
-        tmp_path, "home/", "work/app/.git/", "work/lib/x.code-workspace", "work/loop => loop"
+        tmp_path, "home/", "team/app/.git/", "team/lib/x.code-workspace", "team/loop => loop"
     )
     monkeypatch.setenv("HOME", str(top / "home"))
-    monkeypatch.chdir(top / "work")
+    monkeypatch.chdir(top / "team")
     return top
 
 
@@ -32,7 +32,7 @@ def run(*arguments: str) -> int:
 def test_projects_are_detected_here(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("detect") == 0
     assert capsys.readouterr().out == (
-        f"{top}/work/app  (app, .git)\n{top}/work/lib  (x, x.code-workspace)\n"
+        f"{top}/team/app  (app, .git)\n{top}/team/lib  (x, x.code-workspace)\n"
     )
 
 
@@ -41,7 +41,7 @@ def test_projects_are_detected_elsewhere_for_programs(
 ) -> None:
     assert run("detect", "app", "--json") == 0
     assert json.loads(capsys.readouterr().out) == [
-        {"path": f"{top}/work/app", "name": "app", "marker": ".git"}
+        {"path": f"{top}/team/app", "name": "app", "marker": ".git"}
     ]
     assert run("detect", "/nowhere", "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
@@ -63,11 +63,11 @@ def test_the_roots_in_force_are_listed_with_their_source(
 ) -> None:
     assert run("list", "--root", "app", "--root", "lib") == 0
     assert capsys.readouterr().out == (
-        f"{top}/work/app  (app, --root)\n{top}/work/lib  (lib, --root)\n"
+        f"{top}/team/app  (app, --root)\n{top}/team/lib  (lib, --root)\n"
     )
-    monkeypatch.setenv("HUB_ROOTS", f"{top}/work/lib")
+    monkeypatch.setenv("HUB_ROOTS", f"{top}/team/lib")
     assert run("list", "--json") == 0
-    path = f"{top}/work/lib"
+    path = f"{top}/team/lib"
     assert json.loads(capsys.readouterr().out) == {
         "source": "HUB_ROOTS",
         "enforcing": True,
@@ -81,15 +81,15 @@ def test_the_configs_roots_and_ceiling_count(top: Path, capsys: pytest.CaptureFi
         "roots: {fallback: [{path: work/app, name: App}, home], ceiling: [work]}\n"
     )
     assert run("list", "--config", f"{top}/hub.yaml") == 0
-    assert capsys.readouterr().out == f"{top}/work/app  (App, config)\n"
+    assert capsys.readouterr().out == f"{top}/team/app  (App, config)\n"
 
 
 @pytest.mark.parametrize(
     ("path", "code", "shown"),
     [
-        ("app/src/new.txt", 0, "{top}/work/app/src/new.txt: inside {top}/work/app\n"),
-        ("app", 0, "{top}/work/app: inside {top}/work/app\n"),
-        ("app/../lib", 1, "{top}/work/lib: outside of the roots\n"),
+        ("app/src/new.txt", 0, "{top}/team/app/src/new.txt: inside {top}/team/app\n"),
+        ("app", 0, "{top}/team/app: inside {top}/team/app\n"),
+        ("app/../lib", 1, "{top}/team/lib: outside of the roots\n"),
         ("/etc/passwd", 1, "/etc/passwd: outside of the roots\n"),
     ],
 )
