@@ -78,7 +78,7 @@ def test_the_roots_in_force_are_listed_with_their_source(
 def test_the_configs_roots_and_ceiling_count(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (top / "hub.yaml").write_text(
         "version: 1\nservers: {s: {command: x}}\n"
-        "roots: {fallback: [{path: work/app, name: App}, home], ceiling: [work]}\n"
+        "roots: {fallback: [{path: team/app, name: App}, home], ceiling: [team]}\n"
     )
     assert run("list", "--config", f"{top}/hub.yaml") == 0
     assert capsys.readouterr().out == f"{top}/team/app  (App, config)\n"
