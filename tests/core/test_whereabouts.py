@@ -3,8 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from hub.core import watched_links
 from hub.core.policy import DenyPatterns, Policy
 from hub.core.roots import EMPTY, root_set
+from hub.core.watched_links import TooMuchError
 from hub.core.whereabouts import OUTSIDE, Surroundings, Whereabouts
 from hub.runtime.links import OsLinks
 from tests.core.worlds import POSIX, around, on_windows, share
@@ -141,3 +143,11 @@ def test_a_granted_place_is_inside_and_the_operators_patterns_hold_there(tmp_pat
     denying = Whereabouts(at, anchored, needs_write=False)
     assert denying.objection(f"{top}/b/x") is None
     assert denying.objection(f"{top}/b/secret/x") == "the operator denies it"
+
+
+def test_what_was_too_much_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched_links, "MAX_EFFORT", 0)
+    where = Whereabouts(around(share(tmp_path)), Policy(), needs_write=False)
+    with pytest.raises(TooMuchError):
+        where.has("x")
+    assert where.objection(f"{tmp_path}/x") == TooMuchError().reason
