@@ -16,22 +16,28 @@ from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Message
 
 LAST_ANSWERS = 10.0
-"""Seconds that requests under way may still take when the client has closed its end."""
+"""Seconds that the answers to a script may take: input that came, with its end, at once."""
+HURRIED_ANSWERS = 0.3
+"""Seconds that answers may take to a client that conversed, and has closed its end."""
+AT_ONCE = 1.0
+"""Seconds in which all of a script's input has come."""
 
 
 async def serve_stdio(open_front: OpenFront) -> None:
     """Serve the client on stdin and stdout until it closes stdin.
 
-    What was asked before is still answered, for `LAST_ANSWERS` seconds at most and while the client
-    reads.
+    What was asked before is still answered while the client reads, for `LAST_ANSWERS` seconds at
+    most; for `HURRIED_ANSWERS` if this was a conversation, whose client waits for the hub to end.
     """
     outlet = await open_outlet(sys.stdout.buffer)
     lines = await open_lines(sys.stdin.buffer)
     async with anyio.create_task_group() as tasks:
         front = open_front(outlet, tasks, "stdio")
         try:
+            began = anyio.current_time()
             await _read(lines, outlet, front)
-            with anyio.move_on_after(LAST_ANSWERS):
+            is_script = anyio.current_time() - began < AT_ONCE
+            with anyio.move_on_after(LAST_ANSWERS if is_script else HURRIED_ANSWERS):
                 await _until_answered(front, outlet)
                 await outlet.close()
         finally:

@@ -221,6 +221,20 @@ async def test_last_answers_have_their_time(monkeypatch: pytest.MonkeyPatch) -> 
         await link.request("notifications/cancelled")
 
 
+async def test_a_client_that_conversed_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 0)
+    monkeypatch.setattr(module, "HURRIED_ANSWERS", 0.01)
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with served(child) as terminal:
+        await terminal.greet()
+        await terminal.ask(1, "tools/call", SAY)
+        link = await child.connected()
+        await link.request("tools/call")
+        terminal.hang_up()
+        await terminal.until_ended()
+        await link.request("notifications/cancelled")
+
+
 async def test_streams_can_be_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, answered = tmp_path / "asked", tmp_path / "answered"
     lines: list[JsonObject] = [
