@@ -16,11 +16,9 @@ from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Message
 
 LAST_ANSWERS = 10.0
-"""Seconds that the answers to a script may take: input that came, with its end, at once."""
+"""Seconds that the answers to a script may take, which asks on without waiting for any."""
 HURRIED_ANSWERS = 0.3
 """Seconds that answers may take to a client that conversed, and has closed its end."""
-AT_ONCE = 1.0
-"""Seconds in which all of a script's input has come."""
 
 
 async def serve_stdio(open_front: OpenFront) -> None:
@@ -34,9 +32,7 @@ async def serve_stdio(open_front: OpenFront) -> None:
     async with anyio.create_task_group() as tasks:
         front = open_front(outlet, tasks, "stdio")
         try:
-            began = anyio.current_time()
-            await _read(lines, outlet, front)
-            is_script = anyio.current_time() - began < AT_ONCE
+            is_script = await _read(lines, outlet, front)
             with anyio.move_on_after(LAST_ANSWERS if is_script else HURRIED_ANSWERS):
                 await _until_answered(front, outlet)
                 await outlet.close()
@@ -45,12 +41,16 @@ async def serve_stdio(open_front: OpenFront) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def _read(lines: Lines, outlet: Outlet, front: Front) -> None:
+async def _read(lines: Lines, outlet: Outlet, front: Front) -> bool:
+    """Take what the client sends, to its end; return whether it asked on without an answer."""
+    is_script: bool | None = None
     while True:
         try:
             line = await lines.next()
         except GoneError:
-            return
+            return is_script is not False
+        if is_script is None:
+            is_script = lines.has_more
         try:
             await front.peer.receive(_parsed(line))
         except WireError as exc:

@@ -118,6 +118,11 @@ class Lines(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.eof_received()
 
+    @property
+    def has_more(self) -> bool:
+        """Whether another line has come already."""
+        return self._waiting() > 0
+
     def _waiting(self) -> int:
         return self._receive.statistics().current_buffer_used
 

@@ -208,8 +208,9 @@ async def test_nobody_waits_for_answers_that_nobody_reads() -> None:
         await link.request("notifications/cancelled")
 
 
-async def test_last_answers_have_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_answers_to_a_script_have_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LAST_ANSWERS", 0.01)
+    monkeypatch.setattr(Lines, "has_more", True)
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with served(child) as terminal:
         await terminal.greet()
@@ -222,7 +223,6 @@ async def test_last_answers_have_their_time(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_a_client_that_conversed_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", 0)
     monkeypatch.setattr(module, "HURRIED_ANSWERS", 0.01)
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with served(child) as terminal:
