@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from hub.core.naming import LONGEST_KEY, kind_of_key
-from hub.core.values import Json, JsonObject
+from hub.core.values import Json, JsonObject, object_or_empty
 from hub.core.vocabulary import (
     MENTIONS_PATH,
     PATH_FORMATS,
@@ -149,21 +149,17 @@ def _parts(
     items: list[Json] = []
     extra: list[Json] = []
     for schema in variants:
-        for name, member in _object(schema.get("properties")).items():
+        for name, member in object_or_empty(schema.get("properties")).items():
             members.setdefault(name, []).append(member)
         for of_items in (schema.get("items"), schema.get("prefixItems")):
             items.extend(of_items if isinstance(of_items, list) else [of_items])
         extra.append(schema.get("additionalProperties"))
-        extra.extend(_object(schema.get("patternProperties")).values())
+        extra.extend(object_or_empty(schema.get("patternProperties")).values())
     return (
         members,
         [item for item in items if isinstance(item, dict)],
         [more for more in extra if isinstance(more, dict)],
     )
-
-
-def _object(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def _values(variants: list[JsonObject]) -> frozenset[str]:

@@ -12,6 +12,12 @@ Json: TypeAlias = "bool | int | float | Decimal | str | list[Json] | dict[str, J
 
 JsonObject: TypeAlias = dict[str, "Json"]
 
+
+def object_or_empty(value: Json) -> JsonObject:
+    """Return a JSON object as it is, and an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
 ServerName = NewType("ServerName", str)
 """A child server's name in the config."""
 

@@ -22,7 +22,7 @@ from hub.core.protocol import (
     SERVER_INFO_META,
     UNSUPPORTED_VERSION,
 )
-from hub.core.values import Json, JsonObject
+from hub.core.values import Json, JsonObject, object_or_empty
 from hub.runtime import wire
 from hub.runtime.client import Client
 from hub.runtime.consent import InputNeededError
@@ -128,7 +128,7 @@ class Modern:
             read = wire.as_object(found)
         except WireError as exc:
             raise RpcError(INTERNAL_ERROR, f"the server's answer cannot be read: {exc}") from exc
-        meta: JsonObject = {**_object(read.get("_meta")), **info}
+        meta: JsonObject = {**object_or_empty(read.get("_meta")), **info}
         hints = _UNCACHED if cacheable and read.get("resultType") != "input_required" else {}
         return {**complete, **read, **hints, "_meta": meta}
 
@@ -138,20 +138,16 @@ def _client(request: Request) -> Client:
 
     Raises: RpcError for a version that the hub does not speak.
     """
-    meta = _object(request.params.get("_meta"))
+    meta = object_or_empty(request.params.get("_meta"))
     version = meta.get(PROTOCOL_VERSION_META)
     if not isinstance(version, str) or version not in MODERN_VERSIONS:
         raise RpcError(
             UNSUPPORTED_VERSION, f"Unsupported protocol version: {version}", supported(version)
         )
-    capabilities = _object(meta.get(CLIENT_CAPABILITIES_META))
-    return Client("modern", version, capabilities, _object(meta.get(CLIENT_INFO_META)))
+    capabilities = object_or_empty(meta.get(CLIENT_CAPABILITIES_META))
+    return Client("modern", version, capabilities, object_or_empty(meta.get(CLIENT_INFO_META)))
 
 
 def supported(requested: Json) -> JsonObject:
     """Return the data of an error that says which versions of this era the hub speaks."""
     return {"supported": list(MODERN_VERSIONS), "requested": requested}
-
-
-def _object(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}

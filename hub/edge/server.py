@@ -22,7 +22,7 @@ from hub.core.protocol import (
     MODERN_VERSIONS,
     UNSUPPORTED_VERSION,
 )
-from hub.core.values import Json, JsonObject
+from hub.core.values import Json, JsonObject, object_or_empty
 from hub.edge.modern import Modern, is_modern, supported
 from hub.runtime.client import Client
 from hub.runtime.peer import Asked, Outlet, Peer, RpcError
@@ -122,7 +122,7 @@ class Front:
             raise RpcError(INVALID_PARAMS, 'initialize needs "protocolVersion" and "capabilities"')
         version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
         self.session.greeted(
-            Client("legacy", version, capabilities, _object(params.get("clientInfo")))
+            Client("legacy", version, capabilities, object_or_empty(params.get("clientInfo")))
         )
         return {
             "protocolVersion": version,
@@ -171,7 +171,3 @@ class Front:
 
 OpenFront: TypeAlias = Callable[[Outlet, TaskGroup, str], Front]
 """Begins a conversation with a client: how it is reached, who owns its tasks, who it is."""
-
-
-def _object(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}

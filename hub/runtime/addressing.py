@@ -11,7 +11,16 @@ from hub.core.meta_tools import Inner, Question, read
 from hub.core.names import Names
 from hub.core.protocol import CLIENT_CAPABILITIES_META, CLIENT_INFO_META, PROTOCOL_VERSION_META
 from hub.core.search import Expose, tool_of
-from hub.core.values import Call, CallMethod, ChildRoute, Json, JsonObject, Route, ServerName
+from hub.core.values import (
+    Call,
+    CallMethod,
+    ChildRoute,
+    Json,
+    JsonObject,
+    Route,
+    ServerName,
+    object_or_empty,
+)
 from hub.runtime.builtin import GET_ROOTS
 
 
@@ -42,7 +51,8 @@ class Addressed:
         if self.name == GET_ROOTS:
             return ()
         named_by_uri = self.method.startswith("resources/") or (
-            self.method == "completion/complete" and "name" not in _object(self.params.get("ref"))
+            self.method == "completion/complete"
+            and "name" not in object_or_empty(self.params.get("ref"))
         )
         if named_by_uri or names.mode == "never":
             return None
@@ -74,7 +84,7 @@ class Addressed:
             case "resources/read" | "resources/subscribe":
                 found = catalog.resource(self.name)
             case "completion/complete":
-                completed = catalog.completion(_object(self.params.get("ref")))
+                completed = catalog.completion(object_or_empty(self.params.get("ref")))
                 found = completed[0] if completed is not None else None
         if found is None:
             raise RouteError(f"Unknown {_NOUN[self.method]}: {self.name}")
@@ -86,13 +96,13 @@ class Addressed:
         params: JsonObject
         match self.method:
             case "tools/call" | "prompts/get":
-                arguments = _object(self.params.get("arguments"))
+                arguments = object_or_empty(self.params.get("arguments"))
                 params = {**self.params, "name": route.name}
             case "resources/read" | "resources/subscribe":
                 arguments = {"uri": route.name}
                 params = {**self.params, **arguments}
             case "completion/complete":
-                completed = catalog.completion(_object(self.params.get("ref")))
+                completed = catalog.completion(object_or_empty(self.params.get("ref")))
                 params = {**self.params, "ref": completed[1] if completed is not None else {}}
                 arguments = _completed_arguments(self.params)
         return Call(self.method, route.name, arguments, params)
@@ -118,7 +128,7 @@ def address(method: CallMethod, params: JsonObject, *, expose: Expose = "tools")
     Raises: RouteError if it does not say whom it is for, or its arguments are not an object.
     """
     if method == "completion/complete":
-        ref = _object(params.get("ref"))
+        ref = object_or_empty(params.get("ref"))
         name: Json = ref.get("name") or ref.get("uri")
     else:
         name = params.get("uri" if method.startswith("resources/") else "name")
@@ -133,7 +143,7 @@ def address(method: CallMethod, params: JsonObject, *, expose: Expose = "tools")
 
 
 def _searched(name: str, params: JsonObject) -> Addressed:
-    asked = read(name, _object(params.get("arguments")))
+    asked = read(name, object_or_empty(params.get("arguments")))
     if isinstance(asked, Inner):
         rest: JsonObject = {key: value for key, value in params.items() if key != "arguments"}
         given: JsonObject = {} if asked.arguments is None else {"arguments": asked.arguments}
@@ -157,11 +167,7 @@ def _without_envelope(params: JsonObject) -> JsonObject:
 
 def _completed_arguments(params: JsonObject) -> JsonObject:
     """Return the argument that is being completed, by its name, beside those already given."""
-    argument = _object(params.get("argument"))
+    argument = object_or_empty(params.get("argument"))
     name = argument.get("name")
     completed: JsonObject = {name if isinstance(name, str) else "value": argument.get("value")}
     return {"argument": completed, "context": params.get("context")}
-
-
-def _object(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}

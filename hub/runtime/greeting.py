@@ -16,7 +16,7 @@ from hub.core.protocol import (
     SERVER_INFO_META,
     UNSUPPORTED_VERSION,
 )
-from hub.core.values import Json, JsonObject
+from hub.core.values import JsonObject, object_or_empty
 from hub.runtime import wire
 from hub.runtime.peer import Peer, RpcError
 from hub.runtime.wire import Payload
@@ -110,19 +110,15 @@ def envelope(hub: Introduction, version: str) -> JsonObject:
 
 def _greeting(era: Era, version: str, result: JsonObject, hub: Introduction) -> Greeting:
     instructions = result.get("instructions")
-    info = result.get("serverInfo") or _object(result.get("_meta")).get(SERVER_INFO_META)
+    info = result.get("serverInfo") or object_or_empty(result.get("_meta")).get(SERVER_INFO_META)
     return Greeting(
         era,
         version,
-        _object(result.get("capabilities")),
-        _object(info),
+        object_or_empty(result.get("capabilities")),
+        object_or_empty(info),
         instructions if isinstance(instructions, str) else "",
         hub.capabilities,
     )
-
-
-def _object(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def with_envelope(params: JsonObject, greeting: Greeting, hub: Introduction) -> JsonObject:

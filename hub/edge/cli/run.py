@@ -83,7 +83,7 @@ def _run(options: Namespace) -> int:
     if options.http is None:
         anyio.run(_serve_stdio, config, setting)
     else:
-        anyio.run(partial(_serve_http, config, setting, options.http, is_embedded=found is None))
+        anyio.run(_serve_http, config, setting, options.http)
     return 0
 
 
@@ -127,9 +127,7 @@ async def _stop(ending: Ending, scope: anyio.CancelScope) -> None:
     scope.cancel()
 
 
-async def _serve_http(
-    config: HubConfig, setting: Setting, address: str, *, is_embedded: bool
-) -> None:
+async def _serve_http(config: HubConfig, setting: Setting, address: str) -> None:
     from hub.edge.serving import serve_http  # noqa: PLC0415 - loads the HTTP server, which stdio does without
 
     host, port = _address(address, config)
