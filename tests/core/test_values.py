@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from hub.core.values import BuiltinRoute, Call, ChildRoute, JsonObject, ServerName
+from hub.core.values import BuiltinRoute, Call, ChildRoute, JsonObject, ServerName, object_or_empty
 
 
 def test_a_call_holds_the_very_arguments_that_are_sent() -> None:
@@ -28,3 +28,9 @@ def test_routes_are_equal_if_they_lead_to_the_same_place() -> None:
     assert ChildRoute(ServerName("a"), "t", {}) == ChildRoute(ServerName("a"), "t", {})
     assert ChildRoute(ServerName("a"), "t", {}) != ChildRoute(ServerName("b"), "t", {})
     assert BuiltinRoute("t") != ChildRoute(ServerName("a"), "t", {})
+
+
+def test_what_is_no_object_counts_as_an_empty_one() -> None:
+    given: JsonObject = {"a": 1}
+    assert object_or_empty(given) is given
+    assert [object_or_empty(value) for value in (None, [], "x", 0, True)] == [{}] * 5
