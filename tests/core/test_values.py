@@ -2,7 +2,15 @@ import dataclasses
 
 import pytest
 
-from hub.core.values import BuiltinRoute, Call, ChildRoute, JsonObject, ServerName, object_or_empty
+from hub.core.values import (
+    BuiltinRoute,
+    Call,
+    ChildRoute,
+    Json,
+    JsonObject,
+    ServerName,
+    object_or_empty,
+)
 
 
 def test_a_call_holds_the_very_arguments_that_are_sent() -> None:
@@ -33,4 +41,5 @@ def test_routes_are_equal_if_they_lead_to_the_same_place() -> None:
 def test_what_is_no_object_counts_as_an_empty_one() -> None:
     given: JsonObject = {"a": 1}
     assert object_or_empty(given) is given
-    assert [object_or_empty(value) for value in (None, [], "x", 0, True)] == [{}] * 5
+    others: list[Json] = [None, [], "x", 0, True]
+    assert [object_or_empty(value) for value in others] == [{}] * 5
