@@ -24,6 +24,7 @@ from hub.core.protocol import (
 )
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.runtime import wire
+from hub.runtime.carried import keys_of, with_fields
 from hub.runtime.client import Client
 from hub.runtime.consent import InputNeededError
 from hub.runtime.peer import Asked, Peer, RpcError
@@ -122,9 +123,9 @@ class Modern:
         info: JsonObject = {SERVER_INFO_META: self._services.info}
         complete: JsonObject = {"resultType": "complete"}
         try:
-            if not isinstance(found, dict) and not wire.keys_of(found) & _ENVELOPE:
+            if not isinstance(found, dict) and not keys_of(found) & _ENVELOPE:
                 hints = _UNCACHED if cacheable else {}
-                return wire.with_fields(found, {**complete, **hints, "_meta": info})
+                return with_fields(found, {**complete, **hints, "_meta": info})
             read = wire.as_object(found)
         except WireError as exc:
             raise RpcError(INTERNAL_ERROR, f"the server's answer cannot be read: {exc}") from exc

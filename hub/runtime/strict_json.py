@@ -11,6 +11,7 @@ import msgspec
 
 from hub.core.protocol import INVALID_REQUEST, PARSE_ERROR
 from hub.core.values import Json, JsonObject
+from hub.runtime.surrogates import mended
 
 MAX_DEPTH = 128
 
@@ -24,6 +25,10 @@ class WireError(Exception):
         super().__init__(message)
         self.code = code
         self.id = id
+
+
+class UnreadableAnswerError(WireError):
+    """The answer to the request `id`, which waits for it in vain, cannot be read."""
 
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
@@ -75,6 +80,24 @@ _strict = json.JSONDecoder(
 _tolerant = json.JSONDecoder(parse_float=_number, parse_constant=_refuse_constant)
 
 
+_decoder = msgspec.json.Decoder()
+
+
+def _as_we_write_it(line: bytes) -> Json:
+    """Return the value in `line` if we would write it in these very bytes; else None.
+
+    Then no key stands twice, and no number or text has lost anything: what most clients send, read
+    several times as fast as by the strict decoder.
+    """
+    if line.count(b"[") + line.count(b"{") > MAX_DEPTH:
+        return None
+    try:
+        value = cast("Json", _decoder.decode(line))
+        return value if _encoder.encode(value) == line else None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
 def decode_strict(line: bytes, *, repeated_keys: bool = False) -> Json:
     """Return the JSON value in `line`: numbers keep their value, nesting is bounded.
 
@@ -83,6 +106,9 @@ def decode_strict(line: bytes, *, repeated_keys: bool = False) -> Json:
 
     Raises: WireError with -32700 (not JSON) or -32600 (JSON that is not taken).
     """
+    value = _as_we_write_it(line)
+    if value is not None:
+        return value
     decoder = _tolerant if repeated_keys else _strict
     try:
         value = cast("Json", decoder.decode(line.decode("utf-8")))
@@ -101,18 +127,9 @@ def decode_strict(line: bytes, *, repeated_keys: bool = False) -> Json:
     if b"\\u" not in line:
         return value
     if repeated_keys:
-        return _mended(value)
+        return mended(value)
     encode(value)
     return value
-
-
-def _mended(value: Json) -> Json:
-    """Return `value` with lone surrogates replaced, which JavaScript writes for a cut emoji."""
-    if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if isinstance(value, dict):
-        return {str(_mended(key)): _mended(inner) for key, inner in value.items()}
-    return [_mended(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _deeper_than(value: Json, limit: int) -> bool:

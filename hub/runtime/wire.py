@@ -8,7 +8,6 @@ What a client sends is parsed once, strictly. What a child answers is carried as
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -16,7 +15,14 @@ from msgspec import Raw
 
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from hub.core.values import Json, JsonObject
-from hub.runtime.strict_json import RequestId, WireError, decode_strict, encode
+from hub.runtime.strict_json import (
+    RequestId,
+    UnreadableAnswerError,
+    WireError,
+    decode_strict,
+    encode,
+)
+from hub.runtime.surrogates import has_surrogates, masked
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 
@@ -24,8 +30,7 @@ Payload: TypeAlias = Raw | JsonObject
 """A result, error or params object: bytes only carried, or an object somebody made or read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """A JSON-RPC request."""
 
     id: RequestId
@@ -33,24 +38,21 @@ class Request:
     params: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(msgspec.Struct, frozen=True):
     """A JSON-RPC notification."""
 
     method: str
     params: Payload
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """A successful answer."""
 
     id: RequestId
     result: Payload
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """An error answer, without id if the request was unreadable; `is_ours`: none will come."""
 
     id: RequestId | None
@@ -84,24 +86,6 @@ def as_object(payload: Payload) -> JsonObject:
     return value
 
 
-def keys_of(payload: Raw) -> frozenset[str]:
-    """Return the keys at the top of a carried object, without reading what they hold.
-
-    Raises: WireError if it is not a JSON object.
-    """
-    try:
-        return frozenset(_top.decode(_SURROGATE.sub(rb"\\u0041", bytes(payload))))
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as exc:
-        raise WireError(INVALID_REQUEST, f"Expected a JSON object: {exc}") from exc
-
-
-def with_fields(payload: Raw, fields: JsonObject) -> Raw:
-    """Return a carried object with fields that it does not have yet before its own."""
-    own = bytes(payload).lstrip()[1:].lstrip()
-    made = encode(fields)[:-1]
-    return Raw(made + (b"}" if own == b"}" else b"," + own))
-
-
 def parse_client(line: bytes) -> Message:
     """Read one message of a client, strictly.
 
@@ -124,7 +108,7 @@ def _id_of(line: bytes) -> RequestId | None:
     Where the message is no JSON at all, an id at its beginning still counts.
     """
     try:
-        return _envelope.decode(_SURROGATE.sub(rb"\\u0041", line)).id
+        return _envelope.decode(masked(line)).id
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         found = _ID_FIRST.match(line)
         return int(found[1]) if found else None
@@ -162,7 +146,6 @@ def _asking(value: JsonObject, id_: RequestId | None) -> Request | Notification:
 
 
 def _answered(value: Json, what: str) -> JsonObject:
-    """Return an error that was answered, or one for an answer that is none."""
     if isinstance(value, dict) and what == "error":
         return value
     return {"code": INVALID_REQUEST, "message": f"The {what} that was answered is no object"}
@@ -180,10 +163,6 @@ def _object(value: Json, what: str, id_: RequestId | None) -> JsonObject:
 _NO_PARAMS = Raw(b"{}")
 
 
-class UnreadableAnswerError(WireError):
-    """The answer to the request `id`, which waits for it in vain, cannot be read."""
-
-
 class _Envelope(msgspec.Struct, gc=False):
     """The outside of a child's message; what is inside stays bytes."""
 
@@ -195,38 +174,35 @@ class _Envelope(msgspec.Struct, gc=False):
 
 
 _envelope = msgspec.json.Decoder(_Envelope)
-_top = msgspec.json.Decoder(dict[str, Raw])
 _ANSWER_FIRST = re.compile(
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,\s*"(?:result|error)"'
 )
 _ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,')
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
 def _open(line: bytes) -> _Envelope:
     try:
         return _envelope.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        if not _SURROGATE.search(line):
+        if not has_surrogates(line):
             raise _unreadable(line, exc) from exc
     return _open_masked(line)
 
 
 def _open_masked(line: bytes) -> _Envelope:
-    """Open a message with a lone surrogate in it, which the decoder refuses.
+    """Open a message with a half character in it, which the decoder refuses.
 
-    JavaScript writes one for a cut emoji. A copy with other escapes of the same length in their
-    place tells where the payload is.
+    A masked copy tells where the payload is.
     """
-    masked = _SURROGATE.sub(rb"\\u0041", line)
+    copy = masked(line)
     try:
-        envelope = _envelope.decode(masked)
+        envelope = _envelope.decode(copy)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise _unreadable(line, exc) from exc
     for field in ("params", "result", "error"):
         carried = bytes(getattr(envelope, field))
-        after = masked.find(b'"%b"' % field.encode())
-        if carried and (start := masked.find(carried, after)) >= 0:
+        after = copy.find(b'"%b"' % field.encode())
+        if carried and (start := copy.find(carried, after)) >= 0:
             setattr(envelope, field, Raw(line[start : start + len(carried)]))
     return envelope
 
@@ -277,23 +253,34 @@ def _params_of(envelope: _Envelope) -> Raw:
     return envelope.params
 
 
-def _line(fields: dict[str, object]) -> bytes:
-    return encode({"jsonrpc": "2.0", **fields})
+_HEAD = b'{"jsonrpc":"2.0","id":'
 
 
 def to_bytes(message: Message) -> bytes:
     """Return `message` as JSON without a line end."""
+    return b"".join(_pieces(message))
+
+
+def to_line(message: Message) -> bytes:
+    """Return `message` as a line of JSON."""
+    return b"".join((*_pieces(message), b"\n"))
+
+
+def _json(payload: Payload) -> bytes | Raw:
+    return encode(payload) if isinstance(payload, dict) else payload
+
+
+def _pieces(message: Message) -> tuple[bytes | Raw, ...]:
+    """Return the JSON of `message` in pieces, so that what is only carried is copied once."""
     match message:
-        case Request(id_, method, params):
-            return _line(
-                {"id": id_, "method": method, "params": params}
-                if params
-                else {"id": id_, "method": method}
-            )
-        case Notification(method, params):
-            empty = not params or params == _NO_PARAMS
-            return _line({"method": method} if empty else {"method": method, "params": params})
         case Response(id_, result):
-            return _line({"id": id_, "result": result})
+            return _HEAD, encode(id_), b',"result":', _json(result), b"}"
         case Failure(id_, error):
-            return _line({"id": id_, "error": error})
+            return _HEAD, encode(id_), b',"error":', _json(error), b"}"
+        case Request(id_, method, params):
+            asked = {"jsonrpc": "2.0", "id": id_, "method": method}
+            return (encode({**asked, "params": params} if params else asked),)
+        case Notification(method, params):
+            told = {"jsonrpc": "2.0", "method": method}
+            is_empty = not params or params == _NO_PARAMS
+            return (encode(told if is_empty else {**told, "params": params}),)
