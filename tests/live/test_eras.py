@@ -1,0 +1,200 @@
+"""Clients of both eras before servers of both, each over stdio and HTTP: sixteen combinations.
+
+Clients and servers are the SDK's; what one of them asks or tells must reach the other, whichever
+era and transport is on its side.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncGenerator, Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.types import (
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequestFormParams,
+    ElicitRequestParams,
+    ElicitResult,
+    LoggingMessageNotificationParams,
+    TextContent,
+)
+
+from tests.conftest import PROJECT
+from tests.fakes import Signals
+from tests.live.programs import (
+    ROOTS_HUB,
+    SOON,
+    Shared,
+    call,
+    config_file,
+    connected,
+    http_hub,
+    outside,
+    program,
+    text_of,
+)
+
+ERA_SERVER = [sys.executable, "-m", "tests.live.era_server"]
+MIB = 1024 * 1024
+
+Era = Literal["legacy", "modern"]
+Transport = Literal["stdio", "http"]
+SIDES: list[tuple[Era, Transport]] = [
+    ("legacy", "stdio"),
+    ("legacy", "http"),
+    ("modern", "stdio"),
+    ("modern", "http"),
+]
+MODES: dict[Era, Literal["legacy", "auto"]] = {"legacy": "legacy", "modern": "auto"}
+# What the modern era removed is what its clients of the other are tested with.
+pytestmark = pytest.mark.filterwarnings("ignore:resources/.* is removed:mcp.MCPDeprecationWarning")
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+
+
+@dataclass
+class Party:
+    """A client, and what it was asked and told."""
+
+    era: Era
+    shared: Shared
+    sampled: list[CreateMessageRequestParams] = field(
+        default_factory=list[CreateMessageRequestParams]
+    )
+    elicited: list[ElicitRequestParams] = field(default_factory=list[ElicitRequestParams])
+    logged: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+    told: list[object] = field(default_factory=list[object])
+    signals: Signals = field(default_factory=Signals)
+    client: Client = field(init=False)
+
+    async def sample(
+        self, context: object, params: CreateMessageRequestParams
+    ) -> CreateMessageResult:
+        self.sampled.append(params)
+        content = TextContent(type="text", text="the client's own words")
+        return CreateMessageResult(role="assistant", content=content, model="none")
+
+    async def elicit(self, context: object, params: ElicitRequestParams) -> ElicitResult:
+        self.elicited.append(params)
+        if isinstance(params, ElicitRequestFormParams):
+            return ElicitResult(action="accept", content={"n": 7})
+        return ElicitResult(action="accept")
+
+    async def log(self, params: LoggingMessageNotificationParams) -> None:
+        self.logged.append((params.level, params.data))
+        self.signals.moved()
+
+    async def hear(self, message: object) -> None:
+        self.told.append(message)
+        self.signals.moved()
+
+
+@pytest.fixture(scope="module")
+def config(tree: Path) -> Generator[str]:
+    env = {"PYTHONPATH": str(PROJECT)}
+    remote = ["legacy_http", "modern_http"]
+    with program([*ERA_SERVER, "http", *remote], cwd=tree, env=env) as running:
+        urls: dict[str, str] = json.loads(running.first_line("serves "))
+        servers: dict[str, Any] = {}
+        for era, transport in SIDES:
+            name = f"{era}_{transport}"
+            launched = {"command": ERA_SERVER[0], "args": [*ERA_SERVER[1:], "stdio", name]}
+            reached = {"url": urls[name]} if transport == "http" else {**launched, "env": env}
+            servers[name] = {**reached, "era": era}
+        yield config_file(tree, servers)
+
+
+@pytest.fixture(scope="module")
+def url(tree: Path, config: str) -> Generator[str]:
+    with http_hub("--config", config, cwd=tree) as served:
+        yield served
+
+
+@pytest.fixture(scope="module", params=SIDES, ids="-".join)
+async def party(
+    request: pytest.FixtureRequest, url: str, config: str, tree: Path
+) -> AsyncGenerator[Party]:
+    era, transport = request.param
+    target = url if transport == "http" else [ROOTS_HUB, "run", "--config", config]
+    party = Party(era, Shared([tree / "project"]))
+    async with connected(
+        target,
+        party.shared,
+        mode=MODES[era],
+        sampling_callback=party.sample,
+        elicitation_callback=party.elicit,
+        logging_callback=party.log,
+        message_handler=party.hear,
+    ) as party.client:
+        yield party
+
+
+@pytest.fixture(params=SIDES, ids="-".join)
+def server(request: pytest.FixtureRequest) -> str:
+    """Name the server to speak to."""
+    return "_".join(request.param)
+
+
+async def test_the_eras_are_those_of_the_table(party: Party, server: str) -> None:
+    assert (party.client.protocol_version >= "2026") == (party.era == "modern")
+    await call(party.client, f"{server}__size_of", text="")
+    report = (await party.client.call_tool("get-roots", {})).structured_content
+    assert report is not None
+    eras = {entry["name"]: entry["era"] for entry in report["servers"]}
+    assert eras[server] == server.partition("_")[0]
+
+
+async def test_roots_hold_and_the_server_learns_them(party: Party, server: str, tree: Path) -> None:
+    inside, secret = str(tree / "project/a.txt"), str(tree / "private/secret.txt")
+    assert await call(party.client, f"{server}__read_file", path=inside) == f"would read {inside}"
+    refused = await party.client.call_tool(f"{server}__read_file", {"path": secret})
+    assert refused.is_error
+    assert text_of(refused) == outside(secret, tree / "project")
+    learned = json.loads(await call(party.client, f"{server}__ask_roots"))
+    assert [root["uri"] for root in learned["roots"]] == [(tree / "project").as_uri()]
+
+
+async def test_progress_reaches_the_caller(party: Party, server: str) -> None:
+    seen: list[tuple[float, float | None, str | None]] = []
+
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
+
+    done = await party.client.call_tool(f"{server}__steps", {}, progress_callback=progressed)
+    assert text_of(done) == "done"
+    assert seen == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
+
+
+async def test_a_cancelled_call_is_cancelled_at_the_server(party: Party, server: str) -> None:
+    key = f"{party.client.protocol_version} {id(party)}"
+    begun = anyio.Event()
+
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        begun.set()
+
+    async def operate() -> None:
+        await party.client.call_tool(f"{server}__wait", {"key": key}, progress_callback=progressed)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(operate)
+        with anyio.fail_after(SOON):
+            await begun.wait()
+        tasks.cancel_scope.cancel()
+    with anyio.fail_after(SOON):
+        assert await call(party.client, f"{server}__cancelled", key=key) == "cancelled"
+
+
+async def test_a_result_of_one_mebibyte_arrives_whole(party: Party, server: str) -> None:
+    assert await call(party.client, f"{server}__big", size=MIB) == "x" * MIB
+
+
+async def test_sixteen_mebibytes_arrive_both_ways(party: Party, server: str) -> None:
+    big = "x" * (16 * MIB)
+    assert await call(party.client, f"{server}__size_of", text=big) == str(len(big))
+    assert await call(party.client, f"{server}__big", size=16 * MIB) == big
