@@ -76,5 +76,5 @@ async def _until_answered(front: Front, outlet: PipeOutlet | FileOutlet) -> None
             tasks.cancel_scope.cancel()
 
         tasks.start_soon(give_up)
-        await front.peer.idle()
+        await front.peer.backlog.idle()
         tasks.cancel_scope.cancel()

@@ -7,18 +7,53 @@ from contextlib import contextmanager
 
 import anyio
 
+from hub.core.protocol import INTERNAL_ERROR, INVALID_REQUEST
+from hub.core.values import Json
+from hub.runtime.strict_json import RequestId, WireError
+from hub.runtime.waiting import Underway
+
+MAX_ASKED = 1024
+"""How many requests of one side may be under way; more are refused."""
 MAX_UNSENT = 64
 """How many answers may wait for somebody who does not read, before he is not read any more."""
 
 
 class Backlog:
-    """Counts the requests whose answers are being made, and of these the answers being sent."""
+    """Keeps the requests whose answers are being made, and counts the answers being sent."""
 
     def __init__(self) -> None:
+        self._underway: dict[RequestId, Underway] = {}
         self._answering = 0
         self._unsent = 0
-        self._moved = anyio.Event()
+        self._moved: anyio.Event | None = None
         self._is_closed = False
+
+    def add(self, id_: RequestId, underway: Underway) -> None:
+        """Register a request, so that it can be cancelled.
+
+        Raises: WireError if one with its id is being answered still, or too many are.
+        """
+        if len(self._underway) >= MAX_ASKED:
+            raise WireError(INTERNAL_ERROR, f"Over {MAX_ASKED} requests are under way", id_)
+        if id_ in self._underway:
+            raise WireError(INVALID_REQUEST, "A request with this id is under way", id_)
+        self._underway[id_] = underway
+
+    def remove(self, id_: RequestId, underway: Underway) -> None:
+        """Take note that a request has its answer."""
+        if self._underway.get(id_) is underway:
+            del self._underway[id_]
+
+    def takes(self, id_: RequestId) -> bool:
+        """Return whether `add` would take the id, and no answer waits to be read."""
+        room = len(self._underway) < MAX_ASKED and id_ not in self._underway
+        return room and not self._unsent and not self._is_closed
+
+    def cancel(self, id_: Json) -> None:
+        """Give up the request that its asker takes back."""
+        underway = self._underway.get(id_) if isinstance(id_, int | str) else None
+        if underway is not None and underway.can_be_cancelled:
+            underway.cancel()
 
     def begun(self) -> None:
         """Count a request; `ended` must follow."""
@@ -27,7 +62,7 @@ class Backlog:
     def ended(self) -> None:
         """Take note that a request has had its answer sent, or will never have."""
         self._answering -= 1
-        self._move()
+        self._moves()
 
     @contextmanager
     def sending(self) -> Generator[None]:
@@ -37,23 +72,31 @@ class Backlog:
             yield
         finally:
             self._unsent -= 1
-            self._move()
+            self._moves()
 
     async def room(self) -> None:
         """Return once there are not too many answers on their way, or there will be none."""
         while self._unsent >= MAX_UNSENT and not self._is_closed:
-            await self._moved.wait()
+            await self._move()
 
     async def idle(self) -> None:
         """Return once everything has its answer sent."""
         while self._answering:
-            await self._moved.wait()
+            await self._move()
 
     def close(self) -> None:
-        """Let go who waits for room."""
+        """Give up everything, and let go who waits for room."""
         self._is_closed = True
-        self._move()
+        for underway in list(self._underway.values()):
+            underway.cancel()
+        self._moves()
 
-    def _move(self) -> None:
-        moved, self._moved = self._moved, anyio.Event()
-        moved.set()
+    async def _move(self) -> None:
+        if self._moved is None:
+            self._moved = anyio.Event()
+        await self._moved.wait()
+
+    def _moves(self) -> None:
+        if self._moved is not None:
+            self._moved.set()
+            self._moved = None

@@ -41,6 +41,11 @@ class Mailbox:
             self._is_sending = True
             self._tasks.start_soon(self._send_all)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything that was put so far is sent."""
+        return self._done >= self._taken
+
     async def flush(self) -> None:
         """Return once everything that was put so far is sent, so that an answer can follow it."""
         mine = self._taken

@@ -10,29 +10,20 @@ import itertools
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from hub.core.protocol import INTERNAL_ERROR, INVALID_REQUEST
+from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import Json, JsonObject
 from hub.runtime import wire
 from hub.runtime.backlog import Backlog
 from hub.runtime.strict_json import RequestId, WireError
-from hub.runtime.wire import (
-    Failure,
-    Message,
-    Notification,
-    Payload,
-    Request,
-    Response,
-    failure_of,
-)
+from hub.runtime.waiting import Answer, Progress, TaskWaiter, Waiter, Waiters, with_token
+from hub.runtime.wire import Failure, Message, Notification, Payload, Request, Response, failure_of
 
-MAX_ASKED = 1024
-"""How many requests of one side may be under way; more are refused."""
 CANCEL_GRACE = 2.0
 """Seconds that telling the other side of a cancellation may take."""
 
@@ -47,6 +38,15 @@ class Outlet(Protocol):
 
         Raises: GoneError when nobody will ever read it.
         """
+        ...
+
+
+@runtime_checkable
+class Letterbox(Protocol):
+    """An outlet that can take a message without anybody waiting."""
+
+    def post(self, message: Message) -> bool:
+        """Hand `message` over if the other side takes it now, and return whether it did."""
         ...
 
 
@@ -97,7 +97,6 @@ class Asked:
     request: Request
     outlet: Outlet
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    cancelled: bool = False
 
     @property
     def progress_token(self) -> RequestId | None:
@@ -106,12 +105,13 @@ class Asked:
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         return token if isinstance(token, int | str) and not isinstance(token, bool) else None
 
+    @property
+    def can_be_cancelled(self) -> bool:
+        """Whether the asker may take the request back, which the protocol forbids of one."""
+        return self.request.method != "initialize"
 
-@dataclass(slots=True, eq=False)
-class _Waiting:
-    done: anyio.Event
-    progress: Callable[[Payload], Awaitable[None]] | None
-    answer: Response | Failure | None = None
+    def cancel(self) -> None:
+        self.scope.cancel()
 
 
 Serve = Callable[[Asked], Awaitable[Payload]]
@@ -129,18 +129,14 @@ class Peer:
         self, outlet: Outlet, *, serve: Serve, notified: Notified, tasks: TaskGroup
     ) -> None:
         self._outlet = outlet
+        self._letterbox = outlet if isinstance(outlet, Letterbox) else None
         self._serve = serve
         self._notified = notified
         self._tasks = tasks
         self._ids = itertools.count(1)
-        self._waiting: dict[RequestId, _Waiting] = {}
-        self._asked: dict[RequestId, Asked] = {}
-        self._backlog = Backlog()
+        self.waiters = Waiters()
+        self.backlog = Backlog()
         self._gone: str | None = None
-
-    async def idle(self) -> None:
-        """Return once every request taken by `receive` has its answer sent."""
-        await self._backlog.idle()
 
     async def request(
         self,
@@ -149,7 +145,7 @@ class Peer:
         *,
         timeout: float | None,  # noqa: ASYNC109 - on it the other side is told
         outlet: Outlet | None = None,
-        progress: Callable[[Payload], Awaitable[None]] | None = None,
+        progress: Progress | None = None,
     ) -> Payload:
         """Ask, and return the result as it came.
 
@@ -161,8 +157,9 @@ class Peer:
         if self._gone is not None:
             raise GoneError(self._gone)
         id_ = next(self._ids)
-        asked = Request(id_, method, params if progress is None else _with_token(params, id_))
-        waiting = self._waiting[id_] = _Waiting(anyio.Event(), progress)
+        asked = Request(id_, method, params if progress is None else with_token(params, id_))
+        waiting = TaskWaiter(progress)
+        self.waiters.add(id_, waiting)
         through = outlet or self._outlet
         try:
             with anyio.fail_after(timeout):
@@ -175,10 +172,34 @@ class Peer:
             await self._cancel(asked, through, "cancelled by the caller")
             raise
         finally:
-            del self._waiting[id_]
-        return self._result(waiting.answer)
+            self.waiters.forget(id_)
+        return self.result_of(waiting.answer)
 
-    def _result(self, answer: Response | Failure | None) -> Payload:
+    def post(self, method: str, params: JsonObject, waiter: Waiter) -> Request | None:
+        """Ask without waiting: `waiter` gets the answer. Return None if that is not possible now.
+
+        With `waiter.progress` the request carries a progress token, and reports go there.
+        """
+        if self._gone is not None or self._letterbox is None:
+            return None
+        id_ = next(self._ids)
+        own = params if waiter.progress is None else with_token(params, id_)
+        asked = Request(id_, method, own)
+        if not self._letterbox.post(asked):
+            return None
+        self.waiters.add(id_, waiter)
+        return asked
+
+    def withdraw(self, asked: Request, reason: str) -> None:
+        """Give up what was posted: its waiter hears no more, the other side is told."""
+        if self.waiters.forget(asked.id):
+            self._tasks.start_soon(self._cancel, asked, self._outlet, reason)
+
+    def result_of(self, answer: Answer) -> Payload:
+        """Return the result in an answer.
+
+        Raises: RpcError the other side answered; LostError; GoneError if there is no answer.
+        """
         match answer:
             case Response(_, result):
                 return result
@@ -211,31 +232,36 @@ class Peer:
         """
         match message:
             case Request():
-                await self._backlog.room()
-                asked = self.accept(message, outlet or self._outlet)
-                self._backlog.begun()
-                self._tasks.start_soon(self._answer_into, asked)
+                await self.backlog.room()
+                self.take(message, outlet or self._outlet)
             case Notification("notifications/cancelled", params):
-                self._cancel_asked(wire.as_object(params).get("requestId"))
+                self.backlog.cancel(wire.as_object(params).get("requestId"))
             case Notification("notifications/progress", params):
-                await self._progress(params)
+                await self.waiters.report(params)
             case Notification():
                 await self._notified(message)
             case Response() | Failure():
-                self._settle(message)
+                self.waiters.settle(message)
+
+    def take(self, request: Request, outlet: Outlet) -> None:
+        """Answer a request through `outlet`, by a task of its own; as `receive`."""
+        asked = self.accept(request, outlet)
+        self.backlog.begun()
+        self._tasks.start_soon(self._answer_into, asked)
 
     def accept(self, request: Request, outlet: Outlet) -> Asked:
         """Register a request, so that it can be cancelled; `answer` must be called with it next.
 
         Raises: WireError if a request with its id is being answered still, or too many are.
         """
-        if len(self._asked) >= MAX_ASKED:
-            raise WireError(INTERNAL_ERROR, f"Over {MAX_ASKED} requests are under way", request.id)
-        if request.id in self._asked:
-            raise WireError(INVALID_REQUEST, "A request with this id is under way", request.id)
         asked = Asked(request, outlet)
-        self._asked[request.id] = asked
+        self.backlog.add(request.id, asked)
         return asked
+
+    async def answer_later(self, answer: Response | Failure, outlet: Outlet) -> None:
+        """Send an answer that could not be sent at once."""
+        with self.backlog.sending(), suppress(GoneError):
+            await outlet.send(answer)
 
     async def answer(self, asked: Asked) -> Response | Failure | None:
         """Serve an accepted request in the caller's task; None if its asker cancelled it."""
@@ -248,52 +274,22 @@ class Peer:
         except WireError as exc:
             return Failure(id_, failure_of(exc).error)
         finally:
-            if self._asked.get(id_) is asked:
-                del self._asked[id_]
+            self.backlog.remove(id_, asked)
         return None
 
     async def _answer_into(self, asked: Asked) -> None:
         try:
             answer = await self.answer(asked)
             if answer is not None:
-                with self._backlog.sending():
+                with self.backlog.sending():
                     await asked.outlet.send(answer)
         except GoneError:
             log.debug("answer dropped: nobody reads", method=asked.request.method)
         finally:
-            self._backlog.ended()
-
-    def _cancel_asked(self, id_: Json) -> None:
-        asked = self._asked.get(id_) if isinstance(id_, int | str) else None
-        if asked is not None and asked.request.method != "initialize":
-            asked.cancelled = True
-            asked.scope.cancel()
-
-    async def _progress(self, params: Payload) -> None:
-        token = wire.as_object(params).get("progressToken")
-        waiting = self._waiting.get(token) if isinstance(token, int | str) else None
-        if waiting is not None and waiting.progress is not None:
-            await waiting.progress(params)
-
-    def _settle(self, answer: Response | Failure) -> None:
-        waiting = self._waiting.get(answer.id) if answer.id is not None else None
-        if waiting is None or waiting.done.is_set():
-            log.debug("answer to no question", id=answer.id)
-            return
-        waiting.answer = answer
-        waiting.done.set()
+            self.backlog.ended()
 
     def close(self, reason: str) -> None:
         """End the conversation: who waits learns `reason`, what is being answered is cancelled."""
         self._gone = self._gone or reason
-        for waiting in self._waiting.values():
-            waiting.done.set()
-        for asked in self._asked.values():
-            asked.scope.cancel()
-        self._backlog.close()
-
-
-def _with_token(params: JsonObject, token: RequestId) -> JsonObject:
-    """Return params that ask for progress reports under `token`."""
-    meta = params.get("_meta")
-    return {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": token}}
+        self.waiters.close()
+        self.backlog.close()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio  # noqa: TID251 - its protocols carry lines without worker threads
 import os
 import stat
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable
 from typing import BinaryIO
 
 import anyio
@@ -21,6 +22,8 @@ from hub.runtime.wire import Message
 
 WRITE_HIGH_WATER = 1024 * 1024
 READ_CHUNK = 256 * 1024
+MAX_UNREAD = 64 * 1024 * 1024
+"""Bytes of lines that may wait for their reader; then the other end waits too."""
 
 
 ENDS = 256
@@ -50,8 +53,9 @@ class LineSplitter:
         *finished, rest = chunk.split(b"\n")
         lines: list[bytes | None] = []
         for piece in finished:
-            line = self._finish(piece)
-            if line is None or line.strip():
+            whole = not (self._size or self._skipping) and len(piece) <= self._limit
+            line = piece if whole else self._finish(piece)
+            if line is None or (line and not line.isspace()):
                 lines.append(line)
         self._keep(rest)
         return lines
@@ -59,7 +63,7 @@ class LineSplitter:
     def finish(self) -> list[bytes | None]:
         """Return the last line if it has no end, as that of a file may."""
         line = self._finish(b"")
-        return [line] if line is None or line.strip() else []
+        return [line] if line is None or (line and not line.isspace()) else []
 
     def _keep(self, piece: bytes) -> None:
         if self._skipping:
@@ -86,11 +90,22 @@ class LineSplitter:
 
 
 class Lines(asyncio.Protocol):
-    """Gives each line of a readable pipe to a queue; reading pauses while the queue is full."""
+    """The lines of a readable pipe, in order; reading pauses while too much of them waits.
+
+    `taker`, if there is one, is offered each line as soon as all before it are done with, and says
+    whether it took it. What it leaves waits for `next`, whose caller is done with a line when it
+    asks for another.
+    """
 
     def __init__(self, *, backlog: int = 256) -> None:
+        self.taker: Callable[[bytes], bool] | None = None
         self._splitter = LineSplitter(keeps_ends=True)
-        self._send, self._receive = anyio.create_memory_object_stream[bytes | None](float("inf"))
+        self._waiting: deque[bytes | None] = deque()
+        self._size = 0
+        self._is_left = False
+        self._is_worked_on = False
+        self._is_over = False
+        self._arrived = anyio.Event()
         self._backlog = backlog
         self._transport: asyncio.ReadTransport | None = None
         self._paused = False
@@ -101,18 +116,36 @@ class Lines(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._take(self._splitter.feed(data))
-        if self._waiting() > self._backlog and self._transport is not None:
+        if self._transport is not None and self._is_too_much:
             self._transport.pause_reading()
             self._paused = True
 
     def _take(self, lines: list[bytes | None]) -> None:
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            for line in lines:
-                self._send.send_nowait(line)
+        if self._is_over:
+            return
+        for line in lines:
+            if self._waiting or self._is_worked_on:
+                self._keep(line)
+            elif not self._offer(line):
+                self._keep(line)
+                self._is_left = True
+
+    def _offer(self, line: bytes | None) -> bool:
+        return self.taker is not None and line.__class__ is bytes and self.taker(line)  # pyright: ignore[reportArgumentType]
+
+    def _keep(self, line: bytes | None) -> None:
+        self._waiting.append(line)
+        self._size += len(line or b"")
+        self._arrived.set()
+
+    @property
+    def _is_too_much(self) -> bool:
+        return len(self._waiting) > self._backlog or self._size > MAX_UNREAD
 
     def eof_received(self) -> bool:
         self._take(self._splitter.finish())
-        self._send.close()
+        self._is_over = True
+        self._arrived.set()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -121,29 +154,42 @@ class Lines(asyncio.Protocol):
     @property
     def has_more(self) -> bool:
         """Whether another line has come already."""
-        return self._waiting() > 0
-
-    def _waiting(self) -> int:
-        return self._receive.statistics().current_buffer_used
+        return bool(self._waiting)
 
     async def next(self) -> bytes | None:
-        """Return the next line; a `Cut` stands for one that was too long.
+        """Return the next line that nobody took; a `Cut` stands for one that was too long.
 
         Raises: GoneError at the end of the stream.
         """
-        if self._paused and self._waiting() < self._backlog // 2 and self._transport is not None:
+        self._is_worked_on = False
+        while True:
+            while self._waiting:
+                line = self._waiting.popleft()
+                self._size -= len(line or b"")
+                self._read_on()
+                was_left, self._is_left = self._is_left, False
+                if was_left or not self._offer(line):
+                    self._is_worked_on = True
+                    return line
+            if self._is_over:
+                raise GoneError("the stream ended")
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+
+    def _read_on(self) -> None:
+        if self._paused and self._transport is not None and not self._is_nearly_too_much:
             self._paused = False
             self._transport.resume_reading()
-        try:
-            return await self._receive.receive()
-        except (anyio.EndOfStream, anyio.ClosedResourceError):
-            self._receive.close()
-            raise GoneError("the stream ended") from None
+
+    @property
+    def _is_nearly_too_much(self) -> bool:
+        return len(self._waiting) > self._backlog // 2 or self._size > MAX_UNREAD // 2
 
     def close(self) -> None:
         """Stop reading; what was not taken yet is dropped."""
-        self._send.close()
-        self._receive.close()
+        self._is_over = True
+        self._waiting.clear()
+        self._arrived.set()
         if self._transport is not None:
             self._transport.close()
 
@@ -165,6 +211,11 @@ class Flow(asyncio.BaseProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost.set()
         self._free.set()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the pipe takes more now."""
+        return self._free.is_set() and not self._lost.is_set()
 
     @property
     def is_lost(self) -> bool:
@@ -202,12 +253,19 @@ class PipeOutlet:
         """Return once nobody reads any more."""
         await self._flow.lost()
 
+    def post(self, message: Message) -> bool:
+        """Hand `message` over if the pipe takes it now, and return whether it did."""
+        if not self._flow.is_free or self._transport.is_closing():
+            return False
+        self._transport.write(wire.to_line(message))
+        return True
+
     async def send(self, message: Message) -> None:
         if self.gone:
             raise GoneError("the pipe is closed")
         # Before, so that what waits for somebody who does not read is no more than who sends it.
         await self._flow.drained()
-        self._transport.write(wire.to_bytes(message) + b"\n")
+        self._transport.write(wire.to_line(message))
         await self._flow.drained()
 
     async def close(self) -> None:
@@ -226,9 +284,14 @@ class FileOutlet:
         """Wait for ever: a file takes everything."""
         await anyio.sleep_forever()
 
-    async def send(self, message: Message) -> None:
-        self._file.write(wire.to_bytes(message) + b"\n")
+    def post(self, message: Message) -> bool:
+        """Write `message`: a file takes everything."""
+        self._file.write(wire.to_line(message))
         self._file.flush()
+        return True
+
+    async def send(self, message: Message) -> None:
+        self.post(message)
 
     async def close(self) -> None:
         """Do nothing: everything is written."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from hub.core.audit import refusal_of
@@ -21,56 +20,22 @@ from hub.core.values import (
     CallMethod,
     ChildRoute,
     JsonObject,
-    SessionKey,
 )
-from hub.runtime import wire
 from hub.runtime.addressing import Addressed, address
+from hub.runtime.asker import CallAsker
 from hub.runtime.builtin import get_roots
 from hub.runtime.catalogs import Catalogs
 from hub.runtime.child import Child, StaleError
 from hub.runtime.consent import Case, Desk
-from hub.runtime.mailbox import Mailbox
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.record import Record
 from hub.runtime.search_tools import answer
 from hub.runtime.services import Services
 from hub.runtime.session import Session
-from hub.runtime.wire import Notification, Payload
+from hub.runtime.wire import Payload
 
 MAX_JUDGEMENTS = 4
 """How often a call is judged anew because the roots change while it waits for its child."""
-
-
-@dataclass(slots=True, eq=False)
-class CallAsker:
-    """The client on whose behalf a call runs; it is reached through the call's own outlet."""
-
-    owner: Session
-    asked: Asked
-    mailbox: Mailbox
-
-    @property
-    def session(self) -> SessionKey:
-        """Whose call it is."""
-        return self.owner.key
-
-    @property
-    def progress(self) -> Callable[[Payload], Awaitable[None]] | None:
-        """Where progress reports go; None if the client gave no token."""
-        return None if self.asked.progress_token is None else self._report
-
-    async def _report(self, params: Payload) -> None:
-        own: JsonObject = {**wire.as_object(params), "progressToken": self.asked.progress_token}
-        told = Notification("notifications/progress", own)
-        self.owner.audience.send(told, self.asked.outlet, self.mailbox)
-
-    async def ask(self, method: str, params: JsonObject) -> Payload:
-        """Pass a child's request on to the client, within the call."""
-        return await self.owner.audience.ask(method, params, self.asked.outlet)
-
-    async def tell(self, spec: ServerSpec, notification: Notification) -> None:
-        """Pass a notification on to the client, within the call."""
-        self.owner.audience.tell(spec, notification, self.asked.outlet, self.mailbox)
 
 
 class Relay:
@@ -123,7 +88,7 @@ class Relay:
             verdict = await self._decide(case, record)
             if isinstance(verdict, Refused):
                 return _refusal(call, verdict, place.spec, named.pointer(verdict.pointer))
-            asker = CallAsker(session, asked, session.audience.mailbox_of_call())
+            asker = CallAsker(session, asked.outlet, asked.progress_token)
             try:
                 with case.place.in_use(), case.place.health.trying():
                     return await self._answer(await self._obtain(case), verdict, asker, case)
@@ -155,7 +120,7 @@ class Relay:
     ) -> Payload:
         result = await child.call(admitted, asker, case.holds)
         # What the child said before its answer goes out before it.
-        await asker.mailbox.flush()
+        await asker.flush()
         return result
 
     async def _decide(self, case: Case, record: Record) -> Admitted | Refused:

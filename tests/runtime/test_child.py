@@ -16,8 +16,8 @@ from hub.core.protocol import CLIENT_INFO_META, INTERNAL_ERROR, METHOD_NOT_FOUND
 from hub.core.roots import EMPTY
 from hub.core.specs import RemoteTarget, ServerSpec
 from hub.core.values import Json, JsonObject, SessionKey
+from hub.runtime import backlog as backlog_module
 from hub.runtime import child as child_module
-from hub.runtime import peer as peer_module
 from hub.runtime import wire
 from hub.runtime.answers import Answers
 from hub.runtime.child import MAX_INPUT_ROUNDS, Child, StaleError
@@ -511,7 +511,7 @@ async def test_a_child_that_asks_on_and_reads_nothing_is_ended(
 async def test_a_request_of_a_child_that_cannot_be_taken_is_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(peer_module, "MAX_ASKED", 0)
+    monkeypatch.setattr(backlog_module, "MAX_ASKED", 0)
     fake = FakeChild(ECHO)
     async with owned(fake) as child:
         await child.ready()

@@ -1,0 +1,101 @@
+"""Who waits for the answers to requests, and who makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeAlias
+
+import anyio
+import structlog
+
+from hub.core.values import JsonObject
+from hub.runtime.strict_json import RequestId
+from hub.runtime.wire import Failure, Payload, Response, as_object
+
+log = structlog.stdlib.get_logger(__name__)
+
+Answer: TypeAlias = Response | Failure | None
+"""What comes of a request; None if nothing ever will, because the other side is gone."""
+Progress: TypeAlias = Callable[[Payload], Awaitable[None]]
+"""Takes the params of one progress report."""
+
+
+class Underway(Protocol):
+    """A request of the other side that is being answered, in whatever way."""
+
+    @property
+    def can_be_cancelled(self) -> bool:
+        """Whether its asker may take it back."""
+        ...
+
+    def cancel(self) -> None:
+        """Give it up: nobody wants the answer any more."""
+        ...
+
+
+class Waiter(Protocol):
+    """Somebody who waits for the answer to a request."""
+
+    @property
+    def progress(self) -> Progress | None:
+        """Where progress reports go; None if nobody wants any."""
+        ...
+
+    def settle(self, answer: Answer) -> None:
+        """Take what came of the request; called once, and never raises."""
+        ...
+
+
+class TaskWaiter:
+    """A task that waits for an answer."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self.progress = progress
+        self.done = anyio.Event()
+        self.answer: Answer = None
+
+    def settle(self, answer: Answer) -> None:
+        self.answer = answer
+        self.done.set()
+
+
+class Waiters:
+    """Who waits for the answers to what one side has asked, by the ids it gave."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[RequestId, Waiter] = {}
+
+    def add(self, id_: RequestId, waiter: Waiter) -> None:
+        """Let `waiter` have the answer to a request."""
+        self._waiting[id_] = waiter
+
+    def forget(self, id_: RequestId) -> bool:
+        """Let nobody have it; return whether somebody was waiting."""
+        return self._waiting.pop(id_, None) is not None
+
+    def settle(self, answer: Response | Failure) -> None:
+        """Give an answer to who waits for it."""
+        waiter = self._waiting.pop(answer.id, None) if answer.id is not None else None
+        if waiter is None:
+            log.debug("answer to no question", id=answer.id)
+        else:
+            waiter.settle(answer)
+
+    async def report(self, params: Payload) -> None:
+        """Give a progress report to who wants it."""
+        token = as_object(params).get("progressToken")
+        waiter = self._waiting.get(token) if isinstance(token, int | str) else None
+        if waiter is not None and waiter.progress is not None:
+            await waiter.progress(params)
+
+    def close(self) -> None:
+        """Tell everybody that no answer will come."""
+        waiting, self._waiting = self._waiting, {}
+        for waiter in waiting.values():
+            waiter.settle(None)
+
+
+def with_token(params: JsonObject, token: RequestId) -> JsonObject:
+    """Return params that ask for progress reports under `token`."""
+    meta = params.get("_meta")
+    return {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": token}}
