@@ -13,8 +13,8 @@ from hub.core.launch import LaunchPlan
 from hub.core.protocol import INTERNAL_ERROR
 from hub.runtime import wire
 from hub.runtime.brood import Brood
+from hub.runtime.lines import Cut
 from hub.runtime.peer import Outlet
-from hub.runtime.pipes import Cut
 from hub.runtime.process import Process, launch
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Failure, Message, UnreadableAnswerError, lost

@@ -7,7 +7,7 @@ from collections import deque
 import anyio
 import structlog
 
-from hub.runtime.pipes import LineSplitter
+from hub.runtime.lines import LineSplitter
 
 STDERR_LINE_LIMIT = 8 * 1024
 STDERR_KEPT = 5

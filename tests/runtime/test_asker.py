@@ -14,7 +14,7 @@ LOG = Notification("notifications/message", {"level": "info", "data": 1})
 async def test_what_a_child_tells_during_a_call_goes_out_through_that_call() -> None:
     async with rig({}, {}) as at:
         client, response = at.client(), RecordingOutlet()
-        asker = CallAsker(client.session, response, token=None)
+        asker = CallAsker(client.session, response, None)
         assert asker.has_told_all
         await asker.tell(FILES, LOG)
         assert not asker.has_told_all
@@ -28,7 +28,7 @@ async def test_what_a_child_tells_during_a_call_goes_out_through_that_call() -> 
 async def test_reports_reach_the_client_under_its_own_token() -> None:
     async with rig({}, {}) as at:
         response = RecordingOutlet()
-        asker = CallAsker(at.client().session, response, token="mine")
+        asker = CallAsker(at.client().session, response, "mine")
         assert asker.progress is not None
         await asker.progress(Raw(b'{"progressToken":7,"progress":1}'))
         await asker.flush()
@@ -39,7 +39,7 @@ async def test_reports_reach_the_client_under_its_own_token() -> None:
 
 async def test_a_client_without_a_token_wants_no_reports() -> None:
     async with rig({}, {}) as at:
-        asker = CallAsker(at.client().session, RecordingOutlet(), token=None)
+        asker = CallAsker(at.client().session, RecordingOutlet(), None)
         assert asker.progress is None
         await asker.flush()
 
@@ -48,5 +48,5 @@ async def test_a_childs_question_is_answered_by_the_client_of_the_call() -> None
     async with rig({}, {}) as at:
         client = at.client(capabilities={"sampling": {}})
         client.answers["sampling/createMessage"] = {"role": "assistant"}
-        asker = CallAsker(client.session, client.outlet, token=None)
+        asker = CallAsker(client.session, client.outlet, None)
         assert as_object(await asker.ask("sampling/createMessage", {})) == {"role": "assistant"}
