@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from decimal import Decimal
 from typing import TypeAlias, cast
 
@@ -31,7 +30,25 @@ class UnreadableAnswerError(WireError):
     """The answer to the request `id`, which waits for it in vain, cannot be read."""
 
 
-_encoder = msgspec.json.Encoder(decimal_format="number")
+class _Written(Decimal):
+    """A number that is written again as it was read: `1.10`, `1E5`, `-0`."""
+
+    text: str
+
+
+def _written(text: str) -> _Written:
+    number = _Written(text)
+    number.text = text
+    return number
+
+
+def _as_read(value: object) -> msgspec.Raw:
+    if isinstance(value, _Written):
+        return msgspec.Raw(value.text.encode())
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+_encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=_as_read)
 
 
 def encode(value: object) -> bytes:
@@ -49,12 +66,13 @@ def encode(value: object) -> bytes:
 
 
 def _number(text: str) -> float | Decimal:
-    """Keep a number's exact value where a float would change it."""
+    """Keep a number as it is written where a float would be written otherwise."""
     value = float(text)
-    if repr(value) == text:
-        return value
-    exact = Decimal(text)
-    return value if math.isfinite(value) and Decimal(repr(value)) == exact else exact
+    return value if repr(value) == text and "e" not in text else _written(text)
+
+
+def _integer(text: str) -> int | Decimal:
+    return int(text) if text != "-0" else _written(text)
 
 
 def _refuse_constant(text: str) -> Json:
@@ -75,9 +93,14 @@ def _unique(pairs: list[tuple[str, Json]]) -> JsonObject:
 
 
 _strict = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_float=_number, parse_constant=_refuse_constant
+    object_pairs_hook=_unique,
+    parse_float=_number,
+    parse_int=_integer,
+    parse_constant=_refuse_constant,
 )
-_tolerant = json.JSONDecoder(parse_float=_number, parse_constant=_refuse_constant)
+_tolerant = json.JSONDecoder(
+    parse_float=_number, parse_int=_integer, parse_constant=_refuse_constant
+)
 
 
 _decoder = msgspec.json.Decoder()
@@ -99,7 +122,7 @@ def _as_we_write_it(line: bytes) -> Json:
 
 
 def decode_strict(line: bytes, *, repeated_keys: bool = False) -> Json:
-    """Return the JSON value in `line`: numbers keep their value, nesting is bounded.
+    """Return the JSON value in `line`: numbers keep their spelling, nesting is bounded.
 
     No key stands twice in one object; `repeated_keys` lets the last one win instead, for what a
     child wrote and a client will read likewise.

@@ -123,13 +123,9 @@ def test_an_answer_of_a_client_that_is_none_ends_the_wait_for_it(line: bytes, wh
     assert parse_client(line) == Failure(7, {"code": INVALID_REQUEST, "message": text})
 
 
-def test_numbers_of_a_client_go_on_with_the_value_they_had() -> None:
+def test_numbers_of_a_client_go_on_as_they_were_written() -> None:
     line = b'{"jsonrpc":"2.0","id":1,"method":"m","params":%b}' % NUMBERS
-    again = to_bytes(parse_client(line))
-    assert again == (
-        b'{"jsonrpc":"2.0","id":1,"method":"m",'
-        b'"params":{"a":1E+400,"b":1.1,"c":1267650600228229401496703205376,"d":-0.0}}'
-    )
+    assert to_bytes(parse_client(line)) == line
 
 
 def test_a_childs_answer_is_carried_byte_for_byte() -> None:
