@@ -158,6 +158,7 @@ class RecordingAsker:
         self.asked: list[tuple[str, JsonObject]] = []
         self.told: list[Notification] = []
         self.answer: JsonObject = {"answered": name}
+        self.log_level: str | None = None
         self.progress: Callable[[Payload], Awaitable[None]] | None = (
             self._report if progress else None
         )

@@ -16,6 +16,7 @@ MODERN_VERSIONS: Final = ("2026-07-28",)
 PROTOCOL_VERSION_META: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO_META: Final = "io.modelcontextprotocol/clientInfo"
 CLIENT_CAPABILITIES_META: Final = "io.modelcontextprotocol/clientCapabilities"
+LOG_LEVEL_META: Final = "io.modelcontextprotocol/logLevel"
 SERVER_INFO_META: Final = "io.modelcontextprotocol/serverInfo"
 
 PARSE_ERROR: Final = -32700

@@ -15,7 +15,10 @@ from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
     INTERNAL_ERROR,
+    INVALID_PARAMS,
     LISTS,
+    LOG_LEVEL_META,
+    LOG_LEVELS,
     METHOD_NOT_FOUND,
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
@@ -80,6 +83,7 @@ class Modern:
             wanted: JsonObject = {ROOTS_KEY: _ROOTS}
             return self._result({"resultType": "input_required", "inputRequests": wanted})
         session = self._session(client)
+        session.audience.log_level = _log_level(asked.request)
         try:
             if isinstance(responses, dict) and client.declares("roots"):
                 session.roots.given(responses.get(ROOTS_KEY))
@@ -147,6 +151,20 @@ def _client(request: Request) -> Client:
         )
     capabilities = object_or_empty(meta.get(CLIENT_CAPABILITIES_META))
     return Client("modern", version, capabilities, object_or_empty(meta.get(CLIENT_INFO_META)))
+
+
+def _log_level(request: Request) -> str | None:
+    """Return from which level on the client wants to read what is logged; None if nothing.
+
+    Raises: RpcError for a level that there is not.
+    """
+    level = object_or_empty(request.params.get("_meta")).get(LOG_LEVEL_META)
+    if level is None:
+        return None
+    if isinstance(level, str) and level in LOG_LEVELS:
+        return level
+    known = ", ".join(LOG_LEVELS)
+    raise RpcError(INVALID_PARAMS, f"Unknown log level: {level}; known are {known}")
 
 
 def supported(requested: Json) -> JsonObject:

@@ -9,7 +9,12 @@ from hub.core.catalog import Catalog
 from hub.core.errors import RouteError
 from hub.core.meta_tools import Inner, Question, read
 from hub.core.names import Names
-from hub.core.protocol import CLIENT_CAPABILITIES_META, CLIENT_INFO_META, PROTOCOL_VERSION_META
+from hub.core.protocol import (
+    CLIENT_CAPABILITIES_META,
+    CLIENT_INFO_META,
+    LOG_LEVEL_META,
+    PROTOCOL_VERSION_META,
+)
 from hub.core.search import Expose, tool_of
 from hub.core.values import (
     Call,
@@ -109,7 +114,13 @@ class Addressed:
 
 
 _ENVELOPE = frozenset(
-    {"progressToken", PROTOCOL_VERSION_META, CLIENT_INFO_META, CLIENT_CAPABILITIES_META}
+    {
+        "progressToken",
+        PROTOCOL_VERSION_META,
+        CLIENT_INFO_META,
+        CLIENT_CAPABILITIES_META,
+        LOG_LEVEL_META,
+    }
 )
 _RETRY = frozenset({"inputResponses", "requestState"})
 """What the retry of a modern request brings: it answers the hub."""

@@ -11,6 +11,7 @@ from hub.core.roots import RootSet
 from hub.core.specs import ServerSpec
 from hub.core.uris import uri_from_path
 from hub.core.values import Json, JsonObject, SessionKey
+from hub.runtime.log_levels import LogLevels
 from hub.runtime.parties import Asker, Lessee
 from hub.runtime.peer import RpcError
 from hub.runtime.wire import Notification, Payload, as_object
@@ -31,6 +32,7 @@ class Answers:
         self.lessees: dict[SessionKey, Lessee] = {}
         self.spec = spec
         self._flavour = flavour
+        self.levels = LogLevels()
         self._calls: list[Asker] = []
         self._subscribers: dict[str, set[SessionKey]] = {}
 
@@ -128,11 +130,17 @@ class Answers:
     async def spread(self, notification: Notification) -> None:
         """Tell every client that uses the child, those with a call under way through that call."""
         callers = {asker.session: asker for asker in self._calls}
-        for asker in callers.values():
-            await asker.tell(self.spec, notification)
+        for session, asker in callers.items():
+            if asker.log_level is not None or not self._is_spared(session, notification):
+                await asker.tell(self.spec, notification)
         for session, lessee in list(self.lessees.items()):
-            if session not in callers:
+            if session not in callers and not self._is_spared(session, notification):
                 await lessee.told(self.spec, notification)
+
+    def _is_spared(self, session: SessionKey, notification: Notification) -> bool:
+        if notification.method != "notifications/message" or self.levels.told is None:
+            return False
+        return self.levels.spares(session, as_object(notification.params).get("level"))
 
     async def came(self) -> None:
         """Tell every client that uses the child that it answers calls now."""

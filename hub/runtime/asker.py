@@ -42,6 +42,11 @@ class CallAsker:
         told = Notification("notifications/progress", own)
         self.owner.audience.send(told, self.outlet, self._own_mailbox())
 
+    @property
+    def log_level(self) -> str | None:
+        """What the client set, or a modern one wants of this call."""
+        return self.owner.audience.log_level
+
     async def ask(self, method: str, params: JsonObject) -> Payload:
         """Pass a child's request on to the client, within the call."""
         return await self.owner.audience.ask(method, params, self.outlet)

@@ -6,11 +6,12 @@ from typing import Protocol
 
 from anyio.abc import TaskGroup
 
-from hub.core.protocol import INTERNAL_ERROR, LIST_CHANGED, LOG_LEVELS, METHOD_NOT_FOUND
+from hub.core.protocol import INTERNAL_ERROR, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, ServerName
 from hub.runtime import wire
 from hub.runtime.client import Client
+from hub.runtime.log_levels import reaches
 from hub.runtime.mailbox import Mailbox
 from hub.runtime.peer import GoneError, Outlet, Peer, RpcError
 from hub.runtime.wire import Notification, Payload
@@ -30,8 +31,8 @@ class Addressee(Protocol):
 class Audience:
     """Passes on to one client what children ask and tell.
 
-    `log_level` is what the client set; `subscriptions` maps a server and its own URI of a resource
-    to the URI under which the client knows it.
+    `log_level` is what the client set, or a modern one wants of its only request; `subscriptions`
+    maps a server and its own URI of a resource to the URI under which the client knows it.
     """
 
     def __init__(self, addressee: Addressee, tasks: TaskGroup) -> None:
@@ -69,10 +70,14 @@ class Audience:
     ) -> None:
         """Pass a child's notification on to the client, if it is one for clients."""
         client = self._addressee.client
-        if client is None or client.is_modern:
+        if client is None:
             return
         method = notification.method
-        if method in LIST_CHANGED or self._is_wanted_log(notification):
+        if client.is_modern:
+            # Of its request alone, and only if that asks for it.
+            if outlet is not None and self.log_level and self._is_wanted_log(notification):
+                self.send(notification, outlet, mailbox)
+        elif method in LIST_CHANGED or self._is_wanted_log(notification):
             self.send(notification, outlet, mailbox)
         elif method == "notifications/resources/updated":
             params = wire.as_object(notification.params)
@@ -95,6 +100,4 @@ class Audience:
     def _is_wanted_log(self, notification: Notification) -> bool:
         if notification.method != "notifications/message" or self.log_level is None:
             return notification.method == "notifications/message"
-        level = wire.as_object(notification.params).get("level")
-        known = isinstance(level, str) and level in LOG_LEVELS
-        return not known or LOG_LEVELS.index(level) >= LOG_LEVELS.index(self.log_level)
+        return reaches(wire.as_object(notification.params).get("level"), self.log_level)

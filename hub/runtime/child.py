@@ -235,7 +235,7 @@ class Child:
     async def _call(
         self, method: str, params: JsonObject, greeting: Greeting, asker: Asker
     ) -> Payload:
-        outgoing = with_envelope(params, greeting, self._hub)
+        outgoing = with_envelope(params, greeting, self._hub, asker.log_level)
         for _ in range(MAX_INPUT_ROUNDS):
             result = await self._request(method, outgoing, asker)
             if greeting.era == "legacy":

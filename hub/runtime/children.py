@@ -116,6 +116,7 @@ class Children:
         """End a session's use of a child; `at_once`: keep no unused child for the next user."""
         place.lessees.pop(session, None)
         if place.child is not None and self._tasks is not None:
+            place.child.answers.levels.leave(session)
             for uri in place.child.answers.leave(session):
                 self._tasks.start_soon(_unsubscribe, place.child, uri)
         if not place.lessees:

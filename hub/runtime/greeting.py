@@ -10,6 +10,7 @@ from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
     HANDSHAKE_VERSIONS,
+    LOG_LEVEL_META,
     METHOD_NOT_FOUND,
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
@@ -121,12 +122,19 @@ def _greeting(era: Era, version: str, result: JsonObject, hub: Introduction) -> 
     )
 
 
-def with_envelope(params: JsonObject, greeting: Greeting, hub: Introduction) -> JsonObject:
-    """Return the params of a request as a child of this era wants them."""
+def with_envelope(
+    params: JsonObject, greeting: Greeting, hub: Introduction, log_level: str | None = None
+) -> JsonObject:
+    """Return the params of a request as a child of this era wants them.
+
+    A modern child is told with each request from which level on it may log.
+    """
     if greeting.era == "legacy":
         return params
     meta = params.get("_meta")
     own = meta if isinstance(meta, dict) else {}
+    if log_level is not None:
+        own = {**own, LOG_LEVEL_META: log_level}
     return {**params, "_meta": {**own, **envelope(hub, greeting.version)}}
 
 

@@ -23,6 +23,11 @@ class Asker(Protocol):
         """Where progress reports go; None if the client wants none."""
         ...
 
+    @property
+    def log_level(self) -> str | None:
+        """From which level on the client wants to read what the child logs; None: not said."""
+        ...
+
     async def ask(self, method: str, params: JsonObject) -> Payload:
         """Pass a child's request on to the client.
 

@@ -32,6 +32,7 @@ from hub.runtime.record import Record
 from hub.runtime.search_tools import answer
 from hub.runtime.services import Services
 from hub.runtime.session import Session
+from hub.runtime.verbosity import log_from
 from hub.runtime.wire import Payload
 
 MAX_JUDGEMENTS = 4
@@ -118,6 +119,8 @@ class Relay:
     async def _answer(
         self, child: Child, admitted: Admitted, asker: CallAsker, case: Case
     ) -> Payload:
+        if asker.log_level is not None and case.session.is_modern:
+            await log_from(child, asker.log_level)
         result = await child.call(admitted, asker, case.holds)
         # What the child said before its answer goes out before it.
         await asker.flush()

@@ -22,14 +22,14 @@ from hub.core.session import Unopened
 from hub.core.specs import ServerSpec
 from hub.core.values import Call, Json, JsonObject, ServerName, SessionKey
 from hub.runtime.audience import RELAYED, Audience
-from hub.runtime.child_state import Ready
 from hub.runtime.client import Client
 from hub.runtime.client_roots import ClientRoots
 from hub.runtime.grants import Grants
 from hub.runtime.leases import Leases
-from hub.runtime.peer import GoneError, Outlet, Peer, RpcError
+from hub.runtime.peer import GoneError, Outlet, Peer
 from hub.runtime.places import Place
 from hub.runtime.services import Services
+from hub.runtime.verbosity import log_from
 from hub.runtime.wire import Notification, Payload
 
 log = structlog.stdlib.get_logger(__name__)
@@ -160,6 +160,11 @@ class Session:
         return self._leases.plan(spec, force)
 
     @property
+    def is_modern(self) -> bool:
+        """Whether it lasts for one request of the modern era."""
+        return self.client is not None and self.client.is_modern
+
+    @property
     def places(self) -> Iterable[Place]:
         """The children this session uses."""
         return self._leases.held.values()
@@ -233,14 +238,8 @@ class Session:
 
     async def _set_level_at(self, server: ServerName, level: str) -> None:
         place = self._leases.held.get(server)
-        child = place.child if place is not None else None
-        if child is None or not isinstance(child.state, Ready):
-            return
-        if child.state.greeting.offers("logging"):
-            try:
-                await child.forward("logging/setLevel", {"level": level})
-            except (ChildError, RpcError) as exc:
-                log.warning("log level not set", server=server, error=str(exc))
+        if place is not None and place.child is not None:
+            await log_from(place.child, level, self.key)
 
     def refused(
         self, spec: ServerSpec, call: Call, refused: Refused, consent: Consent | None = None

@@ -168,3 +168,17 @@ async def test_what_nobody_reads_is_dropped() -> None:
         assert await heard(client, Notification(MESSAGE, {})) == []
         client.outlet.gone = False
         assert len(await heard(client, Notification(MESSAGE, {}))) == 1
+
+
+async def test_a_modern_client_reads_logs_of_its_own_call_from_its_level_on() -> None:
+    async with rig({}, {}) as at:
+        client = modern(at)
+        audience, outlet = client.session.audience, client.outlet
+        for level in ("warning", None):
+            audience.log_level = level
+            for said in ("info", "error"):
+                for through in (None, outlet):
+                    told = Notification(MESSAGE, {"level": said, "data": 1})
+                    audience.tell(FILES, told, through)
+        await audience.mailbox.flush()
+        assert [line["params"] for line in outlet.lines] == [{"level": "error", "data": 1}]

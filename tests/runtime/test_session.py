@@ -234,8 +234,13 @@ async def test_children_log_from_the_level_that_their_client_wants() -> None:
         assert silent.link.requests("logging/setLevel") == []
         assert [entry["server"] for entry in logs if entry["event"] == "log level not set"] == ["c"]
         assert client.session.audience.log_level == "warning"
-        await client.session.came(specs["a"])
-        await logging.link.request("logging/setLevel", nth=2)
+        place = next(place for place in client.session.places if place.spec.name == "a")
+        assert place.child is not None
+        place.child.stop()
+        await logging.ended()
+        await started(at, client, specs["a"])
+        again = await (await logging.connected(2)).request("logging/setLevel")
+        assert again["params"] == {"level": "warning"}
 
 
 async def test_other_servers_can_be_used_while_a_slow_one_is_told_the_level() -> None:
