@@ -5,6 +5,7 @@ PYTEST ?=
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 600
 ORPHAN_ROUNDS ?= 20
+BENCH_ROUNDS ?= 7
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,8 +16,9 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 	--no-emit-index-url --custom-compile-command 'make lock'
 
 CONFINED := .confinement
+BENCH := .bench
 
-.PHONY: help run setup test confinement-tests check orphans fuzz soak fmt lock clean
+.PHONY: help run setup test confinement-tests check orphans fuzz soak bench-quick fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -26,6 +28,7 @@ help:
 	@echo 'make orphans  end the hub in every way, ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) times each (20 minutes): no process may be left'
 	@echo 'make fuzz     the guard on ever new input, for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make soak     clients that come and go, for SOAK_SECONDS=$(SOAK_SECONDS): nothing may be left, no call lost'
+	@echo 'make bench-quick  how far the hub is from a bare relay, in a minute'
 	@echo 'make check    format, lint, layers and types'
 	@echo 'make setup    the environment with all tools, nothing run'
 	@echo 'make fmt      format and sort imports'
@@ -61,6 +64,15 @@ fuzz: $(VENV)/dev.stamp
 
 soak: $(VENV)/dev.stamp
 	$(BIN)/python bench/soak.py $(SOAK_SECONDS)
+
+bench-quick: $(VENV)/dev.stamp $(BENCH)/yardstick.stamp
+	$(BIN)/python -m bench.quick $(BENCH_ROUNDS)
+
+# What the bare relays need that the hub is compared with; it has no part in the hub.
+$(BENCH)/yardstick.stamp: bench/yardstick.txt
+	$(PYTHON) -m venv $(BENCH)/yardstick
+	$(BENCH)/yardstick/bin/python -m pip --disable-pip-version-check --quiet install -r bench/yardstick.txt
+	@touch $@
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -107,5 +119,5 @@ lock: $(VENV)/pyvenv.cfg
 	$(if $(NPM),npm install --package-lock-only --loglevel=error)
 
 clean:
-	rm -rf $(VENV) node_modules $(CONFINED) .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
+	rm -rf $(VENV) node_modules $(CONFINED) $(BENCH) .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
 	find hub tests -name __pycache__ -prune -exec rm -rf {} +

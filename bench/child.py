@@ -1,0 +1,139 @@
+"""An MCP server (legacy era, stdio) that costs next to nothing: `python bench/child.py [OPTIONS]`.
+
+It reads what there is, takes each message's id and method, and writes prepared results: whatever
+stands before it in a measurement is what is measured. Options: `--tools N` lists N tools more than
+the four that can be called, `--delay S` begins to read S seconds after the start.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+CHUNK = 1 << 20
+LARGE = 1 << 20
+"""How many bytes of text the large answer has."""
+
+
+ABSENT = msgspec.Raw(b"")
+
+
+class Named(msgspec.Struct):
+    """What of a call's parameters decides its answer."""
+
+    name: str = ""
+
+
+class Request(msgspec.Struct):
+    """What of a message decides its answer."""
+
+    method: str = ""
+    id: msgspec.Raw = ABSENT
+    params: msgspec.Raw = ABSENT
+
+
+def text(value: str) -> bytes:
+    """Return the result of a tool that answers one text."""
+    return json.dumps({"content": [{"type": "text", "text": value}]}).encode()
+
+
+def tool(name: str, description: str, **arguments: Any) -> dict[str, Any]:
+    """Return the definition of a read-only tool, all whose arguments are required."""
+    schema = {"type": "object", "properties": arguments, "required": list(arguments)}
+    hints = {"readOnlyHint": True}
+    return {
+        "name": name,
+        "description": description,
+        "inputSchema": schema,
+        "annotations": hints,
+    }
+
+
+STRING = {"type": "string"}
+TOOLS = [
+    tool("echo", "Says something.", text=STRING),
+    tool("read_file", "Reads a file.", path={**STRING, "description": "Path of the file"}),
+    tool("read_files", "Reads files.", paths={"type": "array", "items": STRING}),
+    tool("large", "Answers much.", text=STRING),
+]
+RESULTS = {"large": text("x" * LARGE)}
+RESULT = text("done")
+
+
+def filler(number: int) -> dict[str, Any]:
+    """Return a tool of the usual size that is only listed."""
+    return tool(
+        f"tool_{number}",
+        f"Does thing number {number} with what it is given, and says how that went.",
+        path={**STRING, "description": "Path of the file to work on"},
+        query={**STRING, "description": "What to look for in it"},
+        limit={"type": "integer", "description": "How many answers at most"},
+    )
+
+
+def results(more: int) -> dict[str, bytes]:
+    """Return the results of the requests that are no calls, by method."""
+    tools = [*TOOLS, *map(filler, range(more))]
+    greeting = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "bench-child", "version": "1"},
+    }
+    known = {"initialize": greeting, "tools/list": {"tools": tools}, "ping": {}}
+    return {method: json.dumps(result).encode() for method, result in known.items()}
+
+
+def answering(known: dict[str, bytes]) -> Callable[[bytes], bytes]:
+    """Return what answers one line; `known` are the results of the requests that are no calls."""
+    decode = msgspec.json.Decoder(Request).decode
+    name_of = msgspec.json.Decoder(Named).decode
+
+    def answer(line: bytes) -> bytes:
+        request = decode(line)
+        id_, method = request.id, request.method
+        if id_ is ABSENT:
+            return b""
+        if method == "tools/call" and request.params is not ABSENT:
+            result = RESULTS.get(name_of(request.params).name, RESULT)
+        elif (found := known.get(method)) is not None:
+            result = found
+        else:
+            error = b'{"code":-32601,"message":"Method not found"}'
+            return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (id_, error)
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (id_, result)
+
+    return answer
+
+
+def serve(answer: Callable[[bytes], bytes]) -> None:
+    """Answer until stdin ends."""
+    parts: list[bytes] = []
+    while chunk := os.read(0, CHUNK):
+        *lines, rest = chunk.split(b"\n")
+        if lines and parts:
+            lines[0] = b"".join([*parts, lines[0]])
+            parts.clear()
+        if rest:
+            parts.append(rest)
+        out = memoryview(b"".join([answer(line) for line in lines if line]))
+        while out:
+            out = out[os.write(1, out) :]
+
+
+def main() -> None:
+    """Serve as the options say."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tools", type=int, default=0)
+    parser.add_argument("--delay", type=float, default=0)
+    # Some launchers give every server more arguments than it was configured with.
+    options, _ = parser.parse_known_args()
+    time.sleep(options.delay)
+    serve(answering(results(options.tools)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""On which CPUs processes run, so that the scheduler's choice is not what is measured.
+
+A message that goes to a process on another CPU has to wake that CPU first, which on a virtual
+machine takes longer than a relay does. Left to itself a scheduler does now this, now that.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+CPUS = sorted(os.sched_getaffinity(0))
+OURS = CPUS[0]
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that `pid` started."""
+    found: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def place_us() -> None:
+    """Put this process on its CPU."""
+    os.sched_setaffinity(0, {OURS})
+
+
+def place(pid: int, *, apart: bool) -> None:
+    """Put a program on our CPU, or on another one; what it started stays with us."""
+    _put(pid, CPUS[-1] if apart else OURS)
+    for child in children(pid):
+        _put_all(child, OURS)
+
+
+def _put_all(pid: int, cpu: int) -> None:
+    _put(pid, cpu)
+    for child in children(pid):
+        _put_all(child, cpu)
+
+
+def _put(pid: int, cpu: int) -> None:
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                os.sched_setaffinity(int(task.name), {cpu})

@@ -1,0 +1,103 @@
+"""How the programs that are compared are started, each in front of the same child."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from bench.piped import END, START, WrongAnswerError
+
+HERE = Path(__file__).parent
+CHILD = [sys.executable, str(HERE / "child.py")]
+HUB = str(Path(sys.executable).with_name("roots-hub"))
+YARD = str(HERE.parent / ".bench" / "yardstick" / "bin" / "python")
+"""The Python that has what the bare relays need."""
+BARE = [YARD, str(HERE / "bare_relay.py"), *CHILD]
+BATCHED = [YARD, str(HERE / "bare_relay.py"), "--batch", *CHILD]
+
+
+def hub_config(folder: Path, servers: dict[str, Sequence[str]]) -> Path:
+    """Write the config of a hub as its users have it, with the guard and the audit file on."""
+    entries = {name: {"command": argv[0], "args": list(argv[1:])} for name, argv in servers.items()}
+    config: dict[str, Any] = {
+        "version": 1,
+        "guard": "enforce",
+        "audit": {"file": str(folder / "audit.jsonl")},
+        "servers": entries,
+    }
+    path = folder / "hub.yaml"
+    path.write_text(json.dumps(config))
+    return path
+
+
+def hub_on_stdio(config: Path) -> list[str]:
+    """Return how a hub for one client is started."""
+    return [HUB, "run", "--stdio", "--config", str(config)]
+
+
+def hub_on_http(config: Path, port: int, *roots: Path) -> list[str]:
+    """Return how a hub for many clients is started."""
+    given = [word for root in roots for word in ("--root", str(root))]
+    return [HUB, "run", "--http", f"127.0.0.1:{port}", "--config", str(config), *given]
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Listening:
+    """A process that serves on a port of the loopback interface."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        port: int,
+        *,
+        folder: Path,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self.address = ("127.0.0.1", port)
+        with (folder / "stderr.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
+            )
+
+    def ready(self) -> None:
+        """Wait until it takes connections.
+
+        Raises: WrongAnswerError if it ends, or never does.
+        """
+        until = time.monotonic() + START
+        while time.monotonic() < until and self.process.poll() is None:
+            with suppress(OSError), socket.create_connection(self.address, 1):
+                return
+            time.sleep(0.02)
+        raise WrongAnswerError(f"{self.process.args} does not listen")
+
+    def end(self) -> None:
+        """End the process, and all that it started."""
+        self.process.terminate()
+        try:
+            self.process.wait(END)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
