@@ -7,7 +7,7 @@ from collections.abc import Callable
 import anyio
 from starlette.types import Receive
 
-from hub.edge.exchange import PING_EVERY, Exchange, until_disconnected
+from hub.edge.exchange import Exchange, until_disconnected
 from hub.edge.server import Front
 from hub.runtime import wire
 from hub.runtime.peer import GoneError
@@ -42,7 +42,7 @@ async def answer_in(
     exchange: Exchange,
     status_of: Callable[[Failure], int] = lambda _: 200,
 ) -> None:
-    """Answer one request in its own response; it is cancelled when the client disconnects."""
+    """Answer one request in its own response; it is cancelled when its client is lost."""
     try:
         asked = front.peer.accept(request, exchange)
     except WireError as exc:
@@ -51,20 +51,12 @@ async def answer_in(
 
     async def watch() -> None:
         await until_disconnected(receive)
-        exchange.lose()
+        await exchange.lost()
         asked.scope.cancel()
-
-    async def keep_alive() -> None:
-        try:
-            while True:
-                await anyio.sleep(PING_EVERY)
-                await exchange.ping()
-        except GoneError:
-            return
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
-        tasks.start_soon(keep_alive)
+        tasks.start_soon(exchange.tend)
         answer = await front.peer.answer(asked)
         await exchange.finish(
             answer, status=status_of(answer) if isinstance(answer, Failure) else 200

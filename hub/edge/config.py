@@ -33,6 +33,7 @@ class Listen(Part):
     port: Port = 8765
     path: Annotated[str, StringConstraints(pattern="^/")] = "/mcp"
     token: Secret | None = None
+    poll_after: SecondsOrZero = 0
 
 
 class FallbackRoot(Part):

@@ -1,9 +1,9 @@
-"""Two ways to a client over HTTP: the response to its request, the event stream it holds open."""
+"""The response to a client's POST: what HTTP makes of an answer and of what comes before it."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 
 import anyio
 from starlette.types import Receive, Send
@@ -11,14 +11,13 @@ from starlette.types import Receive, Send
 from hub.core.values import Json
 from hub.runtime import strict_json, wire
 from hub.runtime.peer import GoneError
-from hub.runtime.wire import Failure, Message, Notification, Response
+from hub.runtime.wire import Failure, Message, Response
 
 PING_EVERY = 15.0
 """Seconds of silence after which a comment keeps an event stream from being cut by a proxy."""
-WAITING_NOTIFICATIONS = 256
-"""How many notifications wait for a client's event stream; the oldest are dropped first."""
 
-_PING = b": ping\r\n\r\n"
+PING = b": ping\r\n\r\n"
+"""What keeps a stream alive and says nothing."""
 _STREAM_HEADERS = {
     "content-type": "text/event-stream",
     "cache-control": "no-cache, no-transform",
@@ -42,6 +41,12 @@ async def respond(
     }
     await send({"type": "http.response.start", "status": status, "headers": _raw_headers(every)})
     await send({"type": "http.response.body", "body": content})
+
+
+async def begin_stream(send: Send, headers: Mapping[str, str] | None = None) -> None:
+    """Begin a response that is an event stream."""
+    raw = _raw_headers({**_STREAM_HEADERS, **(headers or {})})
+    await send({"type": "http.response.start", "status": 200, "headers": raw})
 
 
 def event(message: Message) -> bytes:
@@ -69,7 +74,7 @@ class Exchange:
 
     async def ping(self) -> None:
         """Show that the answer is still being worked on."""
-        await self._stream(_PING)
+        await self._stream(PING)
 
     async def _stream(self, chunk: bytes) -> None:
         async with self._turn:
@@ -80,12 +85,18 @@ class Exchange:
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def _begin(self) -> None:
-        headers = _raw_headers({**_STREAM_HEADERS, **self._headers})
-        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        await begin_stream(self._send, self._headers)
         self._streaming = True
 
-    def lose(self) -> None:
-        """Take note that the client has gone."""
+    async def tend(self) -> None:
+        """Keep the client waiting for the answer, until cancelled or the response is over."""
+        with suppress(GoneError):
+            while True:
+                await anyio.sleep(PING_EVERY)
+                await self.ping()
+
+    async def lost(self) -> None:
+        """Take note that the client is gone; return when nobody will take the answer any more."""
         self._over = True
 
     async def finish(self, answer: Response | Failure | None, *, status: int = 200) -> None:
@@ -97,81 +108,18 @@ class Exchange:
             if self._over:
                 return
             self._over = True
-            if not self._streaming and answer is not None:
-                await respond(self._send, status, wire.to_bytes(answer), self._headers)
-                return
             if not self._streaming:
-                await self._begin()
+                await self._answer_alone(answer, status)
+                return
             last = b"" if answer is None else event(answer)
             await self._send({"type": "http.response.body", "body": last, "more_body": False})
 
-
-class Standing:
-    """A session's standing event stream, which the client opens with GET; there may be none.
-
-    `is_open`: the client holds one open, or is opening it.
-    """
-
-    def __init__(self) -> None:
-        self.is_open = False
-        self._send: Send | None = None
-        self._turn = anyio.Lock()
-        self._waiting: deque[Message] = deque(maxlen=WAITING_NOTIFICATIONS)
-        self._closed = anyio.Event()
-
-    async def send(self, message: Message) -> None:
-        """Send over the standing stream; without one, a notification waits for it.
-
-        Raises: GoneError for a request that has no stream to go out on.
-        """
-        if self._send is None:
-            if not isinstance(message, Notification) or self._closed.is_set():
-                raise GoneError("the client holds no event stream open")
-            self._waiting.append(message)
+    async def _answer_alone(self, answer: Response | Failure | None, status: int) -> None:
+        if answer is not None:
+            await respond(self._send, status, wire.to_bytes(answer), self._headers)
             return
-        await self._write(self._send, event(message))
-
-    async def _write(self, send: Send, chunk: bytes) -> None:
-        async with self._turn:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-
-    def close(self) -> None:
-        """End the stream with its session."""
-        self._closed.set()
-
-    async def serve(self, send: Send, receive: Receive, opened: Callable[[], None]) -> None:
-        """Hold the stream open until client or session end it; once it carries, call `opened`."""
-        self.is_open = True
-        try:
-            await self._open(send)
-            opened()
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._keep_alive, send)
-                tasks.start_soon(self._until_gone, receive, tasks.cancel_scope)
-                await self._closed.wait()
-                tasks.cancel_scope.cancel()
-        finally:
-            self._send = None
-            self.is_open = False
-        if self._closed.is_set():
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _open(self, send: Send) -> None:
-        headers = _raw_headers(_STREAM_HEADERS)
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await self._write(send, _PING)
-        while self._waiting:
-            await self._write(send, event(self._waiting.popleft()))
-        self._send = send
-
-    async def _keep_alive(self, send: Send) -> None:
-        while True:
-            await anyio.sleep(PING_EVERY)
-            await self._write(send, _PING)
-
-    async def _until_gone(self, receive: Receive, scope: anyio.CancelScope) -> None:
-        await until_disconnected(receive)
-        scope.cancel()
+        await self._begin()
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def until_disconnected(receive: Receive) -> None:

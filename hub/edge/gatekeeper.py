@@ -39,6 +39,13 @@ class Headers:
         }
         return bool(taken & {kind, f"{kind.split('/', maxsplit=1)[0]}/*", "*/*"})
 
+    @property
+    def prefers_stream(self) -> bool:
+        """Whether the Accept header names event streams before JSON, at equal weight."""
+        accept = (self.get("accept") or "").lower()
+        stream, json = accept.find("text/event-stream"), accept.find("application/json")
+        return 0 <= stream < json and "q=" not in accept
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 
 import anyio
 import structlog
@@ -18,10 +16,14 @@ from starlette.types import Receive, Scope, Send
 
 from hub.core.protocol import HANDSHAKE_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS
 from hub.edge.answering import answer_in, read_body
-from hub.edge.exchange import Exchange, Standing, respond
+from hub.edge.event_store import EventStore
+from hub.edge.exchange import Exchange, respond
 from hub.edge.gatekeeper import Gatekeeper, Headers
+from hub.edge.http_session import HttpSession
 from hub.edge.modern import is_modern
+from hub.edge.resuming import ResumableExchange, Streams
 from hub.edge.server import Front, OpenFront
+from hub.edge.standing_stream import Standing
 from hub.runtime import wire
 from hub.runtime.peer import GoneError
 from hub.runtime.strict_json import WireError
@@ -34,16 +36,6 @@ SESSION_IDLE = 30 * 60.0
 log = structlog.stdlib.get_logger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class HttpSession:
-    """One legacy client: its conversation, and its event stream for what belongs to no request."""
-
-    front: Front
-    standing: Standing
-    in_flight: int = 0
-    idle_since: float = 0.0
-
-
 class HttpServer:
     """The ASGI application; `run` must be entered before it serves."""
 
@@ -54,11 +46,14 @@ class HttpServer:
         *,
         path: str,
         clock: Callable[[], float],
+        poll_after: float = 0,
     ) -> None:
         self._open_front = open_front
         self._gatekeeper = gatekeeper
         self._path = path
         self._clock = clock
+        self._poll_after = poll_after
+        self._events = EventStore(clock)
         self._sessions: dict[str, HttpSession] = {}
         self._exchanges: set[Front] = set()
         self._tasks: TaskGroup | None = None
@@ -90,6 +85,7 @@ class HttpServer:
     async def _expire(self) -> None:
         while True:
             await anyio.sleep(SESSION_IDLE / 60)
+            self._events.expire()
             for key, session in list(self._sessions.items()):
                 if not session.in_flight and self._clock() - session.idle_since > SESSION_IDLE:
                     self._end(key)
@@ -97,8 +93,7 @@ class HttpServer:
     def _end(self, key: str) -> None:
         session = self._sessions.pop(key, None)
         if session is not None:
-            session.standing.close()
-            session.front.close()
+            session.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
@@ -174,7 +169,10 @@ class HttpServer:
         if isinstance(message, Request):
             session.in_flight += 1
             try:
-                await answer_in(session.front, message, receive, Exchange(send))
+                exchange = ResumableExchange(send, session.streams)
+                if headers.prefers_stream:
+                    await exchange.begin()
+                await answer_in(session.front, message, receive, exchange)
             finally:
                 session.in_flight -= 1
                 session.idle_since = self._clock()
@@ -206,12 +204,16 @@ class HttpServer:
                 send, 503, {"error": f"{len(self._sessions)} sessions are open; try again later"}
             )
             return
-        key, standing = secrets.token_hex(16), Standing()
+        key, journal = secrets.token_hex(16), self._events.journal()
+        standing, streams = Standing(journal), Streams(journal, self._poll_after)
         front = self._open_front(standing, self._tasks, self._gatekeeper.principal)
-        self._sessions[key] = HttpSession(front, standing, idle_since=self._clock())
+        session = HttpSession(front, standing, streams, idle_since=self._clock())
+        self._sessions[key] = session
         await answer_in(front, request, receive, Exchange(send, {"mcp-session-id": key}))
         if front.session.client is None:
             self._end(key)
+        else:
+            session.speaks(front.session.client.version)
 
     async def _modern(
         self, message: Message, headers: Headers, receive: Receive, send: Send
@@ -245,15 +247,10 @@ class HttpServer:
         session = await self._session(headers.get("mcp-session-id"), None, send)
         if session is None:
             return
-        if session.standing.is_open:
-            await respond(send, 409, {"error": "The session has an event stream already"})
-            return
         session.in_flight += 1
         try:
-            opened = partial(session.front.session.roots.reachable, certain=False)
-            await session.standing.serve(send, receive, opened)
+            await session.listen(headers.get("last-event-id"), receive, send)
         finally:
-            session.front.session.roots.unreachable()
             session.in_flight -= 1
             session.idle_since = self._clock()
 

@@ -43,11 +43,16 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     listener: socket.socket,
     *,
     path: str,
+    poll_after: float = 0,
     ready: Callable[[], None],
     ending: Ending,
 ) -> None:
-    """Serve clients on `listener` until `ending` begins; call `ready` once requests are taken."""
-    app = HttpServer(open_front, gatekeeper, path=path, clock=time.monotonic)
+    """Serve clients on `listener` until `ending` begins; call `ready` once requests are taken.
+
+    A response that has no answer after `poll_after` seconds (0: never) is ended for its client to
+    come back, if the client knows how.
+    """
+    app = HttpServer(open_front, gatekeeper, path=path, clock=time.monotonic, poll_after=poll_after)
     config = uvicorn.Config(
         app,
         lifespan="off",

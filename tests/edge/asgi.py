@@ -78,11 +78,18 @@ class Connection:
 
     @property
     def events(self) -> list[Any]:
-        """The messages of an event stream; comments are not among them."""
+        """The messages of an event stream; comments and events without data are not among them."""
+        return [json.loads(data) for data in self._fields(b"data") if data]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of an event stream's events, those without data among them."""
+        return [id_.decode() for id_ in self._fields(b"id")]
+
+    def _fields(self, name: bytes) -> list[bytes]:
+        begins = name + b": "
         return [
-            json.loads(line.removeprefix(b"data: "))
-            for line in self.body.splitlines()
-            if line.startswith(b"data: ")
+            line.removeprefix(begins) for line in self.body.splitlines() if line.startswith(begins)
         ]
 
     async def began(self) -> None:

@@ -1,24 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-
 import anyio
 import pytest
 from msgspec import Raw
-from starlette.types import Message
 
-from hub.edge import exchange as module
-from hub.edge.exchange import (
-    WAITING_NOTIFICATIONS,
-    Exchange,
-    Standing,
-    event,
-    respond,
-    until_disconnected,
-)
+from hub.edge.exchange import Exchange, event, respond, until_disconnected
 from hub.runtime.peer import GoneError
-from hub.runtime.wire import Failure, Notification, Request, Response
+from hub.runtime.wire import Failure, Notification, Response
 from tests.edge.asgi import Connection
 
 TOLD = Notification("notifications/message", {"level": "info"})
@@ -109,7 +97,7 @@ async def test_after_the_end_nothing_is_sent() -> None:
 async def test_a_client_that_is_gone_gets_no_answer() -> None:
     connection = Connection()
     exchange = Exchange(connection.send)
-    exchange.lose()
+    await exchange.lost()
     await exchange.finish(ANSWER)
     with pytest.raises(GoneError):
         await exchange.send(TOLD)
@@ -135,143 +123,3 @@ async def test_disconnecting_is_noticed_after_the_rest_of_the_body() -> None:
     connection.disconnect()
     with anyio.fail_after(5):
         await until_disconnected(connection.receive)
-
-
-# The stream that a client holds open
-
-
-class Held:
-    def __init__(self, standing: Standing, connection: Connection) -> None:
-        self.standing = standing
-        self.connection = connection
-        self.opened = 0
-        self.served = anyio.Event()
-
-    async def serve(self) -> None:
-        await self.standing.serve(self.connection.send, self.connection.receive, self._open)
-        self.served.set()
-
-    def _open(self) -> None:
-        self.opened += 1
-
-    async def until_served(self) -> None:
-        with anyio.fail_after(5):
-            await self.served.wait()
-
-
-@asynccontextmanager
-async def held(standing: Standing) -> AsyncGenerator[Held]:
-    connection = Connection()
-    async with anyio.create_task_group() as tasks:
-        stream = Held(standing, connection)
-        tasks.start_soon(stream.serve)
-        await connection.signals.until(lambda: len(connection.sent) >= 2)
-        yield stream
-        tasks.cancel_scope.cancel()
-
-
-async def test_a_stream_begins_at_once_and_then_carries() -> None:
-    standing = Standing()
-    assert not standing.is_open
-    async with held(standing) as stream:
-        assert (stream.connection.status, stream.connection.is_stream) == (200, True)
-        assert stream.connection.body == b": ping\r\n\r\n"
-        assert standing.is_open
-        assert stream.opened == 1
-        await standing.send(Request(1, "roots/list", {}))
-        (asked,) = await stream.connection.heard(1)
-        assert asked["method"] == "roots/list"
-
-
-async def test_notifications_wait_for_a_stream_and_requests_do_not() -> None:
-    standing = Standing()
-    await standing.send(Notification("first", {}))
-    await standing.send(Notification("second", {}))
-    with pytest.raises(GoneError):
-        await standing.send(Request(1, "roots/list", {}))
-    async with held(standing) as stream:
-        events = await stream.connection.heard(2)
-        assert [one["method"] for one in events] == ["first", "second"]
-
-
-async def test_a_stream_is_claimed_before_the_client_reads_it() -> None:
-    standing, connection = Standing(), Connection()
-    connection.takes = anyio.Event()
-    async with anyio.create_task_group() as tasks:
-        stream = Held(standing, connection)
-        tasks.start_soon(stream.serve)
-        await anyio.wait_all_tasks_blocked()
-        assert standing.is_open
-        assert (connection.sent, stream.opened) == ([], 0)
-        with pytest.raises(GoneError):
-            await standing.send(Request(1, "roots/list", {}))
-        tasks.cancel_scope.cancel()
-    assert not standing.is_open
-
-
-class Interrupting(Connection):
-    """While this client takes what waited for it, there is more to be told."""
-
-    def __init__(self, standing: Standing) -> None:
-        super().__init__()
-        self._standing = standing
-
-    async def send(self, message: Message) -> None:
-        await anyio.wait_all_tasks_blocked()
-        await super().send(message)
-        for number in (1, 2):
-            if f'"n{number}"'.encode() in message.get("body", b""):
-                await self._standing.send(Notification(f"n{number + 2}", {}))
-
-
-async def test_what_is_told_while_a_stream_opens_goes_out_in_order() -> None:
-    standing = Standing()
-    for number in (1, 2):
-        await standing.send(Notification(f"n{number}", {}))
-    connection = Interrupting(standing)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(Held(standing, connection).serve)
-        events = await connection.heard(4)
-        assert [one["method"] for one in events] == ["n1", "n2", "n3", "n4"]
-        tasks.cancel_scope.cancel()
-
-
-async def test_of_too_many_that_wait_the_oldest_are_dropped() -> None:
-    standing = Standing()
-    for number in range(WAITING_NOTIFICATIONS + 2):
-        await standing.send(Notification(f"n{number}", {}))
-    async with held(standing) as stream:
-        events = await stream.connection.heard(WAITING_NOTIFICATIONS)
-        assert events[0]["method"] == "n2"
-        assert events[-1]["method"] == f"n{WAITING_NOTIFICATIONS + 1}"
-
-
-async def test_a_session_that_ends_ends_its_stream() -> None:
-    standing = Standing()
-    async with held(standing) as stream:
-        standing.close()
-        await stream.until_served()
-        assert stream.connection.is_over
-        assert not standing.is_open
-    with pytest.raises(GoneError):
-        await standing.send(TOLD)
-
-
-async def test_a_client_that_disconnects_can_come_back() -> None:
-    standing = Standing()
-    async with held(standing) as stream:
-        stream.connection.disconnect()
-        await stream.until_served()
-        assert not stream.connection.is_over
-        assert not standing.is_open
-    await standing.send(TOLD)
-    async with held(standing) as stream:
-        await stream.connection.heard(1)
-        assert stream.opened == 1
-
-
-async def test_a_silent_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PING_EVERY", 0.0)
-    async with held(Standing()) as stream:
-        await stream.connection.signals.until(lambda: len(stream.connection.sent) >= 4)
-        assert set(stream.connection.body.split(b"\r\n\r\n")) == {b": ping", b""}

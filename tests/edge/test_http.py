@@ -19,7 +19,7 @@ from hub.core.protocol import (
     UNSUPPORTED_VERSION,
 )
 from hub.core.values import JsonObject
-from hub.edge import answering
+from hub.edge import exchange
 from hub.edge import http as module
 from hub.edge.app import Setting, fronts, running_hub
 from hub.edge.config import HubConfig
@@ -138,6 +138,7 @@ async def web(
     *,
     token: str | None = None,
     config: Mapping[str, Any] | None = None,
+    poll_after: float = 0,
 ) -> AsyncGenerator[Web]:
     child = child or FakeChild(ECHO)
     made = HubConfig.model_validate(
@@ -152,7 +153,7 @@ async def web(
             return site.watched(open_front(outlet, owner, principal))
 
         keeper = Gatekeeper("127.0.0.1", token)
-        site.app = HttpServer(opened, keeper, path="/mcp", clock=site.clock)
+        site.app = HttpServer(opened, keeper, path="/mcp", clock=site.clock, poll_after=poll_after)
         await tasks.start(site.app.run)
         yield site
         tasks.cancel_scope.cancel()
@@ -595,7 +596,7 @@ async def test_a_second_request_with_an_id_in_flight_is_refused() -> None:
 
 
 async def test_a_long_silence_is_filled_with_comments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering, "PING_EVERY", 0.001)
+    monkeypatch.setattr(exchange, "PING_EVERY", 0.001)
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with web(child) as site:
         key = await site.session()

@@ -176,7 +176,7 @@ def test_a_get_stream_carries_what_belongs_to_no_request_and_there_is_one(url: s
         assert stream.status_code == 200
         assert stream.headers["content-type"].startswith("text/event-stream")
         lines = stream.iter_lines()
-        while not (data := next(lines)).startswith("data: "):
+        while not (data := next(lines)).startswith("data: {"):
             pass
         asked = json.loads(data.removeprefix("data: "))
         assert asked["method"] == "roots/list"

@@ -148,6 +148,7 @@ async def _serve_http(config: HubConfig, setting: Setting, address: str) -> None
             gatekeeper,
             listener,
             path=config.listen.path,
+            poll_after=config.listen.poll_after,
             ready=partial(_announce, url, token),
             ending=ending,
         )

@@ -38,6 +38,7 @@ class Served:
         self.ways: list[str] = []
         self.keeper: Gatekeeper
         self.path = ""
+        self.poll_after = -1.0
         self.port = 0
         self.meanwhile: Callable[[], None] | None = None
         monkeypatch.setattr(module, "fronts", self._fronts)
@@ -66,12 +67,14 @@ class Served:
         listener: socket.socket,
         *,
         path: str,
+        poll_after: float,
         ready: Callable[[], None],
         ending: Ending,
     ) -> None:
         with listener:
             self.ways.append("http")
             self.keeper, self.path, self.port = keeper, path, listener.getsockname()[1]
+            self.poll_after = poll_after
             ready()
 
     @property
@@ -193,13 +196,20 @@ def test_it_is_said_where_it_is_served(served: Served, capsys: pytest.CaptureFix
 def test_the_config_says_where_to_listen(
     top: Path, served: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    listen = {"host": "localhost", "port": 0, "path": "/hub", "token": "s3cret"}
+    listen = {
+        "host": "localhost",
+        "port": 0,
+        "path": "/hub",
+        "token": "s3cret",
+        "poll_after": 45,
+    }
     assert run("run", "--config", config_at(top, listen=listen), "--http") == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"roots-hub serves http://localhost:{served.port}/hub\n")
     assert "Bearer ${HUB_TOKEN}" in shown
     assert "s3cret" not in shown
     assert (served.path, served.keeper.principal) == ("/hub", "token")
+    assert served.poll_after == 45
     assert run("run", "--config", config_at(top, listen=listen), "--http", ":0") == 0
     assert capsys.readouterr().out.startswith("roots-hub serves http://localhost:")
 

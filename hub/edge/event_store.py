@@ -1,0 +1,153 @@
+"""What the event streams of legacy sessions have carried, kept for clients that come back for it.
+
+MCP 2025-11-25, "Resumability and Redelivery". An event's id is `STREAM-NUMBER`, counted within its
+session, so that nobody can name an event of another one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from math import inf
+from typing import Final
+
+MAX_BYTES = 256 * 1024 * 1024
+"""How much is kept of all sessions together; the oldest goes first, here as below."""
+MAX_SESSION_BYTES = 64 * 1024 * 1024
+"""How much is kept of one session: two messages of the largest size."""
+MAX_SESSION_EVENTS = 4096
+MAX_AGE = 300.0
+"""Seconds that an event is kept."""
+
+STANDING: Final = 0
+"""The number of a session's standing stream; those of its requests begin with 1."""
+_ID = re.compile(r"(\d{1,15})-(\d{1,15})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class EventId:
+    """Which event of which stream."""
+
+    stream: int
+    number: int
+
+    @classmethod
+    def parse(cls, text: str) -> EventId | None:
+        """Return what a client names in `Last-Event-ID`; None if it cannot be ours."""
+        found = _ID.fullmatch(text.strip())
+        return None if found is None else cls(int(found[1]), int(found[2]))
+
+    def __str__(self) -> str:
+        return f"{self.stream}-{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event as it is on the wire; `serial` counts all events of its session."""
+
+    serial: int
+    at: float
+    id: EventId
+    chunk: bytes
+
+
+class EventStore:
+    """Bounds what the journals of all sessions keep together."""
+
+    def __init__(self, clock: Callable[[], float], *, max_bytes: int = MAX_BYTES) -> None:
+        self.clock = clock
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._events = 0
+        self._by_age: deque[tuple[Journal, int]] = deque()
+
+    @property
+    def remembered(self) -> int:
+        """Return how many events are remembered, kept or not."""
+        return len(self._by_age)
+
+    def journal(self) -> Journal:
+        """Return the journal of a new session."""
+        return Journal(self)
+
+    def took(self, journal: Journal, event: Event) -> None:
+        """Make room for what a journal took, in whichever journal has the oldest."""
+        self._bytes += len(event.chunk)
+        self._events += 1
+        self._by_age.append((journal, event.serial))
+        self.expire()
+        if len(self._by_age) > 2 * self._events + MAX_SESSION_EVENTS:
+            self._by_age = deque((one, serial) for one, serial in self._by_age if one.holds(serial))
+
+    def expire(self) -> None:
+        """Forget what is too old or too much."""
+        oldest_kept = self.clock() - MAX_AGE
+        while self._by_age:
+            owner, serial = self._by_age[0]
+            if owner.holds(serial, oldest_kept) and self._bytes <= self._max_bytes:
+                return
+            self._by_age.popleft()
+            owner.drop(serial)
+
+    def dropped(self, event: Event) -> None:
+        """Take note of what a journal has forgotten."""
+        self._bytes -= len(event.chunk)
+        self._events -= 1
+
+
+class Journal:
+    """The latest events of one session, in the order in which they were made."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+        self._kept: deque[Event] = deque()
+        self._bytes = 0
+        self._serials = count()
+
+    def add(self, id_: EventId, chunk: bytes) -> None:
+        """Keep one event."""
+        event = Event(next(self._serials), self._store.clock(), id_, chunk)
+        self._kept.append(event)
+        self._bytes += len(chunk)
+        self._store.took(self, event)
+        while self._bytes > MAX_SESSION_BYTES or len(self._kept) > MAX_SESSION_EVENTS:
+            self._drop_oldest()
+
+    def has(self, id_: EventId) -> bool:
+        """Return whether an event is kept still."""
+        return any(event.id == id_ for event in self._fresh())
+
+    def after(self, id_: EventId) -> list[bytes]:
+        """Return what is kept of a stream after one of its events."""
+        return [
+            event.chunk
+            for event in self._fresh()
+            if event.id.stream == id_.stream and event.id.number > id_.number
+        ]
+
+    def close(self) -> None:
+        """Forget everything: the session is over."""
+        while self._kept:
+            self._drop_oldest()
+
+    def holds(self, serial: int, since: float = -inf) -> bool:
+        """Return whether an event is kept still, and so is nothing from before `since`."""
+        first = self._kept[0] if self._kept else None
+        return first is not None and first.serial <= serial and first.at >= since
+
+    def drop(self, serial: int) -> None:
+        """Forget an event and all before it, if it is kept still."""
+        while self._kept and self._kept[0].serial <= serial:
+            self._drop_oldest()
+
+    def _fresh(self) -> Iterator[Event]:
+        oldest_kept = self._store.clock() - MAX_AGE
+        return (event for event in self._kept if event.at >= oldest_kept)
+
+    def _drop_oldest(self) -> None:
+        event = self._kept.popleft()
+        self._bytes -= len(event.chunk)
+        self._store.dropped(event)

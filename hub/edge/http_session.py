@@ -1,0 +1,73 @@
+"""One legacy client over HTTP: its conversation, and the event streams that carry it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from starlette.types import Receive, Send
+
+from hub.core.protocol import INVALID_REQUEST
+from hub.edge.event_store import STANDING, EventId
+from hub.edge.exchange import respond
+from hub.edge.resuming import Streams
+from hub.edge.server import Front
+from hub.edge.standing_stream import Standing
+from hub.runtime import wire
+from hub.runtime.wire import Failure
+
+PRIMED_SINCE = "2025-11-25"
+"""The first revision whose clients take an event without data, and a stream that ends early."""
+
+
+@dataclass(slots=True, eq=False)
+class HttpSession:
+    """What belongs to one session.
+
+    `standing` carries what belongs to no request, `streams` what belongs to one; `idle_since`
+    counts only while nothing is in flight.
+    """
+
+    front: Front
+    standing: Standing
+    streams: Streams
+    in_flight: int = 0
+    idle_since: float = 0.0
+
+    def speaks(self, version: str) -> None:
+        """Take note of the revision that was agreed on."""
+        self.streams.primed = version >= PRIMED_SINCE
+
+    def close(self) -> None:
+        """End the session."""
+        self.standing.close()
+        self.front.close()
+        self.streams.journal.close()
+
+    async def listen(self, seen: str | None, receive: Receive, send: Send) -> None:
+        """Answer a GET: with the standing stream, or with what came after the event `seen`."""
+        if seen is None:
+            await self._stand(None, receive, send)
+            return
+        after = EventId.parse(seen)
+        if after is not None and after.stream == STANDING and self.standing.knows(after):
+            await self._stand(after, receive, send)
+        elif after is None or not await self.streams.resume(after, send, receive):
+            text = f"Nothing is kept from after the event {seen!r}: make the request again"
+            error = Failure(None, {"code": INVALID_REQUEST, "message": text})
+            await respond(send, 400, wire.to_bytes(error))
+
+    async def _stand(self, after: EventId | None, receive: Receive, send: Send) -> None:
+        """Hold the standing stream open; who comes back takes the place of a lost connection."""
+        roots = self.front.session.roots
+        if self.standing.is_open and after is None:
+            await respond(send, 409, {"error": "The session has an event stream already"})
+            return
+        opened = partial(roots.reachable, certain=False)
+        try:
+            await self.standing.serve(
+                send, receive, opened, primed=self.streams.primed, after=after
+            )
+        finally:
+            if not self.standing.is_open:
+                roots.unreachable()
