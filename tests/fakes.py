@@ -236,7 +236,16 @@ class FakeLink:
         except anyio.EndOfStream:
             raise GoneError(self._end) from None
 
+    def post(self, message: Message) -> bool:
+        if self.child.is_full:
+            return False
+        self._taken(message)
+        return True
+
     async def send(self, message: Message) -> None:
+        self._taken(message)
+
+    def _taken(self, message: Message) -> None:
         self.seen.append(json.loads(wire.to_bytes(message)))
         if isinstance(message, Request):
             self.answer(message.id, self.child.answer_to(message))
@@ -309,6 +318,7 @@ class FakeChild:
         self.closed = 0
         self.signals = Signals()
         self.refuses_to_open: Exception | None = None
+        self.is_full = False
         self.answers: dict[str, Answer | Script] = {
             **self._greeting(era, capabilities or {"tools": {"listChanged": True}}),
             "tools/list": {"tools": list[Json](tools)},

@@ -91,6 +91,11 @@ def names_paths(guard: ToolGuard, arguments: JsonObject) -> bool:
         return True
 
 
+def admit_pathless(call: Call, guard: ToolGuard) -> Admitted | None:
+    """Admit a call in which nothing would be judged; None if there is something to judge."""
+    return None if names_paths(guard, call.arguments) else Admitted(call, token=_TOKEN)
+
+
 def decide(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused:
     """Return whether `call` may reach its child. Total: whatever goes wrong inside is a refusal."""
     policy = guard.policy.policy

@@ -25,6 +25,7 @@ from hub.core.protocol import (
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.edge.modern import Modern, is_modern, supported
 from hub.runtime.client import Client
+from hub.runtime.express import Express
 from hub.runtime.peer import Asked, Outlet, Peer, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.services import Services
@@ -56,6 +57,7 @@ class Front:
         self.peer = self.session.peer = Peer(
             outlet, serve=self._serve, notified=self._notified, tasks=tasks
         )
+        self.express = Express(self.session, self.peer, relay.lanes, tasks)
         self._modern = Modern(relay, services, self.peer, tasks, principal=principal)
         self._is_modern = False
         self._subscriptions = Subscriptions(relay, self.session, outlet)

@@ -14,7 +14,8 @@ from hub.runtime.lines import Cut
 from hub.runtime.peer import GoneError, Outlet
 from hub.runtime.pipes import FileOutlet, Lines, PipeOutlet, open_lines, open_outlet
 from hub.runtime.strict_json import WireError
-from hub.runtime.wire import Message
+from hub.runtime.waiting import Answer
+from hub.runtime.wire import Failure, Message, Request, Response
 
 LAST_ANSWERS = 10.0
 """Seconds that the answers to a script may take, which asks on without waiting for any."""
@@ -32,6 +33,7 @@ async def serve_stdio(open_front: OpenFront) -> None:
     lines = await open_lines(sys.stdin.buffer)
     async with anyio.create_task_group() as tasks:
         front = open_front(outlet, tasks, "stdio")
+        lines.taker = _Calls(front, outlet).take
         try:
             is_script = await _read(lines, outlet, front)
             with anyio.move_on_after(LAST_ANSWERS if is_script else HURRIED_ANSWERS):
@@ -40,6 +42,40 @@ async def serve_stdio(open_front: OpenFront) -> None:
         finally:
             front.close()
         tasks.cancel_scope.cancel()
+
+
+class _Calls:
+    """Takes the calls out of what the client sends, and answers them in the same pipe."""
+
+    def __init__(self, front: Front, outlet: PipeOutlet | FileOutlet) -> None:
+        self._front = front
+        self.outlet = outlet
+
+    def take(self, line: bytes) -> bool:
+        """Take a line if it is a call that can be taken now."""
+        if b'"tools/call"' not in line:
+            return False
+        try:
+            request = wire.parse_client(line)
+        except WireError:
+            return False
+        if not isinstance(request, Request) or request.method != "tools/call":
+            return False
+        if self._front.express.take(request, self):
+            return True
+        if not self._front.peer.backlog.takes(request.id):
+            return False
+        self.detour(request)
+        return True
+
+    def give(self, answer: Answer) -> bool:
+        return answer is None or self.outlet.post(answer)
+
+    async def deliver(self, answer: Response | Failure) -> None:
+        await self._front.peer.answer_later(answer, self.outlet)
+
+    def detour(self, request: Request) -> None:
+        self._front.peer.take(request, self.outlet)
 
 
 async def _read(lines: Lines, outlet: Outlet, front: Front) -> bool:

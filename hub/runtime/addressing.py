@@ -165,6 +165,16 @@ def _searched(name: str, params: JsonObject) -> Addressed:
     return Addressed("tools/call", name, params, question=asked)
 
 
+def tool_call(name: str, params: JsonObject) -> Call | None:
+    """Return the call for a child's tool `name` with a request's params; None if they make none."""
+    arguments = params.get("arguments")
+    if not isinstance(arguments, dict | None):
+        return None
+    kept = _without_envelope(params)
+    kept["name"] = name
+    return Call("tools/call", name, {} if arguments is None else arguments, kept)
+
+
 def _without_envelope(params: JsonObject) -> JsonObject:
     """Drop what is between client and hub alone: the progress token, the protocol envelope."""
     meta = params.get("_meta")

@@ -48,11 +48,19 @@ class Answers:
     @contextmanager
     def during(self, asker: Asker) -> Generator[None]:
         """Count `asker` among those whose calls are under way."""
-        self._calls.append(asker)
+        self.begin(asker)
         try:
             yield
         finally:
-            self._calls.remove(asker)
+            self.end(asker)
+
+    def begin(self, asker: Asker) -> None:
+        """Count a call; `end` must follow."""
+        self._calls.append(asker)
+
+    def end(self, asker: Asker) -> None:
+        """Count a call no more."""
+        self._calls.remove(asker)
 
     async def answer(self, method: str, params: JsonObject, asker: Asker | None) -> Payload:
         """Answer a child's request: pings and roots here, what is for a client by that client.

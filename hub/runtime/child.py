@@ -30,11 +30,13 @@ from hub.runtime.greeting import (
     without_server_info,
 )
 from hub.runtime.health import Health
-from hub.runtime.link import Link
+from hub.runtime.link import AnsweringLink, Link
 from hub.runtime.listing import Request, read_listing
 from hub.runtime.parties import Asker
 from hub.runtime.peer import Asked, GoneError, LostError, Peer, RpcError, SilentError
+from hub.runtime.slots import Slots
 from hub.runtime.strict_json import WireError
+from hub.runtime.unanswered import unanswered
 from hub.runtime.wire import Message, Notification, Payload
 
 LAST_WORDS = 0.5
@@ -66,12 +68,12 @@ class Child:
         self._health = health or Health(answers.spec.name)
         self._hub = hub
         self._connect = connect
-        self._peer: Peer | None = None
+        self.peer: Peer | None = None
         self._started = anyio.Event()
         self._stop = anyio.Event()
         self._outdated: set[str] = set()
         self._wake = anyio.Event()
-        self._slots = anyio.Semaphore(self.spec.concurrency)
+        self.slots = Slots(self.spec.concurrency)
 
     async def own(self) -> None:
         """Open the connection, keep it, and close it: on `stop`, or when the child is gone."""
@@ -96,9 +98,11 @@ class Child:
     async def _keep(self, link: Link) -> None:
         async with anyio.create_task_group() as tasks:
             self.answers.private = link.private_directory
-            peer = self._peer = Peer(
+            peer = self.peer = Peer(
                 link.outlet, serve=self._serve, notified=self._notified, tasks=tasks
             )
+            if isinstance(link, AnsweringLink):
+                link.hand_answers_to(peer.waiters.settle)
             tasks.start_soon(self._pump, link, peer)
             try:
                 with anyio.fail_after(self.spec.start_timeout):
@@ -193,8 +197,13 @@ class Child:
             log.warning("down", server=self.spec.name, reason=reason, next=self._health.outlook)
         self.state = Down(reason)
         self._started.set()
-        if self._peer is not None:
-            self._peer.close(reason)
+        if self.peer is not None:
+            self.peer.close(reason)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the owner was asked to end it."""
+        return self._stop.is_set()
 
     def stop(self) -> None:
         """Ask the owner to end the child."""
@@ -224,7 +233,7 @@ class Child:
             if the verdict no longer holds.
         """
         ready = await self.ready()
-        async with self._slots:
+        async with self.slots:
             if not holds():
                 raise StaleError
             with self.answers.during(asker):
@@ -249,7 +258,7 @@ class Child:
         )
 
     async def _request(self, method: str, params: JsonObject, asker: Asker | None) -> Payload:
-        name, peer, limit = self.spec.name, self._peer, self.spec.timeout
+        name, peer, limit = self.spec.name, self.peer, self.spec.timeout
         if peer is None:
             raise ChildError(f"server {name!r} is not running; {self._health.outlook}")
         try:
@@ -259,17 +268,12 @@ class Child:
                 timeout=limit,
                 progress=asker.progress if asker is not None else None,
             )
-        except SilentError:
-            raise ChildError(
-                f"server {name!r} did not answer within {limit:g} s; the hub cancelled the call"
-            ) from None
-        except LostError as exc:
-            text = f"server {name!r} gave no answer: {exc}; the hub sends the next call as ever"
-            raise ChildError(text) from exc
-        except GoneError as exc:
-            raise ChildError(
-                f"server {name!r} went away during the call: {exc}; {self._health.outlook}"
-            ) from exc
+        except (SilentError, LostError, GoneError) as exc:
+            raise self.without_answer(exc) from exc
+
+    def without_answer(self, why: SilentError | LostError | GoneError) -> ChildError:
+        """Return what to say of a call that this child did not answer."""
+        return unanswered(self.spec, why, self._health.outlook)
 
     async def forward(self, method: str, params: JsonObject) -> Payload:
         """Send a request that names no path, such as `logging/setLevel`.
@@ -282,8 +286,8 @@ class Child:
     async def share(self, roots: RootSet) -> None:
         """Give the child other roots than it had, and tell it so."""
         self.answers.roots = roots
-        if self._peer is not None and isinstance(self.state, Ready):
-            await self._peer.notify("notifications/roots/list_changed", {})
+        if self.peer is not None and isinstance(self.state, Ready):
+            await self.peer.notify("notifications/roots/list_changed", {})
 
     async def _serve(self, asked: Asked) -> Payload:
         return await self.answers.answer(asked.request.method, asked.request.params, None)

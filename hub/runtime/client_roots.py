@@ -144,6 +144,10 @@ class ClientRoots:
             or (state.settled >= number and not isinstance(state.phase, Unasked))
         )
 
+    def stands(self, links: LinkReader) -> bool:
+        """Return whether all roots are where they were when they were looked at last."""
+        return self._standing.again(links, self._flavour) is self._standing
+
     def _look_again(self) -> None:
         """Notice roots that have gone from this machine, were replaced, or are back."""
         last, standing = self.state.last, self._standing.again(self._links, self._flavour)

@@ -13,6 +13,7 @@ from hub.core.breaker import (
     CLOSED,
     Answered,
     Breaker,
+    Closed,
     Event,
     Fell,
     GivenUp,
@@ -53,6 +54,11 @@ class Health:
     def breaker(self) -> str:
         """The breaker's state, for people: `closed`, `open` or `half-open`."""
         return name_of(self._breaker)
+
+    @property
+    def is_well(self) -> bool:
+        """Whether calls go through without being watched."""
+        return isinstance(self._breaker, Closed)
 
     @property
     def retry_at(self) -> float | None:

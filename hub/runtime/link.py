@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import structlog
 
@@ -17,7 +17,7 @@ from hub.runtime.lines import Cut
 from hub.runtime.peer import Outlet
 from hub.runtime.process import Process, launch
 from hub.runtime.strict_json import WireError
-from hub.runtime.wire import Failure, Message, UnreadableAnswerError, lost
+from hub.runtime.wire import Failure, Message, Response, UnreadableAnswerError, lost
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -43,6 +43,15 @@ class Link(Protocol):
         ...
 
 
+@runtime_checkable
+class AnsweringLink(Protocol):
+    """A link that can hand over answers where they arrive."""
+
+    def hand_answers_to(self, settle: Callable[[Response | Failure], None]) -> None:
+        """Give each answer to `settle` once all messages before it are done with, not to `next`."""
+        ...
+
+
 class ProcessLink:
     """A child on the other end of two pipes."""
 
@@ -51,6 +60,19 @@ class ProcessLink:
         self._process = process
         self.outlet: Outlet = process.outlet
         self.private_directory = process.private_directory
+
+    def hand_answers_to(self, settle: Callable[[Response | Failure], None]) -> None:
+        def take(line: bytes) -> bool:
+            try:
+                message = wire.parse_child(line)
+            except WireError:
+                return False
+            if not isinstance(message, Response | Failure):
+                return False
+            settle(message)
+            return True
+
+        self._process.lines.taker = take
 
     async def next(self) -> Message:
         while True:

@@ -21,7 +21,7 @@ from hub.core.values import Json, JsonObject
 from hub.runtime import wire
 from hub.runtime.backlog import Backlog
 from hub.runtime.strict_json import RequestId, WireError
-from hub.runtime.waiting import Answer, Progress, TaskWaiter, Waiter, Waiters, with_token
+from hub.runtime.waiting import Answer, Progress, TaskWaiter, Waiter, Waiters, token_in, with_token
 from hub.runtime.wire import Failure, Message, Notification, Payload, Request, Response, failure_of
 
 CANCEL_GRACE = 2.0
@@ -101,9 +101,7 @@ class Asked:
     @property
     def progress_token(self) -> RequestId | None:
         """What the asker wants progress reported under."""
-        meta = self.request.params.get("_meta")
-        token = meta.get("progressToken") if isinstance(meta, dict) else None
-        return token if isinstance(token, int | str) and not isinstance(token, bool) else None
+        return token_in(self.request.params)
 
     @property
     def can_be_cancelled(self) -> bool:

@@ -46,8 +46,11 @@ class Record:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if isinstance(error, StaleError):
-            return  # the call is judged again, and recorded then
+        if not isinstance(error, StaleError):  # then it is judged again, and recorded later
+            self.end(self._outcome(error))
+
+    def end(self, outcome: Outcome) -> None:
+        """Write the record."""
         machine, refused = self._services.machine, refusal_of(self.verdict)
         named = refused or self._outside
         self._services.audit.write(
@@ -59,7 +62,7 @@ class Record:
                 principal=self._session.principal,
                 server=self._spec.name,
                 tool=self._call.name,
-                verdict=self._outcome(error),
+                verdict=outcome,
                 reason=self._failure or (refused.reason if refused is not None else None),
                 pointer=named.pointer if named is not None else None,
                 path=named.path if named is not None else None,

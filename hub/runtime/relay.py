@@ -27,6 +27,7 @@ from hub.runtime.builtin import get_roots
 from hub.runtime.catalogs import Catalogs
 from hub.runtime.child import Child, StaleError
 from hub.runtime.consent import Case, Desk
+from hub.runtime.lanes import Lanes
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.record import Record
 from hub.runtime.search_tools import answer
@@ -44,6 +45,7 @@ class Relay:
 
     def __init__(self, services: Services) -> None:
         self.catalogs = Catalogs(services)
+        self.lanes = Lanes()
         self._services = services
         self._desk = Desk()
         self._guards: dict[tuple[str, str, str], tuple[object, ToolGuard]] = {}
@@ -56,7 +58,7 @@ class Relay:
         try:
             return await self._take(session, asked)
         except SearchError as exc:
-            return _tool_error(str(exc))
+            return tool_error(str(exc))
 
     async def _take(self, session: Session, asked: Asked) -> Payload:
         method = cast("CallMethod", asked.request.method)
@@ -92,13 +94,16 @@ class Relay:
             asker = CallAsker(session, asked.outlet, asked.progress_token)
             try:
                 with case.place.in_use(), case.place.health.trying():
-                    return await self._answer(await self._obtain(case), verdict, asker, case)
+                    child = await self._obtain(case)
+                    result = await self._answer(child, verdict, asker, case)
             except ChildError as exc:
                 record.failed(str(exc))
                 return _failure(call.method, str(exc))
             except RpcError as exc:
                 record.failed(str(exc))
                 raise
+            self.lanes.keep(named.name, case, child)
+            return result
 
     async def _catalog_for(self, session: Session, force: InForce, named: Addressed) -> Catalog:
         owners = named.servers(self._services.names)
@@ -177,14 +182,15 @@ def _refusal(call: Call, refused: Refused, spec: ServerSpec, pointer: str) -> Js
     }
     if call.method != "tools/call":
         raise RpcError(INVALID_PARAMS, text, {"roots-hub/refusal": details})
-    return {**_tool_error(text), "_meta": {"roots-hub/refusal": details}}
+    return {**tool_error(text), "_meta": {"roots-hub/refusal": details}}
 
 
 def _failure(method: CallMethod, text: str) -> JsonObject:
     if method != "tools/call":
         raise RpcError(INTERNAL_ERROR, text)
-    return _tool_error(text)
+    return tool_error(text)
 
 
-def _tool_error(text: str) -> JsonObject:
+def tool_error(text: str) -> JsonObject:
+    """Return a tool's result that says what went wrong."""
     return {"content": [{"type": "text", "text": text}], "isError": True}

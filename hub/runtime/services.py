@@ -60,7 +60,10 @@ class Services:
 
 
 class Operator:
-    """The operator's roots as they stand now: a folder grants nothing while it is gone."""
+    """The operator's roots as they stand now: a folder grants nothing while it is gone.
+
+    `version` counts how often others were put in force.
+    """
 
     def __init__(
         self, roots: OperatorRoots, servers: Mapping[ServerName, ServerSpec], machine: Machine
@@ -71,11 +74,13 @@ class Operator:
         self._ceiling = _standing(roots.ceiling)
         self._servers = {name: _standing(spec.ceiling) for name, spec in servers.items()}
         self._followers: dict[object, Callable[[], None]] = {}
+        self.version = 0
 
     def take(self, roots: OperatorRoots) -> None:
         """Put other roots in force from now on, and tell all who follow."""
         self._roots = roots
         self._fallback, self._ceiling = _standing(roots.fallback), _standing(roots.ceiling)
+        self.version += 1
         for tell in list(self._followers.values()):
             tell()
 
@@ -100,6 +105,14 @@ class Operator:
         """Return the directories that a server's own arguments name; None if they name none."""
         self._servers[server] = self._again(self._servers[server])
         return _present(self._servers[server])
+
+    def stands(self, server: ServerName, links: LinkReader) -> bool:
+        """Return whether all that concerns a server is where it was when it was looked at last."""
+        flavour = self._machine.flavour
+        return all(
+            standing is None or standing.again(links, flavour) is standing
+            for standing in (self._fallback, self._ceiling, self._servers[server])
+        )
 
     def _again(self, standing: Standing | None) -> Standing | None:
         return (

@@ -15,6 +15,7 @@ from hub.core.errors import ChildError
 from hub.core.guard import Refused
 from hub.core.in_force import InForce, at_server, in_force
 from hub.core.launch import LaunchPlan
+from hub.core.paths import LinkReader
 from hub.core.policy import Mode
 from hub.core.protocol import LIST_CHANGED
 from hub.core.roots import EMPTY, Announcement, parse_announcement
@@ -148,6 +149,14 @@ class Session:
     def place(self, spec: ServerSpec, force: InForce) -> Place:
         """Return where this session's child of a server stands, with these roots in force."""
         return self._leases.place(spec, self.at(spec, force), self)
+
+    def holds(self, place: Place) -> bool:
+        """Return whether `place` is where calls to its server go now."""
+        return self._leases.held.get(place.spec.name) is place
+
+    def stands(self, server: ServerName, links: LinkReader) -> bool:
+        """Return whether all roots in force at a server are where they were."""
+        return self.roots.stands(links) and self.services.operator.stands(server, links)
 
     def _asks(self) -> JsonObject:
         if self.client is None or self.client.is_modern:

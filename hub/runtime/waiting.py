@@ -99,3 +99,10 @@ def with_token(params: JsonObject, token: RequestId) -> JsonObject:
     """Return params that ask for progress reports under `token`."""
     meta = params.get("_meta")
     return {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": token}}
+
+
+def token_in(params: JsonObject) -> RequestId | None:
+    """Return what a request's asker wants progress reported under, if it does."""
+    meta = params.get("_meta")
+    token = meta.get("progressToken") if isinstance(meta, dict) else None
+    return token if isinstance(token, int | str) and not isinstance(token, bool) else None

@@ -13,6 +13,7 @@ from hub.core.guard import (
     Refused,
     Surroundings,
     ToolGuard,
+    admit_pathless,
     compile_tool,
     decide,
     decide_resource,
@@ -257,6 +258,16 @@ def test_what_a_tool_needs_is_the_operators_word_before_its_own() -> None:
     ):
         policy = ToolPolicy(access=access)  # pyright: ignore[reportArgumentType]
         assert compile_tool(None, read_only=read_only, policy=policy).needs_write is writes
+
+
+def test_a_call_in_which_nothing_is_judged_is_admitted_without_looking_at_the_disk() -> None:
+    guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy()))
+    pathless = Call("tools/call", "t", {"limit": 5}, {"arguments": {"limit": 5}})
+    admitted = admit_pathless(pathless, guard)
+    assert admitted is not None
+    assert admitted.call is pathless
+    assert admit_pathless(Call("tools/call", "t", {"path": "a"}, {}), guard) is None
+    assert admit_pathless(Call("tools/call", "t", nested(100), {}), guard) is None
 
 
 def test_a_call_says_whether_it_names_paths() -> None:

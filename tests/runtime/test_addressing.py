@@ -7,7 +7,7 @@ from hub.core.errors import RouteError
 from hub.core.names import Names
 from hub.core.protocol import CLIENT_CAPABILITIES_META, CLIENT_INFO_META, PROTOCOL_VERSION_META
 from hub.core.values import BuiltinRoute, CallMethod, ChildRoute, Json, JsonObject, ServerName
-from hub.runtime.addressing import Addressed, address
+from hub.runtime.addressing import Addressed, address, tool_call
 from hub.runtime.builtin import BUILTINS, GET_ROOTS
 
 TWO = Names(["a", "b"])
@@ -240,3 +240,24 @@ def test_only_the_hubs_own_tools_can_be_called_where_tools_are_searched_for() ->
     assert searching("list-servers", {}).question is not None
     with pytest.raises(RouteError, match="Unknown tool: a__read"):
         searching("a__read", {})
+
+
+def test_a_call_of_a_childs_tool_keeps_all_but_what_is_between_the_client_and_the_hub() -> None:
+    arguments: JsonObject = {"path": "a"}
+    meta: JsonObject = {"progressToken": 1, "kept": 2}
+    call = tool_call("read", {"name": "f__read", "arguments": arguments, "_meta": meta, "x": 1})
+    assert call is not None
+    assert call.arguments is arguments
+    assert call.params == {"name": "read", "arguments": arguments, "_meta": {"kept": 2}, "x": 1}
+
+
+@pytest.mark.parametrize("arguments", [[], "x", 5, True])
+def test_a_call_whose_arguments_are_no_object_is_none(arguments: Json) -> None:
+    assert tool_call("read", {"name": "read", "arguments": arguments}) is None
+
+
+@pytest.mark.parametrize("params", [{"name": "r"}, {"name": "r", "arguments": None}])
+def test_a_call_of_a_childs_tool_may_have_no_arguments(params: JsonObject) -> None:
+    call = tool_call("read", params)
+    assert call is not None
+    assert call.arguments == {}

@@ -75,3 +75,8 @@ def test_while_one_call_tries_no_other_does() -> None:
         "server 'files' has failed 3 times in a row, and one call is trying it; "
         "call again when that is answered"
     )
+
+
+def test_a_child_is_well_while_nothing_watches_its_calls() -> None:
+    assert Health().is_well
+    assert not failing(20)[0].is_well

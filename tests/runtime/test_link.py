@@ -148,3 +148,20 @@ async def test_an_answer_that_is_too_large_fails_its_own_request_at_once(
         assert found == Request(1, "ping", {})
     else:
         assert found == wire.lost(id_, f"it has more than {wire.MAX_MESSAGE_BYTES} bytes")
+
+
+async def test_answers_are_handed_over_where_they_arrive_and_all_else_is_left() -> None:
+    process, settled = Unlaunched(), list[Response | Failure]()
+    made = ProcessLink("files", process)
+    made.hand_answers_to(settled.append)
+    process.lines.data_received(b'{"id":1,"result":{"n":1.10}}\n{"id":2,"error":{"code":1}}\n')
+    assert settled == [Response(1, Raw(b'{"n":1.10}')), Failure(2, Raw(b'{"code":1}'))]
+    process.lines.data_received(b'{"method":"n"}\n{"id":3,"result":{}}\nnoise\n')
+    assert len(settled) == 2, "the notification before it is not done with"
+    assert await made.next() == Notification("n", Raw(b"{}"))
+    process.lines.eof_received()
+    with capture_logs() as logs, pytest.raises(GoneError):
+        await made.next()
+    assert settled[2:] == [Response(3, Raw(b"{}"))]
+    assert [entry["line"] for entry in logs] == ["noise"]
+    process.lines.close()

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import anyio
+import pytest
 from msgspec import Raw
 
-from hub.runtime.waiting import Answer, Progress, TaskWaiter, Waiters, with_token
+from hub.core.values import Json
+from hub.runtime.strict_json import RequestId
+from hub.runtime.waiting import Answer, Progress, TaskWaiter, Waiters, token_in, with_token
 from hub.runtime.wire import Failure, Payload, Response
 
 
@@ -74,3 +77,21 @@ def test_a_token_is_put_beside_what_else_is_in_the_meta_of_params() -> None:
     assert with_token({"a": 1}, 5) == {"a": 1, "_meta": {"progressToken": 5}}
     assert with_token({"_meta": {"b": 2}}, 5) == {"_meta": {"b": 2, "progressToken": 5}}
     assert with_token({"_meta": 3}, "x") == {"_meta": {"progressToken": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("meta", "found"),
+    [
+        ({"progressToken": "x"}, "x"),
+        ({"progressToken": 0}, 0),
+        ({"progressToken": True}, None),
+        ({"progressToken": [1]}, None),
+        ({}, None),
+        (5, None),
+    ],
+)
+def test_the_token_of_a_request_is_a_text_or_a_whole_number(
+    meta: Json, found: RequestId | None
+) -> None:
+    assert token_in({"_meta": meta}) == found
+    assert token_in({}) is None
