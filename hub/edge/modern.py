@@ -9,6 +9,7 @@ from collections import deque
 from typing import Final
 
 from anyio.abc import TaskGroup
+from msgspec import Raw
 
 from hub.core.protocol import (
     CALLS,
@@ -26,8 +27,7 @@ from hub.core.protocol import (
     UNSUPPORTED_VERSION,
 )
 from hub.core.values import Json, JsonObject, object_or_empty
-from hub.runtime import wire
-from hub.runtime.carried import keys_of, with_fields
+from hub.runtime.carried import parted, with_fields
 from hub.runtime.client import Client
 from hub.runtime.consent import InputNeededError
 from hub.runtime.peer import Asked, Peer, RpcError
@@ -125,17 +125,19 @@ class Modern:
     def _result(self, found: Payload, *, cacheable: bool = False) -> Payload:
         """Return a result with what the era wants in it; a child's own stays as it was written."""
         info: JsonObject = {SERVER_INFO_META: self._services.info}
-        complete: JsonObject = {"resultType": "complete"}
+        if isinstance(found, dict):
+            hints = _UNCACHED if cacheable and found.get("resultType") != "input_required" else {}
+            meta: JsonObject = {**object_or_empty(found.get("_meta")), **info}
+            return {"resultType": "complete", **found, **hints, "_meta": meta}
         try:
-            if not isinstance(found, dict) and not keys_of(found) & _ENVELOPE:
-                hints = _UNCACHED if cacheable else {}
-                return with_fields(found, {**complete, **hints, "_meta": info})
-            read = wire.as_object(found)
+            own, rest = parted(found, _ENVELOPE)
+            told = own.pop("_meta", Raw(b""))
+            others = parted(told, info.keys())[1] if bytes(told).startswith(b"{") else Raw(b"{}")
+            hints = _UNCACHED if cacheable else {}
+            more = {"resultType": "complete", **own, **hints, "_meta": with_fields(others, info)}
+            return with_fields(rest, more)
         except WireError as exc:
             raise RpcError(INTERNAL_ERROR, f"the server's answer cannot be read: {exc}") from exc
-        meta: JsonObject = {**object_or_empty(read.get("_meta")), **info}
-        hints = _UNCACHED if cacheable and read.get("resultType") != "input_required" else {}
-        return {**complete, **read, **hints, "_meta": meta}
 
 
 def _client(request: Request) -> Client:

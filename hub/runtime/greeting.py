@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from msgspec import Raw
+
 from hub.core.errors import ChildError
 from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
@@ -19,6 +21,7 @@ from hub.core.protocol import (
 )
 from hub.core.values import JsonObject, object_or_empty
 from hub.runtime import wire
+from hub.runtime.carried import parted, with_fields
 from hub.runtime.peer import Peer, RpcError
 from hub.runtime.wire import Payload
 
@@ -139,15 +142,28 @@ def with_envelope(
 
 
 def without_server_info(result: Payload) -> Payload:
-    """Return a modern child's result without who that child is: clients are told of the hub."""
-    if not isinstance(result, dict) and SERVER_INFO_META.encode() not in bytes(result):
+    """Return a modern child's result without who that child is: clients are told of the hub.
+
+    Raises: WireError if the result has a key twice.
+    """
+    if isinstance(result, dict):
+        return _without_server_info(result)
+    if SERVER_INFO_META.encode() not in bytes(result):
         return result
-    read = wire.as_object(result)
-    meta = read.get("_meta")
-    if not isinstance(meta, dict) or SERVER_INFO_META not in meta:
+    own, rest = parted(result, {"_meta"})
+    meta = own.get("_meta", Raw(b""))
+    info, kept = parted(meta, {SERVER_INFO_META}) if bytes(meta).startswith(b"{") else ({}, meta)
+    if not info:
+        return result
+    return rest if bytes(kept) == b"{}" else with_fields(rest, {"_meta": kept})
+
+
+def _without_server_info(result: JsonObject) -> JsonObject:
+    meta = object_or_empty(result.get("_meta"))
+    if SERVER_INFO_META not in meta:
         return result
     kept: JsonObject = {key: value for key, value in meta.items() if key != SERVER_INFO_META}
-    rest: JsonObject = {key: value for key, value in read.items() if key != "_meta"}
+    rest: JsonObject = {key: value for key, value in result.items() if key != "_meta"}
     return {**rest, "_meta": kept} if kept else rest
 
 
