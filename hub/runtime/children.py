@@ -58,9 +58,9 @@ def opener(environment: Mapping[str, str], kernel: Kernel, brood: Brood) -> Open
             return open_launched(spec, plan, environment, kernel, brood)
         if not isinstance(spec.target, RemoteTarget):
             raise TypeError("a launched child needs a plan")
-        from hub.runtime.remote import open_remote  # noqa: PLC0415 - loads the SDK, which only remote children need
+        from hub.runtime.remote import open_remote  # noqa: PLC0415 - loads the HTTP client, which only remote children need
 
-        return open_remote(spec.target, spec.timeout)
+        return open_remote(spec.name, spec.target)
 
     return open_child
 

@@ -81,7 +81,7 @@ class ProcessLink:
                 log.warning(
                     "message too large, dropped", server=self._server, limit=wire.MAX_MESSAGE_BYTES
                 )
-                id_ = _answered(line or b"")
+                id_ = answered_by(line or b"")
                 if id_ is None:
                     continue
                 return lost(id_, f"it has more than {wire.MAX_MESSAGE_BYTES} bytes")
@@ -102,7 +102,7 @@ _FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{
 _LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 
-def _answered(ends: bytes) -> int | None:
+def answered_by(ends: bytes) -> int | None:
     """Return the id of the answer that these are both ends of; None if they do not tell."""
     if _ASKS.match(ends):
         return None

@@ -1,0 +1,125 @@
+"""Server-sent events: a byte stream cut into events, as the HTML standard defines them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ENDS = 256
+"""How many bytes of each end of an event's text are kept of one that was too long."""
+
+_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event that has a text; with `is_cut` that is only its beginning and its end."""
+
+    name: str
+    text: bytes
+    is_cut: bool = False
+
+
+class EventParser:
+    """Reads one event stream, in whatever pieces it comes.
+
+    An event without text is none, but its id counts. One whose text is longer than `limit` is
+    dropped as it comes, and its ends are handed out in its place. What is left when the stream
+    ends is no event.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.last_id = b""
+        self.retry: int | None = None
+        self._limit = limit
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin with another stream that continues this one: ids and waiting time still hold."""
+        self._line: list[bytes] = []
+        self._line_size = 0
+        self._line_is_cut = False
+        self._after_return = False
+        self._begun = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._name = ""
+        self._texts: list[bytes] = []
+        self._size = 0
+        self._head = self._tail = b""
+        self._is_cut = False
+        self._id: bytes | None = None
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """Return the events that `chunk` completes."""
+        if not self._begun and chunk:
+            # A mark that is itself cut into pieces makes its line a field nobody knows.
+            self._begun = True
+            chunk = chunk.removeprefix(_MARK)
+        if self._after_return and chunk:
+            self._after_return = False
+            chunk = chunk.removeprefix(b"\n")
+        events: list[Event] = []
+        for piece in chunk.splitlines(keepends=True):
+            line = piece.rstrip(b"\r\n")
+            if len(line) == len(piece):
+                self._keep(line)
+            else:
+                event = self._take(self._whole(line))
+                self._line_is_cut = False
+                if event is not None:
+                    events.append(event)
+        self._after_return = chunk.endswith(b"\r")
+        return events
+
+    def _keep(self, piece: bytes) -> None:
+        """Keep a part of a line; of one beyond all limits the ends alone."""
+        self._line.append(piece)
+        self._line_size += len(piece)
+        if self._size + self._line_size > self._limit + ENDS:
+            whole = b"".join(self._line)
+            self._line_is_cut = True
+            self._line = [whole[: 2 * ENDS], whole[2 * ENDS :][-ENDS:]]
+
+    def _whole(self, end: bytes) -> bytes:
+        if not self._line:
+            return end
+        whole = b"".join([*self._line, end])
+        self._line, self._line_size = [], 0
+        return whole
+
+    def _take(self, line: bytes) -> Event | None:
+        if not line:
+            return self._finish()
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            self._add(value)
+        elif field == b"event":
+            self._name = value.decode("utf-8", "replace")
+        elif field == b"id" and b"\0" not in value:
+            self._id = value
+        elif field == b"retry" and value.isdigit() and len(value) < ENDS:
+            self.retry = int(value)
+        return None
+
+    def _add(self, text: bytes) -> None:
+        self._size += len(text) + bool(self._size or self._texts)
+        if self._size > self._limit or self._line_is_cut:
+            self._is_cut = True
+        if not self._is_cut:
+            self._texts.append(text)
+            return
+        whole = b"\n".join([*self._texts, text])
+        self._texts = []
+        self._head = self._head or whole[:ENDS]
+        self._tail = (self._tail + whole[-ENDS:])[-ENDS:]
+
+    def _finish(self) -> Event | None:
+        """Return the event whose end has come, and begin the next."""
+        if self._id is not None:
+            self.last_id = self._id
+        name, is_cut = self._name or "message", self._is_cut
+        text = self._head + self._tail if is_cut else b"\n".join(self._texts)
+        self._reset()
+        return Event(name, text, is_cut) if text else None

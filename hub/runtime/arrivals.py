@@ -1,0 +1,63 @@
+"""What a remote child sent, from the several streams that bring it to the one reader."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import anyio
+
+from hub.runtime.peer import GoneError
+from hub.runtime.wire import Message
+
+QUEUE = 16
+"""How many messages of a child may wait for the hub; then its streams are not read on."""
+
+
+class Arrivals:
+    """Messages in the order of their coming; who brings one waits while too many lie there."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Message] = deque()
+        self._came: anyio.Event | None = None
+        self._left: anyio.Event | None = None
+        self.ended: str | None = None
+
+    async def put(self, message: Message) -> None:
+        """Bring a message; after the end it is dropped."""
+        while len(self._waiting) >= QUEUE and self.ended is None:
+            self._left = self._left or anyio.Event()
+            await self._left.wait()
+        if self.ended is None:
+            self._waiting.append(message)
+            self._tell()
+
+    def end(self, reason: str) -> None:
+        """Let there be no further messages; the first reason counts."""
+        if self.ended is None:
+            self.ended = reason
+            self._tell()
+            self._go_on()
+
+    async def next(self) -> Message:
+        """Return the next message.
+
+        Raises: GoneError, with the reason, after the last.
+        """
+        while not self._waiting:
+            if self.ended is not None:
+                raise GoneError(self.ended)
+            self._came = anyio.Event()
+            await self._came.wait()
+        message = self._waiting.popleft()
+        self._go_on()
+        return message
+
+    def _tell(self) -> None:
+        if self._came is not None:
+            self._came.set()
+            self._came = None
+
+    def _go_on(self) -> None:
+        if self._left is not None:
+            self._left.set()
+            self._left = None

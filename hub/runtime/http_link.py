@@ -1,0 +1,288 @@
+"""Streamable HTTP to a remote child: a POST for each message, its answer there or as events.
+
+In the legacy era there is a session and a standing stream for what the child says of its own
+accord, and streams that break off are resumed. In the modern era each request stands for itself:
+to end its answer is to cancel it.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from hub.core.events import Event, EventParser
+from hub.core.protocol import METHOD_NOT_FOUND
+from hub.core.request_headers import modern_version, request_headers
+from hub.core.values import Json, JsonObject
+from hub.runtime import wire
+from hub.runtime.arrivals import Arrivals
+from hub.runtime.endpoint import CONNECT_TIMEOUT, DRAIN, Endpoint, Exchange, ExchangeError, Headers
+from hub.runtime.peer import GoneError
+from hub.runtime.received import messages_in, refusal_in
+from hub.runtime.resumption import SessionEndedError, pause, resumed
+from hub.runtime.strict_json import RequestId, WireError
+from hub.runtime.wire import Failure, Message, Notification, Request, Response, lost
+
+MAX_RESUMPTIONS = 3
+"""How often in a row an answer's events may be asked for again in vain."""
+_BROKE_OFF = "the connection broke off"
+
+_ACCEPTS = {b"accept": b"application/json, text/event-stream", b"content-type": b"application/json"}
+_OK, _ACCEPTED, _NOT_FOUND, _REDIRECTS = 200, 202, 404, 300
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Post:
+    """A request under way."""
+
+    request: Request
+    is_modern: bool
+    parser: EventParser
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+    def is_answered_by(self, message: Response | Failure) -> bool:
+        """Return whether a message is its answer, also where the id came back as another type."""
+        return message.id is None or str(message.id) == str(self.request.id)
+
+
+class HttpLink:
+    """A child behind streamable HTTP; it is its own outlet. `tasks` run what is under way."""
+
+    private_directory: str | None = None
+
+    def __init__(self, server: str, endpoint: Endpoint, tasks: TaskGroup) -> None:
+        self.outlet = self
+        self._server = server
+        self._endpoint = endpoint
+        self._tasks = tasks
+        self._arrivals = Arrivals()
+        self._posts: dict[RequestId, _Post] = {}
+        self._session: Headers = {}
+        self._version: Headers = {}
+        self._is_modern = False
+
+    async def next(self) -> Message:
+        return await self._arrivals.next()
+
+    async def send(self, message: Message) -> None:
+        """Send a request and return; send anything else and return once it is taken.
+
+        What cannot be sent fails its own request; of anything else the log tells.
+
+        Raises: GoneError when the connection has ended; WireError for what cannot be written.
+        """
+        if self._arrivals.ended is not None:
+            raise GoneError(self._arrivals.ended)
+        body = wire.to_bytes(message)
+        match message:
+            case Request():
+                self._ask(message, body)
+            case Notification("notifications/cancelled", params):
+                await self._cancel(wire.as_object(params).get("requestId"), body)
+            case Notification("notifications/initialized"):
+                await self._tell(body)
+                if not self._is_modern:
+                    self._tasks.start_soon(self._listen)
+            case _:
+                await self._tell(body)
+
+    async def leave(self) -> None:
+        """Let nothing come any more, and tell the child that its session is not needed."""
+        self._arrivals.end("the connection ended")
+        if not self._session:
+            return
+        try:
+            exchange = await self._endpoint.open("DELETE", self._identity())
+        except ExchangeError as exc:
+            log.debug("session not ended", server=self._server, error=str(exc))
+        else:
+            await exchange.finish()
+
+    def _identity(self) -> Headers:
+        return {**self._session, **self._version}
+
+    # What is no request
+
+    async def _tell(self, body: bytes) -> None:
+        if self._is_modern:  # where only requests are sent
+            return
+        headers = {**_ACCEPTS, **self._identity()}
+        try:
+            exchange = await self._endpoint.open("POST", headers, body, patience=CONNECT_TIMEOUT)
+        except ExchangeError as exc:
+            log.warning("message lost", server=self._server, error=str(exc))
+            return
+        if exchange.status >= _REDIRECTS:
+            log.warning("message lost", server=self._server, error=exchange.refusal)
+            self._heed(exchange, await refusal_in(exchange))
+        await exchange.finish()
+
+    async def _cancel(self, id_: Json, body: bytes) -> None:
+        post = self._posts.get(id_) if isinstance(id_, int | str) else None
+        if post is None:
+            return
+        try:
+            await self._tell(body)
+        finally:
+            post.scope.cancel()
+
+    # Requests
+
+    def _ask(self, request: Request, body: bytes) -> None:
+        version = None if self._version else modern_version(request.params)
+        self._is_modern = version is not None
+        headers = {**_ACCEPTS, **self._identity()}
+        if version is not None:
+            headers = {**_ACCEPTS, **request_headers(version, request.method, request.params)}
+        post = _Post(request, self._is_modern, EventParser(wire.MAX_MESSAGE_BYTES))
+        self._posts[request.id] = post
+        self._tasks.start_soon(self._run, post, headers, body)
+
+    async def _run(self, post: _Post, headers: Headers, body: bytes) -> None:
+        try:
+            with post.scope:
+                await self._exchange(post, headers, body)
+        except SessionEndedError as exc:
+            self._arrivals.end(str(exc))
+        except ExchangeError as exc:
+            await self._arrivals.put(lost(post.request.id, str(exc)))
+        finally:
+            if self._posts.get(post.request.id) is post:
+                del self._posts[post.request.id]
+
+    async def _exchange(self, post: _Post, headers: Headers, body: bytes) -> None:
+        exchange = await self._endpoint.open("POST", headers, body)
+        try:
+            if exchange.status != _OK:
+                await self._refused(post, exchange)
+                return
+            if post.request.method == "initialize":
+                session = exchange.header("mcp-session-id")
+                self._session = {b"mcp-session-id": session.encode()} if session else {}
+            if exchange.kind == "application/json":
+                await self._read(post, exchange)
+                return
+            if exchange.kind != "text/event-stream":
+                raise ExchangeError(f"it answered with content of type {exchange.kind!r}")
+            if await self._follow(post, exchange):
+                return
+        finally:
+            await exchange.close()
+        await self._resume(post)
+
+    async def _refused(self, post: _Post, exchange: Exchange) -> None:
+        """Pass on why a request is not answered: a JSON-RPC error says more than a status."""
+        if exchange.status == _ACCEPTED:
+            raise ExchangeError("it accepted the request, and gives no answer (HTTP status 202)")
+        error = await refusal_in(exchange)
+        self._heed(exchange, error)
+        if error is not None:
+            await self._arrivals.put(replace(error, id=post.request.id))
+        elif exchange.status == _NOT_FOUND:
+            # To a server of the other era the method is unknown.
+            unknown: JsonObject = {"code": METHOD_NOT_FOUND, "message": exchange.refusal}
+            await self._arrivals.put(Failure(post.request.id, unknown))
+        else:
+            raise ExchangeError(exchange.refusal)
+
+    def _heed(self, exchange: Exchange, error: Failure | None) -> None:
+        """Notice that a refusal is the end of the session."""
+        if exchange.status != _NOT_FOUND or not self._session:
+            return
+        code = None if error is None else wire.as_object(error.error).get("code")
+        if code != METHOD_NOT_FOUND:
+            self._arrivals.end("its session has ended")
+
+    async def _read(self, post: _Post, exchange: Exchange) -> None:
+        """Pass on the answer that is the whole body."""
+        text = await exchange.body(wire.MAX_MESSAGE_BYTES)
+        try:
+            message = wire.parse_child(text)
+        except WireError as exc:
+            raise ExchangeError(f"its answer cannot be read: {exc}") from exc
+        if not isinstance(message, Response | Failure):
+            raise ExchangeError("it answered with a message that is no answer")
+        await self._answer(post, message)
+
+    async def _answer(self, post: _Post, answer: Response | Failure) -> None:
+        id_ = post.request.id
+        if isinstance(answer, Response) and post.request.method == "initialize":
+            version = wire.as_object(answer.result).get("protocolVersion")
+            if isinstance(version, str) and version.isascii() and version.isprintable():
+                self._version = {b"mcp-protocol-version": version.encode()}
+        await self._arrivals.put(answer if answer.id == id_ else replace(answer, id=id_))
+
+    # Events
+
+    async def _follow(self, post: _Post, exchange: Exchange) -> bool:
+        """Pass on the events on the way to an answer; return whether it came."""
+        answered = False
+        try:
+            with anyio.CancelScope() as rest:
+                async with aclosing(exchange.chunks()) as chunks:
+                    async for chunk in chunks:
+                        for event in post.parser.feed(chunk):
+                            answered |= await self._take(post, event)
+                        if answered:
+                            # The child ends the stream now, and the connection can serve again.
+                            rest.deadline = min(rest.deadline, anyio.current_time() + DRAIN)
+        except ExchangeError:
+            if not answered and not self._can_resume(post):
+                raise
+        return answered
+
+    async def _take(self, post: _Post, event: Event) -> bool:
+        """Pass on what an event brings; return whether the answer was among it."""
+        answered = False
+        for message in messages_in(self._server, event):
+            if isinstance(message, Response | Failure) and post.is_answered_by(message):
+                await self._answer(post, message)
+                answered = True
+            else:
+                await self._pass_on(message)
+        return answered
+
+    async def _pass_on(self, message: Message) -> None:
+        await self._arrivals.put(message)
+        if isinstance(message, Response | Failure) and message.id in self._posts:
+            self._posts[message.id].scope.cancel()  # nothing more comes where it was asked
+
+    async def _resume(self, post: _Post) -> None:
+        """Ask for the rest of an answer's events until the answer has come."""
+        if not self._can_resume(post):
+            raise ExchangeError(_BROKE_OFF)
+        await anyio.sleep(pause(post.parser.retry, 1))
+        asked = resumed(self._endpoint, self._identity, post.parser, attempts=MAX_RESUMPTIONS)
+        try:
+            async with aclosing(asked) as events:
+                async for event in events:
+                    if await self._take(post, event):
+                        return
+        except SessionEndedError:
+            raise
+        except ExchangeError as exc:
+            raise ExchangeError(f"{_BROKE_OFF}, and cannot be resumed: {exc}") from exc
+        raise ExchangeError(_BROKE_OFF)
+
+    def _can_resume(self, post: _Post) -> bool:
+        return bool(post.parser.last_id) and not post.is_modern
+
+    async def _listen(self) -> None:
+        """Pass on what the child says of its own accord, for as long as it lets us listen."""
+        parser = EventParser(wire.MAX_MESSAGE_BYTES)
+        asked = resumed(self._endpoint, self._identity, parser, attempts=None)
+        try:
+            async with aclosing(asked) as events:
+                async for event in events:
+                    for message in messages_in(self._server, event):
+                        await self._pass_on(message)
+        except SessionEndedError as exc:
+            self._arrivals.end(str(exc))
+        except ExchangeError as exc:
+            log.debug("no standing stream", server=self._server, error=str(exc))

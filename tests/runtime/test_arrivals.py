@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from hub.runtime.arrivals import QUEUE, Arrivals
+from hub.runtime.peer import GoneError
+from hub.runtime.wire import Message, Notification
+
+
+def said(number: int) -> Notification:
+    return Notification(f"n{number}", {})
+
+
+async def test_messages_come_out_as_they_came_in() -> None:
+    arrivals = Arrivals()
+    await arrivals.put(said(1))
+    await arrivals.put(said(2))
+    assert [await arrivals.next(), await arrivals.next()] == [said(1), said(2)]
+
+
+async def test_who_reads_waits_for_the_next() -> None:
+    arrivals = Arrivals()
+    found: list[object] = []
+
+    async def read() -> None:
+        found.append(await arrivals.next())
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await anyio.wait_all_tasks_blocked()
+            assert found == []
+            await arrivals.put(said(1))
+    assert found == [said(1)]
+
+
+async def test_who_brings_more_than_fits_waits_until_there_is_room() -> None:
+    arrivals = Arrivals()
+    brought: list[int] = []
+    read: list[Message] = []
+
+    async def bring(number: int) -> None:
+        await arrivals.put(said(number))
+        brought.append(number)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for number in range(QUEUE + 3):
+                tasks.start_soon(bring, number)
+            await anyio.wait_all_tasks_blocked()
+            assert len(brought) == QUEUE
+            read.append(await arrivals.next())
+            await anyio.wait_all_tasks_blocked()
+            assert len(brought) == QUEUE + 1
+            read += [await arrivals.next() for _ in range(QUEUE + 2)]
+    assert len({message.method for message in read if isinstance(message, Notification)}) == len(
+        read
+    )
+
+
+async def test_after_the_end_comes_what_was_there_and_then_why() -> None:
+    arrivals = Arrivals()
+    await arrivals.put(said(1))
+    arrivals.end("over")
+    arrivals.end("twice")
+    await arrivals.put(said(2))
+    assert await arrivals.next() == said(1)
+    for _ in range(2):
+        with pytest.raises(GoneError, match="over"):
+            await arrivals.next()
+
+
+async def test_the_end_reaches_who_waits_on_either_side() -> None:
+    arrivals, full = Arrivals(), Arrivals()
+    for number in range(QUEUE):
+        await full.put(said(number))
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(full.put, said(99))
+
+            async def read() -> None:
+                with pytest.raises(GoneError):
+                    await arrivals.next()
+
+            tasks.start_soon(read)
+            await anyio.wait_all_tasks_blocked()
+            arrivals.end("over")
+            full.end("over")

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+from msgspec import Raw
+from structlog.testing import capture_logs
+
+from hub.core.events import Event
+from hub.core.protocol import INTERNAL_ERROR
+from hub.core.specs import RemoteTarget
+from hub.runtime import wire
+from hub.runtime.endpoint import Endpoint
+from hub.runtime.peer import RpcError
+from hub.runtime.received import messages_in, refusal_in
+from hub.runtime.wire import Failure, Message, Notification, Response
+from tests.runtime.scripted_http import URL, Feed, ScriptedHttp, json_body
+
+ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"n":1e400,"m":1.0,"unknown":null}}'
+TOLD = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"a":1}}'
+
+
+def read(text: bytes, name: str = "message", *, is_cut: bool = False) -> list[Message]:
+    return list(messages_in("far", Event(name, text, is_cut)))
+
+
+def test_a_message_is_carried_as_it_was_written() -> None:
+    assert read(ANSWER) == [Response(1, Raw(b'{"n":1e400,"m":1.0,"unknown":null}'))]
+
+
+def test_an_event_may_hold_several_messages() -> None:
+    expected = [read(ANSWER)[0], Notification("notifications/message", Raw(b'{"a":1}'))]
+    assert read(b" [" + ANSWER + b"," + TOLD + b"]") == expected
+
+
+@pytest.mark.parametrize("text", [b"[1", b"hello", b'{"a":1}', b"[1]", b"\xff"])
+def test_what_is_no_message_is_logged_and_passed_over(text: bytes) -> None:
+    with capture_logs() as logs:
+        assert read(text) == []
+    assert [entry["event"] for entry in logs] == ["event is not JSON-RPC"]
+
+
+def test_events_of_other_names_are_none_of_ours() -> None:
+    assert read(ANSWER, "ping") == []
+
+
+def test_an_answer_that_cannot_be_read_fails_its_own_request() -> None:
+    (failed,) = read(b'{"jsonrpc":"2.0","id":7,"result":{"n":NaN}}')
+    assert isinstance(failed, Failure)
+    error = RpcError.received(failed.error)
+    assert (failed.id, error.code) == (7, INTERNAL_ERROR)
+    assert str(error).startswith("the answer of server 'far' cannot be read: ")
+
+
+def test_a_message_that_was_too_large_fails_the_request_that_it_answers() -> None:
+    with capture_logs() as logs:
+        cut = read(b'{"jsonrpc":"2.0","id":7,"result":{"a":"xxxxxx"}}', is_cut=True)
+        assert cut == [wire.lost(7, f"it has more than {wire.MAX_MESSAGE_BYTES} bytes")]
+        assert read(b'{"jsonrpc":"2.0","method":"m","params":"xx', is_cut=True) == []
+    assert [entry["event"] for entry in logs] == ["message too large, dropped"] * 2
+
+
+async def refused(body: bytes | Feed) -> Failure | None:
+    answer = json_body(body, 400) if isinstance(body, bytes) else json_body(b"", 400)
+    if isinstance(body, Feed):
+        answer.stream = body
+    http = ScriptedHttp(lambda _: answer)
+    exchange = await Endpoint(RemoteTarget(URL), http).open("POST", {})
+    found = await refusal_in(exchange)
+    await exchange.close()
+    return found
+
+
+async def test_a_json_rpc_error_in_a_refusal_is_found() -> None:
+    body = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"no","data":1.0}}'
+    found = await refused(body)
+    assert found == Failure(None, Raw(b'{"code":-32602,"message":"no","data":1.0}'))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>",
+        b'{"error":{"code":500,"message":"no"}}',
+        b'{"jsonrpc":"2.0","error":"no"}',
+        b'{"jsonrpc":"2.0","error":{"code":"no"}}',
+        b'{"jsonrpc":"2.0","error":{"code":true}}',
+        ANSWER,
+        b"",
+        Feed(b"{", b"BREAK"),
+    ],
+)
+async def test_anything_else_in_a_refusal_is_none(body: bytes | Feed) -> None:
+    assert await refused(body) is None
