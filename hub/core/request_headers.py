@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import re
+from collections.abc import Mapping
 
+from hub.core.param_headers import (
+    NAMED_BY,
+    AnnotationError,
+    ParamHeader,
+    declared,
+    encoded,
+    headers_of,
+)
 from hub.core.protocol import PROTOCOL_VERSION_META
-from hub.core.values import JsonObject, object_or_empty
+from hub.core.values import Json, JsonObject, object_or_empty
 
-_NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""The methods whose requests go by a name, and the field it is in."""
-_PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
-_ENCODED = re.compile(r"=\?base64\?.*\?=")
+Marked = Mapping[str, tuple[ParamHeader, ...]]
+"""Which arguments are to be repeated, by the names of the tools that want it."""
 
 
 def modern_version(params: JsonObject) -> str | None:
@@ -20,20 +25,32 @@ def modern_version(params: JsonObject) -> str | None:
     return version if isinstance(version, str) else None
 
 
-def request_headers(version: str, method: str, params: JsonObject) -> dict[bytes, bytes]:
+def request_headers(
+    version: str, method: str, params: JsonObject, marked: Marked
+) -> dict[bytes, bytes]:
     """Return the headers of a modern request, names in lower case."""
-    headers = {
-        b"mcp-protocol-version": version.encode(),
-        b"mcp-method": header_value(method),
-    }
-    named = params.get(_NAMES.get(method, ""))
+    headers = {"mcp-protocol-version": encoded(version), "mcp-method": encoded(method)}
+    named = params.get(NAMED_BY.get(method, ""))
     if isinstance(named, str):
-        headers[b"mcp-name"] = header_value(named)
-    return headers
+        headers["mcp-name"] = encoded(named)
+        if method == "tools/call" and named in marked:
+            arguments = object_or_empty(params.get("arguments"))
+            headers |= headers_of(marked[named], arguments)
+    return {name.lower().encode(): value.encode() for name, value in headers.items()}
 
 
-def header_value(text: str) -> bytes:
-    """Return a text as it stands in a header: plain where it can, else marked as encoded."""
-    if not text or (_PLAIN.fullmatch(text) and not _ENCODED.fullmatch(text)):
-        return text.encode()
-    return b"=?base64?" + base64.b64encode(text.encode("utf-8", "replace")) + b"?="
+def marked_in(listing: JsonObject) -> Marked:
+    """Return what the tools of a listing mark; of one that marks it wrongly, nothing."""
+    tools = listing.get("tools")
+    return {
+        name: _declared(tool.get("inputSchema"))
+        for tool in (tools if isinstance(tools, list) else [])
+        if isinstance(tool, dict) and isinstance(name := tool.get("name"), str)
+    }
+
+
+def _declared(schema: Json) -> tuple[ParamHeader, ...]:
+    try:
+        return declared(schema)
+    except AnnotationError:
+        return ()

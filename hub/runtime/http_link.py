@@ -7,20 +7,21 @@ to end its answer is to cancel it.
 
 from __future__ import annotations
 
-from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from hub.core.events import Event, EventParser
 from hub.core.protocol import METHOD_NOT_FOUND
-from hub.core.request_headers import modern_version, request_headers
 from hub.core.values import Json, JsonObject
 from hub.runtime import wire
 from hub.runtime.arrivals import Arrivals
 from hub.runtime.endpoint import CONNECT_TIMEOUT, DRAIN, Endpoint, Exchange, ExchangeError, Headers
+from hub.runtime.http_session import HttpSession
 from hub.runtime.peer import GoneError
 from hub.runtime.received import messages_in, refusal_in
 from hub.runtime.resumption import SessionEndedError, pause, resumed
@@ -63,9 +64,7 @@ class HttpLink:
         self._tasks = tasks
         self._arrivals = Arrivals()
         self._posts: dict[RequestId, _Post] = {}
-        self._session: Headers = {}
-        self._version: Headers = {}
-        self._is_modern = False
+        self._session = HttpSession()
 
     async def next(self) -> Message:
         return await self._arrivals.next()
@@ -79,40 +78,44 @@ class HttpLink:
         """
         if self._arrivals.ended is not None:
             raise GoneError(self._arrivals.ended)
+        if self.post(message):
+            return
         body = wire.to_bytes(message)
         match message:
-            case Request():
-                self._ask(message, body)
             case Notification("notifications/cancelled", params):
                 await self._cancel(wire.as_object(params).get("requestId"), body)
             case Notification("notifications/initialized"):
                 await self._tell(body)
-                if not self._is_modern:
+                if not self._session.is_modern:
                     self._tasks.start_soon(self._listen)
             case _:
                 await self._tell(body)
 
+    def post(self, message: Message) -> bool:
+        """Send a request, which nobody has to wait for; return whether it is one."""
+        if not isinstance(message, Request) or self._arrivals.ended is not None:
+            return False
+        self._ask(message, wire.to_bytes(message))
+        return True
+
     async def leave(self) -> None:
         """Let nothing come any more, and tell the child that its session is not needed."""
         self._arrivals.end("the connection ended")
-        if not self._session:
+        if not self._session.has_id:
             return
         try:
-            exchange = await self._endpoint.open("DELETE", self._identity())
+            exchange = await self._endpoint.open("DELETE", self._session.headers())
         except ExchangeError as exc:
             log.debug("session not ended", server=self._server, error=str(exc))
         else:
             await exchange.finish()
 
-    def _identity(self) -> Headers:
-        return {**self._session, **self._version}
-
     # What is no request
 
     async def _tell(self, body: bytes) -> None:
-        if self._is_modern:  # where only requests are sent
+        if self._session.is_modern:  # where only requests are sent
             return
-        headers = {**_ACCEPTS, **self._identity()}
+        headers = {**_ACCEPTS, **self._session.headers()}
         try:
             exchange = await self._endpoint.open("POST", headers, body, patience=CONNECT_TIMEOUT)
         except ExchangeError as exc:
@@ -135,12 +138,9 @@ class HttpLink:
     # Requests
 
     def _ask(self, request: Request, body: bytes) -> None:
-        version = None if self._version else modern_version(request.params)
-        self._is_modern = version is not None
-        headers = {**_ACCEPTS, **self._identity()}
-        if version is not None:
-            headers = {**_ACCEPTS, **request_headers(version, request.method, request.params)}
-        post = _Post(request, self._is_modern, EventParser(wire.MAX_MESSAGE_BYTES))
+        headers = {**_ACCEPTS, **self._session.headers_of(request)}
+        parser = EventParser(wire.MAX_MESSAGE_BYTES)
+        post = _Post(request, self._session.is_modern, parser)
         self._posts[request.id] = post
         self._tasks.start_soon(self._run, post, headers, body)
 
@@ -162,9 +162,7 @@ class HttpLink:
             if exchange.status != _OK:
                 await self._refused(post, exchange)
                 return
-            if post.request.method == "initialize":
-                session = exchange.header("mcp-session-id")
-                self._session = {b"mcp-session-id": session.encode()} if session else {}
+            self._session.begin(post.request, exchange)
             if exchange.kind == "application/json":
                 await self._read(post, exchange)
                 return
@@ -193,7 +191,7 @@ class HttpLink:
 
     def _heed(self, exchange: Exchange, error: Failure | None) -> None:
         """Notice that a refusal is the end of the session."""
-        if exchange.status != _NOT_FOUND or not self._session:
+        if exchange.status != _NOT_FOUND or not self._session.has_id:
             return
         code = None if error is None else wire.as_object(error.error).get("code")
         if code != METHOD_NOT_FOUND:
@@ -212,10 +210,9 @@ class HttpLink:
 
     async def _answer(self, post: _Post, answer: Response | Failure) -> None:
         id_ = post.request.id
-        if isinstance(answer, Response) and post.request.method == "initialize":
-            version = wire.as_object(answer.result).get("protocolVersion")
-            if isinstance(version, str) and version.isascii() and version.isprintable():
-                self._version = {b"mcp-protocol-version": version.encode()}
+        if isinstance(answer, Response):
+            with suppress(WireError):  # whoever asked finds that out too
+                self._session.learn(post.request, answer.result)
         await self._arrivals.put(answer if answer.id == id_ else replace(answer, id=id_))
 
     # Events
@@ -258,7 +255,9 @@ class HttpLink:
         if not self._can_resume(post):
             raise ExchangeError(_BROKE_OFF)
         await anyio.sleep(pause(post.parser.retry, 1))
-        asked = resumed(self._endpoint, self._identity, post.parser, attempts=MAX_RESUMPTIONS)
+        asked = resumed(
+            self._endpoint, self._session.headers, post.parser, attempts=MAX_RESUMPTIONS
+        )
         try:
             async with aclosing(asked) as events:
                 async for event in events:
@@ -276,7 +275,7 @@ class HttpLink:
     async def _listen(self) -> None:
         """Pass on what the child says of its own accord, for as long as it lets us listen."""
         parser = EventParser(wire.MAX_MESSAGE_BYTES)
-        asked = resumed(self._endpoint, self._identity, parser, attempts=None)
+        asked = resumed(self._endpoint, self._session.headers, parser, attempts=None)
         try:
             async with aclosing(asked) as events:
                 async for event in events:

@@ -64,7 +64,7 @@ async def refusal_in(exchange: Exchange) -> Failure | None:
     try:
         text = await exchange.body(wire.MAX_MESSAGE_BYTES)
         found = wire.parse_child(text)
-        if not isinstance(found, Failure) or "jsonrpc" not in wire.keys_of(Raw(text)):
+        if not isinstance(found, Failure) or "jsonrpc" not in wire.as_object(Raw(text)):
             return None
         code = wire.as_object(found.error).get("code")
     except (ExchangeError, WireError):

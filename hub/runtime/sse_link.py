@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import replace
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
+from msgspec.structs import replace
 
 from hub.core.errors import ChildError
 from hub.core.events import Event, EventParser
@@ -94,11 +94,10 @@ class SseLink:
         """
         if self._arrivals.ended is not None:
             raise GoneError(self._arrivals.ended)
+        if self.post(message):
+            return
         body = wire.to_bytes(message)
         match message:
-            case Request(id_):
-                scope = self._posts[id_] = anyio.CancelScope()
-                self._tasks.start_soon(self._ask, id_, scope, body)
             case Notification("notifications/cancelled", params):
                 await self._tell(body)
                 id_ = wire.as_object(params).get("requestId")
@@ -106,6 +105,15 @@ class SseLink:
                     self._posts[id_].cancel()
             case _:
                 await self._tell(body)
+
+    def post(self, message: Message) -> bool:
+        """Send a request, which nobody has to wait for; return whether it is one."""
+        if not isinstance(message, Request) or self._arrivals.ended is not None:
+            return False
+        body = wire.to_bytes(message)
+        scope = self._posts[message.id] = anyio.CancelScope()
+        self._tasks.start_soon(self._ask, message.id, scope, body)
+        return True
 
     async def _ask(self, id_: RequestId, scope: anyio.CancelScope, body: bytes) -> None:
         try:

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
-from mcp.shared.inbound import NAME_BEARING_METHODS, decode_header_value, encode_header_value
+from mcp.shared.inbound import NAME_BEARING_METHODS
 
+from hub.core.param_headers import ParamHeader
 from hub.core.protocol import MODERN_VERSIONS, PROTOCOL_VERSION_META
-from hub.core.request_headers import header_value, modern_version, request_headers
+from hub.core.request_headers import marked_in, modern_version, request_headers
+from hub.core.values import JsonObject
 
 VERSION = MODERN_VERSIONS[-1]
+REGION: JsonObject = {"type": "string", "x-mcp-header": "Region"}
+
+
+def tool(name: str, **properties: JsonObject) -> JsonObject:
+    return {"name": name, "inputSchema": {"type": "object", "properties": {**properties}}}
 
 
 def test_a_request_is_of_the_modern_era_if_its_envelope_says_so() -> None:
@@ -18,19 +23,38 @@ def test_a_request_is_of_the_modern_era_if_its_envelope_says_so() -> None:
 
 
 def test_a_request_names_its_version_its_method_and_its_target() -> None:
-    assert request_headers(VERSION, "tools/list", {"name": "x"}) == {
+    assert request_headers(VERSION, "tools/list", {"name": "x"}, {}) == {
         b"mcp-protocol-version": VERSION.encode(),
         b"mcp-method": b"tools/list",
     }
     for method, field in NAME_BEARING_METHODS.items():
-        headers = request_headers(VERSION, method, {field: "own name", "other": 1})
+        headers = request_headers(VERSION, method, {field: "own name", "other": 1}, {})
         assert headers[b"mcp-name"] == b"own name"
-        assert b"mcp-name" not in request_headers(VERSION, method, {field: 7})
+        assert b"mcp-name" not in request_headers(VERSION, method, {field: 7}, {})
+    encoded = request_headers(VERSION, "tools/call", {"name": "ü"}, {})
+    assert encoded[b"mcp-name"] == b"=?base64?w7w=?="
 
 
-@given(
-    st.text() | st.text("=?base64 \t\x7fäaZ~!") | st.from_regex(r"=\?base64\?.*\?=", fullmatch=True)
-)
-def test_a_value_is_encoded_as_the_sdk_encodes_it_and_reads_back(text: str) -> None:
-    assert header_value(text) == encode_header_value(text).encode()
-    assert decode_header_value(header_value(text).decode()) == text
+def test_what_a_tool_marks_is_repeated_in_its_calls() -> None:
+    marked = marked_in({"tools": [tool("query", region=REGION), tool("other", region={})]})
+    assert marked == {
+        "query": (ParamHeader("Mcp-Param-Region", ("region",), "string"),),
+        "other": (),
+    }
+    params: JsonObject = {"name": "query", "arguments": {"region": "eu west"}}
+    headers = request_headers(VERSION, "tools/call", params, marked)
+    assert headers[b"mcp-param-region"] == b"eu west"
+    for method, changes in (("tools/call", {"name": "other"}), ("prompts/get", {})):
+        plain = request_headers(VERSION, method, {**params, **changes}, marked)
+        assert b"mcp-param-region" not in plain
+    assert request_headers(VERSION, "tools/call", {"name": "query"}, marked).keys() == {
+        b"mcp-protocol-version",
+        b"mcp-method",
+        b"mcp-name",
+    }
+
+
+def test_what_is_marked_wrongly_or_no_tool_marks_nothing() -> None:
+    wrong: JsonObject = {"type": "number", "x-mcp-header": "Region"}
+    assert marked_in({"tools": [tool("query", region=wrong), {"name": 7}, "x"]}) == {"query": ()}
+    assert marked_in({"tools": "x"}) == marked_in({}) == {}

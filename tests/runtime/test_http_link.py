@@ -123,7 +123,7 @@ async def test_a_request_goes_out_as_it_was_written() -> None:
         (sent,) = child.http.sent
     assert sent.body == (
         b'{"jsonrpc":"2.0","id":7,"method":"m",'
-        b'"params":{"n":1E+400,"m":1.0,"big":123456789012345678901234567890}}'
+        b'"params":{"n":1e400,"m":1.0,"big":123456789012345678901234567890}}'
     )
     assert (sent.method, sent.headers["content-type"]) == ("POST", "application/json")
     assert sent.headers["accept"] == "application/json, text/event-stream"
@@ -176,6 +176,16 @@ async def test_a_modern_request_names_its_version_its_method_and_its_target() ->
         "mcp-method": "tools/call",
         "mcp-name": "own name",
     }
+
+
+async def test_a_modern_call_repeats_the_arguments_that_its_tool_marks() -> None:
+    schema = b'{"type":"object","properties":{"at":{"type":"string","x-mcp-header":"Region"}}}'
+    listing = b'{"tools":[{"name":"own name","inputSchema":' + schema + b"}]}"
+    async with far(json_body(b'{"jsonrpc":"2.0","id":7,"result":' + listing + b"}")) as child:
+        assert await child.ask(Request(7, "tools/list", MODERN)) == Response(7, Raw(listing))
+        arguments: JsonObject = {"at": "\u00fc"}
+        await child.ask(Request(7, "tools/call", {**MODERN_CALL.params, "arguments": arguments}))
+        assert child.http.sent[1].headers["mcp-param-region"] == "=?base64?w7w=?="
 
 
 async def test_in_the_legacy_era_an_envelope_is_only_carried() -> None:
@@ -462,6 +472,15 @@ async def test_many_requests_are_under_way_at_once_and_none_waits_for_another() 
             await child.link.send(Request(number, "m", {}))
         found = [await child.next() for _ in range(299)]
         assert sorted(one.id for one in found if isinstance(one, Response)) == list(range(1, 300))
+
+
+async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> None:
+    async with far(json_body(ANSWER)) as child:
+        assert child.link.post(CALL)
+        assert await child.next() == ANSWERED
+        assert not child.link.post(TOLD)
+        await child.link.leave()
+        assert not child.link.post(CALL)
 
 
 async def test_a_message_that_cannot_be_written_is_the_senders_matter() -> None:

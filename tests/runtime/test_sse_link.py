@@ -84,6 +84,14 @@ async def test_what_the_child_asks_and_tells_comes_too() -> None:
         assert await child.next() == Notification("m", Raw(b"{}"))
 
 
+async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> None:
+    async with far() as child:
+        assert child.link.post(CALL)
+        child.feed.write(ANSWER)
+        assert await child.next() == Response(7, Raw(RESULT))
+        assert not child.link.post(TOLD)
+
+
 def refused(error: JsonObject | None) -> httpx2.Response:
     if error is None:
         return httpx2.Response(500, content=b"<html>")

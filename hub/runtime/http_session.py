@@ -1,0 +1,53 @@
+"""What was agreed with a remote child, and goes with each request over streamable HTTP."""
+
+from __future__ import annotations
+
+from hub.core.request_headers import Marked, marked_in, modern_version, request_headers
+from hub.runtime import wire
+from hub.runtime.endpoint import Exchange, Headers
+from hub.runtime.wire import Payload, Request
+
+
+class HttpSession:
+    """The headers of both eras: the legacy session's, or those that repeat a modern request."""
+
+    def __init__(self) -> None:
+        self.is_modern = False
+        self._id: Headers = {}
+        self._version: Headers = {}
+        self._marked: Marked = {}
+
+    @property
+    def has_id(self) -> bool:
+        """Whether the child keeps a session, which it may end."""
+        return bool(self._id)
+
+    def headers(self) -> Headers:
+        """Return what goes with all that is no modern request."""
+        return {**self._id, **self._version}
+
+    def headers_of(self, request: Request) -> Headers:
+        """Return what goes with a request, whose envelope tells its era until one is agreed."""
+        version = None if self._version else modern_version(request.params)
+        self.is_modern = version is not None
+        if version is None:
+            return self.headers()
+        return request_headers(version, request.method, request.params, self._marked)
+
+    def begin(self, request: Request, exchange: Exchange) -> None:
+        """Notice the session that begins with the answer to a greeting."""
+        if request.method == "initialize":
+            id_ = exchange.header("mcp-session-id")
+            self._id = {b"mcp-session-id": id_.encode("latin-1", "replace")} if id_ else {}
+
+    def learn(self, request: Request, result: Payload) -> None:
+        """Notice what a result says of how further requests are to be sent.
+
+        Raises: WireError if it cannot be read.
+        """
+        if request.method == "initialize":
+            version = wire.as_object(result).get("protocolVersion")
+            if isinstance(version, str) and version.isascii() and version.isprintable():
+                self._version = {b"mcp-protocol-version": version.encode()}
+        elif self.is_modern and request.method == "tools/list":
+            self._marked = {**self._marked, **marked_in(wire.as_object(result))}
