@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import anyio
 
 from hub.runtime.peer import GoneError
-from hub.runtime.wire import Message
+from hub.runtime.wire import Failure, Message, Response
 
 QUEUE = 16
 """How many messages of a child may wait for the hub; then its streams are not read on."""
@@ -21,9 +22,21 @@ class Arrivals:
         self._came: anyio.Event | None = None
         self._left: anyio.Event | None = None
         self.ended: str | None = None
+        self.settle: Callable[[Response | Failure], None] | None = None
 
     async def put(self, message: Message) -> None:
-        """Bring a message; after the end it is dropped."""
+        """Bring a message; after the end it is dropped.
+
+        With `settle`, that gets an answer before which no message waits or is worked on: the reader
+        is done with one when it asks for the next.
+        """
+        if (
+            self.settle is not None
+            and self._came is not None
+            and isinstance(message, Response | Failure)
+        ):
+            self.settle(message)
+            return
         while len(self._waiting) >= QUEUE and self.ended is None:
             self._left = self._left or anyio.Event()
             await self._left.wait()

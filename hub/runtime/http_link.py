@@ -7,6 +7,7 @@ to end its answer is to cancel it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
@@ -68,6 +69,9 @@ class HttpLink:
 
     async def next(self) -> Message:
         return await self._arrivals.next()
+
+    def hand_answers_to(self, settle: Callable[[Response | Failure], None]) -> None:
+        self._arrivals.settle = settle
 
     async def send(self, message: Message) -> None:
         """Send a request and return; send anything else and return once it is taken.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import aclosing
 
 import anyio
@@ -42,6 +43,9 @@ class SseLink:
 
     async def next(self) -> Message:
         return await self._arrivals.next()
+
+    def hand_answers_to(self, settle: Callable[[Response | Failure], None]) -> None:
+        self._arrivals.settle = settle
 
     async def listen(self, *, task_status: TaskStatus[None]) -> None:
         """Read the child's events to their end; started once messages can be sent.

@@ -5,7 +5,7 @@ import pytest
 
 from hub.runtime.arrivals import QUEUE, Arrivals
 from hub.runtime.peer import GoneError
-from hub.runtime.wire import Message, Notification
+from hub.runtime.wire import Message, Notification, Response
 
 
 def said(number: int) -> Notification:
@@ -87,3 +87,22 @@ async def test_the_end_reaches_who_waits_on_either_side() -> None:
             await anyio.wait_all_tasks_blocked()
             arrivals.end("over")
             full.end("over")
+
+
+async def test_an_answer_is_handed_over_at_once_if_nothing_is_before_it() -> None:
+    arrivals = Arrivals()
+    settled: list[object] = []
+    arrivals.settle = settled.append
+    answer = Response(1, {})
+    await arrivals.put(answer)
+    assert await arrivals.next() == answer
+    await arrivals.put(answer)  # its reader works on the one before
+    assert settled == []
+    assert await arrivals.next() == answer
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(arrivals.next)
+            await anyio.wait_all_tasks_blocked()
+            await arrivals.put(answer)
+            assert settled == [answer]
+            await arrivals.put(said(1))

@@ -483,6 +483,18 @@ async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> Non
         assert not child.link.post(CALL)
 
 
+async def test_answers_are_handed_over_where_they_arrive() -> None:
+    settled: list[Message] = []
+    async with far(json_body(ANSWER)) as child, anyio.create_task_group() as tasks:
+        child.link.hand_answers_to(settled.append)
+        tasks.start_soon(child.link.next)
+        await anyio.wait_all_tasks_blocked()
+        await child.link.send(CALL)
+        await anyio.wait_all_tasks_blocked()
+        assert settled == [ANSWERED]
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_message_that_cannot_be_written_is_the_senders_matter() -> None:
     async with far(TAKEN) as child:
         with pytest.raises(wire.WireError):

@@ -92,6 +92,18 @@ async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> Non
         assert not child.link.post(TOLD)
 
 
+async def test_answers_are_handed_over_where_they_arrive() -> None:
+    settled: list[Message] = []
+    async with far() as child, anyio.create_task_group() as tasks:
+        child.link.hand_answers_to(settled.append)
+        tasks.start_soon(child.link.next)
+        await anyio.wait_all_tasks_blocked()
+        child.feed.write(ANSWER)
+        await anyio.wait_all_tasks_blocked()
+        assert settled == [Response(7, Raw(RESULT))]
+        tasks.cancel_scope.cancel()
+
+
 def refused(error: JsonObject | None) -> httpx2.Response:
     if error is None:
         return httpx2.Response(500, content=b"<html>")
