@@ -4,6 +4,7 @@ LISTEN ?= 127.0.0.1:8765
 PYTEST ?=
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 600
+CONFORMANCE ?=
 ORPHAN_ROUNDS ?= 20
 BENCH_ROUNDS ?= 7
 
@@ -16,14 +17,16 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 	--no-emit-index-url --custom-compile-command 'make lock'
 
 CONFINED := .confinement
+SUITES := tests/conformance
 BENCH := .bench
 
-.PHONY: help run setup test confinement-tests check orphans fuzz soak bench-quick fmt lock clean
+.PHONY: help run setup test conformance confinement-tests check orphans fuzz soak bench-quick fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make run      serve the current directory over HTTP on $(LISTEN)'
 	@echo 'make test     install what the tests need and run them (PYTEST="-k roots" narrows)'
+	@echo 'make conformance  the MCP conformance suite: the hub as a server, the hub as a client (CONFORMANCE=server narrows)'
 	@echo 'make confinement-tests  the same for servers too heavy to be installed always (600 MB)'
 	@echo 'make orphans  end the hub in every way, ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) times each (20 minutes): no process may be left'
 	@echo 'make fuzz     the guard on ever new input, for FUZZ_SECONDS=$(FUZZ_SECONDS)'
@@ -42,6 +45,14 @@ setup: $(VENV)/dev.stamp $(if $(NPM),node_modules/.stamp)
 
 test: setup
 	$(BIN)/python -m pytest $(PYTEST)
+
+conformance: $(VENV)/dev.stamp $(SUITES)/node_modules/.stamp
+	$(BIN)/python -m tests.conformance $(CONFORMANCE)
+
+# Apart from what the tests need: it is large, and brings a Node of its own.
+$(SUITES)/node_modules/.stamp: $(SUITES)/package.json $(SUITES)/package-lock.json $(SUITES)/.npmrc
+	npm ci --prefix $(SUITES) --loglevel=error
+	@touch $@
 
 # Servers that are tested bare and confined, as their users install them: what they depend on is not locked.
 confinement-tests: setup $(CONFINED)/.stamp
@@ -117,7 +128,8 @@ lock: $(VENV)/pyvenv.cfg
 	$(COMPILE) pyproject.toml --group dev --constraints requirements.txt --output-file requirements-dev.txt
 	$(COMPILE) --group build --constraints requirements-dev.txt --output-file requirements-build.txt
 	$(if $(NPM),npm install --package-lock-only --loglevel=error)
+	$(if $(NPM),npm install --prefix $(SUITES) --package-lock-only --loglevel=error)
 
 clean:
-	rm -rf $(VENV) node_modules $(CONFINED) $(BENCH) .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
+	rm -rf $(VENV) node_modules $(SUITES)/node_modules $(CONFINED) $(BENCH) .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
 	find hub tests -name __pycache__ -prune -exec rm -rf {} +

@@ -12,7 +12,7 @@ from mcp.shared.inbound import (
     find_duplicated_routing_header,
 )
 
-from hub.core.protocol import HEADER_MISMATCH
+from hub.core.protocol import HEADER_MISMATCH, METHOD_NOT_FOUND
 from hub.core.values import JsonObject
 from hub.edge.gatekeeper import Headers
 from hub.runtime import wire
@@ -30,9 +30,16 @@ def rejection(request: Request, headers: Headers) -> Failure | None:
     body: JsonObject = {"method": request.method, "params": request.params}
     verdict = classify_inbound_request(body, headers=dict(headers.pairs))
     if not isinstance(verdict, InboundLadderRejection):
-        return None
+        # Without the header it would begin a session; with it, it is a method that this era lacks.
+        return _not_found(request) if request.method == "initialize" else None
     error: JsonObject = {"code": verdict.code, "message": verdict.message}
     return Failure(request.id, error if verdict.data is None else {**error, "data": verdict.data})
+
+
+def _not_found(request: Request) -> Failure:
+    """Return the error for a method that there is not."""
+    message = f"Method not found: {request.method}"
+    return Failure(request.id, {"code": METHOD_NOT_FOUND, "message": message})
 
 
 def status_of(failure: Failure) -> int:

@@ -104,3 +104,10 @@ def test_an_error_has_its_http_status() -> None:
         assert status({"code": code_, "message": "x"}) == expected
     assert status({"code": "7"}) == 200
     assert status({}) == 200
+
+
+def test_the_handshake_is_no_method_of_this_era() -> None:
+    found = rejection(asked("initialize"), headers(mcp_method="initialize", mcp_name=None))
+    assert code(found) == METHOD_NOT_FOUND
+    assert found is not None
+    assert status_of(found) == 404

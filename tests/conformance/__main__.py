@@ -1,0 +1,27 @@
+"""Hold the hub against the MCP conformance suite: `python -m tests.conformance [server|client]`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.conformance import servers
+
+PARTS = {"server": servers.judge}
+
+
+def main() -> int:
+    failed = 0
+    with tempfile.TemporaryDirectory() as directory:
+        for part in sys.argv[1:] or PARTS:
+            for line, wrong in PARTS[part](Path(directory)):
+                print("not ok" if wrong else "ok", line, flush=True)  # noqa: T201
+                for one in wrong:
+                    print("   ", one[:600], flush=True)  # noqa: T201
+                failed += bool(wrong)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
