@@ -20,10 +20,11 @@ from hub.core.protocol import (
     MODERN_VERSIONS,
     SERVER_INFO_META,
 )
+from hub.core.request_state import UNASKED, ChildRound
 from hub.core.specs import ServerSpec
-from hub.core.values import Json, JsonObject, SessionKey
+from hub.core.values import Json, JsonObject, SessionKey, object_or_empty
 from hub.runtime import wire
-from hub.runtime.peer import GoneError, Outlet
+from hub.runtime.peer import GoneError, Outlet, RpcError
 from hub.runtime.strict_json import RequestId, encode
 from hub.runtime.wire import Message, Notification, Payload, Request
 
@@ -153,12 +154,16 @@ class RecordingAsker:
     """Somebody on whose behalf a call is made."""
 
     def __init__(self, name: str = "caller", *, progress: bool = False) -> None:
-        self.session = SessionKey(name)
+        self.session = self.party = SessionKey(name)
         self.reports: list[Payload] = []
         self.asked: list[tuple[str, JsonObject]] = []
         self.told: list[Notification] = []
         self.answer: JsonObject = {"answered": name}
         self.log_level: str | None = None
+        self.is_present = True
+        self.brought = UNASKED
+        self.rounds: list[ChildRound] = []
+        self.is_done = False
         self.progress: Callable[[Payload], Awaitable[None]] | None = (
             self._report if progress else None
         )
@@ -171,6 +176,25 @@ class RecordingAsker:
     async def ask(self, method: str, params: JsonObject) -> Payload:
         self.asked.append((method, params))
         return self.answer
+
+    async def inputs(
+        self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildRound
+    ) -> JsonObject:
+        self.rounds.append(round_)
+        answers: JsonObject = {}
+        for key, request in requests.items():
+            params = object_or_empty(request.get("params"))
+            answers[key] = wire.as_object(await self.ask(str(request["method"]), params))
+        return answers
+
+    def urls(self, spec: ServerSpec, error: RpcError) -> None:
+        """Send nobody anywhere."""
+
+    def done(self) -> None:
+        self.is_done = True
+
+    async def flush(self) -> None:
+        """Have nothing to wait for."""
 
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
         self.told.append(notification)

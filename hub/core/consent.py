@@ -136,12 +136,6 @@ def consent_in(result: Json) -> Consent:
     return _CONSENTS.get(decision, "refused") if isinstance(decision, str) else "refused"
 
 
-def takes_forms(capabilities: JsonObject) -> bool:
-    """Return whether a client that declares this can show its user a form."""
-    declared = capabilities.get("elicitation")
-    return isinstance(declared, dict) and ("form" in declared or "url" not in declared)
-
-
 def _described(asked: Wanted) -> str:
     # At the end and never cut: what the user grants must be there to be read.
     path = _quoted(asked.place.path)

@@ -12,7 +12,9 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+import anyio
 import structlog
+from anyio.abc import TaskGroup
 
 from hub.core.errors import StartError
 from hub.core.names import Names
@@ -23,6 +25,7 @@ from hub.edge.config import HubConfig
 from hub.edge.config_watch import Watched, watching
 from hub.edge.confining import settle_confinement
 from hub.edge.operator_roots import Place, operator_roots
+from hub.edge.rounds import Rounds
 from hub.edge.server import Front, OpenFront
 from hub.edge.specs import server_specs
 from hub.runtime.audit_log import AuditSink, NoAudit, audit_log
@@ -116,17 +119,31 @@ async def running_hub(
         watching(setting.watched, config, given, operator),
     ):
         with _audit(config) as audit:
-            yield Services(
-                info=INFO,
-                servers=servers,
-                names=Names(servers, config.names),
-                children=children,
-                operator=operator,
-                machine=machine,
-                settings=RootsSettings(config.roots.timeout, config.roots.debounce, place.unsafe),
-                audit=audit,
-                expose=config.expose,
-            )
+            async with _own_tasks() as tasks:
+                yield Services(
+                    info=INFO,
+                    servers=servers,
+                    names=Names(servers, config.names),
+                    children=children,
+                    operator=operator,
+                    machine=machine,
+                    settings=RootsSettings(
+                        config.roots.timeout, config.roots.debounce, place.unsafe
+                    ),
+                    audit=audit,
+                    tasks=tasks,
+                    expose=config.expose,
+                )
+
+
+@asynccontextmanager
+async def _own_tasks() -> AsyncGenerator[TaskGroup]:
+    """Own the tasks that outlive the requests which began them; they end with the context."""
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield tasks
+        finally:
+            tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -165,6 +182,7 @@ def _audit(config: HubConfig) -> AbstractContextManager[AuditSink]:
 def fronts(services: Services) -> OpenFront:
     """Return what begins conversations with clients."""
     relay = Relay(services)
+    rounds = Rounds(relay, services)
     return lambda outlet, tasks, principal: Front(
-        relay, services, outlet, tasks, principal=principal
+        relay, rounds, services, outlet, tasks, principal=principal
     )

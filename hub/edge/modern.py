@@ -11,6 +11,7 @@ from typing import Final
 from anyio.abc import TaskGroup
 from msgspec import Raw
 
+from hub.core.asking import ASKABLE, ROOTS_KEY
 from hub.core.protocol import (
     CALLS,
     CLIENT_CAPABILITIES_META,
@@ -26,25 +27,22 @@ from hub.core.protocol import (
     SERVER_INFO_META,
     UNSUPPORTED_VERSION,
 )
+from hub.core.request_state import Brought
 from hub.core.values import Json, JsonObject, object_or_empty
+from hub.edge.rounds import Rounds, can_be_asked, wanting_roots
 from hub.runtime.carried import parted, with_fields
 from hub.runtime.client import Client
-from hub.runtime.consent import InputNeededError
-from hub.runtime.peer import Asked, Peer, RpcError
+from hub.runtime.peer import Asked, RpcError
 from hub.runtime.relay import Relay
+from hub.runtime.rounds import InputNeededError
 from hub.runtime.services import Services
 from hub.runtime.session import RECENT, Session
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Payload, Request
 
-ROOTS_KEY: Final = "roots-hub/roots"
-"""Under which the hub asks for roots, beside what a child may ask for."""
-_ROOTS: Final[JsonObject] = {"method": "roots/list"}
 _CAPABILITIES: Final[JsonObject] = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
 _ENVELOPE: Final = frozenset({"_meta", "resultType", "ttlMs", "cacheScope"})
 _UNCACHED: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
-_ASKABLE: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""The requests that may be answered with a request for input."""
 
 
 def is_modern(request: Request) -> bool:
@@ -55,16 +53,18 @@ def is_modern(request: Request) -> bool:
 
 
 class Modern:
-    """Serves the modern requests of one connection."""
+    """Serves the modern requests of one connection; `session` says whose it is."""
 
     def __init__(
-        self, relay: Relay, services: Services, peer: Peer, tasks: TaskGroup, *, principal: str
+        self, relay: Relay, rounds: Rounds, services: Services, session: Session, tasks: TaskGroup
     ) -> None:
         self._relay = relay
+        self._rounds = rounds
         self._services = services
-        self._peer = peer
+        self._peer = session.peer
         self._tasks = tasks
-        self._principal = principal
+        self._principal = session.principal
+        self._party = session.key
         self._refusals: deque[JsonObject] = deque(maxlen=RECENT)
 
     async def serve(self, asked: Asked) -> Payload:
@@ -78,49 +78,46 @@ class Modern:
                 {"supportedVersions": list(MODERN_VERSIONS), "capabilities": _CAPABILITIES},
                 cacheable=True,
             )
-        responses = asked.request.params.get("inputResponses")
-        if method in _ASKABLE and client.declares("roots") and not isinstance(responses, dict):
-            wanted: JsonObject = {ROOTS_KEY: _ROOTS}
-            return self._result({"resultType": "input_required", "inputRequests": wanted})
-        session = self._session(client)
-        session.audience.log_level = _log_level(asked.request)
+        has_roots = isinstance(asked.request.params.get("inputResponses"), dict)
+        wants_roots = method in ASKABLE and client.declares("roots") and not has_roots
+        brought = self._rounds.brought(asked.request, self._principal, is_complete=not wants_roots)
+        if wants_roots:
+            return self._result(wanting_roots(asked.request))
         try:
-            if isinstance(responses, dict) and client.declares("roots"):
-                session.roots.given(responses.get(ROOTS_KEY))
-            found = await self._found(session, asked)
+            found = await self._found(client, asked, brought)
         except InputNeededError as needed:
-            return self._wanting(needed, client)
-        finally:
-            session.close()
+            wanting = self._rounds.wanting(needed, asked.request, client, self._principal)
+            return self._result(wanting)
         return self._result(found, cacheable=method in LISTS or method == "resources/read")
 
-    def _wanting(self, needed: InputNeededError, client: Client) -> Payload:
-        # The retry's responses serve that retry alone: it has to bring the roots again.
-        roots: JsonObject = {ROOTS_KEY: _ROOTS} if client.declares("roots") else {}
-        return self._result(
-            {
-                "resultType": "input_required",
-                "inputRequests": {**roots, **needed.requests},
-                "requestState": needed.state,
-            }
-        )
+    async def _found(self, client: Client, asked: Asked, brought: Brought) -> Payload:
+        method = asked.request.method
+        # A call that may have to wait for its client outlives this request, with its session.
+        is_parking = can_be_asked(client, method) and brought.carried.parked is None
+        tasks = self._rounds.parking.tasks if is_parking else self._tasks
+        session = self._session(client, tasks, _log_level(asked.request))
+        try:
+            if client.declares("roots") and method in ASKABLE:
+                session.roots.given(brought.responses.get(ROOTS_KEY))
+            if method in CALLS:
+                return await self._rounds.found(session, asked, brought, is_parking=is_parking)
+            if method in LISTS:
+                return await self._relay.catalogs.page(session, asked)
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        finally:
+            if not is_parking:
+                session.close()
 
-    def _session(self, client: Client) -> Session:
-        session = Session(self._services, self._tasks, principal=self._principal)
+    def _session(self, client: Client, tasks: TaskGroup, log_level: str | None) -> Session:
+        session = Session(self._services, tasks, principal=self._principal)
+        session.party = self._party
         session.peer = self._peer
         session.refusals = self._refusals
         session.greeted(client)
+        session.audience.log_level = log_level
         if not client.declares("roots"):
             session.opened()
         return session
-
-    async def _found(self, session: Session, asked: Asked) -> Payload:
-        method = asked.request.method
-        if method in CALLS:
-            return await self._relay.call(session, asked)
-        if method in LISTS:
-            return await self._relay.catalogs.page(session, asked)
-        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _result(self, found: Payload, *, cacheable: bool = False) -> Payload:
         """Return a result with what the era wants in it; a child's own stays as it was written."""

@@ -24,6 +24,7 @@ from hub.core.protocol import (
 )
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.edge.modern import Modern, is_modern, supported
+from hub.edge.rounds import Rounds
 from hub.runtime.client import Client
 from hub.runtime.express import Express
 from hub.runtime.peer import Asked, Outlet, Peer, RpcError
@@ -50,15 +51,22 @@ CAPABILITIES: JsonObject = {
 class Front:
     """The hub's side of one client's conversation."""
 
-    def __init__(
-        self, relay: Relay, services: Services, outlet: Outlet, tasks: TaskGroup, *, principal: str
+    def __init__(  # noqa: PLR0913 - each is one part of the hub, or of this conversation
+        self,
+        relay: Relay,
+        rounds: Rounds,
+        services: Services,
+        outlet: Outlet,
+        tasks: TaskGroup,
+        *,
+        principal: str,
     ) -> None:
         self.session = Session(services, tasks, principal=principal)
         self.peer = self.session.peer = Peer(
             outlet, serve=self._serve, notified=self._notified, tasks=tasks
         )
         self.express = Express(self.session, self.peer, relay.lanes, tasks)
-        self._modern = Modern(relay, services, self.peer, tasks, principal=principal)
+        self._modern = Modern(relay, rounds, services, self.session, tasks)
         self._is_modern = False
         self._subscriptions = Subscriptions(relay, self.session, outlet)
         self._relay = relay

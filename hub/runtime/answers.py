@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from hub.core.asking import FOR_CLIENTS, inward
 from hub.core.paths import Flavour
-from hub.core.protocol import METHOD_NOT_FOUND
+from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+from hub.core.request_state import ChildRound
 from hub.core.roots import RootSet
 from hub.core.specs import ServerSpec
 from hub.core.uris import uri_from_path
-from hub.core.values import Json, JsonObject, SessionKey
+from hub.core.values import Json, JsonObject, SessionKey, object_or_empty
 from hub.runtime.log_levels import LogLevels
 from hub.runtime.parties import Asker, Lessee
 from hub.runtime.peer import RpcError
 from hub.runtime.wire import Notification, Payload, as_object
-
-_FOR_THE_CLIENT = frozenset({"sampling/createMessage", "elicitation/create"})
 
 
 class Answers:
@@ -73,23 +73,55 @@ class Answers:
             return {}
         if method == "roots/list" and self.spec.answer_roots:
             return {"roots": self._shared_roots()}
-        if method in _FOR_THE_CLIENT:
+        if method in FOR_CLIENTS:
             return await (asker or self._sole_asker(method)).ask(method, params)
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
     async def inputs(self, wanted: JsonObject, asker: Asker) -> JsonObject:
-        """Answer the requests in a modern child's `input_required` result, for the retry."""
-        requests = wanted.get("inputRequests")
-        answers: JsonObject = {}
-        for key, request in (requests if isinstance(requests, dict) else {}).items():
-            asked = request if isinstance(request, dict) else {}
-            method, params = asked.get("method"), asked.get("params")
-            answer = await self.answer(
-                str(method), params if isinstance(params, dict) else {}, asker
-            )
-            answers[key] = as_object(answer)
+        """Answer the requests in a modern child's `input_required` result, for the retry.
+
+        Raises: RpcError; InputNeededError if the client answers with a retry of its own.
+        """
         state = wanted.get("requestState")
-        return {"inputResponses": answers, **({} if state is None else {"requestState": state})}
+        theirs: dict[str, JsonObject] = {}
+        own: JsonObject = {}
+        answers: JsonObject = {}
+        for key, request in object_or_empty(wanted.get("inputRequests")).items():
+            asked = object_or_empty(request)
+            if asked.get("method") in FOR_CLIENTS:
+                theirs[key] = asked
+            else:
+                own[key] = asked.get("method")
+                answers[key] = await self._own_answer(asked.get("method"), asker)
+        if not own and not theirs and state is None:
+            raise RpcError(
+                INTERNAL_ERROR, f"server {self.spec.name!r} asks for input, but for none"
+            )
+        if theirs or not own:
+            round_ = ChildRound(self.spec.name, tuple(theirs), own, state)
+            answers |= await asker.inputs(self.spec, theirs, round_)
+        return _retry(answers, state)
+
+    async def resumed(self, asker: Asker) -> JsonObject:
+        """Return what the first request of a call has to bring to a modern child.
+
+        That is what its client answers, if it was asked in a round before this one.
+
+        Raises: RpcError if it was another child that asked.
+        """
+        brought = asker.brought
+        child = brought.carried.child
+        if child is None:
+            return {} if brought.is_retry else _retry(inward(brought.responses, None), None)
+        if child.server != self.spec.name:
+            raise RpcError(INVALID_PARAMS, f"requestState is not for server {self.spec.name!r}")
+        answers: JsonObject = {
+            key: await self._own_answer(method, asker) for key, method in child.own.items()
+        }
+        return _retry({**answers, **inward(brought.responses, child.keys)}, child.state)
+
+    async def _own_answer(self, method: Json, asker: Asker) -> JsonObject:
+        return as_object(await self.answer(str(method), {}, asker))
 
     def _shared_roots(self) -> list[Json]:
         """Return the effective roots; never none, on which some servers keep their old ones."""
@@ -102,10 +134,11 @@ class Answers:
 
     def _sole_asker(self, method: str) -> Asker:
         """Return the client a legacy child means: it does not say, so there must be just one."""
-        sessions = {asker.session for asker in self._calls}
-        if len(sessions) == 1:
-            return self._calls[-1]
-        whose = "several clients have calls" if sessions else "no client has a call"
+        parties = {asker.party for asker in self._calls}
+        if len(parties) == 1:
+            present = (asker for asker in reversed(self._calls) if asker.is_present)
+            return next(present, self._calls[-1])
+        whose = "several clients have calls" if parties else "no client has a call"
         raise RpcError(
             METHOD_NOT_FOUND,
             f"{method} cannot be passed on: {whose} under way (share: session helps)",
@@ -154,3 +187,9 @@ class Answers:
         """Tell every client that uses the child that it answers calls now."""
         for lessee in list(self.lessees.values()):
             await lessee.came(self.spec)
+
+
+def _retry(answers: JsonObject, state: Json) -> JsonObject:
+    """Return the fields by which a request of the modern era continues an earlier one."""
+    responses: JsonObject = {"inputResponses": answers} if answers else {}
+    return responses if state is None else {**responses, "requestState": state}

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
+import anyio
+
+from hub.core.asking import ELICITED
+from hub.core.request_state import UNASKED, Brought, Carried, ChildRound
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, SessionKey
 from hub.runtime import wire
+from hub.runtime.bridge import ask_by_result, ask_within, send_to_urls
 from hub.runtime.mailbox import Mailbox
-from hub.runtime.peer import Outlet
+from hub.runtime.peer import Outlet, RpcError
 from hub.runtime.session import Session
 from hub.runtime.strict_json import RequestId
 from hub.runtime.waiting import Progress
 from hub.runtime.wire import Notification, Payload
+
+PAUSES: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
+"""Seconds before a child is called again that asks for nothing else; the last one stays."""
 
 
 @dataclass(slots=True, eq=False)
 class CallAsker:
     """The client on whose behalf a call runs; it is reached through the call's own outlet.
 
-    `token` is what it wants progress reported under, if it does.
+    `token` is what it wants progress reported under, if it does. `brought` is what its request
+    brought from the round before, `consented` what its user has agreed to in this call.
     """
 
     owner: Session
     outlet: Outlet
     token: RequestId | None
     mailbox: Mailbox | None = None
+    brought: Brought = UNASKED
+    consented: str | None = None
+    _pauses: int = 0
+    _sent_to: list[str] = field(default_factory=list[str])
 
     @property
     def session(self) -> SessionKey:
@@ -33,11 +48,22 @@ class CallAsker:
         return self.owner.key
 
     @property
+    def party(self) -> SessionKey:
+        """Who would answer what is asked."""
+        return self.owner.party
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the client waits for the call just now."""
+        return True
+
+    @property
     def progress(self) -> Progress | None:
         """Where progress reports go; None if the client gave no token."""
-        return None if self.token is None else self._report
+        return None if self.token is None else self.report
 
-    async def _report(self, params: Payload) -> None:
+    async def report(self, params: Payload) -> None:
+        """Pass a progress report on, under the client's own token."""
         own: JsonObject = {**wire.as_object(params), "progressToken": self.token}
         told = Notification("notifications/progress", own)
         self.owner.audience.send(told, self.outlet, self._own_mailbox())
@@ -51,9 +77,50 @@ class CallAsker:
         """Pass a child's request on to the client, within the call."""
         return await self.owner.audience.ask(method, params, self.outlet)
 
+    async def inputs(
+        self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildRound
+    ) -> JsonObject:
+        """Return the client's answers to what a modern child asks by its result, by key.
+
+        Raises: InputNeededError for a modern client; RpcError if the client does not take one of
+            the requests, or answers it with an error.
+        """
+        client = self.owner.client
+        if client is not None and client.is_modern:
+            raise ask_by_result(client, spec, requests, self._carrying(round_))
+        if not requests:
+            pause = PAUSES[min(self._pauses, len(PAUSES) - 1)]
+            self._pauses += 1
+            await anyio.sleep(pause)
+        answers: JsonObject = {}
+        for key, request in requests.items():
+            answers[key], elicitation = await ask_within(self.ask, request)
+            if elicitation is not None:
+                self._sent_to.append(elicitation)
+        return answers
+
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
         """Pass a notification on to the client, within the call."""
         self.owner.audience.tell(spec, notification, self.outlet, self._own_mailbox())
+
+    def urls(self, spec: ServerSpec, error: RpcError) -> None:
+        """Let the client's user be sent to the URLs that an error names.
+
+        Raises: InputNeededError if a modern client is to be asked first.
+        """
+        if self.owner.client is not None:
+            carried = self._carrying(None)
+            send_to_urls(self.owner.client, self.owner.audience, spec, error, carried)
+
+    def done(self) -> None:
+        """Tell a client of the handshake era that what it sent its user to URLs for is done."""
+        for elicitation in self._sent_to:
+            told = Notification(ELICITED, {"elicitationId": elicitation})
+            self.owner.audience.send(told, self.outlet, self._own_mailbox())
+        self._sent_to.clear()
+
+    def _carrying(self, round_: ChildRound | None) -> Carried:
+        return Carried(consented=self.consented, child=round_)
 
     def _own_mailbox(self) -> Mailbox:
         if self.mailbox is None:

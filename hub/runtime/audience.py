@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Protocol
 
 from anyio.abc import TaskGroup
 
+from hub.core.asking import ELICITED, mode_of, takes
 from hub.core.protocol import INTERNAL_ERROR, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.core.specs import ServerSpec
-from hub.core.values import JsonObject, ServerName
+from hub.core.values import Json, JsonObject, ServerName
 from hub.runtime import wire
 from hub.runtime.client import Client
 from hub.runtime.log_levels import reaches
@@ -18,7 +20,8 @@ from hub.runtime.wire import Notification, Payload
 
 RELAYED = ("sampling", "elicitation")
 """Client capabilities that children may use through the hub."""
-_CAPABILITY_OF = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
+MAX_ELICITED = 256
+"""How many elicitations' ends a client may wait for; the oldest are forgotten first."""
 
 
 class Addressee(Protocol):
@@ -39,6 +42,7 @@ class Audience:
         self.log_level: str | None = None
         self.subscriptions: dict[tuple[ServerName, str], str] = {}
         self.mailbox = Mailbox(tasks)
+        self._elicited: deque[str] = deque(maxlen=MAX_ELICITED)
         self._tasks = tasks
         self._addressee = addressee
 
@@ -52,14 +56,23 @@ class Audience:
         Raises: RpcError if the client cannot take it, or answers with an error.
         """
         client, peer = self._addressee.client, self._addressee.peer
-        needed = _CAPABILITY_OF[method]
         # A modern client is asked by its own request's result, which a child's request is not.
-        if client is None or peer is None or client.is_modern or not client.declares(needed):
+        if client is None or peer is None or client.is_modern:
             raise RpcError(METHOD_NOT_FOUND, f"the client does not support {method}")
+        if not takes(client.capabilities, method, params):
+            raise RpcError(
+                METHOD_NOT_FOUND, f"the client does not support {mode_of(method, params)}"
+            )
+        self.sent_to(params.get("elicitationId"))
         try:
             return await peer.request(method, params, timeout=None, outlet=outlet)
         except GoneError as exc:
             raise RpcError(INTERNAL_ERROR, f"the client is gone: {exc}") from exc
+
+    def sent_to(self, elicitation: Json) -> None:
+        """Take note that the client's user is sent to a URL: it will want to hear of the end."""
+        if isinstance(elicitation, str):
+            self._elicited.append(elicitation)
 
     def tell(
         self,
@@ -72,18 +85,29 @@ class Audience:
         client = self._addressee.client
         if client is None:
             return
-        method = notification.method
         if client.is_modern:
             # Of its request alone, and only if that asks for it.
             if outlet is not None and self.log_level and self._is_wanted_log(notification):
                 self.send(notification, outlet, mailbox)
-        elif method in LIST_CHANGED or self._is_wanted_log(notification):
-            self.send(notification, outlet, mailbox)
-        elif method == "notifications/resources/updated":
+            return
+        wanted = self._as_told(spec, notification)
+        if wanted is not None:
+            self.send(wanted, outlet, mailbox)
+
+    def _as_told(self, spec: ServerSpec, notification: Notification) -> Notification | None:
+        """Return what a client of the handshake era is told; None if it is not for it."""
+        method = notification.method
+        if method in LIST_CHANGED or self._is_wanted_log(notification):
+            return notification
+        if method == ELICITED:
+            elicitation = wire.as_object(notification.params).get("elicitationId")
+            return notification if elicitation in self._elicited else None
+        if method == "notifications/resources/updated":
             params = wire.as_object(notification.params)
             public = self.subscriptions.get((spec.name, str(params.get("uri"))))
             if public is not None:
-                self.send(Notification(method, {**params, "uri": public}), outlet, mailbox)
+                return Notification(method, {**params, "uri": public})
+        return None
 
     def send(
         self,

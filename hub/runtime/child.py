@@ -15,7 +15,7 @@ import structlog
 
 from hub.core.errors import ChildError, leaves
 from hub.core.guard import Admitted
-from hub.core.protocol import LIST_CHANGED
+from hub.core.protocol import INVALID_PARAMS, LIST_CHANGED
 from hub.core.roots import RootSet
 from hub.core.values import JsonObject
 from hub.runtime import wire
@@ -25,11 +25,11 @@ from hub.runtime.greeting import (
     Greeting,
     Introduction,
     greet,
-    input_required,
     with_envelope,
     without_server_info,
 )
 from hub.runtime.health import Health
+from hub.runtime.input_rounds import in_rounds
 from hub.runtime.link import AnsweringLink, Link
 from hub.runtime.listing import Request, read_listing
 from hub.runtime.parties import Asker
@@ -43,8 +43,6 @@ LAST_WORDS = 0.5
 """Seconds in which a child that is gone can be asked why."""
 STALL = 30.0
 """Seconds that a child may write without reading what it is answered."""
-MAX_INPUT_ROUNDS = 8
-"""How often a modern child may ask for input within one call."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -244,18 +242,16 @@ class Child:
     async def _call(
         self, method: str, params: JsonObject, greeting: Greeting, asker: Asker
     ) -> Payload:
-        outgoing = with_envelope(params, greeting, self._hub, asker.log_level)
-        for _ in range(MAX_INPUT_ROUNDS):
-            result = await self._request(method, outgoing, asker)
-            if greeting.era == "legacy":
-                return result
-            wanted = input_required(result)
-            if wanted is None:
-                return without_server_info(result)
-            outgoing = {**outgoing, **await self.answers.inputs(wanted, asker)}
-        raise ChildError(
-            f"server {self.spec.name!r} asked for input {MAX_INPUT_ROUNDS} times within one call"
-        )
+        first = with_envelope(params, greeting, self._hub, asker.log_level)
+        if greeting.era == "legacy":
+            if asker.brought.carried.child is not None:
+                raise RpcError(INVALID_PARAMS, f"server {self.spec.name!r} did not ask for input")
+            return await self._request(method, first, asker)
+
+        async def send(more: JsonObject) -> Payload:
+            return await self._request(method, {**first, **more}, asker)
+
+        return without_server_info(await in_rounds(send, self.answers, asker))
 
     async def _request(self, method: str, params: JsonObject, asker: Asker | None) -> Payload:
         name, peer, limit = self.spec.name, self.peer, self.spec.timeout

@@ -6,18 +6,19 @@ comes with the retry, together with a text that only this process can have made 
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
-from hub.core.consent import Consent, Wanted, consent_in, question, takes_forms, wanted, within
+from hub.core.asking import ASKABLE, CONSENT_KEY, takes_forms
+from hub.core.consent import Consent, Wanted, consent_in, question, wanted, within
+from hub.core.digests import digest
 from hub.core.guard import Admitted, Refused, ToolGuard, decide, decide_resource
 from hub.core.in_force import InForce
+from hub.core.request_state import UNASKED, Brought, Carried
 from hub.core.roots import Root, RootSet
-from hub.core.sealed import digest, holds, seal
 from hub.core.values import Call, Json, JsonObject
 from hub.core.whereabouts import OUTSIDE, Surroundings
 from hub.runtime import wire
@@ -25,25 +26,14 @@ from hub.runtime.links import CachedLinks
 from hub.runtime.peer import Asked, GoneError, RpcError, SilentError
 from hub.runtime.places import Place
 from hub.runtime.record import Record
+from hub.runtime.rounds import InputNeededError
 from hub.runtime.session import Session
 from hub.runtime.strict_json import WireError
 
 PATIENCE: Final = 6
 """How many times as long as for its roots a client is waited for: here a person answers."""
-CONSENT_KEY: Final = "roots-hub/consent"
-"""Under which a modern client is asked."""
-_ASKED_ABOUT: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 
 log = structlog.stdlib.get_logger(__name__)
-
-
-class InputNeededError(Exception):
-    """A modern client has to be asked: by this request, with this state for its retry."""
-
-    def __init__(self, request: JsonObject, state: str) -> None:
-        super().__init__("input is needed")
-        self.requests: JsonObject = {CONSENT_KEY: request}
-        self.state = state
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +41,8 @@ class Case:
     """One call that is being decided: whose it is, and what it is judged by.
 
     `pointer` makes of a pointer into the call's arguments one into those that the client wrote.
+    `brought` is what a modern client's request brought from the round before; `consented` and
+    `granted` are what its user has agreed to in this call.
     """
 
     session: Session
@@ -60,6 +52,9 @@ class Case:
     force: InForce
     place: Place
     pointer: Callable[[str], str]
+    brought: Brought = UNASKED
+    consented: str | None = None
+    granted: tuple[Root, ...] = ()
 
     @property
     def here(self) -> InForce:
@@ -112,9 +107,6 @@ class Case:
 class Desk:
     """Decides calls, and asks where asking is wanted and of use."""
 
-    def __init__(self) -> None:
-        self._key = secrets.token_bytes(32)
-
     async def decide(self, case: Case, record: Record) -> Admitted | Refused:
         """Return the verdict after all consent that there is; `record` learns of both.
 
@@ -129,13 +121,14 @@ class Desk:
         verdict: Admitted | Refused = case.decide(granted) if granted else refused
         said: Consent | None = None
         if isinstance(verdict, Admitted):
-            said = "session"
+            said, case.granted = "session", granted
         else:
             places = case.wanted(granted)
             said = await self._said(case, places)
             if said in {"once", "session"}:
                 await case.look_again()
-                verdict = case.decide((*granted, *(one.place for one in places)))
+                case.granted = (*granted, *(one.place for one in places))
+                verdict = case.decide(case.granted)
         if said is not None:
             record.consented(said, refused)
         record.verdict = verdict
@@ -144,7 +137,7 @@ class Desk:
     async def _said(self, case: Case, places: tuple[Wanted, ...]) -> Consent | None:
         """Return what the user says to these places; None if there is nobody or nothing to ask."""
         client = case.session.client
-        if client is None or not places or case.call.method not in _ASKED_ABOUT:
+        if client is None or not places or case.call.method not in ASKABLE:
             return None
         if not takes_forms(client.capabilities):
             return None
@@ -155,34 +148,35 @@ class Desk:
 
         Raises: InputNeededError for the next of them if it has not.
         """
-        params = case.asked.request.params
-        responses = params.get("inputResponses")
-        answer = responses.get(CONSENT_KEY) if isinstance(responses, dict) else None
-        answered = 0
+        carried = case.brought.carried
+        if carried.consented == digest(_subject(case, places)):
+            return self._once(case, places)
+        answer, answered = case.brought.responses.get(CONSENT_KEY), 0
         if answer is not None:
-            answered = self._proven(case, places, params.get("requestState"))
+            answered = self._proven(case, places, carried.consent)
             if not answered or consent_in(answer) == "refused":
                 return "refused"
         if answered == len(places):
-            return "once"  # there is no session that it could last for
+            return self._once(case, places)
         timeout = case.session.services.settings.timeout * PATIENCE
-        raise InputNeededError(
-            {
-                "method": "elicitation/create",
-                "params": _question(case, places[answered], lasting=False),
-            },
-            seal(
-                self._key,
-                _subject(case, places[: answered + 1]),
-                expires=case.session.services.machine.clock() + timeout,
-            ),
-        )
+        asked: JsonObject = {
+            "method": "elicitation/create",
+            "params": _question(case, places[answered], lasting=False),
+        }
+        subject = digest(_subject(case, places[: answered + 1]))
+        raise InputNeededError({CONSENT_KEY: asked}, Carried(consent=subject), lasts=timeout)
 
-    def _proven(self, case: Case, places: tuple[Wanted, ...], state: Json) -> int:
+    @staticmethod
+    def _once(case: Case, places: tuple[Wanted, ...]) -> Consent:
+        # There is no session that it could last for, only further rounds of this call.
+        case.consented = digest(_subject(case, places))
+        return "once"
+
+    @staticmethod
+    def _proven(case: Case, places: tuple[Wanted, ...], consent: str | None) -> int:
         """Return to how many of `places` an answer with this state is the last missing one."""
-        now = case.session.services.machine.clock()
         counts = range(1, len(places) + 1)
-        fits = (n for n in counts if holds(self._key, state, _subject(case, places[:n]), now=now))
+        fits = (n for n in counts if consent == digest(_subject(case, places[:n])))
         return next(fits, 0)
 
 

@@ -147,6 +147,7 @@ class Passage:
         except (LostError, GoneError) as exc:
             self._say(child.without_answer(exc))
         except RpcError as exc:
+            self._asker.urls(self._lane.place.spec, exc)
             self._record.failed(str(exc))
             self._record.end("failed")
             self._answer(Failure(self._request.id, exc.error))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
+from hub.core.request_state import Brought, ChildRound
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, SessionKey
+from hub.runtime.peer import RpcError
 from hub.runtime.wire import Notification, Payload
 
 
@@ -16,6 +18,21 @@ class Asker(Protocol):
     @property
     def session(self) -> SessionKey:
         """Whose call it is."""
+        ...
+
+    @property
+    def party(self) -> SessionKey:
+        """Who would answer what is asked: several calls, even sessions, may be one client's."""
+        ...
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the client waits for the call just now; a modern one comes and goes."""
+        ...
+
+    @property
+    def brought(self) -> Brought:
+        """What the client's request brought for the call that it continues."""
         ...
 
     @property
@@ -35,8 +52,33 @@ class Asker(Protocol):
         """
         ...
 
+    async def inputs(
+        self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildRound
+    ) -> JsonObject:
+        """Return the client's answers to what a modern child asks by its result, by key.
+
+        Raises: RpcError if the client does not take one; InputNeededError if it is asked by the
+            call's result in turn, and answers with a retry that brings `round_` back.
+        """
+        ...
+
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
         """Pass on a notification that came while the call ran."""
+        ...
+
+    def urls(self, spec: ServerSpec, error: RpcError) -> None:
+        """Have the client asked for what an error of its child says is needed first.
+
+        Raises: InputNeededError if there is such a thing, and the client can be asked.
+        """
+        ...
+
+    def done(self) -> None:
+        """Tell the client, if its era wants that, that what it was asked for is over and done."""
+        ...
+
+    async def flush(self) -> None:
+        """Return once all that the client was told within the call is sent."""
         ...
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import cast
+from functools import partial
+from typing import TypeAlias, cast
 
 from hub.core.audit import refusal_of
 from hub.core.catalog import Catalog
@@ -12,6 +14,7 @@ from hub.core.errors import ChildError, RouteError
 from hub.core.guard import Admitted, Refused, ToolGuard, compile_tool
 from hub.core.in_force import InForce
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
+from hub.core.request_state import UNASKED, Brought
 from hub.core.search import SearchError
 from hub.core.specs import ServerSpec
 from hub.core.values import (
@@ -28,6 +31,7 @@ from hub.runtime.catalogs import Catalogs
 from hub.runtime.child import Child, StaleError
 from hub.runtime.consent import Case, Desk
 from hub.runtime.lanes import Lanes
+from hub.runtime.parties import Asker
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.record import Record
 from hub.runtime.search_tools import answer
@@ -40,6 +44,10 @@ MAX_JUDGEMENTS = 4
 """How often a call is judged anew because the roots change while it waits for its child."""
 
 
+Seat: TypeAlias = Callable[[Case], Asker]
+"""Chooses who speaks to the child for the client of a call that may go to it."""
+
+
 class Relay:
     """Takes the calls of all sessions to the children they lead to."""
 
@@ -50,25 +58,38 @@ class Relay:
         self._desk = Desk()
         self._guards: dict[tuple[str, str, str], tuple[object, ToolGuard]] = {}
 
-    async def call(self, session: Session, asked: Asked) -> Payload:
+    async def call(
+        self,
+        session: Session,
+        asked: Asked,
+        brought: Brought = UNASKED,
+        seat: Seat | None = None,
+    ) -> Payload:
         """Take one call through, and return the child's result as it came, or a refusal.
 
-        Raises: RouteError for a name that leads nowhere; RpcError that the child answered.
+        `brought` is what a modern client's request brings from the round before. `seat` chooses who
+        speaks to the child for the client, where that is not the client of this request alone.
+
+        Raises: RouteError for a name that leads nowhere; RpcError that the child answered;
+            InputNeededError if a modern client has to be asked something first.
         """
+        seat = seat or partial(_seated, session, asked)
         try:
-            return await self._take(session, asked)
+            return await self._take(session, asked, brought, seat)
         except SearchError as exc:
             return tool_error(str(exc))
 
-    async def _take(self, session: Session, asked: Asked) -> Payload:
+    async def _take(self, session: Session, asked: Asked, brought: Brought, seat: Seat) -> Payload:
         method = cast("CallMethod", asked.request.method)
         named = address(method, asked.request.params, expose=self._services.expose)
         for _ in range(MAX_JUDGEMENTS):
             with suppress(StaleError):
-                return await self._call(session, asked, named)
+                return await self._call(session, asked, named, brought, seat)
         return _failure(method, "the roots change faster than the call can be judged")
 
-    async def _call(self, session: Session, asked: Asked, named: Addressed) -> Payload:
+    async def _call(
+        self, session: Session, asked: Asked, named: Addressed, brought: Brought, seat: Seat
+    ) -> Payload:
         force = await session.force(asked.outlet)
         owners = named.servers(self._services.names)
         catalog = await self._catalog_for(session, force, named)
@@ -87,11 +108,11 @@ class Relay:
         call = named.call(catalog, route)
         with Record(self._services, session, place.spec, call) as record:
             guard = self._guard(place.spec, call, route)
-            case = Case(session, asked, call, guard, force, place, named.pointer)
+            case = Case(session, asked, call, guard, force, place, named.pointer, brought)
             verdict = await self._decide(case, record)
             if isinstance(verdict, Refused):
                 return _refusal(call, verdict, place.spec, named.pointer(verdict.pointer))
-            asker = CallAsker(session, asked.outlet, asked.progress_token)
+            asker = seat(case)
             try:
                 with case.place.in_use(), case.place.health.trying():
                     child = await self._obtain(case)
@@ -101,9 +122,23 @@ class Relay:
                 return _failure(call.method, str(exc))
             except RpcError as exc:
                 record.failed(str(exc))
+                asker.urls(place.spec, exc)
                 raise
             self.lanes.keep(named.name, case, child)
             return result
+
+    def judge_again(self, case: Case) -> JsonObject | None:
+        """Return the refusal of a call that is under way still; None if it may go on.
+
+        Raises: RpcError for a refusal of what is no tool.
+        """
+        verdict, spec = case.decide(case.granted), case.place.spec
+        if not isinstance(verdict, Refused):
+            return None
+        with Record(self._services, case.session, spec, case.call) as record:
+            record.verdict = refused = _explained(verdict, spec, case.force, case.here)
+            case.session.refused(spec, case.call, refused)
+            return _refusal(case.call, refused, spec, case.pointer(refused.pointer))
 
     async def _catalog_for(self, session: Session, force: InForce, named: Addressed) -> Catalog:
         owners = named.servers(self._services.names)
@@ -121,9 +156,7 @@ class Relay:
                 raise
             raise StaleError from None
 
-    async def _answer(
-        self, child: Child, admitted: Admitted, asker: CallAsker, case: Case
-    ) -> Payload:
+    async def _answer(self, child: Child, admitted: Admitted, asker: Asker, case: Case) -> Payload:
         if asker.log_level is not None and case.session.is_modern:
             await log_from(child, asker.log_level)
         result = await child.call(admitted, asker, case.holds)
@@ -157,6 +190,16 @@ class Relay:
         )
         self._guards[key] = (route.definition, made)
         return made
+
+
+def _seated(session: Session, asked: Asked, case: Case) -> Asker:
+    return CallAsker(
+        session,
+        asked.outlet,
+        asked.progress_token,
+        brought=case.brought,
+        consented=case.consented,
+    )
 
 
 def _explained(refused: Refused, spec: ServerSpec, force: InForce, at: InForce) -> Refused:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from anyio.abc import TaskGroup
+
 from hub.core.confinement import Kernel
 from hub.core.in_force import OperatorRoots
 from hub.core.names import Names
@@ -46,7 +48,10 @@ class RootsSettings:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """One hub's shared parts; `info` is its name and version as the protocol's `Implementation`."""
+    """One hub's shared parts; `info` is its name and version as the protocol's `Implementation`.
+
+    `tasks` is for what outlives the request that began it.
+    """
 
     info: JsonObject
     servers: Mapping[ServerName, ServerSpec]
@@ -56,6 +61,7 @@ class Services:
     machine: Machine
     settings: RootsSettings
     audit: AuditSink
+    tasks: TaskGroup
     expose: Expose = "tools"
 
 

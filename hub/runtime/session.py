@@ -21,7 +21,14 @@ from hub.core.protocol import LIST_CHANGED
 from hub.core.roots import EMPTY, Announcement, parse_announcement
 from hub.core.session import Unopened
 from hub.core.specs import ServerSpec
-from hub.core.values import Call, Json, JsonObject, ServerName, SessionKey
+from hub.core.values import (
+    Call,
+    Json,
+    JsonObject,
+    ServerName,
+    SessionKey,
+    object_or_empty,
+)
 from hub.runtime.audience import RELAYED, Audience
 from hub.runtime.client import Client
 from hub.runtime.client_roots import ClientRoots
@@ -40,10 +47,13 @@ RECENT = 20
 
 
 class Session:
-    """A client's session. Nothing in it is ever used for another client."""
+    """A client's session. Nothing in it is ever used for another client.
+
+    `party` is who speaks: a modern client's connection, each request of which is a session.
+    """
 
     def __init__(self, services: Services, tasks: TaskGroup, *, principal: str) -> None:
-        self.key = SessionKey(secrets.token_hex(8))
+        self.key = self.party = SessionKey(secrets.token_hex(8))
         self.services = services
         self.principal = principal
         self.client: Client | None = None
@@ -159,10 +169,11 @@ class Session:
         return self.roots.stands(links) and self.services.operator.stands(server, links)
 
     def _asks(self) -> JsonObject:
-        if self.client is None or self.client.is_modern:
+        client = self.client
+        if client is None:
             return {}
-        capabilities = self.client.capabilities
-        return {name: capabilities[name] for name in RELAYED if name in capabilities}
+        declared = [name for name in RELAYED if client.declares(name)]
+        return {name: object_or_empty(client.capabilities[name]) for name in declared}
 
     def plan(self, spec: ServerSpec, force: InForce) -> LaunchPlan | None:
         """Return how a server's process is launched under these roots; see `Leases.plan`."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hub.core.consent import MAX_QUESTIONS, Wanted, consent_in, question, takes_forms, wanted
+from hub.core.asking import takes_forms
+from hub.core.consent import MAX_QUESTIONS, Wanted, consent_in, question, wanted
 from hub.core.guard import Admitted, Refused, ToolGuard, compile_tool, decide
 from hub.core.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.core.roots import RootSet, UnsafePaths

@@ -30,9 +30,9 @@ class ScriptedHub:
         self._tasks = tasks
         self._open_front = fronts(services)
 
-    def client(self, roots: Sequence[Json] = ()) -> FakeClient:
+    def client(self, roots: Sequence[Json] = (), *, principal: str = "test") -> FakeClient:
         """Return a client that has said nothing yet."""
-        return FakeClient(self._open_front, self._tasks, roots=roots)
+        return FakeClient(self._open_front, self._tasks, roots=roots, principal=principal)
 
     async def greeted(
         self, capabilities: JsonObject | None = None, roots: Sequence[Json] = ()

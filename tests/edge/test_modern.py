@@ -8,6 +8,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
+from hub.core.asking import ROOTS_KEY
 from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
@@ -21,7 +22,7 @@ from hub.core.protocol import (
     UNSUPPORTED_VERSION,
 )
 from hub.core.values import Json, JsonObject
-from hub.edge.modern import ROOTS_KEY, is_modern, supported
+from hub.edge.modern import is_modern, supported
 from hub.runtime import strict_json
 from hub.runtime.wire import Failure, Message, Request, Response
 from tests.edge.scripted import refusal, scripted

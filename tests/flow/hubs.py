@@ -197,14 +197,19 @@ class FakeClient:
     """A client: answers `roots/list` with `roots`, or leaves it to the test if `holds` is set."""
 
     def __init__(
-        self, open_front: OpenFront, tasks: TaskGroup, *, roots: Sequence[Json] = TWO_ROOTS
+        self,
+        open_front: OpenFront,
+        tasks: TaskGroup,
+        *,
+        roots: Sequence[Json] = TWO_ROOTS,
+        principal: str = "test",
     ) -> None:
         self.roots: Json = list(roots)
         self.fails = False
         self.holds = False
         self.received: list[JsonObject] = []
         self.held: list[JsonObject] = []
-        self.front: Front = open_front(self, tasks, "test")
+        self.front: Front = open_front(self, tasks, principal)
         self._tasks = tasks
         self._ids = itertools.count(1)
         self._answers: dict[int, JsonObject] = {}
@@ -250,9 +255,10 @@ class FakeClient:
         """Wait until the hub has sent `roots/list` so often."""
         await self.until(lambda: len(self.asked) >= times)
 
-    async def notify(self, method: str) -> None:
+    async def notify(self, method: str, params: JsonObject | None = None) -> None:
         """Send a notification."""
-        await self._say({"jsonrpc": "2.0", "method": method})
+        said: JsonObject = {} if params is None else {"params": params}
+        await self._say({"jsonrpc": "2.0", "method": method, **said})
 
     async def changed(self) -> None:
         """Say that the roots have changed."""

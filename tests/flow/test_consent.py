@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import pytest
 
+from hub.core.asking import CONSENT_KEY, ROOTS_KEY
 from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
+    INVALID_PARAMS,
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
 )
 from hub.core.values import Json, JsonObject
-from hub.edge.modern import ROOTS_KEY
-from hub.runtime.consent import CONSENT_KEY
 from hub.runtime.wire import Notification
 from tests.flow.hubs import READ_FILE, FakeClient, FlowHub, flow_hub, text_of
 from tests.trees import plant
@@ -259,20 +259,29 @@ class Modern:
             CLIENT_INFO_META: {"name": "modern", "version": "1"},
         }
 
-    async def read(
-        self, path: Json, answer: Json = None, state: Json = None, *, name: str = "read_file"
-    ) -> JsonObject:
-        """Call with roots, and with an answer to a question where there is one."""
+    def _params(self, path: Json, answer: Json, state: Json, name: str) -> JsonObject:
         said: JsonObject = {} if answer is None else {CONSENT_KEY: answer}
         held: JsonObject = {} if state is None else {"requestState": state}
-        params: JsonObject = {
+        return {
             "name": name,
             "arguments": {"path": path},
             "inputResponses": {**self.roots, **said},
             "_meta": self._meta,
             **held,
         }
-        return await self.client.request("tools/call", params)
+
+    async def read(
+        self, path: Json, answer: Json = None, state: Json = None, *, name: str = "read_file"
+    ) -> JsonObject:
+        """Call with roots, and with an answer to a question where there is one."""
+        return await self.client.request("tools/call", self._params(path, answer, state, name))
+
+    async def error(
+        self, path: Json, answer: Json, state: Json, *, name: str = "read_file"
+    ) -> JsonObject:
+        """Call like that, and return the error that it is answered with."""
+        id_ = await self.client.begin("tools/call", self._params(path, answer, state, name))
+        return cast("JsonObject", (await self.client.end(id_))["error"])
 
 
 async def test_a_modern_client_is_asked_by_the_result_and_answers_with_the_retry(top: Path) -> None:
@@ -312,15 +321,17 @@ async def test_an_answer_for_one_question_is_none_to_another(top: Path) -> None:
             (f"{top}/b", "read_file", state),
             ([f"{top}/b/x"], "read_file", state),
             (f"{top}/b/x", "write_file", state),
-            (f"{top}/b/x", "read_file", None),
-            (f"{top}/b/x", "read_file", "9" * 12 + str(state)[-65:]),
+            (f"{top}/b/x", "read_file", f"A{str(state)[1:]}"),
             (f"{top}/b/x", "read_file", {"state": state}),
         ):
             path = cast("Json", path)
-            assert is_refused(text_of(await modern.read(path, ONCE, brought, name=name)))
+            error = await modern.error(path, ONCE, brought, name=name)
+            assert error["code"] == INVALID_PARAMS
+        assert is_refused(text_of(await modern.read(f"{top}/b/x", ONCE)))
         assert hub.children == [] or hub.child.calls == []
     async with flow_hub(ASK) as another:
-        assert is_refused(text_of(await Modern(another, top).read(f"{top}/b/x", ONCE, state)))
+        error = await Modern(another, top).error(f"{top}/b/x", ONCE, state)
+        assert error["code"] == INVALID_PARAMS
 
 
 @pytest.mark.parametrize("answer", [REFUSE, {"action": "decline"}, "yes", [], {}])
@@ -339,11 +350,12 @@ async def test_a_modern_client_is_asked_about_one_place_after_the_other(top: Pat
         second = await modern.read(paths, ONCE, first["requestState"])
         assert second["resultType"] == "input_required"
         assert f'"{top}/c/x"' in json.dumps(second["inputRequests"]).replace('\\"', '"')
-        assert (await modern.read(paths, ONCE, first["requestState"])) == second, "not the last yet"
+        error = await modern.error(paths, ONCE, first["requestState"])
+        assert "it was used before" in str(error["message"])
         assert not is_refused(text_of(await modern.read(paths, ONCE, second["requestState"])))
 
 
-async def test_an_answer_that_comes_too_late_is_a_refusal(
+async def test_an_answer_that_comes_too_late_counts_no_more(
     top: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now: list[float] = [1000.0]
@@ -353,7 +365,7 @@ async def test_an_answer_that_comes_too_late_is_a_refusal(
         modern = Modern(hub, top)
         state = (await modern.read(f"{top}/b/x"))["requestState"]
         now[0] += 61
-        assert is_refused(text_of(await modern.read(f"{top}/b/x", ONCE, state)))
+        assert "it has expired" in str((await modern.error(f"{top}/b/x", ONCE, state))["message"])
 
 
 async def test_a_modern_client_without_roots_is_held_to_the_fallback_and_asked(top: Path) -> None:

@@ -131,18 +131,19 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
         clock=clock,
     )
     audit = RecordingAudit()
-    services = Services(
-        info=INFO,
-        servers=servers,
-        names=Names(servers, names),
-        children=made,
-        operator=Operator(operator or OperatorRoots(), servers, machine),
-        machine=machine,
-        settings=settings or RootsSettings(timeout=5.0, debounce=0.001),
-        audit=audit,
-    )
     with anyio.fail_after(5):
         async with made.running(), anyio.create_task_group() as tasks:
+            services = Services(
+                info=INFO,
+                servers=servers,
+                names=Names(servers, names),
+                children=made,
+                operator=Operator(operator or OperatorRoots(), servers, machine),
+                machine=machine,
+                settings=settings or RootsSettings(timeout=5.0, debounce=0.001),
+                audit=audit,
+                tasks=tasks,
+            )
             yield Rig(services, Relay(services), audit, tasks)
             tasks.cancel_scope.cancel()
 

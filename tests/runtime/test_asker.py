@@ -1,14 +1,36 @@
 from __future__ import annotations
 
+import anyio
+import pytest
 from msgspec import Raw
 
+from hub.core.asking import ELICITATION, ELICITED, SAMPLING
+from hub.core.request_state import ChildRound
+from hub.core.values import JsonObject, ServerName
+from hub.runtime import asker as asker_module
 from hub.runtime.asker import CallAsker
+from hub.runtime.client import Client
+from hub.runtime.peer import RpcError
+from hub.runtime.rounds import InputNeededError
 from hub.runtime.wire import Notification, as_object
-from tests.fakes import RecordingOutlet
-from tests.runtime.rigs import remote, rig
+from tests.fakes import RecordingOutlet, failure
+from tests.runtime.rigs import FakeClient, Rig, remote, rig
 
 FILES = remote("files")
 LOG = Notification("notifications/message", {"level": "info", "data": 1})
+BOTH: JsonObject = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
+ROUND = ChildRound(ServerName("files"), (), {}, "s")
+URL: JsonObject = {"mode": "url", "message": "Go", "url": "https://example.com"}
+
+
+def asker_of(client: FakeClient, token: str | None = None) -> CallAsker:
+    return CallAsker(client.session, client.outlet, token)
+
+
+def modern(at: Rig) -> FakeClient:
+    client = at.client()
+    client.session.greeted(Client("modern", "2026-07-28", BOTH, {}))
+    return client
 
 
 async def test_what_a_child_tells_during_a_call_goes_out_through_that_call() -> None:
@@ -50,3 +72,78 @@ async def test_a_childs_question_is_answered_by_the_client_of_the_call() -> None
         client.answers["sampling/createMessage"] = {"role": "assistant"}
         asker = CallAsker(client.session, client.outlet, None)
         assert as_object(await asker.ask("sampling/createMessage", {})) == {"role": "assistant"}
+
+
+async def test_a_client_of_the_handshake_era_is_asked_one_thing_after_the_other() -> None:
+    async with rig({}, {}) as at:
+        client = at.client(capabilities=BOTH)
+        client.answers = {SAMPLING: {"role": "assistant"}, ELICITATION: {"action": "accept"}}
+        asker = asker_of(client)
+        wanted: dict[str, JsonObject] = {
+            "a": {"method": SAMPLING, "params": {"x": 1}},
+            "b": {"method": ELICITATION, "params": URL},
+            "c": {"method": ELICITATION, "params": {"message": "m"}},
+        }
+        assert await asker.inputs(FILES, wanted, ROUND) == {
+            "a": {"role": "assistant"},
+            "b": {"action": "accept"},
+            "c": {"action": "accept"},
+        }
+        asked = [line["params"] for line in client.outlet.lines if line["method"] == ELICITATION]
+        asker.done()
+        asker.done()
+        await asker.flush()
+        (done,) = client.outlet.notified(ELICITED)
+        assert done.params == {"elicitationId": asked[0]["elicitationId"]}
+        assert "elicitationId" not in asked[1]
+
+
+async def test_a_client_that_answers_with_an_error_or_cannot_be_asked_ends_the_call() -> None:
+    async with rig({}, {}) as at:
+        client = at.client(capabilities={"sampling": {}})
+        client.answers[SAMPLING] = failure(-1, "the user said no")
+        for method, why in ((SAMPLING, "the user said no"), (ELICITATION, "does not support")):
+            with pytest.raises(RpcError, match=why):
+                await asker_of(client).inputs(FILES, {"a": {"method": method}}, ROUND)
+
+
+async def test_a_child_that_asks_for_nothing_is_called_again_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    async with rig({}, {}) as at:
+        asker = asker_of(at.client())
+        monkeypatch.setattr(asker_module.anyio, "sleep", sleep)
+        for _ in range(8):
+            assert await asker.inputs(FILES, {}, ROUND) == {}
+        monkeypatch.undo()
+    assert slept == [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 2.0, 2.0]
+
+
+async def test_a_modern_client_is_asked_by_the_result_and_told_of_no_end() -> None:
+    async with rig({}, {}) as at:
+        client = modern(at)
+        asker = asker_of(client)
+        asker.consented = "yes"
+        wanted: dict[str, JsonObject] = {"a": {"method": SAMPLING}}
+        for requests in (wanted, {}):
+            with pytest.raises(InputNeededError) as caught:
+                await asker.inputs(FILES, requests, ROUND)
+            assert caught.value.requests == requests
+            assert caught.value.carried.child is ROUND
+            assert caught.value.carried.consented == "yes"
+        asker.done()
+        await anyio.lowlevel.checkpoint()
+        assert client.outlet.messages == []
+
+
+async def test_an_error_that_names_no_url_asks_nobody() -> None:
+    async with rig({}, {}) as at:
+        asker_of(modern(at)).urls(FILES, RpcError(-1, "no"))
+        nobody = modern(at)
+        nobody.session.client = None
+        asker_of(nobody).urls(FILES, RpcError(-1, "no"))

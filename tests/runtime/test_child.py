@@ -20,9 +20,10 @@ from hub.runtime import backlog as backlog_module
 from hub.runtime import child as child_module
 from hub.runtime import wire
 from hub.runtime.answers import Answers
-from hub.runtime.child import MAX_INPUT_ROUNDS, Child, StaleError
+from hub.runtime.child import Child, StaleError
 from hub.runtime.child_state import Down, Ready, Starting
 from hub.runtime.greeting import Introduction
+from hub.runtime.input_rounds import MAX_INPUT_ROUNDS
 from hub.runtime.peer import GoneError, RpcError
 from hub.runtime.wire import Payload, Request
 from tests.fakes import (

@@ -1,0 +1,98 @@
+"""Rounds of one modern call: what a request continues, and how it ends where it asks back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hub.core.asking import ASKABLE, ROOTS_KEY
+from hub.core.protocol import INTERNAL_ERROR
+from hub.core.request_state import UNASKED, Brought, identity
+from hub.core.values import JsonObject, object_or_empty
+from hub.runtime.audience import RELAYED
+from hub.runtime.client import Client
+from hub.runtime.parking import Parking
+from hub.runtime.peer import Asked, RpcError
+from hub.runtime.relay import Relay
+from hub.runtime.rounds import InputNeededError
+from hub.runtime.sealing import Seals
+from hub.runtime.services import Services
+from hub.runtime.session import Session
+from hub.runtime.wire import Payload, Request
+
+_ROOTS: Final[JsonObject] = {"method": "roots/list"}
+
+
+def can_be_asked(client: Client, method: str) -> bool:
+    """Return whether a call could wait for what its client answers to its child."""
+    return method in ASKABLE and any(client.declares(name) for name in RELAYED)
+
+
+class Rounds:
+    """Takes the calls of all modern clients through, round by round."""
+
+    def __init__(self, relay: Relay, services: Services) -> None:
+        self.parking = Parking(relay, services.tasks)
+        self._relay = relay
+        self._machine = services.machine
+        self._seals = Seals(self._now)
+
+    def _now(self) -> float:
+        return self._machine.clock()
+
+    def brought(self, request: Request, principal: str, *, is_complete: bool) -> Brought:
+        """Return what a request brings from the round before.
+
+        Its state is used up by that, unless the request is not complete: then it has to come again.
+
+        Raises: RpcError for a state that is not for this call of this asker, or not any more.
+        """
+        params = request.params
+        state, responses = params.get("requestState"), params.get("inputResponses")
+        if request.method not in ASKABLE:
+            return UNASKED
+        given = object_or_empty(responses)
+        if state is None:
+            return Brought(responses=given)
+        opened = self._seals.take if is_complete else self._seals.look
+        carried = opened(state, identity(principal, request.method, params))
+        return Brought(carried, given, is_retry=True)
+
+    async def found(
+        self, session: Session, asked: Asked, brought: Brought, *, is_parking: bool
+    ) -> Payload:
+        """Take one round of a call through. With `is_parking` its session is closed by the call.
+
+        Raises: InputNeededError, and as `Relay.call` does.
+        """
+        if brought.carried.parked is not None:
+            return await self.parking.resume(session, asked, brought)
+        if is_parking:
+            return await self.parking.call(session, asked, brought)
+        return await self._relay.call(session, asked, brought)
+
+    def wanting(
+        self, needed: InputNeededError, request: Request, client: Client, principal: str
+    ) -> JsonObject:
+        """Return the result that asks a client for input.
+
+        The retry's responses serve that retry alone: it has to bring the roots again.
+
+        Raises: RpcError for a request that may not be answered so.
+        """
+        if request.method not in ASKABLE:
+            raise RpcError(INTERNAL_ERROR, f"input is needed, which {request.method} cannot get")
+        roots: JsonObject = {ROOTS_KEY: _ROOTS} if client.declares("roots") else {}
+        known_by = identity(principal, request.method, request.params)
+        requests: JsonObject = {**roots, **needed.requests}
+        return {
+            "resultType": "input_required",
+            **({"inputRequests": requests} if requests else {}),
+            "requestState": self._seals.seal(needed.carried, known_by, lasts=needed.lasts),
+        }
+
+
+def wanting_roots(request: Request) -> JsonObject:
+    """Return the result that asks a client for its roots, and for its state again if it had one."""
+    state = request.params.get("requestState")
+    held: JsonObject = {} if state is None else {"requestState": state}
+    return {"resultType": "input_required", "inputRequests": {ROOTS_KEY: _ROOTS}, **held}

@@ -1,0 +1,228 @@
+"""One call of a modern client that outlives the requests it is made with.
+
+Its child asks within it, and waits; its client is asked by the result of the request that is there
+just then, and answers with the next.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
+
+import anyio
+
+from hub.core.asking import in_modern_words, inward, takes
+from hub.core.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND
+from hub.core.request_state import Brought, Carried, ChildRound
+from hub.core.specs import ServerSpec
+from hub.core.values import JsonObject, SessionKey
+from hub.runtime.asker import CallAsker
+from hub.runtime.consent import Case
+from hub.runtime.parties import Asker
+from hub.runtime.peer import RpcError
+from hub.runtime.rounds import InputNeededError
+from hub.runtime.waiting import Progress
+from hub.runtime.wire import Notification, Payload
+
+GATHER: Final = 0.02
+"""Seconds in which a child that asked may ask more, for all of it to go out at once."""
+KEPT: Final = 60.0
+"""Seconds for which the end of a call is kept for a retry that has not come yet."""
+TOLD_BETWEEN: Final = 256
+"""How many notifications are kept for the next round; the oldest are dropped first."""
+
+
+@dataclass(slots=True, eq=False)
+class _Question:
+    """What a child asked, as the client is asked it."""
+
+    request: JsonObject
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    answer: JsonObject | None = None
+
+
+class ParkedCall:
+    """One call: its child's `Asker`, whose client comes and goes with each round.
+
+    `case` is what the call was judged by, once it was; `owner` the session that its child is leased
+    to. `park` is told of a call that has to wait, and raises RpcError if it may not.
+    """
+
+    def __init__(self, first: CallAsker, park: Callable[[ParkedCall], None]) -> None:
+        self.key = secrets.token_hex(16)
+        self.owner = first.owner
+        self.scope = anyio.CancelScope()
+        self.case: Case | None = None
+        self.fetched = anyio.Event()
+        self._park = park
+        self.first = first
+        self._round: CallAsker | None = first
+        self._questions: dict[str, _Question] = {}
+        self._numbers = count(1)
+        self._between: deque[tuple[ServerSpec, Notification]] = deque(maxlen=TOLD_BETWEEN)
+        self._outcome: Payload | Exception | None = None
+        self._moved = anyio.Event()
+
+    def seat(self, case: Case) -> Asker:
+        """Take note of what the call was judged by, and speak to its child for the client."""
+        self.case = case
+        self.first.consented = case.consented
+        return self
+
+    def _move(self) -> None:
+        moved, self._moved = self._moved, anyio.Event()
+        moved.set()
+
+    # What the child sees
+
+    @property
+    def session(self) -> SessionKey:
+        """Whose call it is."""
+        return self.owner.key
+
+    @property
+    def party(self) -> SessionKey:
+        """Who would answer what is asked."""
+        return self.owner.party
+
+    @property
+    def is_present(self) -> bool:
+        """Whether a request of the client waits for the call just now."""
+        return self._round is not None
+
+    @property
+    def brought(self) -> Brought:
+        """What the call's first request brought."""
+        return self.first.brought
+
+    @property
+    def progress(self) -> Progress | None:
+        """Where progress reports go; None if the first round gave no token: the child has none."""
+        return None if self.first.token is None else self._report
+
+    @property
+    def log_level(self) -> str | None:
+        """From which level on the first round wants to read what the child logs."""
+        return self.first.log_level
+
+    async def _report(self, params: Payload) -> None:
+        if self._round is not None and self._round.token is not None:
+            await self._round.report(params)
+
+    async def tell(self, spec: ServerSpec, notification: Notification) -> None:
+        """Pass a notification on with this round, or else with the next."""
+        if self._round is None:
+            self._between.append((spec, notification))
+        else:
+            await self._round.tell(spec, notification)
+
+    async def flush(self) -> None:
+        """Return at once: the round that takes the result sees to it."""
+
+    async def inputs(
+        self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildRound
+    ) -> JsonObject:
+        """Have the client asked by the result: a modern child keeps nothing open.
+
+        Raises: InputNeededError, RpcError.
+        """
+        return await self.first.inputs(spec, requests, round_)
+
+    def urls(self, spec: ServerSpec, error: RpcError) -> None:
+        """Have the client's user sent to the URLs that an error names.
+
+        Raises: InputNeededError if there are any, and the client takes them.
+        """
+        self.first.urls(spec, error)
+
+    def done(self) -> None:
+        """Tell nobody: a modern client learns it from the result."""
+
+    async def ask(self, method: str, params: JsonObject) -> Payload:
+        """Have the client asked by the round's result, and wait for the round that answers.
+
+        Raises: RpcError if the client does not take it, if too many wait, or if the call ends.
+        """
+        client = (self._round or self.first).owner.client
+        if client is None or not takes(client.capabilities, method, params):
+            raise RpcError(METHOD_NOT_FOUND, f"the client does not support {method}")
+        if self._outcome is not None:
+            raise RpcError(INTERNAL_ERROR, "the call is over")
+        self._park(self)
+        key = f"ask/{next(self._numbers)}"
+        asked: JsonObject = {"method": method, "params": in_modern_words(method, params)}
+        question = self._questions[key] = _Question(asked)
+        self._move()
+        try:
+            await question.settled.wait()
+        finally:
+            self._questions.pop(key, None)
+        if question.answer is None:
+            raise RpcError(INTERNAL_ERROR, "the client is gone: it did not answer in time")
+        return question.answer
+
+    # What the client's requests see
+
+    async def _come(self, round_: CallAsker) -> None:
+        self._round = round_
+        while self._between:
+            await round_.tell(*self._between.popleft())
+        for key, answer in inward(round_.brought.responses, list(self._questions)).items():
+            if isinstance(answer, dict):
+                question = self._questions.pop(key)
+                question.answer = answer
+                question.settled.set()
+
+    async def turn(self, round_: CallAsker) -> Payload:
+        """Take the client's request, and what it answers; return the call's result.
+
+        Without it the call is cancelled: a client that leaves while a round is under way has given
+        up the call.
+
+        Raises: InputNeededError if the child asks first; RpcError and other errors of the call.
+        """
+        try:
+            if round_ is not self.first:
+                await self._come(round_)
+            return await self._turn()
+        except anyio.get_cancelled_exc_class():
+            self.scope.cancel()
+            raise
+        finally:
+            self._round = None
+
+    async def _turn(self) -> Payload:
+        while self._outcome is None:
+            if not self._questions:
+                await self._moved.wait()
+                continue
+            await anyio.sleep(GATHER)
+            await self._flush()
+            if self._questions and self._outcome is None:
+                raise self._needed()
+        await self._flush()
+        self.fetched.set()
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
+
+    async def _flush(self) -> None:
+        if self._round is not None:
+            await self._round.flush()
+
+    def _needed(self) -> InputNeededError:
+        requests: JsonObject = {key: one.request for key, one in self._questions.items()}
+        limit = self.case.place.spec.timeout if self.case is not None else 0.0
+        return InputNeededError(requests, Carried(parked=self.key), lasts=limit + KEPT)
+
+    def end(self, outcome: Payload | Exception) -> None:
+        """Take note of how the call ended; what its child still asks is answered with an error."""
+        if self._outcome is None:
+            self._outcome = outcome
+        for question in self._questions.values():
+            question.settled.set()
+        self._move()

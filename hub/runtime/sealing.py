@@ -1,0 +1,109 @@
+"""Seals what clients carry between the rounds of a call: nobody else can read, make or change it.
+
+The key lives as long as this process, so no state outlives it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import secrets
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
+from hub.core.request_state import Carried, carried_in
+from hub.core.values import Json
+from hub.runtime import strict_json
+from hub.runtime.peer import RpcError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+MAX_SPENT: Final = 65_536
+"""How many states that were used, and have not expired yet, are remembered."""
+_NONCE, _TAG = 12, 16
+
+
+class Seals:
+    """Makes states and takes each of them once, for the call it was made for, until it expires."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._secret = secrets.token_bytes(32)
+        self._spent: dict[bytes, float] = {}
+
+    def seal(self, carried: Carried, identity: str, *, lasts: float) -> str:
+        """Return a state for the next round of the call `identity`, good for `lasts` seconds."""
+        plain = {"expires": self._clock() + lasts, **carried.fields()}
+        nonce = os.urandom(_NONCE)
+        sealed = self._cipher.encrypt(nonce, strict_json.encode(plain), identity.encode())
+        return base64.urlsafe_b64encode(nonce + sealed).decode().rstrip("=")
+
+    def look(self, state: Json, identity: str) -> Carried:
+        """Return what a state carries, without using it up.
+
+        Raises: RpcError if it was not made here for this call, has expired, or was used before.
+        """
+        return self._opened(state, identity)[0]
+
+    def take(self, state: Json, identity: str) -> Carried:
+        """Return what a state carries, and take it no second time.
+
+        Raises: RpcError as `look` does.
+        """
+        carried, nonce, expires = self._opened(state, identity)
+        now = self._clock()
+        if len(self._spent) >= MAX_SPENT:
+            self._spent = {kept: until for kept, until in self._spent.items() if until >= now}
+        if len(self._spent) >= MAX_SPENT:
+            raise RpcError(INTERNAL_ERROR, "Too many calls are being continued; try again later")
+        self._spent[nonce] = expires
+        return carried
+
+    def _opened(self, state: Json, identity: str) -> tuple[Carried, bytes, float]:
+        raw = _raw(state)
+        nonce, sealed = raw[:_NONCE], raw[_NONCE:]
+        try:
+            plain = self._cipher.decrypt(nonce, sealed, identity.encode())
+        except self._forged:
+            _refuse("it was not made for this call, or not by this hub")
+        fields = strict_json.decode_strict(plain)
+        expires = fields.get("expires") if isinstance(fields, dict) else None
+        if not isinstance(fields, dict) or not isinstance(expires, int | float):
+            _refuse("it cannot be read")
+        if self._clock() > expires:
+            _refuse("it has expired; make the call again without it")
+        if nonce in self._spent:
+            _refuse("it was used before; make the call again without it")
+        return carried_in(fields), nonce, expires
+
+    @cached_property
+    def _cipher(self) -> AESGCM:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - takes time, and only modern clients need it
+
+        return AESGCM(self._secret)
+
+    @cached_property
+    def _forged(self) -> type[Exception]:
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - see above
+
+        return InvalidTag
+
+
+def _raw(state: Json) -> bytes:
+    """Return the bytes that a state stands for: of each there is one spelling alone."""
+    try:
+        text = state if isinstance(state, str) else ""
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        _refuse("it is none of this hub's")
+    if len(raw) < _NONCE + _TAG or base64.urlsafe_b64encode(raw).decode().rstrip("=") != state:
+        _refuse("it is none of this hub's")
+    return raw
+
+
+def _refuse(why: str) -> NoReturn:
+    raise RpcError(INVALID_PARAMS, f"requestState is not valid: {why}")

@@ -1,0 +1,528 @@
+"""Calls of modern clients in rounds, through a whole hub whose children are played."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from hub.core.asking import ROOTS_KEY
+from hub.core.protocol import (
+    CLIENT_CAPABILITIES_META,
+    CLIENT_INFO_META,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MODERN_VERSIONS,
+    PROTOCOL_VERSION_META,
+)
+from hub.core.values import Json, JsonObject
+from hub.edge.rounds import can_be_asked
+from hub.runtime import parking
+from hub.runtime.client import Client
+from tests.edge.scripted import ScriptedHub, scripted
+from tests.fakes import ECHO, READ, SILENT, FakeChild
+from tests.flow.hubs import FakeClient, text_of
+from tests.trees import plant
+
+SAMPLING, ELICITATION = "sampling/createMessage", "elicitation/create"
+EVERYTHING: JsonObject = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
+FORM: JsonObject = {
+    "message": "Which?",
+    "requestedSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
+    "unknown": 1,
+}
+URL: JsonObject = {"mode": "url", "message": "Go", "url": "https://example.com/a"}
+ACCEPTED: JsonObject = {"action": "accept", "content": {"n": 18446744073709551617}}
+
+
+class Caller:
+    """A modern client, which calls one tool in rounds."""
+
+    def __init__(
+        self,
+        hub: ScriptedHub,
+        capabilities: JsonObject = EVERYTHING,
+        *,
+        roots: tuple[Path, ...] | None = None,
+        name: str = "echo",
+        arguments: JsonObject | None = None,
+    ) -> None:
+        self.client: FakeClient = hub.client()
+        self.roots = roots
+        self.name = name
+        self.arguments: JsonObject = arguments or {"text": "hi"}
+        declared: JsonObject = {} if roots is None else {"roots": {}}
+        self.capabilities: JsonObject = {**declared, **capabilities}
+
+    def params(
+        self, responses: Mapping[str, Json] | None = None, state: Json = None, **meta: Json
+    ) -> JsonObject:
+        shared: JsonObject = {}
+        if self.roots is not None:
+            uris: list[Json] = [{"uri": root.as_uri()} for root in self.roots]
+            shared = {ROOTS_KEY: {"roots": uris}}
+        brought: JsonObject = {**shared, **(responses or {})}
+        return {
+            "name": self.name,
+            "arguments": self.arguments,
+            **({"inputResponses": brought} if brought or responses is not None else {}),
+            **({} if state is None else {"requestState": state}),
+            "_meta": {
+                PROTOCOL_VERSION_META: MODERN_VERSIONS[-1],
+                CLIENT_CAPABILITIES_META: self.capabilities,
+                CLIENT_INFO_META: {"name": "modern", "version": "1"},
+                **meta,
+            },
+        }
+
+    async def begin(
+        self, responses: Mapping[str, Json] | None = None, state: Json = None, **meta: Json
+    ) -> int:
+        return await self.client.begin("tools/call", self.params(responses, state, **meta))
+
+    async def end(self, id_: int) -> Any:
+        """Return a result."""
+        answer = await self.client.end(id_)
+        assert "result" in answer, answer
+        return answer["result"]
+
+    async def round(
+        self, responses: Mapping[str, Json] | None = None, state: Json = None, **meta: Json
+    ) -> Any:
+        """Return the result of one round."""
+        return await self.end(await self.begin(responses, state, **meta))
+
+    async def refusal(
+        self, responses: Mapping[str, Json] | None = None, state: Json = None
+    ) -> JsonObject:
+        """Return the error that a round is answered with."""
+        answer = await self.client.end(await self.begin(responses, state))
+        assert "error" in answer, answer
+        return cast("JsonObject", answer["error"])
+
+
+def silent(*tools: JsonObject, era: str = "legacy") -> FakeChild:
+    """Return a child that answers calls when the test does."""
+    return FakeChild(*(tools or (ECHO,)), answers={"tools/call": SILENT})
+
+
+async def asked(child: FakeChild, caller: Caller, params: JsonObject = FORM) -> Any:
+    """Call, let the child ask, and return the question."""
+    id_ = await caller.begin()
+    await child.signals.until(lambda: bool(child.links))
+    link = await child.connected()
+    await link.request("tools/call")
+    link.ask("q", ELICITATION, params)
+    return await caller.end(id_)
+
+
+async def asked_again(child: FakeChild, caller: Caller) -> Any:
+    """Call once more, let the child ask, and return the question."""
+    before = len(child.link.requests("tools/call"))
+    id_ = await caller.begin()
+    await child.link.request("tools/call", nth=before + 1)
+    child.link.ask(f"q{before}", ELICITATION, FORM)
+    return await caller.end(id_)
+
+
+def question(result: Any) -> tuple[str, Any]:
+    """Return the only question in a result that is none of the hub's, and its key."""
+    assert result["resultType"] == "input_required"
+    ((key, request),) = [
+        (key, request)
+        for key, request in result["inputRequests"].items()
+        if not key.startswith("roots-hub/")
+    ]
+    return key, request
+
+
+# A child of the handshake era: its call is parked
+
+
+async def test_a_childs_question_becomes_the_calls_result_and_the_retry_its_answer() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        key, request = question(result)
+        assert request == {"method": ELICITATION, "params": FORM}
+        assert not {"ttlMs", "cacheScope"} & set(result)
+        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
+        reply = await child.link.reply("q")
+        assert reply["result"] == ACCEPTED
+        (sent,) = child.link.requests("tools/call")
+        child.link.answer(sent["id"], {"content": [], "n": 1})
+        answer = await caller.end(id_)
+        assert (answer["resultType"], answer["n"]) == ("complete", 1)
+        assert len(child.link.requests("tools/call")) == 1
+
+
+async def test_several_questions_at_once_go_out_together_and_one_call_may_ask_again() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        id_ = await caller.begin()
+        link = await child.connected()
+        await link.request("tools/call")
+        link.ask("one", ELICITATION, FORM)
+        link.ask("two", SAMPLING, {"messages": [], "maxTokens": 1})
+        first = await caller.end(id_)
+        methods = {one["method"]: key for key, one in first["inputRequests"].items()}
+        assert set(methods) == {ELICITATION, SAMPLING}
+        id_ = await caller.begin({methods[SAMPLING]: {"role": "assistant"}}, first["requestState"])
+        assert (await link.reply("two"))["result"] == {"role": "assistant"}
+        second = await caller.end(id_)
+        assert question(second)[0] == methods[ELICITATION], "what has no answer is asked again"
+        id_ = await caller.begin({methods[ELICITATION]: ACCEPTED}, second["requestState"])
+        assert (await link.reply("one"))["result"] == ACCEPTED
+        link.ask("three", ELICITATION, URL)
+        third = await caller.end(id_)
+        key, request = question(third)
+        assert request["params"] == URL
+        assert key not in first["inputRequests"]
+        id_ = await caller.begin({key: {"action": "decline"}}, third["requestState"])
+        assert (await link.reply("three"))["result"] == {"action": "decline"}
+        link.answer(link.requests("tools/call")[0]["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+
+
+async def test_a_modern_client_gets_no_id_of_an_elicitation_whose_end_it_is_not_told() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller, {**URL, "elicitationId": "e1"})
+        assert question(result)[1]["params"] == URL
+        child.link.notify("notifications/elicitation/complete", {"elicitationId": "e1"})
+        key, _ = question(result)
+        id_ = await caller.begin({key: {"action": "accept"}}, result["requestState"])
+        await child.link.reply("q")
+        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
+        await caller.end(id_)
+        assert not [line for line in caller.client.received if "method" in line]
+
+
+UNDECLARED: list[tuple[JsonObject, str, JsonObject]] = [
+    ({"sampling": {}}, ELICITATION, FORM),
+    ({"elicitation": {}}, SAMPLING, {"messages": []}),
+    ({"elicitation": {}}, ELICITATION, URL),
+    ({"elicitation": {"url": {}}}, ELICITATION, FORM),
+    ({"elicitation": True, "sampling": False}, SAMPLING, {"messages": []}),
+    ({}, ELICITATION, FORM),
+]
+
+
+@pytest.mark.parametrize(("capabilities", "method", "params"), UNDECLARED)
+async def test_a_client_is_asked_for_nothing_that_it_does_not_declare(
+    capabilities: JsonObject, method: str, params: JsonObject
+) -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub, capabilities)
+        id_ = await caller.begin()
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        link.ask("q", method, params)
+        assert (await link.reply("q"))["error"]["code"] == METHOD_NOT_FOUND
+        link.answer(sent["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+
+
+async def test_a_child_is_told_what_the_client_of_the_call_can_be_asked() -> None:
+    child = FakeChild(ECHO)
+    async with scripted(child) as hub:
+        await Caller(hub, {"elicitation": {"url": {}}, "extensions": {"x": {}}}).round()
+        (greeting,) = child.link.requests("initialize")
+        assert greeting["params"]["capabilities"].keys() <= {"elicitation", "roots"}
+        assert greeting["params"]["capabilities"]["elicitation"] == {"url": {}}
+        await Caller(hub, {}).round()
+        assert len(child.links) == 2, "who can be asked shares no child with who cannot"
+
+
+def test_only_some_requests_can_be_answered_with_a_question() -> None:
+    client = Client("modern", MODERN_VERSIONS[-1], {"sampling": {}}, {})
+    assert can_be_asked(client, "tools/call")
+    assert not can_be_asked(client, "completion/complete")
+    assert not can_be_asked(Client("modern", MODERN_VERSIONS[-1], {"roots": {}}, {}), "tools/call")
+
+
+# States that are refused
+
+
+async def test_a_state_is_taken_once() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        key, _ = question(result)
+        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
+        await child.link.reply("q")
+        error = await caller.refusal({key: ACCEPTED}, result["requestState"])
+        assert error["code"] == INVALID_PARAMS
+        assert "it was used before" in str(error["message"])
+        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+        assert (await caller.refusal({key: ACCEPTED}, result["requestState"])) == error
+
+
+async def test_a_state_that_is_not_for_this_call_is_refused_and_the_call_waits_on() -> None:
+    child = silent(ECHO, READ)
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        state, (key, _) = str(result["requestState"]), question(result)
+        other_arguments = Caller(hub, arguments={"text": "ho"})
+        other_tool = Caller(hub, name="read")
+        for who, brought in (
+            (caller, f"{'B' if state[0] == 'A' else 'A'}{state[1:]}"),
+            (caller, state + "A"),
+            (caller, state[:-8]),
+            (caller, ""),
+            (caller, "\u00e9" * 60),
+            (caller, 7),
+            (caller, {"parked": "x"}),
+            (other_arguments, state),
+            (other_tool, state),
+        ):
+            error = await who.refusal({key: ACCEPTED}, cast("Json", brought))
+            assert error["code"] == INVALID_PARAMS, brought
+            assert "requestState is not valid" in str(error["message"])
+        id_ = await caller.begin({key: ACCEPTED}, state)
+        assert (await child.link.reply("q"))["result"] == ACCEPTED
+        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+
+
+async def test_a_state_of_another_principal_or_hub_is_refused() -> None:
+    child = silent()
+    async with scripted(child) as hub, scripted(silent()) as another_hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        key, _ = question(result)
+        stranger = Caller(hub)
+        stranger.client = hub.client(principal="somebody else")
+        for who in (stranger, Caller(another_hub)):
+            error = await who.refusal({key: ACCEPTED}, result["requestState"])
+            assert error["code"] == INVALID_PARAMS
+        colleague = Caller(hub)
+        id_ = await colleague.begin({key: ACCEPTED}, result["requestState"])
+        await child.link.reply("q")
+        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
+        assert (await colleague.end(id_))["resultType"] == "complete", "any connection will do"
+
+
+# What ends a parked call
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return plant(tmp_path, "a/x", "b/x")
+
+
+def reading(hub: ScriptedHub, top: Path, *roots: str, where: str = "a/x") -> Caller:
+    """Return a client that calls `read` and shares these folders."""
+    return Caller(
+        hub,
+        roots=tuple(top / root for root in roots),
+        name="read",
+        arguments={"path": f"{top}/{where}"},
+    )
+
+
+async def test_each_round_brings_the_roots_again(top: Path) -> None:
+    child = silent(READ)
+    async with scripted(child) as hub:
+        caller = reading(hub, top, "a")
+        result = await asked(child, caller)
+        assert result["inputRequests"][ROOTS_KEY] == {"method": "roots/list"}
+        key, _ = question(result)
+        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
+        await child.link.reply("q")
+        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+
+
+async def test_a_retry_without_responses_is_asked_again_and_keeps_its_state(top: Path) -> None:
+    child = silent(READ)
+    async with scripted(child) as hub:
+        caller = reading(hub, top, "a")
+        result = await asked(child, caller)
+        key, _ = question(result)
+        params = caller.params(None, result["requestState"])
+        del params["inputResponses"]
+        again = await caller.client.request("tools/call", params)
+        assert again["inputRequests"] == {ROOTS_KEY: {"method": "roots/list"}}
+        assert again["requestState"] == result["requestState"]
+        id_ = await caller.begin({key: ACCEPTED}, again["requestState"])
+        await child.link.reply("q")
+        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+
+
+@pytest.mark.parametrize("roots", [("b",), ()])
+async def test_a_retry_whose_roots_no_longer_admit_the_call_is_refused_and_ends_it(
+    top: Path, roots: tuple[str, ...]
+) -> None:
+    child = silent(READ)
+    file = top / "audit.jsonl"
+    async with scripted(child, config={"audit": {"file": str(file)}}) as hub:
+        caller = reading(hub, top, "a")
+        result = await asked(child, caller)
+        key, _ = question(result)
+        moved = reading(hub, top, *roots)
+        refused = await moved.round({key: ACCEPTED}, result["requestState"])
+        assert refused["isError"] is True
+        assert text_of(refused).startswith(f"Access denied: Path '{top}/a/x' is outside")
+        cancelled = await child.link.request("notifications/cancelled")
+        (sent,) = child.link.requests("tools/call")
+        assert cancelled["params"]["requestId"] == sent["id"]
+        assert "error" in await child.link.reply("q")
+        error = await caller.refusal({key: ACCEPTED}, result["requestState"])
+        assert error["code"] == INVALID_PARAMS
+    verdicts = [json.loads(line)["verdict"] for line in file.read_text().splitlines()]
+    assert sorted(verdicts) == ["cancelled", "refused"]
+
+
+async def test_roots_that_have_changed_and_still_admit_the_call_let_it_go_on(top: Path) -> None:
+    child = silent(READ)
+    async with scripted(child) as hub:
+        result = await asked(child, reading(hub, top, "a", "b"))
+        key, _ = question(result)
+        caller = reading(hub, top, "a")
+        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
+        assert (await child.link.reply("q"))["result"] == ACCEPTED
+        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+        assert len(child.links) == 1
+
+
+async def test_a_client_that_cancels_while_a_round_is_under_way_ends_the_call() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        key, _ = question(result)
+        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
+        await child.link.reply("q")
+        await caller.client.notify("notifications/cancelled", {"requestId": id_})
+        cancelled = await child.link.request("notifications/cancelled")
+        assert cancelled["params"]["requestId"] == child.link.requests("tools/call")[0]["id"]
+        assert not caller.client.is_answered(id_)
+
+
+async def test_a_question_of_a_call_that_is_cancelled_is_answered_with_an_error() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        await child.link.request("tools/call")
+        child.link.ask("later", ELICITATION, FORM)
+        key, _ = question(result)
+        id_ = await caller.begin({}, result["requestState"])
+        await caller.client.notify("notifications/cancelled", {"requestId": id_})
+        for name in ("q", "later"):
+            assert (await child.link.reply(name))["error"]["code"] == INTERNAL_ERROR
+        assert key
+
+
+async def test_a_call_that_nobody_comes_back_for_ends_when_its_time_is_over() -> None:
+    child = silent()
+    servers = {"files": {"command": "x", "timeout": 0.2}}
+    async with scripted(child, config={"servers": servers}) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        await child.link.request("notifications/cancelled")
+        assert (await child.link.reply("q"))["error"]["code"] == INTERNAL_ERROR
+        key, _ = question(result)
+        late = await caller.round({key: ACCEPTED}, result["requestState"])
+        assert late["isError"] is True
+        assert "did not answer within 0.2 s" in text_of(late)
+
+
+async def test_a_state_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        now = [1000.0]
+        object.__setattr__(hub.services.machine, "clock", lambda: now[0])
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        key, _ = question(result)
+        now[0] += 361
+        error = await caller.refusal({key: ACCEPTED}, result["requestState"])
+        assert (error["code"], "it has expired" in str(error["message"])) == (INVALID_PARAMS, True)
+
+
+async def test_a_retry_after_the_child_has_died_says_so() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        child.link.crash()
+        await child.ended()
+        key, _ = question(result)
+        late = await caller.round({key: ACCEPTED}, result["requestState"])
+        assert late["isError"] is True
+        assert "server 'files' went away during the call: exited with code 1" in text_of(late)
+        error = await Caller(hub).refusal({key: ACCEPTED}, result["requestState"])
+        assert error["code"] == INVALID_PARAMS
+
+
+async def test_a_result_that_came_in_between_is_there_for_the_retry() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        child.link.notify("notifications/cancelled", {"requestId": "q"})
+        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": [], "n": 2})
+        key, _ = question(result)
+        assert (await caller.round({key: ACCEPTED}, result["requestState"]))["n"] == 2
+
+
+async def test_no_more_calls_are_parked_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parking, "MAX_PARKED_OF_ONE", 1)
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        id_ = await caller.begin()
+        sent = await child.link.request("tools/call", nth=2)
+        child.link.ask("more", ELICITATION, FORM)
+        error = (await child.link.reply("more"))["error"]
+        assert "too many calls wait for their clients' answers" in error["message"]
+        child.link.answer(sent["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+        key, _ = question(result)
+        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
+        assert (await child.link.reply("q"))["result"] == ACCEPTED
+        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+        assert (await asked_again(child, caller))["resultType"] == "input_required"
+
+
+# Progress and logs
+
+
+async def test_progress_goes_out_with_the_round_that_is_under_way() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        id_ = await caller.begin(progressToken="one")
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        token = sent["params"]["_meta"]["progressToken"]
+        link.notify("notifications/progress", {"progressToken": token, "progress": 1})
+        link.ask("q", ELICITATION, FORM)
+        result = await caller.end(id_)
+        told = [line["params"] for line in caller.client.received if "method" in line]
+        assert told == [{"progressToken": "one", "progress": 1}]
+        key, _ = question(result)
+        id_ = await caller.begin({key: ACCEPTED}, result["requestState"], progressToken="two")
+        await link.reply("q")
+        link.notify("notifications/progress", {"progressToken": token, "progress": 2})
+        link.answer(sent["id"], {"content": []})
+        await caller.end(id_)
+        told = [line["params"] for line in caller.client.received if "method" in line]
+        assert told[1:] == [{"progressToken": "two", "progress": 2}]

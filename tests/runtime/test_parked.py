@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from hub.core.asking import ELICITATION
+from hub.core.protocol import METHOD_NOT_FOUND
+from hub.core.request_state import UNASKED, ChildRound
+from hub.core.values import JsonObject, ServerName
+from hub.runtime.asker import CallAsker
+from hub.runtime.client import Client
+from hub.runtime.parked import ParkedCall
+from hub.runtime.peer import RpcError
+from hub.runtime.rounds import InputNeededError
+from hub.runtime.wire import Notification
+from tests.fakes import RecordingOutlet
+from tests.runtime.rigs import FakeClient, Rig, remote, rig
+
+FILES = remote("files")
+FORMS: JsonObject = {"elicitation": {}}
+
+
+def modern(at: Rig) -> FakeClient:
+    client = at.client()
+    client.session.greeted(Client("modern", "2026-07-28", FORMS, {}))
+    return client
+
+
+def parked(client: FakeClient, token: str | None = None) -> ParkedCall:
+    return ParkedCall(CallAsker(client.session, client.outlet, token), lambda _: None)
+
+
+async def test_a_question_after_the_end_or_of_an_unwilling_client_is_refused() -> None:
+    async with rig({}, {}) as at:
+        call = parked(modern(at))
+        with pytest.raises(RpcError) as caught:
+            await call.ask("sampling/createMessage", {})
+        assert caught.value.code == METHOD_NOT_FOUND
+        call.end({})
+        call.end({"n": "too late"})
+        with pytest.raises(RpcError, match="the call is over"):
+            await call.ask(ELICITATION, {})
+        assert await call.turn(call.first) == {}
+
+
+async def test_an_error_of_the_call_is_the_requests() -> None:
+    async with rig({}, {}) as at:
+        call = parked(modern(at))
+        call.end(RpcError(-1, "no"))
+        with pytest.raises(RpcError, match="no"):
+            await call.turn(call.first)
+
+
+async def test_what_is_told_between_two_rounds_goes_out_with_the_next() -> None:
+    async with rig({}, {}) as at:
+        call = parked(modern(at), "token")
+        with anyio.move_on_after(0):
+            await call.turn(call.first)
+        assert not call.is_present
+        assert call.progress is not None
+        await call.progress({"progress": 1})
+        listener, outlet = at.client(), RecordingOutlet()
+        await call.tell(FILES, Notification("notifications/message", {"data": 1}))
+        call.end({})
+        await call.turn(CallAsker(listener.session, outlet, None))
+        assert [line["params"] for line in outlet.lines] == [{"data": 1}]
+
+
+async def test_a_call_speaks_for_the_client_that_made_it() -> None:
+    async with rig({}, {}) as at:
+        client = modern(at)
+        call = parked(client)
+        assert call.session == client.session.key
+        assert call.party == client.session.party
+        assert call.brought is UNASKED
+        assert call.progress is None
+        await call.flush()
+        call.done()
+        call.urls(FILES, RpcError(-1, "no"))
+        with pytest.raises(InputNeededError) as caught:
+            await call.inputs(FILES, {}, ChildRound(ServerName("files"), (), {}, "s"))
+        assert caught.value.carried.child is not None

@@ -1,0 +1,69 @@
+"""The parking itself; whole rounds are tested in tests/edge/test_rounds.py."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
+from hub.core.request_state import Brought, Carried
+from hub.core.values import JsonObject
+from hub.runtime import parking as parking_module
+from hub.runtime.asker import CallAsker
+from hub.runtime.client import Client
+from hub.runtime.parking import ParkedCall, Parking
+from hub.runtime.peer import RpcError
+from tests.runtime.rigs import FakeClient, Rig, remote, rig
+
+FILES = remote("files")
+FORMS: JsonObject = {"elicitation": {}}
+
+
+def modern(at: Rig, principal: str = "alice") -> FakeClient:
+    client = at.client()
+    client.session.principal = principal
+    client.session.greeted(Client("modern", "2026-07-28", FORMS, {}))
+    return client
+
+
+def parked(parking: Parking, client: FakeClient, token: str | None = None) -> ParkedCall:
+    return ParkedCall(CallAsker(client.session, client.outlet, token), parking.park)
+
+
+@asynccontextmanager
+async def parkings() -> AsyncGenerator[tuple[Rig, Parking]]:
+    async with rig({}, {}) as at:
+        yield at, Parking(at.relay, at.services.tasks)
+
+
+async def test_a_call_without_questions_is_none_that_is_parked() -> None:
+    async with parkings() as (at, parking):
+        call = parked(parking, modern(at))
+        assert call.is_present
+        call.end({"n": 1})
+        assert await call.turn(call.first) == {"n": 1}
+        assert not call.is_present
+        brought = Brought(Carried(parked=call.key), is_retry=True)
+        client = modern(at)
+        with pytest.raises(RpcError) as caught:
+            await parking.resume(client.session, client.asked("x"), brought)
+        assert caught.value.code == INVALID_PARAMS
+
+
+async def test_no_principal_and_not_all_together_park_more_calls_than_they_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parking_module, "MAX_PARKED", 3)
+    monkeypatch.setattr(parking_module, "MAX_PARKED_OF_ONE", 2)
+    async with parkings() as (at, parking):
+        first = parked(parking, modern(at))
+        for call in (first, first, parked(parking, modern(at))):
+            parking.park(call)
+        with pytest.raises(RpcError) as caught:
+            parking.park(parked(parking, modern(at)))
+        assert caught.value.code == INTERNAL_ERROR
+        parking.park(parked(parking, modern(at, "bob")))
+        with pytest.raises(RpcError):
+            parking.park(parked(parking, modern(at, "carol")))

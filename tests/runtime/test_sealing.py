@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
+from hub.core.request_state import Carried
+from hub.core.values import Json
+from hub.runtime import sealing
+from hub.runtime.peer import RpcError
+from hub.runtime.sealing import Seals
+from tests.core.test_request_state import CARRIED
+from tests.fakes import FakeClock
+
+SECRET = Carried(parked="the-secret")
+
+
+def refusal(seals: Seals, state: Json, identity: str = "call") -> str:
+    """Return why a state is not taken, nor looked at."""
+    said: list[str] = []
+    for opened in (seals.look, seals.take):
+        with pytest.raises(RpcError) as caught:
+            opened(state, identity)
+        assert caught.value.code == INVALID_PARAMS
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+    assert said[0].startswith("requestState is not valid: ")
+    return said[0]
+
+
+@given(carried=CARRIED, identity=st.text(alphabet="abc"))
+def test_a_state_gives_back_what_it_carries(carried: Carried, identity: str) -> None:
+    seals = Seals(FakeClock())
+    state = seals.seal(carried, identity, lasts=1)
+    assert seals.look(state, identity) == carried
+    assert seals.take(state, identity) == carried
+
+
+@given(at=st.integers(min_value=0), other=st.characters(codec="ascii"))
+def test_a_state_that_was_changed_anywhere_is_refused(at: int, other: str) -> None:
+    seals = Seals(FakeClock())
+    state = seals.seal(SECRET, "call", lasts=1)
+    at %= len(state)
+    forged = state[:at] + other + state[at + 1 :]
+    if forged != state:
+        refusal(seals, forged)
+    assert seals.take(state, "call") == SECRET
+
+
+@given(state=st.text() | st.none() | st.integers() | st.lists(st.text()))
+def test_anything_else_is_no_state(state: Json) -> None:
+    refusal(Seals(FakeClock()), state)
+
+
+def test_a_state_is_for_its_call_and_its_hub_alone() -> None:
+    seals = Seals(FakeClock())
+    state = seals.seal(SECRET, "call", lasts=1)
+    assert "not made for this call" in refusal(seals, state, "another")
+    assert "not by this hub" in refusal(Seals(FakeClock()), state)
+
+
+def test_a_state_cannot_be_read_and_is_never_the_same() -> None:
+    seals = Seals(FakeClock())
+    states = {seals.seal(SECRET, "call", lasts=1) for _ in range(9)}
+    assert len(states) == 9
+    assert not any("secret" in state for state in states)
+
+
+def test_a_state_expires() -> None:
+    clock = FakeClock()
+    seals = Seals(clock)
+    state = seals.seal(SECRET, "call", lasts=10)
+    clock.advance(10)
+    assert seals.look(state, "call") == SECRET
+    clock.advance(0.1)
+    assert "it has expired" in refusal(seals, state)
+
+
+def test_a_state_is_looked_at_often_and_taken_once() -> None:
+    seals = Seals(FakeClock())
+    state = seals.seal(SECRET, "call", lasts=10)
+    assert seals.look(state, "call") == seals.look(state, "call") == SECRET
+    assert seals.take(state, "call") == SECRET
+    assert "it was used before" in refusal(seals, state)
+
+
+def test_what_was_taken_is_forgotten_when_it_has_expired_and_never_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sealing, "MAX_SPENT", 2)
+    clock = FakeClock()
+    seals = Seals(clock)
+    states = [seals.seal(SECRET, "call", lasts=10) for _ in range(3)]
+    for state in states[:2]:
+        seals.take(state, "call")
+    with pytest.raises(RpcError) as caught:
+        seals.take(states[2], "call")
+    assert caught.value.code == INTERNAL_ERROR
+    clock.advance(11)
+    later = seals.seal(SECRET, "call", lasts=10)
+    assert seals.take(later, "call") == SECRET
+    assert "it has expired" in refusal(seals, states[0])
