@@ -17,7 +17,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 	--no-emit-index-url --custom-compile-command 'make lock'
 
 CONFINED := .confinement
-SUITES := tests/conformance
+SUITES := .conformance
 BENCH := .bench
 
 .PHONY: help run setup test conformance confinement-tests check orphans fuzz soak bench-quick fmt lock clean
@@ -46,11 +46,13 @@ setup: $(VENV)/dev.stamp $(if $(NPM),node_modules/.stamp)
 test: setup
 	$(BIN)/python -m pytest $(PYTEST)
 
-conformance: $(VENV)/dev.stamp $(SUITES)/node_modules/.stamp
+conformance: $(VENV)/dev.stamp $(SUITES)/.stamp
 	$(BIN)/python -m tests.conformance $(CONFORMANCE)
 
 # Apart from what the tests need: it is large, and brings a Node of its own.
-$(SUITES)/node_modules/.stamp: $(SUITES)/package.json $(SUITES)/package-lock.json $(SUITES)/.npmrc
+$(SUITES)/.stamp: tests/conformance/package.json tests/conformance/package-lock.json tests/conformance/.npmrc
+	mkdir -p $(SUITES)
+	cp $^ $(SUITES)
 	npm ci --prefix $(SUITES) --loglevel=error
 	@touch $@
 
@@ -128,8 +130,8 @@ lock: $(VENV)/pyvenv.cfg
 	$(COMPILE) pyproject.toml --group dev --constraints requirements.txt --output-file requirements-dev.txt
 	$(COMPILE) --group build --constraints requirements-dev.txt --output-file requirements-build.txt
 	$(if $(NPM),npm install --package-lock-only --loglevel=error)
-	$(if $(NPM),npm install --prefix $(SUITES) --package-lock-only --loglevel=error)
+	$(if $(NPM),npm install --prefix tests/conformance --package-lock-only --loglevel=error)
 
 clean:
-	rm -rf $(VENV) node_modules $(SUITES)/node_modules $(CONFINED) $(BENCH) .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
+	rm -rf $(VENV) node_modules $(SUITES) $(CONFINED) $(BENCH) .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
 	find hub tests -name __pycache__ -prune -exec rm -rf {} +

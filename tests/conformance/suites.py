@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-PACKAGES = HERE / "node_modules"
+from tests.conftest import PROJECT
+
+PACKAGES = PROJECT / ".conformance/node_modules"
 NEEDED_NODE = 22
 PATIENCE = 300.0
 """Seconds that the suite may take for all that it is asked at once."""
