@@ -275,8 +275,10 @@ LEGACY = [
         "withdraws",
         says=[
             question("5", "sampling/createMessage", SAMPLING[:-1] + ',"example.com/withdrawn":1}'),
+            question("7", "elicitation/create", FORM),
             notification("notifications/cancelled", '{"requestId":5,"reason":"too late"}'),
         ],
+        replies={"elicitation/create": [reply(f'"result":{FILLED}')]},
     ),
     called(
         "hears_progress",
