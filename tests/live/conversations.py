@@ -240,7 +240,7 @@ INITIALIZED = (
     '"instructions":"Use with care.\\n\\n# \U0001f600\\n"}'
 )
 CHANGES = [
-    notification(f"notifications/{kind}/list_changed", "{}")
+    f'{{"jsonrpc":"2.0","method":"notifications/{kind}/list_changed"}}'
     for kind in ("tools", "resources", "prompts")
 ]
 UPDATED = f'{{"uri":"odd://one","title":"\U0001f600","x":{ODD},"_meta":{ODD}}}'
