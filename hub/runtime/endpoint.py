@@ -116,8 +116,10 @@ class Endpoint:
             response = await self._transport.handle_async_request(request)
         except httpx2.LocalProtocolError:
             raise ExchangeError("its headers cannot be sent") from None  # they would be in the text
-        except httpx2.RequestError as exc:
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as exc:
             raise ExchangeError(f"it cannot be reached ({_named(exc)})") from exc
+        except httpx2.RequestError as exc:
+            raise ExchangeError(f"the connection broke ({_named(exc)})") from exc
         if "set-cookie" in response.headers:
             response.request = request
             self._cookies.extract_cookies(response)

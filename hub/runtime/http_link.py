@@ -24,7 +24,7 @@ from hub.runtime.arrivals import Arrivals
 from hub.runtime.endpoint import CONNECT_TIMEOUT, DRAIN, Endpoint, Exchange, ExchangeError, Headers
 from hub.runtime.http_session import HttpSession
 from hub.runtime.peer import GoneError
-from hub.runtime.received import messages_in, refusal_in
+from hub.runtime.received import is_session_unknown, messages_in, refusal_in
 from hub.runtime.resumption import SessionEndedError, pause, resumed
 from hub.runtime.strict_json import RequestId, WireError
 from hub.runtime.wire import Failure, Message, Notification, Request, Response, lost
@@ -195,10 +195,7 @@ class HttpLink:
 
     def _heed(self, exchange: Exchange, error: Failure | None) -> None:
         """Notice that a refusal is the end of the session."""
-        if exchange.status != _NOT_FOUND or not self._session.has_id:
-            return
-        code = None if error is None else wire.as_object(error.error).get("code")
-        if code != METHOD_NOT_FOUND:
+        if self._session.has_id and is_session_unknown(exchange.status, error):
             self._arrivals.end("its session has ended")
 
     async def _read(self, post: _Post, exchange: Exchange) -> None:

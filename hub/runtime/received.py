@@ -9,7 +9,7 @@ import structlog
 from msgspec import Raw
 
 from hub.core.events import Event
-from hub.core.protocol import INTERNAL_ERROR
+from hub.core.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND
 from hub.runtime import wire
 from hub.runtime.endpoint import Exchange, ExchangeError
 from hub.runtime.link import answered_by
@@ -18,6 +18,9 @@ from hub.runtime.wire import Failure, Message, UnreadableAnswerError, lost
 
 TOO_LARGE = f"it has more than {wire.MAX_MESSAGE_BYTES} bytes"
 _SHOWN = 200
+_BAD_REQUEST, _NOT_FOUND = 400, 404
+_SERVER_ERROR = -32000
+_FORGOTTEN = ("session", "not initialized")
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -70,3 +73,17 @@ async def refusal_in(exchange: Exchange) -> Failure | None:
     except (ExchangeError, WireError):
         return None
     return found if isinstance(code, int) and not isinstance(code, bool) else None
+
+
+def is_session_unknown(status: int, error: Failure | None) -> bool:
+    """Return whether a child that keeps sessions refuses a message for want of this one.
+
+    The protocol's word for that is 404. Servers made after the TypeScript SDK's example say 400,
+    and why in words; after a restart they have forgotten every session.
+    """
+    said = {} if error is None else wire.as_object(error.error)
+    if status == _NOT_FOUND:
+        return said.get("code") != METHOD_NOT_FOUND
+    text = str(said.get("message", "")).lower()
+    known = error is None or error.id is not None or said.get("code") != _SERVER_ERROR
+    return status == _BAD_REQUEST and not known and any(word in text for word in _FORGOTTEN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,15 @@ from mcp.types import (
     TextContent,
 )
 
-from tests.live.programs import ROOTS_HUB, Target, call, config_file, connected, http_hub
+from tests.live.programs import (
+    ROOTS_HUB,
+    Target,
+    call,
+    config_file,
+    connected,
+    http_hub,
+    program,
+)
 
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("echo", {"message": "päth /etc/passwd \U0001f600"}),
@@ -103,15 +111,27 @@ def heard() -> Heard:
     return Heard()
 
 
-@pytest.fixture(scope="module", params=["stdio", "http"])
-async def client(
-    request: pytest.FixtureRequest, url: str, config: str, tree: Path, heard: Heard
+@contextmanager
+def listening(kind: str, command: str, tree: Path) -> Generator[str]:
+    """Run the server over HTTP, and yield the path of a config for a hub before it."""
+    argv = ["node", "--require", str(Path(__file__).parent / "loopback.cjs"), command, kind]
+    with program(argv, cwd=tree) as running:
+        url = running.first_line("serves ")
+        path, transport = ("/sse", "sse") if kind == "sse" else ("/mcp", "http")
+        yield config_file(tree, {"everything": {"url": url + path, "transport": transport}})
+
+
+@pytest.fixture(scope="module", params=["stdio", "http", "stdio to streamableHttp", "stdio to sse"])
+async def client(  # noqa: PLR0913, PLR0917 - fixtures, each needed
+    request: pytest.FixtureRequest, url: str, config: str, command: str, tree: Path, heard: Heard
 ) -> AsyncGenerator[Client]:
-    """The server through the hub, once over each transport."""
-    target = url if request.param == "http" else [ROOTS_HUB, "run", "--config", config]
+    """The server through the hub: over each transport on each side."""
+    side, _, kind = request.param.partition(" to ")
     heard.forget()
-    async with heard.connect(target, [tree / "project"]) as connection:
-        yield connection
+    with listening(kind, command, tree) if kind else nullcontext(config) as file:
+        target = url if side == "http" else [ROOTS_HUB, "run", "--config", file]
+        async with heard.connect(target, [tree / "project"]) as connection:
+            yield connection
 
 
 async def test_listings_are_the_servers_own(direct: Client, client: Client) -> None:

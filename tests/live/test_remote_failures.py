@@ -17,12 +17,44 @@ import pytest
 
 from tests.live.programs import ROOTS_HUB, call, config_file, connected, report
 
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n"
+ANSWERS = {
+    "html": b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>",
+    "bare": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    "taken": b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n",
+    "nonsense": b"220 mail.example ESMTP\r\n\r\n",
+    "nothing": b"",
+    "number": b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n17",
+    "moved": b"HTTP/1.1 302 Found\r\nLocation: /elsewhere?key=s3cret\r\nContent-Length: 0\r\n\r\n",
+    "ended": EVENTS + b"\r\n: that was all\n\n",
+    "cut": b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
+    "broken": EVENTS + b"Transfer-Encoding: chunked\r\n\r\n20\r\ndata: {",
+}
+"""What some tools are answered with, to the byte."""
+BROKEN = [
+    ("html", "it answered with content of type 'text/html'; the hub"),
+    ("bare", "it answered with content of type ''; the hub"),
+    ("taken", "it accepted the request, and gives no answer (HTTP status 202); the hub"),
+    ("nonsense", "the connection broke (illegal status line: "),
+    ("nothing", "the connection broke (Server disconnected without sending a response.); the hub"),
+    ("number", "its answer cannot be read: Not a JSON-RPC message: "),
+    ("moved", "/elsewhere, which is not followed; the hub"),
+    ("ended", "the connection broke off; the hub"),
+    ("broken", "the connection broke ("),
+]
+"""Which words some of them find for it."""
+SEEN: dict[str, list[str]] = {}
+"""The key in each POST, by the address it was sent to."""
+
 
 class Faulty(BaseHTTPRequestHandler):
     """A stateless MCP server whose tools break off in every way; `sick` breaks the greeting."""
 
     sick: str | None = None
     protocol_version = "HTTP/1.1"
+    seen: list[str]
+    sessions: list[str]
+    forgets: int | None = None
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
         """Say nothing."""
@@ -31,27 +63,32 @@ class Faulty(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         method, params = asked["method"], asked.get("params", {})
         how = params.get("name") if method == "tools/call" else self.sick
-        if "id" not in asked and how is None:
+        self.seen.append(self.headers["x-key"])
+        if self.forgets is not None and not self._is_known(method):
+            said = {"code": -32000, "message": "Bad Request: No valid session ID provided"}
+            self._send(self.forgets, json.dumps({"jsonrpc": "2.0", "error": said, "id": None}))
+        elif "id" not in asked and how is None:
             self._send(202, b"")
+        elif not self._break(how):
+            result = self._result(method)
+            if how == "forget":
+                self.sessions.clear()
+            self._send(200, json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
+
+    def _break(self, how: str | None) -> bool:
+        """Answer in the way that was asked for; return whether that was an answer."""
+        if how in {"slow", "wait"}:
+            time.sleep(3 if how == "slow" else 1)
+            return False
+        if how in ANSWERS:
+            self.wfile.write(ANSWERS[how])
+            self.close_connection = True
         elif how == "500":
             self._send(500, b"Internal Server Error")
         elif how == "reset":
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
-        elif how == "cut":
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", "1000")
-            self.end_headers()
-            self.wfile.write(b'{"jsonrpc"')
-            self.wfile.flush()
-            self.connection.shutdown(socket.SHUT_RDWR)
-            self.close_connection = True
-        else:
-            if how in {"slow", "wait"}:
-                time.sleep(3 if how == "slow" else 1)
-            result = self._result(method)
-            self._send(200, json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
+        return how in {*ANSWERS, "500", "reset"}
 
     def _result(self, method: str) -> dict[str, Any]:
         if method == "initialize":
@@ -61,15 +98,23 @@ class Faulty(BaseHTTPRequestHandler):
                 "serverInfo": {"name": "faulty", "version": "1"},
             }
         if method == "tools/list":
-            names = ("500", "reset", "cut", "slow", "wait", "fine")
+            names = ("500", "reset", "slow", "wait", "fine", "forget", *ANSWERS)
             return {"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in names]}
         return {"content": [{"type": "text", "text": "done"}]}
+
+    def _is_known(self, method: str) -> bool:
+        if method == "initialize":
+            self.sessions.append(f"s{len(self.seen)}")
+            return True
+        return self.headers["mcp-session-id"] in self.sessions
 
     def _send(self, status: int, body: bytes | str) -> None:
         sent = body.encode() if isinstance(body, str) else body
         self.send_response(status)
         if body:
             self.send_header("content-type", "application/json" if status == 200 else "text/plain")
+        if self.sessions:
+            self.send_header("mcp-session-id", self.sessions[-1])
         self.send_header("content-length", str(len(sent)))
         self.end_headers()
         self.wfile.write(sent)
@@ -79,10 +124,12 @@ class Faulty(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def faulty(sick: str | None = None) -> Generator[str]:
-    handler = type("Handler", (Faulty,), {"sick": sick})
+def faulty(sick: str | None = None, *, forgets: int | None = None) -> Generator[str]:
+    own: dict[str, Any] = {"sick": sick, "forgets": forgets, "seen": [], "sessions": []}
+    handler = type("Handler", (Faulty,), own)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
+        SEEN[f"http://127.0.0.1:{server.server_port}/mcp"] = own["seen"]
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -96,7 +143,7 @@ def faulty(sick: str | None = None) -> Generator[str]:
     ("tool", "said"),
     [
         ("500", "server 'far' gave no answer: it answered with HTTP status 500; the hub sends "),
-        ("reset", "server 'far' gave no answer: it cannot be reached ("),
+        ("reset", "server 'far' gave no answer: the connection broke ("),
         ("cut", "server 'far' gave no answer: the connection broke ("),
         ("slow", "server 'far' did not answer within 2 s; the hub cancelled the call"),
     ],
@@ -123,6 +170,61 @@ async def test_a_failure_on_the_way_is_that_of_its_own_call(
             assert await call(client, "fine") == "done"
             (server,) = (await report(client))["servers"]
             assert (server["state"], server["breaker"]) == ("ready", "closed")
+
+
+async def test_whatever_comes_in_place_of_an_answer_fails_its_own_call_at_once(
+    tmp_path: Path,
+) -> None:
+    with faulty() as url:
+        config = config_file(tmp_path, {"far": {"url": url, "headers": {"X-Key": "s3cret"}}})
+        hub = [ROOTS_HUB, "run", "--stdio", "--config", config]
+        with anyio.fail_after(30):
+            async with connected(hub, cwd=tmp_path) as client:
+                for tool, said in BROKEN:
+                    text = await call(client, tool)
+                    assert text.startswith("server 'far' gave no answer: "), text
+                    assert said in text
+                    assert "s3cret" not in text
+                    assert await call(client, "fine") == "done"
+                (server,) = (await report(client))["servers"]
+                assert (server["state"], server["breaker"]) == ("ready", "closed")
+
+
+async def test_nobody_but_the_configured_server_gets_its_headers(tmp_path: Path) -> None:
+    with faulty() as other, faulty() as url:
+        there = other.encode().replace(b"127.0.0.1", b"localhost")
+        redirect = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n"
+        ANSWERS["moved"], moved = redirect % there, ANSWERS["moved"]
+        try:
+            config = config_file(tmp_path, {"far": {"url": url, "headers": {"X-Key": "s3cret"}}})
+            hub = [ROOTS_HUB, "run", "--stdio", "--config", config]
+            async with connected(hub, cwd=tmp_path) as client:
+                text = await call(client, "moved")
+        finally:
+            ANSWERS["moved"] = moved
+    assert f"it redirects to {there.decode()}, which is not followed" in text
+    assert set(SEEN[url]) == {"s3cret"}
+    assert SEEN[other] == []
+
+
+@pytest.mark.parametrize("status", [404, 400])
+async def test_a_session_that_the_server_has_forgotten_is_begun_anew(
+    status: int, tmp_path: Path
+) -> None:
+    with faulty(forgets=status) as url:
+        hub = [
+            ROOTS_HUB,
+            "run",
+            "--stdio",
+            "--config",
+            config_file(tmp_path, {"far": {"url": url}}),
+        ]
+        with anyio.fail_after(30):
+            async with connected(hub, cwd=tmp_path) as client:
+                assert await call(client, "forget") == "done"
+                text = await call(client, "fine")
+                assert text.startswith("server 'far' went away during the call: its session has ")
+                assert await call(client, "fine") == "done"
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])

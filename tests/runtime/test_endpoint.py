@@ -84,7 +84,8 @@ async def test_a_header_that_cannot_be_sent_is_named_without_its_value(
     ("problem", "said"),
     [
         (httpx2.ConnectError("refused"), "it cannot be reached (refused)"),
-        (httpx2.ReadTimeout(""), "it cannot be reached (ReadTimeout)"),
+        (httpx2.ConnectTimeout(""), "it cannot be reached (ConnectTimeout)"),
+        (httpx2.ReadTimeout(""), "the connection broke (ReadTimeout)"),
         (httpx2.LocalProtocolError("Illegal header value b't0ken'"), "its headers cannot be sent"),
     ],
 )

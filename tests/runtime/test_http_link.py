@@ -279,7 +279,7 @@ def html(status: int = 200) -> httpx2.Response:
     ("answer", "why"),
     [
         (httpx2.ConnectError("refused"), "it cannot be reached (refused)"),
-        (httpx2.ReadTimeout(""), "it cannot be reached (ReadTimeout)"),
+        (httpx2.ReadTimeout(""), "the connection broke (ReadTimeout)"),
         (html(500), "it answered with HTTP status 500"),
         (httpx2.Response(503, json={"error": "no"}), "it answered with HTTP status 503"),
         (httpx2.Response(502, stream=Feed(b"BREAK")), "it answered with HTTP status 502"),

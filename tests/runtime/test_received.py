@@ -5,12 +5,12 @@ from msgspec import Raw
 from structlog.testing import capture_logs
 
 from hub.core.events import Event
-from hub.core.protocol import INTERNAL_ERROR
+from hub.core.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND
 from hub.core.specs import RemoteTarget
 from hub.runtime import wire
 from hub.runtime.endpoint import Endpoint
 from hub.runtime.peer import RpcError
-from hub.runtime.received import messages_in, refusal_in
+from hub.runtime.received import is_session_unknown, messages_in, refusal_in
 from hub.runtime.wire import Failure, Message, Notification, Response
 from tests.runtime.scripted_http import URL, Feed, ScriptedHttp, json_body
 
@@ -90,3 +90,28 @@ async def test_a_json_rpc_error_in_a_refusal_is_found() -> None:
 )
 async def test_anything_else_in_a_refusal_is_none(body: bytes | Feed) -> None:
     assert await refused(body) is None
+
+
+def refusal(code: int, message: str, id_: int | None = None) -> Failure:
+    return Failure(id_, {"code": code, "message": message})
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "is_unknown"),
+    [
+        (404, None, True),
+        (404, refusal(-32001, "Session not found"), True),
+        (404, refusal(METHOD_NOT_FOUND, "no such method"), False),
+        (400, refusal(-32000, "Bad Request: No valid session ID provided"), True),
+        (400, refusal(-32000, "Bad Request: Server not initialized"), True),
+        (400, refusal(-32000, "Bad Request: Unsupported protocol version"), False),
+        (400, refusal(-32000, "no such session in the database", 7), False),
+        (400, refusal(-32602, "session: field required"), False),
+        (400, None, False),
+        (500, refusal(-32000, "Session not found"), False),
+    ],
+)
+def test_a_session_is_unknown_if_that_is_why_a_message_is_refused(
+    status: int, error: Failure | None, is_unknown: bool
+) -> None:
+    assert is_session_unknown(status, error) == is_unknown
