@@ -3,142 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
-from hub.core.asking import ROOTS_KEY
+from hub.core.asking import CONSENT_KEY, ROOTS_KEY
 from hub.core.protocol import (
-    CLIENT_CAPABILITIES_META,
-    CLIENT_INFO_META,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MODERN_VERSIONS,
-    PROTOCOL_VERSION_META,
 )
-from hub.core.values import Json, JsonObject
+from hub.core.values import Json, JsonObject, object_or_empty
 from hub.edge.rounds import can_be_asked
 from hub.runtime import parking
 from hub.runtime.client import Client
+from tests.edge.callers import (
+    ACCEPTED,
+    ELICITATION,
+    FORM,
+    SAMPLING,
+    URL,
+    Caller,
+    asked,
+    asked_again,
+    question,
+    silent,
+)
 from tests.edge.scripted import ScriptedHub, scripted
 from tests.fakes import ECHO, READ, SILENT, FakeChild
-from tests.flow.hubs import FakeClient, text_of
+from tests.flow.hubs import text_of
 from tests.trees import plant
-
-SAMPLING, ELICITATION = "sampling/createMessage", "elicitation/create"
-EVERYTHING: JsonObject = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
-FORM: JsonObject = {
-    "message": "Which?",
-    "requestedSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
-    "unknown": 1,
-}
-URL: JsonObject = {"mode": "url", "message": "Go", "url": "https://example.com/a"}
-ACCEPTED: JsonObject = {"action": "accept", "content": {"n": 18446744073709551617}}
-
-
-class Caller:
-    """A modern client, which calls one tool in rounds."""
-
-    def __init__(
-        self,
-        hub: ScriptedHub,
-        capabilities: JsonObject = EVERYTHING,
-        *,
-        roots: tuple[Path, ...] | None = None,
-        name: str = "echo",
-        arguments: JsonObject | None = None,
-    ) -> None:
-        self.client: FakeClient = hub.client()
-        self.roots = roots
-        self.name = name
-        self.arguments: JsonObject = arguments or {"text": "hi"}
-        declared: JsonObject = {} if roots is None else {"roots": {}}
-        self.capabilities: JsonObject = {**declared, **capabilities}
-
-    def params(
-        self, responses: Mapping[str, Json] | None = None, state: Json = None, **meta: Json
-    ) -> JsonObject:
-        shared: JsonObject = {}
-        if self.roots is not None:
-            uris: list[Json] = [{"uri": root.as_uri()} for root in self.roots]
-            shared = {ROOTS_KEY: {"roots": uris}}
-        brought: JsonObject = {**shared, **(responses or {})}
-        return {
-            "name": self.name,
-            "arguments": self.arguments,
-            **({"inputResponses": brought} if brought or responses is not None else {}),
-            **({} if state is None else {"requestState": state}),
-            "_meta": {
-                PROTOCOL_VERSION_META: MODERN_VERSIONS[-1],
-                CLIENT_CAPABILITIES_META: self.capabilities,
-                CLIENT_INFO_META: {"name": "modern", "version": "1"},
-                **meta,
-            },
-        }
-
-    async def begin(
-        self, responses: Mapping[str, Json] | None = None, state: Json = None, **meta: Json
-    ) -> int:
-        return await self.client.begin("tools/call", self.params(responses, state, **meta))
-
-    async def end(self, id_: int) -> Any:
-        """Return a result."""
-        answer = await self.client.end(id_)
-        assert "result" in answer, answer
-        return answer["result"]
-
-    async def round(
-        self, responses: Mapping[str, Json] | None = None, state: Json = None, **meta: Json
-    ) -> Any:
-        """Return the result of one round."""
-        return await self.end(await self.begin(responses, state, **meta))
-
-    async def refusal(
-        self, responses: Mapping[str, Json] | None = None, state: Json = None
-    ) -> JsonObject:
-        """Return the error that a round is answered with."""
-        answer = await self.client.end(await self.begin(responses, state))
-        assert "error" in answer, answer
-        return cast("JsonObject", answer["error"])
-
-
-def silent(*tools: JsonObject, era: str = "legacy") -> FakeChild:
-    """Return a child that answers calls when the test does."""
-    return FakeChild(*(tools or (ECHO,)), answers={"tools/call": SILENT})
-
-
-async def asked(child: FakeChild, caller: Caller, params: JsonObject = FORM) -> Any:
-    """Call, let the child ask, and return the question."""
-    id_ = await caller.begin()
-    await child.signals.until(lambda: bool(child.links))
-    link = await child.connected()
-    await link.request("tools/call")
-    link.ask("q", ELICITATION, params)
-    return await caller.end(id_)
-
-
-async def asked_again(child: FakeChild, caller: Caller) -> Any:
-    """Call once more, let the child ask, and return the question."""
-    before = len(child.link.requests("tools/call"))
-    id_ = await caller.begin()
-    await child.link.request("tools/call", nth=before + 1)
-    child.link.ask(f"q{before}", ELICITATION, FORM)
-    return await caller.end(id_)
-
-
-def question(result: Any) -> tuple[str, Any]:
-    """Return the only question in a result that is none of the hub's, and its key."""
-    assert result["resultType"] == "input_required"
-    ((key, request),) = [
-        (key, request)
-        for key, request in result["inputRequests"].items()
-        if not key.startswith("roots-hub/")
-    ]
-    return key, request
-
 
 # A child of the handshake era: its call is parked
 
@@ -526,3 +422,110 @@ async def test_progress_goes_out_with_the_round_that_is_under_way() -> None:
         await caller.end(id_)
         told = [line["params"] for line in caller.client.received if "method" in line]
         assert told[1:] == [{"progressToken": "two", "progress": 2}]
+
+
+# More than one thing at once
+
+
+ONCE: JsonObject = {"action": "accept", "content": {"decision": "allow once"}}
+
+
+@pytest.mark.parametrize("moved", [False, True])
+async def test_a_call_that_needed_consent_is_parked_with_it(top: Path, *, moved: bool) -> None:
+    child = silent(READ)
+    async with scripted(child, config={"guard": {"on_refused": "ask"}}) as hub:
+        caller = reading(hub, top, "a", where="b/x")
+        first = await caller.round()
+        assert set(first["inputRequests"]) == {ROOTS_KEY, CONSENT_KEY}
+        id_ = await caller.begin({CONSENT_KEY: ONCE}, first["requestState"])
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        link.ask("q", ELICITATION, FORM)
+        second = await caller.end(id_)
+        key, _ = question(second)
+        assert set(second["inputRequests"]) == {ROOTS_KEY, key}
+        if moved:
+            (top / "b" / "x").unlink()
+            (top / "b" / "x").symlink_to("/etc/hostname")
+            refused = await caller.round({key: ACCEPTED}, second["requestState"])
+            assert text_of(refused).startswith("Access denied: ")
+            await link.request("notifications/cancelled")
+            return
+        id_ = await caller.begin({key: ACCEPTED}, second["requestState"])
+        assert (await link.reply("q"))["result"] == ACCEPTED
+        link.answer(sent["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+
+
+async def test_a_question_goes_to_the_call_that_is_waited_for_not_to_one_that_is_parked() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        parked = await asked(child, caller)
+        id_ = await caller.begin()
+        await child.link.request("tools/call", nth=2)
+        child.link.ask("second", ELICITATION, FORM)
+        second = await caller.end(id_)
+        for name, result in (("second", second), ("q", parked)):
+            key, _ = question(result)
+            await caller.begin({key: ACCEPTED}, result["requestState"])
+            assert (await child.link.reply(name))["result"] == ACCEPTED
+
+
+async def test_a_child_that_several_clients_call_is_told_that_it_cannot_ask() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        one, other = Caller(hub), Caller(hub)
+        await one.begin()
+        await other.begin()
+        await (await child.connected()).request("tools/call", nth=2)
+        child.link.ask("q", ELICITATION, FORM)
+        error = (await child.link.reply("q"))["error"]
+        assert "several clients have calls under way" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "listed"),
+    [
+        ("prompts/get", {"name": "p"}, {"prompts/list": {"prompts": [{"name": "p"}]}}),
+        (
+            "resources/read",
+            {"uri": "demo://x"},
+            {
+                "resources/list": {"resources": [{"uri": "demo://x", "name": "x"}]},
+                "resources/templates/list": {"resourceTemplates": []},
+            },
+        ),
+    ],
+)
+async def test_prompts_and_resources_take_rounds_too(
+    method: str, params: JsonObject, listed: JsonObject
+) -> None:
+    capabilities: JsonObject = {"tools": {}, "prompts": {}, "resources": {}}
+    lists = {name: object_or_empty(answer) for name, answer in listed.items()}
+    child = FakeChild(ECHO, capabilities=capabilities, answers={method: SILENT, **lists})
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        meta = caller.params()["_meta"]
+        id_ = await caller.client.begin(method, {**params, "_meta": meta})
+        link = await child.connected()
+        sent = await link.request(method)
+        link.ask("q", SAMPLING, {"messages": []})
+        result = await caller.end(id_)
+        key, _ = question(result)
+        brought: JsonObject = {
+            "inputResponses": {key: {"role": "assistant"}},
+            "requestState": result["requestState"],
+        }
+        id_ = await caller.client.begin(method, {**params, "_meta": meta, **brought})
+        assert (await link.reply("q"))["result"] == {"role": "assistant"}
+        link.answer(sent["id"], {"messages": [], "contents": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+
+
+async def test_a_hub_that_ends_leaves_no_call_behind() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        await asked(child, Caller(hub))
+    assert child.closed == 1
+    assert child.link.requests("notifications/cancelled")
