@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import InitVar, dataclass
 
 from hub.core.claims import Claim, claims
@@ -91,9 +92,24 @@ def names_paths(guard: ToolGuard, arguments: JsonObject) -> bool:
         return True
 
 
-def admit_pathless(call: Call, guard: ToolGuard) -> Admitted | None:
-    """Admit a call in which nothing would be judged; None if there is something to judge."""
-    return None if names_paths(guard, call.arguments) else Admitted(call, token=_TOKEN)
+def admit(call: Call, guard: ToolGuard, look: Callable[[], Surroundings | None]) -> Admitted | None:
+    """Admit a call that `decide` would admit without reserve; None says nothing of any other.
+
+    The surroundings are looked at only if something is judged; there may be none to judge it in.
+    """
+    if guard.policy.policy.mode is Mode.OFF:
+        return Admitted(call, token=_TOKEN)
+    try:
+        found = claims(guard.shape, call.arguments)
+        if not found:
+            return Admitted(call, token=_TOKEN)
+        around = look()
+        if around is None:
+            return None
+        refused, allowed = _weigh(call, found, guard, around)
+    except Exception:  # noqa: BLE001 - who decides it then says why
+        return None
+    return None if refused is not None else Admitted(allowed, token=_TOKEN)
 
 
 def decide(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused:
@@ -103,7 +119,7 @@ def decide(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Ref
         return Admitted(call, token=_TOKEN)
     allowed = call
     try:
-        refused, allowed = _weigh(call, guard, around)
+        refused, allowed = _weigh(call, claims(guard.shape, call.arguments), guard, around)
     except PathError as exc:
         refused = Refused("", "", exc.reason, around.roots.uris)
     except Exception:  # noqa: BLE001 - deny on every doubt, our own mistakes included
@@ -131,10 +147,11 @@ def explain(call: Call, guard: ToolGuard, around: Surroundings) -> tuple[Judged,
     )
 
 
-def _weigh(call: Call, guard: ToolGuard, around: Surroundings) -> tuple[Refused | None, Call]:
+def _weigh(
+    call: Call, found: list[Claim], guard: ToolGuard, around: Surroundings
+) -> tuple[Refused | None, Call]:
     """Return what speaks against the call, and the call as its child gets it if nothing does."""
     policy = guard.policy.policy
-    found = claims(guard.shape, call.arguments)
     if not found or not (around.enforcing or policy.deny or policy.access):
         return None, call
     judge = Judge(around, policy, needs_write=guard.needs_write)

@@ -37,6 +37,11 @@ class Root:
         return parts == self.parts if self.is_file else is_inside(parts, self.parts)
 
 
+def entry_of(root: Root) -> Entry:
+    """Return what stands at a root's path as long as nobody has moved or replaced it."""
+    return Entry("file" if root.is_file else "directory", root.device, root.inode)
+
+
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """An announced root that grants nothing, and the sentence that says why."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from hub.core.paths import Flavour, LinkReader, PathError, resolve
-from hub.core.roots import Rejected, Root, RootSet
+from hub.core.roots import Rejected, Root, RootSet, entry_of
 
 
 class Condition(Enum):
@@ -44,6 +44,18 @@ class Standing:
             for root, how in self.roots
             if how is not Condition.PRESENT
         )
+
+    def is_unmoved(self, links: LinkReader, flavour: Flavour) -> bool:
+        """Return whether the very files and directories that grant something are in their places.
+
+        One question a root, where `again` asks for each directory above it too.
+        """
+        if any(how is not Condition.PRESENT for _, how in self.roots):
+            return self.again(links, flavour) is self
+        try:
+            return all(links.entry(root.path) == entry_of(root) for root, _ in self.roots)
+        except PathError:
+            return False
 
     def again(self, links: LinkReader, flavour: Flavour) -> Standing:
         """Look again; returns this very object if nothing is different."""

@@ -19,7 +19,7 @@ from hub.core.paths import (
     split,
 )
 from hub.core.policy import Policy
-from hub.core.roots import Root, RootSet
+from hub.core.roots import Root, RootSet, entry_of
 from hub.core.watched_links import TooMuchError, WatchedLinks
 
 OUTSIDE = "outside the allowed roots boundaries"
@@ -156,7 +156,7 @@ class Whereabouts:
         known = self._known.get(path)
         if known is None:
             root = self._shared.get(path)
-            if root is not None and self._links.entry(path) == _entry_of(root):
+            if root is not None and self._links.entry(path) == entry_of(root):
                 known = path  # the very directory that was resolved when it was shared
             else:
                 above, _, name = path.rpartition("/")
@@ -256,10 +256,6 @@ class _NoLinksBelow(LinkReader):
 
     def target(self, path: str) -> str:
         return self._links.target(path)
-
-
-def _entry_of(root: Root) -> Entry:
-    return Entry("file" if root.is_file else "directory", root.device, root.inode)
 
 
 def _bases(around: Surroundings) -> tuple[str, ...]:

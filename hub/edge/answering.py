@@ -8,6 +8,7 @@ import anyio
 from starlette.types import Receive
 
 from hub.edge.exchange import Exchange, until_disconnected
+from hub.edge.plain_calls import answer_plainly
 from hub.edge.server import Front
 from hub.runtime import wire
 from hub.runtime.peer import GoneError
@@ -43,6 +44,10 @@ async def answer_in(
     status_of: Callable[[Failure], int] = lambda _: 200,
 ) -> None:
     """Answer one request in its own response; it is cancelled when its client is lost."""
+    if request.method == "tools/call" and await answer_plainly(
+        front.express, request, receive, exchange
+    ):
+        return
     try:
         asked = front.peer.accept(request, exchange)
     except WireError as exc:

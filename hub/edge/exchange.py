@@ -18,6 +18,7 @@ PING_EVERY = 15.0
 
 PING = b": ping\r\n\r\n"
 """What keeps a stream alive and says nothing."""
+_IS_JSON = (b"content-type", b"application/json")
 _STREAM_HEADERS = {
     "content-type": "text/event-stream",
     "cache-control": "no-cache, no-transform",
@@ -34,12 +35,8 @@ async def respond(
 ) -> None:
     """Send a whole response: `body` as JSON, or the bytes of it."""
     content = body if isinstance(body, bytes) else strict_json.encode(body)
-    every = {
-        "content-type": "application/json",
-        "content-length": str(len(content)),
-        **(headers or {}),
-    }
-    await send({"type": "http.response.start", "status": status, "headers": _raw_headers(every)})
+    every = [_IS_JSON, (b"content-length", b"%d" % len(content)), *_raw_headers(headers or {})]
+    await send({"type": "http.response.start", "status": status, "headers": every})
     await send({"type": "http.response.body", "body": content})
 
 
@@ -61,7 +58,7 @@ class Exchange:
     def __init__(self, send: Send, headers: Mapping[str, str] | None = None) -> None:
         self._send = send
         self._headers = dict(headers or {})
-        self._turn = anyio.Lock()
+        self._turn = anyio.Lock(fast_acquire=True)
         self._streaming = False
         self._over = False
 

@@ -10,6 +10,7 @@ import hmac
 import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from hub.core.errors import ConfigError
@@ -21,22 +22,24 @@ class Headers:
     """An HTTP request's headers, by lower-case name; of one that stands twice, the first."""
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        self.pairs = [
-            (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw
+        self._raw = list(raw)
+        self._first = {name.lower(): value for name, value in reversed(self._raw)}
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """All of them, in their order."""
+        return [
+            (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in self._raw
         ]
-        self._first: dict[str, str] = {}
-        for name, value in self.pairs:
-            self._first.setdefault(name, value)
 
     def get(self, name: str) -> str | None:
         """Return a header's value."""
-        return self._first.get(name)
+        value = self._first.get(name.encode("latin-1"))
+        return None if value is None else value.decode("latin-1")
 
     def accepts(self, kind: str) -> bool:
         """Return whether the Accept header takes a media type such as `application/json`."""
-        taken = {
-            part.split(";")[0].strip().lower() for part in (self.get("accept") or "").split(",")
-        }
+        taken = _taken(self.get("accept") or "")
         return bool(taken & {kind, f"{kind.split('/', maxsplit=1)[0]}/*", "*/*"})
 
     @property
@@ -45,6 +48,12 @@ class Headers:
         accept = (self.get("accept") or "").lower()
         stream, json = accept.find("text/event-stream"), accept.find("application/json")
         return 0 <= stream < json and "q=" not in accept
+
+
+@lru_cache
+def _taken(accept: str) -> frozenset[str]:
+    """Return the media types in an Accept header, most of which are the same."""
+    return frozenset(part.split(";")[0].strip().lower() for part in accept.split(","))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +123,7 @@ class Gatekeeper:
         )
 
 
+@lru_cache
 def _host_name(url: str) -> str | None:
     try:
         return urlsplit(url).hostname

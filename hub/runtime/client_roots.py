@@ -146,7 +146,7 @@ class ClientRoots:
 
     def stands(self, links: LinkReader) -> bool:
         """Return whether all roots are where they were when they were looked at last."""
-        return self._standing.again(links, self._flavour) is self._standing
+        return self._standing.is_unmoved(links, self._flavour)
 
     def _look_again(self) -> None:
         """Notice roots that have gone from this machine, were replaced, or are back."""

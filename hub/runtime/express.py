@@ -56,17 +56,20 @@ class Express:
         self.tasks = tasks
         self._lanes = lanes.of(session)
 
-    def take(self, request: Request, reply: Reply) -> bool:
-        """Take a request if it is a plain call, and return whether it was."""
+    def take(self, request: Request, reply: Reply) -> Passage | None:
+        """Take a request if it is a plain call, and return the passage that it is then."""
         name = request.params.get("name")
         lane = self._lanes.get(name) if isinstance(name, str) else None
         if lane is None or not self.peer.backlog.takes(request.id):
-            return False
+            return None
         if not lane.is_open(self.session):
             self._lanes.pop(str(name))
-            return False
+            return None
         admitted = lane.admit(self.session, request.params)
-        return admitted is not None and Passage(self, lane, request, admitted, reply).begin()
+        if admitted is None:
+            return None
+        passage = Passage(self, lane, request, admitted, reply)
+        return passage if passage.begin() else None
 
 
 class Passage:
@@ -86,6 +89,7 @@ class Passage:
         self._asker = CallAsker(session, reply.outlet, token_in(request.params))
         self._record = Record(session.services, session, lane.place.spec, admitted.call)
         self._record.verdict = admitted
+        self._is_settled = False
         self._posted: Request | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -165,6 +169,8 @@ class Passage:
 
     def cancel(self) -> None:
         """Give the call up: its child is told, its client gets no answer."""
+        if self._is_settled:
+            return  # its answer is on the way
         if self._posted is not None:
             self._withdraw("cancelled by the caller")
         else:
@@ -196,12 +202,14 @@ class Passage:
 
     def _served(self) -> None:
         """Take note that the child has nothing to do with the call any more."""
+        self._is_settled = True
         if self._deadline is not None:
             self._deadline.cancel()
         self._lane.child.answers.end(self._asker)
         self._lane.child.slots.give()
 
     def _over(self) -> None:
+        self._is_settled = True
         self._lane.place.uses -= 1
         self._express.peer.backlog.remove(self._request.id, self)
         self._express.peer.backlog.ended()

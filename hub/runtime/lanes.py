@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from hub.core.guard import Admitted, ToolGuard, admit_pathless, decide
+from hub.core.guard import Admitted, ToolGuard, admit
 from hub.core.session import State
 from hub.core.values import JsonObject
 from hub.core.whereabouts import Surroundings
@@ -53,18 +53,13 @@ class Lane:
         call = tool_call(self.name, params)
         if call is None:
             return None
-        pathless = admit_pathless(call, self.guard)
-        if pathless is not None:
-            return pathless
-        at = self.judged_in
-        links = CachedLinks(session.services.machine.links)
+        return admit(call, self.guard, lambda: self._around(session))
+
+    def _around(self, session: Session) -> Surroundings | None:
+        at, links = self.judged_in, CachedLinks(session.services.machine.links)
         if not session.stands(self.place.spec.name, links):
             return None
-        around = Surroundings(at.roots, at.cwd, at.env, links, at.flavour, at.enforcing)
-        verdict = decide(call, self.guard, around)
-        if isinstance(verdict, Admitted) and verdict.would_refuse is None:
-            return verdict
-        return None
+        return Surroundings(at.roots, at.cwd, at.env, links, at.flavour, at.enforcing)
 
 
 class Lanes:

@@ -116,7 +116,7 @@ class Operator:
         """Return whether all that concerns a server is where it was when it was looked at last."""
         flavour = self._machine.flavour
         return all(
-            standing is None or standing.again(links, flavour) is standing
+            standing is None or standing.is_unmoved(links, flavour)
             for standing in (self._fallback, self._ceiling, self._servers[server])
         )
 

@@ -13,7 +13,7 @@ from hub.core.guard import (
     Refused,
     Surroundings,
     ToolGuard,
-    admit_pathless,
+    admit,
     compile_tool,
     decide,
     decide_resource,
@@ -261,13 +261,33 @@ def test_what_a_tool_needs_is_the_operators_word_before_its_own() -> None:
 
 
 def test_a_call_in_which_nothing_is_judged_is_admitted_without_looking_at_the_disk() -> None:
+    def look() -> Surroundings:
+        raise AssertionError("nothing is to be looked at")
+
     guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy()))
     pathless = Call("tools/call", "t", {"limit": 5}, {"arguments": {"limit": 5}})
-    admitted = admit_pathless(pathless, guard)
+    admitted = admit(pathless, guard, look)
     assert admitted is not None
     assert admitted.call is pathless
-    assert admit_pathless(Call("tools/call", "t", {"path": "a"}, {}), guard) is None
-    assert admit_pathless(Call("tools/call", "t", nested(100), {}), guard) is None
+    off = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=Mode.OFF)))
+    assert admit(Call("tools/call", "t", {"path": "/x"}, {}), off, look) is not None
+
+
+def test_what_is_admitted_without_reserve_is_what_the_guard_would_decide(tmp_path: Path) -> None:
+    plant(tmp_path, "r/f")
+    world = around(share(tmp_path / "r"))
+    inside: JsonObject = {"path": f"{tmp_path}/r/f"}
+    others: list[JsonObject] = [{"path": "/etc/x"}, {"path": 5}, {}, nested(100)]
+    for mode in Mode:
+        guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=mode)))
+        for arguments in (inside, *others):
+            call = Call("tools/call", "t", arguments, {"arguments": arguments})
+            decided = decide(call, guard, world)
+            plainly = isinstance(decided, Admitted) and decided.would_refuse is None
+            found = admit(call, guard, lambda: world)
+            assert found == (decided if plainly else None), (mode, arguments)
+            if mode is Mode.ENFORCE and arguments is inside:
+                assert admit(call, guard, lambda: None) is None
 
 
 def test_a_call_says_whether_it_names_paths() -> None:

@@ -106,3 +106,23 @@ def test_a_root_that_vanishes_between_the_two_looks_is_gone() -> None:
     racing = Racing()
     racing.entries = shared.disk.entries
     assert shared.standing.again(racing, POSIX).present.paths == ("/team/b",)
+
+
+def test_roots_in_their_places_are_unmoved_and_others_are_not() -> None:
+    shared = Shared()
+    assert shared.standing.is_unmoved(shared.disk, POSIX)
+    original = shared.disk.remove("/team/a")
+    assert not shared.standing.is_unmoved(shared.disk, POSIX)
+    shared.look()
+    assert shared.standing.is_unmoved(shared.disk, POSIX), "it is known to be gone"
+    shared.disk.entries["/team/a"] = original
+    assert not shared.standing.is_unmoved(shared.disk, POSIX), "it is back"
+
+
+def test_a_root_that_cannot_be_looked_at_is_not_unmoved() -> None:
+    shared = Shared()
+    shared.disk.remove("/team/a")
+    shared.disk.remove("/team/b")
+    shared.disk.remove("/team")
+    shared.disk.plant("/team")
+    assert not shared.standing.is_unmoved(shared.disk, POSIX)

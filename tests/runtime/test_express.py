@@ -58,7 +58,7 @@ class Caller:
 
     def take(self, id_: int | str, name: str, arguments: Json, **params: Json) -> bool:
         given: JsonObject = {"name": name, "arguments": arguments, **params}
-        return self.express.take(Request(id_, "tools/call", given), self.reply)
+        return self.express.take(Request(id_, "tools/call", given), self.reply) is not None
 
     async def result(self, nth: int = 1) -> JsonObject:
         """Wait for the nth answer, which must be a result."""
