@@ -22,10 +22,11 @@ LARGE = 1 << 20
 ABSENT = msgspec.Raw(b"")
 
 
-class Named(msgspec.Struct):
-    """What of a call's parameters decides its answer."""
+class Parameters(msgspec.Struct):
+    """What of a request's parameters decides its answer."""
 
     name: str = ""
+    version: str = msgspec.field(name="protocolVersion", default="")
 
 
 class Request(msgspec.Struct):
@@ -62,6 +63,15 @@ TOOLS = [
 ]
 RESULTS = {"large": text("x" * LARGE)}
 RESULT = text("done")
+VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+
+
+def greeting(version: str) -> bytes:
+    """Return the result of a handshake with a client of this version."""
+    spoken = version if version in VERSIONS else VERSIONS[-1]
+    info = {"name": "bench-child", "version": "1"}
+    result = {"protocolVersion": spoken, "capabilities": {"tools": {}}, "serverInfo": info}
+    return json.dumps(result).encode()
 
 
 def filler(number: int) -> dict[str, Any]:
@@ -76,21 +86,16 @@ def filler(number: int) -> dict[str, Any]:
 
 
 def results(more: int) -> dict[str, bytes]:
-    """Return the results of the requests that are no calls, by method."""
+    """Return the results that are always the same, by method."""
     tools = [*TOOLS, *map(filler, range(more))]
-    greeting = {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {"tools": {}},
-        "serverInfo": {"name": "bench-child", "version": "1"},
-    }
-    known = {"initialize": greeting, "tools/list": {"tools": tools}, "ping": {}}
+    known = {"tools/list": {"tools": tools}, "ping": {}}
     return {method: json.dumps(result).encode() for method, result in known.items()}
 
 
 def answering(known: dict[str, bytes]) -> Callable[[bytes], bytes]:
-    """Return what answers one line; `known` are the results of the requests that are no calls."""
+    """Return what answers one line; `known` are the results that are always the same."""
     decode = msgspec.json.Decoder(Request).decode
-    name_of = msgspec.json.Decoder(Named).decode
+    parameters_of = msgspec.json.Decoder(Parameters).decode
 
     def answer(line: bytes) -> bytes:
         request = decode(line)
@@ -98,9 +103,11 @@ def answering(known: dict[str, bytes]) -> Callable[[bytes], bytes]:
         if id_ is ABSENT:
             return b""
         if method == "tools/call" and request.params is not ABSENT:
-            result = RESULTS.get(name_of(request.params).name, RESULT)
+            result = RESULTS.get(parameters_of(request.params).name, RESULT)
         elif (found := known.get(method)) is not None:
             result = found
+        elif method == "initialize":
+            result = greeting(parameters_of(request.params).version)
         else:
             error = b'{"code":-32601,"message":"Method not found"}'
             return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (id_, error)

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+
+from bench.piped import WrongAnswerError, within
+
+PATIENCE = 60.0
+"""Seconds that one measurement of one program may take."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Table:
     """One measurement of several programs, which are compared with the row `yardstick`.
 
     Ratios are taken within each round, because what slows a machine down slows all of a round.
+    `beyond_peers` are the rows that the best of `peers` is compared with, where more is better.
     """
 
     title: str
@@ -40,39 +46,61 @@ class Table:
     digits: int = 0
     rows: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     targets: dict[str, Target] = field(default_factory=dict[str, Target])
+    peers: list[str] = field(default_factory=list[str])
+    beyond_peers: dict[str, Target] = field(default_factory=dict[str, Target])
     failed: dict[str, str] = field(default_factory=dict[str, str])
+
+    def measure(self, row: str, take: Callable[[], float]) -> None:
+        """Note what a program needed, or reached, in a round; one that fails is left out then."""
+        if row in self.failed:
+            return
+        try:
+            with within(PATIENCE):
+                value = take()
+        except (WrongAnswerError, OSError, ValueError) as exc:
+            self.failed[row] = " ".join(str(exc).split())[:200]
+            self.rows.pop(row, None)
+        else:
+            self.add(row, value)
 
     def add(self, row: str, value: float) -> None:
         """Note what a program needed, or reached, in a round."""
         self.rows.setdefault(row, []).append(value)
 
-    def ratios(self, row: str) -> list[float]:
-        """Return how a row compares with the yardstick in each round."""
-        return [
-            mine / other
-            for mine, other in zip(self.rows[row], self.rows[self.yardstick], strict=True)
-        ]
-
     def lines(self) -> list[str]:
         """Return the table as Markdown."""
-        out = [
-            f"| {self.title} | {self.unit} | spread | × {self.yardstick} | spread | target |",
-            "|---|---:|---|---:|---|---|",
-        ]
+        heads = [self.title, self.unit, "spread", f"× {self.yardstick}", "spread", "target"]
+        heads += ["× best peer"] if self.peers else []
+        out = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
         for row, values in self.rows.items():
-            ratios = self.ratios(row) if self.yardstick in self.rows else []
-            target = self.targets.get(row)
-            cells = [
-                row,
-                self._shown(statistics.median(values)),
-                "–".join(map(self._shown, quartiles(values))),
-                f"{statistics.median(ratios):.2f}" if ratios else "",
-                "–".join(f"{one:.2f}" for one in quartiles(ratios)) if ratios else "",
-                target.verdict(statistics.median(ratios)) if target and ratios else "",
-            ]
+            cells = [row, self._shown(statistics.median(values)), self._spread(values)]
+            cells += self._compared(row)
+            cells += [self._beside_peers(row)] if self.peers else []
             out.append(f"| {' | '.join(cells)} |")
-        out += [f"| {row} | failed: {why} | | | | |" for row, why in self.failed.items()]
-        return [*out, ""]
+        rest = " |" * (len(heads) - 2)
+        return [*out, *[f"| {row} | failed: {why} |{rest}" for row, why in self.failed.items()], ""]
+
+    def _compared(self, row: str) -> list[str]:
+        others = self.rows.get(self.yardstick, [])
+        if len(others) != len(self.rows[row]):
+            return ["", "", ""]
+        ratios = [mine / other for mine, other in zip(self.rows[row], others, strict=True)]
+        ratio, target = statistics.median(ratios), self.targets.get(row)
+        spread = "–".join(f"{one:.2f}" for one in quartiles(ratios))
+        return [f"{ratio:.2f}", spread, target.verdict(ratio) if target else ""]
+
+    def _beside_peers(self, row: str) -> str:
+        best = max(
+            (statistics.median(self.rows[one]) for one in self.peers if one in self.rows), default=0
+        )
+        target = self.beyond_peers.get(row)
+        if target is None or not best:
+            return ""
+        ratio = statistics.median(self.rows[row]) / best
+        return f"{ratio:.1f}, {target.verdict(ratio)}"
+
+    def _spread(self, values: Sequence[float]) -> str:
+        return "–".join(map(self._shown, quartiles(values)))
 
     def _shown(self, value: float) -> str:
         return f"{value:,.{self.digits}f}"

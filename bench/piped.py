@@ -10,7 +10,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,6 @@ from typing import Any
 import msgspec
 
 CHUNK = 1 << 20
-START = 60.0
-"""Seconds that a handshake may take."""
 END = 5.0
 """Seconds that a process gets to end by itself."""
 
@@ -56,6 +55,24 @@ def checked(lines: Sequence[bytes], ids: range) -> None:
         raise WrongAnswerError(f"{len(ids)} calls, {len(seen)} answers")
 
 
+@contextmanager
+def within(seconds: float) -> Generator[None]:
+    """Bound how long what is measured may wait, in whatever system call.
+
+    Raises: WrongAnswerError.
+    """
+
+    def give_up(_number: int, _frame: object) -> None:
+        raise WrongAnswerError(f"no answer within {seconds:g} s")
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 class Piped:
     """A process that serves us on its standard streams."""
 
@@ -85,6 +102,7 @@ class Piped:
         self._out = self.process.stdout.fileno()
         self._ids = count(1_000_000)
         self._rest = b""
+        self.answered = 0
 
     # What is said before and between the measurements
 
@@ -148,9 +166,11 @@ class Piped:
 
     # Measurements
 
-    def one_by_one(self, params: dict[str, Any], times: int) -> list[float]:
-        """Call `times` times, one after the other; return the seconds that each took."""
-        head, tail, first = self._prepared(params)
+    def one_by_one(
+        self, params: dict[str, Any], times: int, method: str = "tools/call"
+    ) -> list[float]:
+        """Ask `times` times, one after the other; return the seconds that each took."""
+        head, tail, first = self._prepared(params, method)
         taken: list[float] = []
         got: list[bytes] = []
         clock, write, read, out = time.perf_counter, self._write, os.read, self._out
@@ -165,11 +185,12 @@ class Piped:
             taken.append(clock() - began)
             got.append(chunk)
         checked(b"".join(got).split(b"\n")[:-1], range(first, first + times))
+        self.answered += times
         return taken
 
     def in_flight(self, params: dict[str, Any], at_once: int, seconds: float) -> float:
         """Keep `at_once` calls under way for `seconds`; return the answers per second."""
-        head, tail, first = self._prepared(params)
+        head, tail, first = self._prepared(params, "tools/call")
         got: list[bytes] = []
         clock, read, out = time.perf_counter, os.read, self._out
         sent, done = first, first
@@ -191,14 +212,14 @@ class Piped:
                 more(answered)
         elapsed = clock() - began
         checked(b"".join(got).split(b"\n")[:-1], range(first, sent))
+        self.answered += sent - first
         return (sent - first) / elapsed
 
-    def _prepared(self, params: dict[str, Any]) -> tuple[bytes, bytes, int]:
-        """Return what stands before and after the id of a call, and the first id to use."""
+    def _prepared(self, params: dict[str, Any], method: str) -> tuple[bytes, bytes, int]:
+        """Return what stands before and after the id of a request, and the first id to use."""
         self._ids = count((next(self._ids) // 10_000_000 + 1) * 10_000_000)
-        call = json.dumps(params, separators=(",", ":")).encode()
-        head = b'{"jsonrpc":"2.0","id":'
-        return head, b',"method":"tools/call","params":' + call + b"}\n", next(self._ids)
+        body = json.dumps({"method": method, "params": params}, separators=(",", ":"))
+        return b'{"jsonrpc":"2.0","id":', b"," + body[1:].encode() + b"\n", next(self._ids)
 
     # The end
 

@@ -23,6 +23,17 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def cpu_seconds(pid: int) -> float:
+    """Return how long a process has run on a CPU, without what it started."""
+    return (
+        sum(
+            int((task / "schedstat").read_text().split()[0])
+            for task in Path(f"/proc/{pid}/task").iterdir()
+        )
+        / 1e9
+    )
+
+
 def place_us() -> None:
     """Put this process on its CPU."""
     os.sched_setaffinity(0, {OURS})

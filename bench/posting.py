@@ -1,13 +1,11 @@
 """A raw client of an MCP server over streamable HTTP: prepared requests, keep-alive connections.
 
-One thread waits on all connections at once, in the kernel: what it costs is little beside what any
-server costs. Of HTTP it reads as much as it needs to know where an answer ends.
+Of HTTP it reads as much as it needs to know where an answer ends.
 """
 
 from __future__ import annotations
 
 import json
-import select
 import socket
 import time
 from collections.abc import Sequence
@@ -22,8 +20,9 @@ LEGACY = "2025-11-25"
 MODERN = "2026-07-28"
 IDS = 10_000_000
 """Ids of calls have eight digits, so that every request of a kind is of one length."""
-INPUT_REQUIRED = b'"input_required"'
 TIMEOUT = 60.0
+INPUT_REQUIRED = b'"input_required"'
+Address = tuple[str, int]
 
 
 class Reading:
@@ -83,7 +82,12 @@ class Session:
     """
 
     def __init__(
-        self, address: tuple[str, int], path: str, *, modern: bool, roots: Sequence[Path] | None
+        self,
+        address: Address,
+        path: str,
+        *,
+        modern: bool = False,
+        roots: Sequence[Path] | None = None,
     ) -> None:
         self._address = address
         self._path = path
@@ -100,19 +104,13 @@ class Session:
 
     def connect(self) -> None:
         """Open the connection anew: servers close those that were idle for some seconds."""
-        self.socket = socket.create_connection(self._address, TIMEOUT)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.reading = Reading()
+        self._socket = socket.create_connection(self._address, TIMEOUT)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._reading = Reading()
 
-    def receive(self) -> bytes:
-        """Return what comes next.
-
-        Raises: WrongAnswerError at the end of the stream.
-        """
-        chunk = self.socket.recv(CHUNK)
-        if not chunk:
-            raise WrongAnswerError("the server closed a connection")
-        return chunk
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
 
     # What is said before and between the measurements
 
@@ -133,10 +131,10 @@ class Session:
 
         Raises: WrongAnswerError.
         """
-        params = self.enveloped(params)
+        params = self._enveloped(params)
         while True:
             body = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
-            self.socket.sendall(self._post(json.dumps(body).encode(), method, params))
+            self._socket.sendall(self._post(json.dumps(body).encode(), method, params))
             message = self._answer()
             result = message.get("result", {"isError": True})
             if result.get("resultType") == "input_required":
@@ -159,17 +157,16 @@ class Session:
     def _answer(self) -> dict[str, Any]:
         """Return the answer that comes next; the server's own requests in it are answered."""
         got = b""
+        body = None
         answered: set[int] = set()
-        while True:
-            chunk = self.receive()
+        while body is None:
+            chunk = self._received()
             got += chunk
-            body = self.reading.feed(chunk)
+            body = self._reading.feed(chunk)
             for message in self._asked(got):
                 if message["id"] not in answered:
                     answered.add(message["id"])
                     self._elsewhere({"id": message["id"], "result": self._shared()})
-            if body is not None:
-                break
         self._note(got)
         if not body:
             return {"result": {}}
@@ -197,14 +194,14 @@ class Session:
 
     def _elsewhere(self, message: dict[str, Any]) -> None:
         """Send a message on another connection."""
-        other = Session(self._address, self._path, modern=self._modern, roots=None)
+        other = Session(self._address, self._path, modern=self._modern)
         other._headers = self._headers
         other._tell(message)
         other.close()
 
     def _tell(self, message: dict[str, Any]) -> None:
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
-        self.socket.sendall(self._post(body, message.get("method", ""), {}))
+        self._socket.sendall(self._post(body, message.get("method", ""), {}))
         self._answer()
 
     def end(self) -> None:
@@ -212,41 +209,87 @@ class Session:
         if "Mcp-Session-Id" in self._headers:
             lines = [f"{name}: {value}" for name, value in self._headers.items()]
             head = "\r\n".join([f"DELETE {self._path} HTTP/1.1", *lines, "", ""])
-            self.socket.sendall(head.encode())
+            self._socket.sendall(head.encode())
             self._answer()
         self.close()
 
-    def close(self) -> None:
-        """Close the connection."""
-        self.socket.close()
-
     # What is measured
 
-    def enveloped(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters with what this era wants in them."""
-        if not self._modern:
-            return params
-        meta = {
-            "io.modelcontextprotocol/protocolVersion": MODERN,
-            "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {}
-            if self._roots is None
-            else {"roots": {}},
-        }
-        return {**params, "_meta": meta}
+    def prepare(self, params: dict[str, Any], method: str = "tools/call") -> None:
+        """Make the bytes of a request, and of its retry, on a new connection."""
+        self.close()
+        self.connect()
+        self._call = self._parts(params, method)
+        self._retry = self._parts({**params, "inputResponses": self._responses()}, method)
 
-    def prepared(self, params: dict[str, Any]) -> tuple[bytes, bytes]:
-        """Return what stands before and after the id in the bytes of a call."""
-        params = self.enveloped(params)
-        body = {"jsonrpc": "2.0", "id": IDS, "method": "tools/call", "params": params}
-        data = json.dumps(body, separators=(",", ":")).encode()
-        whole = self._post(data, "tools/call", params)
+    def _parts(self, params: dict[str, Any], method: str) -> tuple[bytes, bytes]:
+        params = self._enveloped(params)
+        body = {"jsonrpc": "2.0", "id": IDS, "method": method, "params": params}
+        whole = self._post(json.dumps(body, separators=(",", ":")).encode(), method, params)
         before, after = whole.split(b'"id":%d' % IDS, 1)
         return before + b'"id":', after
 
-    def retry(self, params: dict[str, Any]) -> tuple[bytes, bytes]:
-        """Return the same of the retry that brings the roots for a call that needs them."""
-        return self.prepared({**params, "inputResponses": self._responses()})
+    def files(self) -> list[int]:
+        """Return on which files answers come."""
+        return [self._socket.fileno()]
+
+    def call(self, id_: int) -> None:
+        """Send the request that was prepared."""
+        before, after = self._call
+        self._socket.sendall(before + b"%d" % id_ + after)
+
+    def arrived(self, _file: int) -> list[bytes]:
+        """Take what came; return the answers that are complete, as they came.
+
+        One that asks for roots is none: the call is made again with them, under its id.
+        """
+        body = self._reading.feed(self._received())
+        if body is None:
+            return []
+        if INPUT_REQUIRED in body:
+            before, after = self._retry
+            id_ = body.split(b'"id":', 1)[1].lstrip()[:8]
+            self._socket.sendall(before + id_ + after)
+            return []
+        return [body]
+
+    def _received(self) -> bytes:
+        chunk = self._socket.recv(CHUNK)
+        if not chunk:
+            raise WrongAnswerError("the server closed a connection")
+        return chunk
+
+    def one_by_one(
+        self, params: dict[str, Any], times: int, method: str = "tools/call"
+    ) -> list[float]:
+        """Ask `times` times, one after the other; return the seconds that each took."""
+        self.prepare(params, method)
+        taken: list[float] = []
+        bodies: list[bytes] = []
+        for id_ in range(IDS, IDS + times):
+            began = time.perf_counter()
+            self.call(id_)
+            bodies += self._waited()
+            taken.append(time.perf_counter() - began)
+        checked([message_in(body) for body in bodies], range(IDS, IDS + times))
+        return taken
+
+    def _waited(self) -> list[bytes]:
+        while not (found := self.arrived(0)):
+            pass
+        return found
+
+    def _enveloped(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters with what this era wants in them."""
+        if not self._modern:
+            return params
+        capabilities = {} if self._roots is None else {"roots": {}}
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        }
+        return {**params, "_meta": meta}
 
     def _post(self, body: bytes, method: str, params: dict[str, Any]) -> bytes:
         headers = {**self._headers, "Content-Length": str(len(body))}
@@ -256,86 +299,3 @@ class Session:
                 headers["Mcp-Name"] = params["name"]
         lines = [f"{name}: {value}" for name, value in headers.items()]
         return "\r\n".join([f"POST {self._path} HTTP/1.1", *lines, "", ""]).encode() + body
-
-
-class Flood:
-    """One call of each session under way at any time.
-
-    A call that is answered by asking for roots is made again with them, and counts once.
-    """
-
-    def __init__(self, sessions: Sequence[Session], params: dict[str, Any]) -> None:
-        for session in sessions:
-            session.close()
-            session.connect()
-        self._by_file = {session.socket.fileno(): session for session in sessions}
-        self._calls = {file: one.prepared(params) for file, one in self._by_file.items()}
-        self._retries = {file: one.retry(params) for file, one in self._by_file.items()}
-        self._bodies: list[bytes] = []
-        self._sent = IDS
-
-    def run(self, seconds: float) -> float:
-        """Call for `seconds`; return how many calls were answered per second.
-
-        Raises: WrongAnswerError.
-        """
-        with select.epoll() as poll:
-            for file in self._by_file:
-                poll.register(file, select.EPOLLIN)
-            began = time.perf_counter()
-            for file in self._by_file:
-                self._call(file)
-            until, waiting = began + seconds, len(self._by_file)
-            while waiting:
-                events = poll.poll(TIMEOUT)
-                if not events:
-                    raise WrongAnswerError(f"{waiting} calls without an answer")
-                running = time.perf_counter() < until
-                for file, _ in events:
-                    if self._answered(file):
-                        if running:
-                            self._call(file)
-                        else:
-                            waiting -= 1
-            elapsed = time.perf_counter() - began
-        checked([message_in(body) for body in self._bodies], range(IDS, self._sent))
-        return (self._sent - IDS) / elapsed
-
-    def _call(self, file: int) -> None:
-        before, after = self._calls[file]
-        self._by_file[file].socket.sendall(before + b"%d" % self._sent + after)
-        self._sent += 1
-
-    def _answered(self, file: int) -> bool:
-        """Take what came; return whether that ends a call."""
-        session = self._by_file[file]
-        body = session.reading.feed(session.receive())
-        if body is None:
-            return False
-        if INPUT_REQUIRED in body:
-            before, after = self._retries[file]
-            id_ = body.split(b'"id":', 1)[1].lstrip()[:8]
-            session.socket.sendall(before + id_ + after)
-            return False
-        self._bodies.append(body)
-        return True
-
-
-def one_by_one(session: Session, params: dict[str, Any], times: int) -> list[float]:
-    """Call `times` times, each after the answer to the one before; return the seconds of each."""
-    session.close()
-    session.connect()
-    before, after = session.prepared(params)
-    taken: list[float] = []
-    bodies: list[bytes] = []
-    for id_ in range(IDS, IDS + times):
-        request = before + b"%d" % id_ + after
-        began = time.perf_counter()
-        session.socket.sendall(request)
-        body = None
-        while body is None:
-            body = session.reading.feed(session.receive())
-        taken.append(time.perf_counter() - began)
-        bodies.append(body)
-    checked([message_in(body) for body in bodies], range(IDS, IDS + times))
-    return taken

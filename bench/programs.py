@@ -14,11 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bench.piped import END, START, WrongAnswerError
+from bench.piped import END, WrongAnswerError
 
 HERE = Path(__file__).parent
 CHILD = [sys.executable, str(HERE / "child.py")]
 HUB = str(Path(sys.executable).with_name("roots-hub"))
+START = 60.0
+"""Seconds that a server may take until it listens."""
 YARD = str(HERE.parent / ".bench" / "yardstick" / "bin" / "python")
 """The Python that has what the bare relays need."""
 BARE = [YARD, str(HERE / "bare_relay.py"), *CHILD]

@@ -1,0 +1,33 @@
+"""What is called, and the folders that it is called about."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+Params = dict[str, Any]
+SESSIONS = 64
+AT_ONCE = 32
+PLACES = {"one CPU": False, "a CPU of its own": True}
+"""Where a program runs while it is measured, and whether that is apart from client and child."""
+ECHO: Params = {"name": "echo", "arguments": {"text": "hello"}}
+ANSWER: Params = {"name": "large", "arguments": {"text": "hello"}}
+ARGUMENT: Params = {"name": "echo", "arguments": {"text": "x" * (1 << 20)}}
+LARGE = {"result": ANSWER, "argument": ARGUMENT}
+
+
+def reading(folder: Path) -> Params:
+    """Return a call with one absolute path, of a file in a folder of `folder`."""
+    return {"name": "read_file", "arguments": {"path": str(folder / "src" / "main.py")}}
+
+
+def folder_in(stack: ExitStack, name: str = "project") -> Path:
+    """Return a new folder with a file to name, for as long as `stack`; its parent is new too."""
+    top = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+    folder = Path(os.path.realpath(top), name)
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "main.py").touch()
+    return folder
