@@ -20,7 +20,7 @@ CONFINED := .confinement
 SUITES := .conformance
 BENCH := .bench
 
-.PHONY: help run setup test conformance confinement-tests check orphans fuzz soak bench-quick fmt lock clean
+.PHONY: help run setup test conformance confinement-tests check orphans fuzz soak bench bench-quick growth fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -31,6 +31,8 @@ help:
 	@echo 'make orphans  end the hub in every way, ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) times each (20 minutes): no process may be left'
 	@echo 'make fuzz     the guard on ever new input, for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make soak     clients that come and go, for SOAK_SECONDS=$(SOAK_SECONDS): nothing may be left, no call lost'
+	@echo 'make bench    the hub beside a bare relay and other programs, which this installs (15 minutes)'
+	@echo 'make growth   how what a hub spends grows with sessions, children, tools, roots and paths'
 	@echo 'make bench-quick  how far the hub is from a bare relay, in a minute'
 	@echo 'make check    format, lint, layers and types'
 	@echo 'make setup    the environment with all tools, nothing run'
@@ -80,6 +82,23 @@ soak: $(VENV)/dev.stamp
 
 bench-quick: $(VENV)/dev.stamp $(BENCH)/yardstick.stamp
 	$(BIN)/python -m bench.quick $(BENCH_ROUNDS)
+
+bench: $(VENV)/dev.stamp $(BENCH)/yardstick.stamp $(BENCH)/peers.stamp
+	$(BIN)/python -m bench.full $(BENCH_ROUNDS)
+
+growth: $(VENV)/dev.stamp
+	$(BIN)/python -m bench.growth
+
+# One that cannot be installed is shown as such in the tables. What they depend on is not locked.
+$(BENCH)/peers.stamp: bench/node-peers.json bench/fastmcp-overrides.txt
+	mkdir -p $(BENCH)/node
+	$(PIP) install uv==$(UV_VERSION)
+	-$(BIN)/uv venv --quiet --clear $(BENCH)/fastmcp && $(BIN)/uv pip install --quiet --python $(BENCH)/fastmcp \
+	  --override bench/fastmcp-overrides.txt fastmcp==4.1.6
+	-$(BIN)/uv venv --quiet --clear $(BENCH)/mcp-proxy && $(BIN)/uv pip install --quiet --python $(BENCH)/mcp-proxy mcp-proxy==0.13.0
+	cp bench/node-peers.json $(BENCH)/node/package.json
+	-npm install --prefix $(BENCH)/node --ignore-scripts --no-package-lock --loglevel=error
+	@touch $@
 
 # What the bare relays need that the hub is compared with; it has no part in the hub.
 $(BENCH)/yardstick.stamp: bench/yardstick.txt

@@ -39,6 +39,11 @@ def place_us() -> None:
     os.sched_setaffinity(0, {OURS})
 
 
+def place_anywhere() -> None:
+    """Let this process, and what it starts from now on, run on all CPUs again."""
+    os.sched_setaffinity(0, CPUS)
+
+
 def place(pid: int, *, apart: bool) -> None:
     """Put a program on our CPU, or on another one; what it started stays with us."""
     _put(pid, CPUS[-1] if apart else OURS)

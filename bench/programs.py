@@ -82,8 +82,8 @@ class Listening:
                 start_new_session=True,
             )
 
-    def ready(self) -> None:
-        """Wait until it takes connections.
+    def ready(self, pause: float = 0.02) -> None:
+        """Wait until it takes connections, looking every `pause` seconds.
 
         Raises: WrongAnswerError if it ends, or never does.
         """
@@ -91,7 +91,7 @@ class Listening:
         while time.monotonic() < until and self.process.poll() is None:
             with suppress(OSError), socket.create_connection(self.address, 1):
                 return
-            time.sleep(0.02)
+            time.sleep(pause)
         raise WrongAnswerError(f"{self.process.args} does not listen")
 
     def end(self) -> None:

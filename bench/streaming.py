@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import select
 import socket
+import time
 from typing import Any
 
 from bench.piped import CHUNK, WrongAnswerError
 from bench.posting import TIMEOUT, Session
+
+OPENS = 10.0
+"""Seconds that a server may take from when it listens until it opens streams."""
 
 
 class Events:
@@ -52,10 +56,26 @@ class StreamSession(Session):
     """One client of a server that answers on an event stream."""
 
     def open(self) -> None:
-        """Open the stream, which says where to post."""
+        """Open the stream, which says where to post; a server may listen before it serves that.
+
+        Raises: WrongAnswerError.
+        """
+        until, where = time.monotonic() + OPENS, self._path
+        while True:
+            try:
+                self._ask_for_stream(where)
+            except WrongAnswerError:
+                self._stream.close()
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
+            else:
+                return
+
+    def _ask_for_stream(self, where: str) -> None:
         self._stream = socket.create_connection(self._address, TIMEOUT)
         self._events = Events()
-        head = f"GET {self._path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
+        head = f"GET {where} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
         self._stream.sendall(head.encode())
         self._path = self._next().decode()
 
@@ -72,8 +92,8 @@ class StreamSession(Session):
     def _next(self) -> bytes:
         while True:
             chunk = self._stream.recv(CHUNK)
-            if not chunk:
-                raise WrongAnswerError("the server closed the stream")
+            if not chunk or chunk.startswith((b"HTTP/1.1 4", b"HTTP/1.1 5")):
+                raise WrongAnswerError(f"the server ended the stream: {chunk[:100]!r}")
             if found := self._events.feed(chunk):
                 return found[-1]
 

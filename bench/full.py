@@ -1,0 +1,75 @@
+"""The hub beside a bare relay and other programs: `python -m bench.full [ROUNDS]`, or `make bench`.
+
+All take turns, a little of each in every round, before the same child and with the same client.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+from bench import holdings, peers, with_sdk
+from bench.beginnings import Beginnings
+from bench.figures import machine
+from bench.on_http import OnHttp
+from bench.on_stdio import OnStdio
+from bench.placing import place_anywhere, place_us
+
+
+def calls(rounds: int) -> Iterator[str]:
+    """Give the tables of calls on stdio and over HTTP."""
+    with ExitStack() as stack:
+        parts = [OnStdio(stack, peers.STDIO), OnHttp(stack, peers.HTTP)]
+        for _ in range(rounds):
+            for part in parts:
+                part.round()
+        for part in parts:
+            for table in part.tables:
+                yield from table.lines()
+
+
+def beginnings(rounds: int) -> Iterator[str]:
+    """Give the table of what passes until there is a list of tools."""
+    with ExitStack() as stack:
+        part = Beginnings(stack, peers.STDIO, peers.HTTP)
+        for _ in range(rounds):
+            part.round()
+        yield from part.lines()
+
+
+def held() -> Iterator[str]:
+    """Give the lines on listings and memory."""
+    for measure in (
+        holdings.listings,
+        lambda stack: holdings.of_others(stack, peers.STDIO),
+        holdings.sessions,
+    ):
+        with ExitStack() as stack:
+            for line in measure(stack):
+                yield f"- {line}"
+    yield ""
+
+
+def main() -> None:
+    """Print all tables."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    print(machine())
+    print(f"Medians of {rounds} rounds; spread: the middle half of the rounds.\n")
+    began = time.monotonic()
+    place_us()
+    for part in (calls(rounds), with_sdk.lines(rounds)):
+        for line in part:
+            print(line, flush=True)
+    place_anywhere()
+    for part in (beginnings(rounds), held()):
+        for line in part:
+            print(line, flush=True)
+    print(f"{time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

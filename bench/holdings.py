@@ -1,0 +1,132 @@
+"""What a hub holds: listings of many tools, memory with ten children, and after many sessions."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from bench.cases import ECHO, folder_in, reading
+from bench.figures import Target
+from bench.peers import Peer
+from bench.piped import Piped, WrongAnswerError, within
+from bench.placing import children, place
+from bench.posting import Session
+from bench.programs import (
+    BARE,
+    CHILD,
+    Listening,
+    free_port,
+    hub_config,
+    hub_on_http,
+    hub_on_stdio,
+)
+
+CHILDREN = {f"child{number}": [*CHILD, "--tools", "46"] for number in range(10)}
+"""Ten servers with 50 tools each."""
+WARM = 500
+"""Sessions after which the memory of a hub counts as what it needs."""
+MANY = 10_000
+
+
+def memory(pid: int) -> float:
+    """Return the MB that a process holds, without those that it started."""
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def listings(stack: ExitStack) -> list[str]:
+    """Return how long a warm list of 500 tools takes, and what the hub holds with ten children."""
+    folder = folder_in(stack)
+    config = hub_config(folder.parent, CHILDREN)
+    hub = Piped(hub_on_stdio(config), folder=folder.parent, roots=[folder])
+    stack.callback(hub.end)
+    hub.begin()
+    for name in CHILDREN:
+        hub.request("tools/list", {})
+        hub.request("tools/call", {**reading(folder), "name": f"{name}__read_file"})
+    listed = hub.request("tools/list", {})
+    place(hub.process.pid, apart=True)
+    taken = [one * 1e3 for one in hub.one_by_one({}, 50, "tools/list")]
+    median, held = statistics.median(taken), memory(hub.process.pid)
+    beside = sum(memory(pid) for pid in children(hub.process.pid) if "watchdog" in _command(pid))
+    return [
+        f"tools/list of {len(CHILDREN)} children with 50 tools each, warm: "
+        f"{len(listed['tools'])} tools in {median:.2f} ms, {Target(2).verdict(median)}",
+        f"memory with {len(CHILDREN)} children, stdio: {held:.1f} MB, {Target(75).verdict(held)}"
+        f" (and {beside:.1f} MB for the watchdog)",
+    ]
+
+
+def _command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+def sessions(stack: ExitStack, many: int = MANY) -> list[str]:
+    """Return what a hub on HTTP holds with ten children, and after so many sessions."""
+    folder = folder_in(stack)
+    config, port = hub_config(folder.parent, CHILDREN), free_port()
+    hub = Listening(hub_on_http(config, port), port, folder=folder.parent)
+    stack.callback(hub.end)
+    hub.ready()
+    pid = hub.process.pid
+    for _ in range(WARM):
+        _visit(hub, folder)
+    early = memory(pid)
+    for _ in range(many):
+        _visit(hub, folder)
+    late = memory(pid)
+    more = (late / early - 1) * 100
+    return [
+        f"memory with {len(CHILDREN)} children, HTTP, after {WARM} sessions: {early:.1f} MB, "
+        f"{Target(75).verdict(early)}",
+        f"memory {many:,} sessions later: {late:.1f} MB, {more:+.1f} %, {Target(5).verdict(more)}",
+    ]
+
+
+def _visit(hub: Listening, folder: Path) -> None:
+    """Be one client: come, list, call each child once, and go."""
+    session = Session(hub.address, "/mcp", roots=[folder])
+    session.begin()
+    session.request("tools/call", {**reading(folder), "name": "child0__read_file"})
+    session.request("tools/call", {**ECHO, "name": "child9__echo"})
+    session.end()
+
+
+def of_others(stack: ExitStack, peers: Sequence[Peer]) -> list[str]:
+    """Return what other programs on stdio hold with one child."""
+    folder = folder_in(stack)
+    found: list[str] = []
+    commands = {
+        "bare relay": BARE,
+        "hub": hub_on_stdio(hub_config(folder.parent, {"child": CHILD})),
+    }
+    commands |= {
+        peer.name: peer.argv(folder.parent, 0) for peer in peers if peer.installed.exists()
+    }
+    for name, argv in commands.items():
+        program = Piped(argv, folder=folder.parent, roots=[folder])
+        stack.callback(program.end)
+        try:
+            with within(60):
+                program.begin()
+                program.request("tools/list", {})
+                found.append(f"{name} {memory(program.process.pid):.0f} MB")
+        except (WrongAnswerError, OSError, ValueError) as exc:
+            found.append(f"{name} failed: {exc}")
+    return [f"memory with one child, stdio: {', '.join(found)}"]
+
+
+def main() -> None:
+    """Print all of it."""
+    many = int(sys.argv[1]) if len(sys.argv) > 1 else MANY
+    with ExitStack() as stack:
+        print("\n".join([*listings(stack), *of_others(stack, ()), *sessions(stack, many)]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What users run: the SDK's client and a server made with the SDK, directly and through the hub."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from contextlib import ExitStack
+from typing import Any
+
+import anyio
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.types import ListRootsResult, Root
+from pydantic import FileUrl
+
+from bench.cases import folder_in, reading
+from bench.figures import Table, Target
+from bench.piped import WrongAnswerError
+from bench.placing import place_us
+from bench.programs import HERE, hub_config, hub_on_stdio
+
+CHILD = [sys.executable, str(HERE / "sdk_child.py")]
+ROUNDS = 7
+CALLS = 150
+DIRECT = "direct"
+
+
+async def measured(table: Table, stack: ExitStack, mode: Any, rounds: int) -> None:
+    """Measure clients of one era, in turns."""
+    folder = folder_in(stack)
+
+    async def roots(_context: Any) -> ListRootsResult:
+        return ListRootsResult(roots=[Root(uri=FileUrl(folder.as_uri()))])
+
+    def client(argv: list[str]) -> Client:
+        server = StdioServerParameters(command=argv[0], args=argv[1:], cwd=folder.parent)
+        return Client(stdio_client(server, log), mode=mode, list_roots_callback=roots)
+
+    config = hub_config(folder.parent, {"child": CHILD})
+    log = stack.enter_context((folder.parent / "stderr.log").open("a"))
+    async with client(CHILD) as direct, client(hub_on_stdio(config)) as hub:
+        rows: dict[str, tuple[Client, dict[str, Any]]] = {
+            DIRECT: (direct, {"name": "echo", "arguments": {"text": "hello"}}),
+            "hub, no path": (hub, {"name": "echo", "arguments": {"text": "hello"}}),
+            "hub, one path": (hub, reading(folder)),
+        }
+        for round_ in range(-1, rounds):
+            for row, (connected, call) in rows.items():
+                taken: list[float] = []
+                for _ in range(CALLS):
+                    began = time.perf_counter()
+                    result = await connected.call_tool(call["name"], call["arguments"])
+                    taken.append(time.perf_counter() - began)
+                    if result.is_error:
+                        raise WrongAnswerError(f"{row}: {result}")
+                if round_ >= 0:
+                    table.add(row, statistics.median(taken) * 1e6)
+
+
+def lines(rounds: int) -> list[str]:
+    """Return the tables of both eras."""
+    found: list[str] = []
+    for era, mode in {"legacy": "legacy", "modern": "auto"}.items():
+        table = Table(f"SDK client and SDK child, stdio, {era}, one CPU", "µs, p50", DIRECT)
+        table.targets = dict.fromkeys(("hub, no path", "hub, one path"), Target(1.15))
+        with ExitStack() as stack:
+            try:
+                anyio.run(measured, table, stack, mode, rounds)
+            except* Exception as exc:  # noqa: BLE001 - whatever fails in the SDK is to be shown
+                table.failed["all"] = str(exc.exceptions[0])[:300]
+        found += table.lines()
+    return found
+
+
+def main() -> None:
+    """Print the tables."""
+    place_us()
+    print("\n".join(lines(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)))
+
+
+if __name__ == "__main__":
+    main()
