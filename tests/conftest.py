@@ -1,10 +1,11 @@
 """Fixtures and settings that all tests share.
 
-Async tests need no marker: anyio runs them (`anyio_mode = "auto"`), on asyncio alone.
+Async tests need no marker: anyio runs them (`anyio_mode = "auto"`), on the loop that users get.
 """
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -20,8 +21,8 @@ settings.load_profile("fast")
 
 
 @pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return "asyncio", {"use_uvloop": sys.platform != "win32"}
 
 
 @pytest.fixture(scope="session")

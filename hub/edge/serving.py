@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio  # noqa: TID251 - the HTTP server takes its protocols
 import socket
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Literal
 
 import anyio
 import uvicorn
@@ -55,6 +57,10 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     app = HttpServer(open_front, gatekeeper, path=path, clock=time.monotonic, poll_after=poll_after)
     config = uvicorn.Config(
         app,
+        http=_parser(),
+        ws="none",
+        interface="asgi3",
+        proxy_headers=False,
         lifespan="off",
         access_log=False,
         log_config=None,
@@ -67,6 +73,14 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
         tasks.start_soon(_stop, server, app, ending)
         await server.serve([listener])
         tasks.cancel_scope.cancel()
+
+
+def _parser() -> type[asyncio.Protocol] | Literal["h11"]:
+    try:
+        from hub.edge.bounded_http import BoundedHttp  # noqa: PLC0415 - httptools is not everywhere
+    except ImportError:
+        return "h11"  # which has bounds of its own
+    return BoundedHttp
 
 
 async def _stop(server: uvicorn.Server, app: HttpServer, ending: Ending) -> None:

@@ -11,7 +11,7 @@ import os
 import stat
 from collections import deque
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import anyio
 import anyio.to_thread
@@ -49,8 +49,8 @@ class Lines(asyncio.Protocol):
         self._paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if isinstance(transport, asyncio.ReadTransport):
-            self._transport = transport
+        # Not every loop's transports are of this class; a pipe that is read can be paused anyway.
+        self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
         self._take(self._splitter.feed(data))
@@ -206,6 +206,11 @@ class PipeOutlet:
         self._transport.write(wire.to_line(message))
         await self._flow.drained()
 
+    def abort(self) -> None:
+        """Close the pipe at once, whether or not everything is written."""
+        if not self._flow.is_lost:
+            self._transport.abort()
+
     async def close(self) -> None:
         """Close the pipe once everything is written."""
         self._transport.close()
@@ -235,6 +240,37 @@ class FileOutlet:
         """Do nothing: everything is written."""
 
 
+class TerminalOutlet(FileOutlet):
+    """Messages into what others write to as well: a terminal, a socket for both directions.
+
+    A loop watches what it writes to for its end, and would take for itself what comes from there.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(file)
+        self._turn = anyio.Lock()
+
+    def post(self, message: Message) -> bool:
+        return False
+
+    async def send(self, message: Message) -> None:
+        number, rest = self._file.fileno(), memoryview(wire.to_line(message))
+        async with self._turn:
+            with anyio.CancelScope(shield=True):  # half a line would spoil the next one
+                while rest:
+                    rest = rest[await _written(number, rest) :]
+
+
+async def _written(number: int, text: memoryview) -> int:
+    try:
+        return os.write(number, text)
+    except BlockingIOError:  # who reads from it too has made it one that does not wait
+        await anyio.wait_writable(number)
+        return 0
+    except OSError as exc:
+        raise GoneError(f"it cannot be written: {exc}") from exc
+
+
 def _can_be_watched(file: BinaryIO) -> bool:
     """Return whether a selector can tell when `file` is ready: not a regular file or /dev/null."""
     mode = os.fstat(file.fileno()).st_mode
@@ -245,6 +281,9 @@ async def open_outlet(file: BinaryIO) -> PipeOutlet | FileOutlet:
     """Return where messages to the reader of `file` go."""
     if not _can_be_watched(file):
         return FileOutlet(file)
+    # One socket for both directions is written as a terminal is.
+    if file.isatty() or os.path.sameopenfile(file.fileno(), 0):
+        return TerminalOutlet(file)
     transport, flow = await asyncio.get_running_loop().connect_write_pipe(Flow, file)
     return PipeOutlet(transport, flow)
 

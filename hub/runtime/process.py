@@ -6,7 +6,7 @@ import asyncio  # noqa: TID251 - its protocols carry lines without worker thread
 import shutil
 import signal
 import tempfile
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,8 +16,10 @@ import structlog
 from hub.core.errors import ChildError
 from hub.core.launch import LaunchPlan
 from hub.runtime.brood import Brood, Family
+from hub.runtime.exits import when_ended
 from hub.runtime.peer import GoneError
 from hub.runtime.pipes import Flow, Lines, PipeOutlet
+from hub.runtime.spawn import Spawned, spawn
 from hub.runtime.stderr import Stderr
 
 EOF_GRACE, EOF_GRACE_AT_END = 2.0, 0.5
@@ -30,7 +32,20 @@ EXIT_GRACE = 0.2
 log = structlog.stdlib.get_logger(__name__)
 
 
-class Process(asyncio.SubprocessProtocol):
+class _Spoken(asyncio.Protocol):
+    """What a process says on its stderr."""
+
+    def __init__(self, stderr: Stderr) -> None:
+        self._stderr = stderr
+
+    def data_received(self, data: bytes) -> None:
+        self._stderr.feed(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stderr.finish()
+
+
+class Process:
     """A running child: `lines` is what it writes, `outlet` where it reads."""
 
     outlet: PipeOutlet
@@ -40,65 +55,45 @@ class Process(asyncio.SubprocessProtocol):
         self._family = family
         self.lines = Lines()
         self._server = server
-        self._flow = Flow()
         self._stderr = Stderr(server)
         self._exited = anyio.Event()
-        self._transport: asyncio.SubprocessTransport | None = None
+        self._running: Spawned | None = None
+        self._stdin: asyncio.WriteTransport | None = None
+        self._closing: list[Callable[[], None]] = [self.lines.close]
 
     async def begin(self, plan: LaunchPlan, env: dict[str, str]) -> None:
         """Run the plan's command, in a session and a family of its own.
 
         Raises: ChildError if it cannot be started.
         """
-        cwd, loop = self.private_directory or plan.cwd, asyncio.get_running_loop()
-        # The process is there when this task first waits: what runs after that must be unmarked.
-        env = self._family.mark_next(env)
-        loop.call_soon(self._family.mark_none)
         try:
-            await loop.subprocess_exec(
-                lambda: self, *plan.argv, env=env, cwd=cwd, start_new_session=True
-            )
+            running = self._running = self._spawned(plan, env)
         except (OSError, ValueError) as exc:
             self.lines.close()
             raise ChildError(f"it cannot start: {getattr(exc, 'strerror', None) or exc}") from exc
+        self._family.begun(running.popen.pid)
+        self._closing.append(when_ended(running.popen, self._exited.set))
+        loop, flow = asyncio.get_running_loop(), Flow()
+        self._stdin, _ = await loop.connect_write_pipe(lambda: flow, running.stdin.taken(loop))
+        outlet = self.outlet = PipeOutlet(self._stdin, flow)
+        self._closing.append(outlet.abort)
+        spoken, _ = await loop.connect_read_pipe(self._spoken, running.stderr.taken(loop))
+        self._closing.append(spoken.close)
+        await loop.connect_read_pipe(lambda: self.lines, running.stdout.taken(loop))
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if not isinstance(transport, asyncio.SubprocessTransport):
-            raise TypeError(f"not a process: {transport!r}")
-        self._transport = transport
-        self._family.begun(transport.get_pid())
-        stdin, stdout = transport.get_pipe_transport(0), transport.get_pipe_transport(1)
-        if not isinstance(stdin, asyncio.WriteTransport) or stdout is None:
-            raise TypeError(f"a process without pipes: {transport!r}")
-        self.outlet = PipeOutlet(stdin, self._flow)
-        self.lines.connection_made(stdout)
+    def _spoken(self) -> _Spoken:
+        return _Spoken(self._stderr)
 
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        if fd == 1:
-            self.lines.data_received(data)
-            return
-        self._stderr.feed(data)
-
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        if fd == 0:
-            self._flow.connection_lost(exc)
-        elif fd == 1:
-            self.lines.connection_lost(exc)
-        else:
-            self._stderr.finish()
-
-    def pause_writing(self) -> None:
-        self._flow.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._flow.resume_writing()
-
-    def process_exited(self) -> None:
-        self._exited.set()
+    def _spawned(self, plan: LaunchPlan, env: dict[str, str]) -> Spawned:
+        marked = self._family.mark_next(env)
+        try:
+            return spawn(plan.argv, env=marked, cwd=self.private_directory or plan.cwd)
+        finally:
+            self._family.mark_none()
 
     def ending(self) -> str:
         """Say how the process ended. What it said last is for the log: it may hold secrets."""
-        code = self._transport.get_returncode() if self._transport is not None else None
+        code = self._running.popen.returncode if self._running is not None else None
         how = (
             "closed its output"
             if code is None
@@ -125,19 +120,18 @@ class Process(asyncio.SubprocessProtocol):
 
     async def end(self) -> None:
         """Close stdin, then end what is left of it and of all it has started."""
-        transport = self._transport
-        if transport is not None:
-            stdin = transport.get_pipe_transport(0)
-            if stdin is not None:
-                stdin.close()
+        if self._stdin is not None:
+            self._stdin.close()
+        if self._running is not None:
             patience = (EOF_GRACE, EOF_GRACE_AT_END)
             await self._family.ending.until(self._exited.wait, *patience)
         await self._family.end()
-        if transport is not None:
+        if self._running is not None:
             with anyio.move_on_after(KILLED_GRACE):
                 await self._exited.wait()
-            transport.close()
-        self.lines.close()
+            self._running.close()
+        for close in self._closing:
+            close()
 
 
 def _signal_name(number: int) -> str:

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -88,6 +89,18 @@ async def test_a_client_is_served_over_a_socket() -> None:
         assert (await site.client.get(site.url.replace("/mcp", "/health"))).json() == {
             "status": "ok"
         }
+
+
+async def test_a_head_without_an_end_is_refused() -> None:
+    async with served() as site:
+        answer = await site.client.get(site.url, headers={"x": "x" * 70_000})
+        assert answer.status_code == 400
+
+
+async def test_without_httptools_another_parser_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hub.edge.bounded_http", None)
+    await test_a_client_is_served_over_a_socket()
+    await test_a_head_without_an_end_is_refused()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

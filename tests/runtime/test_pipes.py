@@ -3,7 +3,7 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import anyio
 import anyio.lowlevel
@@ -21,6 +21,13 @@ from hub.runtime.pipes import (
     open_outlet,
 )
 from hub.runtime.wire import Notification, Response, to_bytes
+from tests.loops import BOTH
+
+
+@pytest.fixture(params=BOTH)
+def anyio_backend(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
 
 MESSAGE = Response(1, {"text": "ü"})
 LINE = to_bytes(MESSAGE) + b"\n"
@@ -108,13 +115,6 @@ def test_a_protocol_without_a_transport_can_be_fed_and_closed() -> None:
     lines = Lines(backlog=1)
     lines.data_received(b"1\n2\n3\n")
     lines.connection_lost(None)
-    lines.close()
-
-
-def test_a_transport_that_only_writes_is_nothing_to_read_from() -> None:
-    lines = Lines(backlog=0)
-    lines.connection_made(cast("Any", object()))
-    lines.data_received(b"1\n")
     lines.close()
 
 

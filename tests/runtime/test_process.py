@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import pytest
@@ -27,6 +27,7 @@ from hub.runtime.peer import GoneError
 from hub.runtime.process import Process, launch
 from hub.runtime.stderr import STDERR_LINE_LIMIT
 from hub.runtime.wire import Notification
+from tests.loops import BOTH
 
 live = pytest.mark.live
 # The lines of a process that never began are left open, which is reported when they are collected.
@@ -47,6 +48,11 @@ print("ready", flush=True)
 while True: signal.pause()
 """
 """Ignores the end of its input and SIGTERM, and so does its own child; both hold a fifo open."""
+
+
+@pytest.fixture(params=BOTH)
+def anyio_backend(request: pytest.FixtureRequest) -> Any:
+    return request.param
 
 
 def plan(*argv: str, cwd: str | None = "/", env: tuple[tuple[str, str], ...] = ()) -> LaunchPlan:
@@ -203,15 +209,16 @@ sys.stdin.read()
     assert last[0] == "line 4 | line 5 | line 6 | (too long to show) | caf\ufffd"
 
 
+@live
 async def test_last_words_need_no_end_of_line() -> None:
-    process = unlaunched()
-    process.pipe_data_received(2, b"said\nboo")
-    process.pipe_data_received(2, b"m")
-    process.pipe_connection_lost(2, None)
+    code = "import os, sys; os.write(2, b'said\\nboom'); os.close(2); sys.stdin.read()"
     with capture_logs() as logs:
-        process.ending()
-    assert [entry["said"] for entry in logs] == ["said | boom"]
-    process.lines.close()
+        async with running(code) as process:
+            with anyio.fail_after(10):
+                while not any(entry.get("line") == "boom" for entry in logs):
+                    await anyio.wait_all_tasks_blocked()
+            process.ending()
+    assert "said | boom" in [entry.get("said") for entry in logs]
 
 
 @live
@@ -330,13 +337,6 @@ async def test_a_process_that_has_not_begun_has_nothing_to_end() -> None:
     process = unlaunched()
     await process.end()
     assert process.ending() == "closed its output"
-    process.lines.close()
-
-
-async def test_only_a_process_with_pipes_is_one() -> None:
-    process = unlaunched()
-    with pytest.raises(TypeError, match="not a process"):
-        process.connection_made(cast("Any", object()))
     process.lines.close()
 
 

@@ -24,6 +24,7 @@ from hub.core.whereabouts import Surroundings
 from hub.edge.app import Setting, place_of, running_hub, this_machine
 from hub.edge.cli.batch import answers, read_lines
 from hub.edge.cli.loading import Subparsers, add_config_option, add_root_option, configured
+from hub.edge.cli.looping import run_loop
 from hub.edge.config import HubConfig
 from hub.edge.operator_roots import Place, operator_roots
 from hub.edge.specs import server_specs
@@ -146,7 +147,7 @@ def _definition(options: Namespace, config: HubConfig | None, server: str, tool:
         return {}
     if config is None:
         return cast("JsonObject", options.usage_error("--connect needs a config with the server"))
-    return anyio.run(_ask, config, Setting(given=options.root), server, tool)
+    return run_loop(_ask, config, Setting(given=options.root), server, tool)
 
 
 def _parsed(text: str, what: str, options: Namespace) -> Json:

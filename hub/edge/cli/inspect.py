@@ -27,6 +27,7 @@ from hub.edge.cli.loading import (
     configured,
     required_config,
 )
+from hub.edge.cli.looping import run_loop
 from hub.edge.config import HubConfig, json_schema
 from hub.edge.confining import settle_confinement
 from hub.edge.operator_roots import operator_roots
@@ -188,7 +189,7 @@ def _check(options: Namespace) -> int:
     Names([spec.name for spec, _ in servers], config.names)
     names = ", ".join(spec.name for spec, _ in servers)
     print(f"{len(servers)} servers: {names}. The config is fine.")
-    return anyio.run(_connect, config, Setting(given=options.root)) if options.connect else 0
+    return run_loop(_connect, config, Setting(given=options.root)) if options.connect else 0
 
 
 async def _connect(config: HubConfig, setting: Setting) -> int:

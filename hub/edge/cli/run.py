@@ -24,6 +24,7 @@ from hub.edge.cli.loading import (
     load_context,
     watched_config,
 )
+from hub.edge.cli.looping import run_loop
 from hub.edge.config import HubConfig
 from hub.edge.config_file import config_from_command
 from hub.edge.gatekeeper import Gatekeeper
@@ -81,9 +82,9 @@ def _run(options: Namespace) -> int:
         for warning in found[1]:
             log.warning(warning)
     if options.http is None:
-        anyio.run(_serve_stdio, config, setting)
+        run_loop(_serve_stdio, config, setting)
     else:
-        anyio.run(_serve_http, config, setting, options.http)
+        run_loop(_serve_http, config, setting, options.http)
     return 0
 
 
@@ -93,7 +94,7 @@ def _wrap(options: Namespace) -> int:
             f"wrap: there is no command {options.command!r}", "Install it, or write its whole path."
         )
     config = config_from_command([options.command, *options.args], load_context())
-    anyio.run(_serve_stdio, config, Setting(given=options.root))
+    run_loop(_serve_stdio, config, Setting(given=options.root))
     return 0
 
 

@@ -1,0 +1,138 @@
+"""The hub on whatever its standard streams are, on the event loop that users get and without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import socket
+import subprocess
+import sys
+import termios
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.programs import RECORDER, ROOTS_HUB, SOON, call, connected, environment, http_hub
+
+WRAP = [ROOTS_HUB, "wrap", "--", *RECORDER]
+INITIALIZE: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}},
+}
+CALL: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {"name": "pid", "arguments": {}},
+}
+BIG = 20 * 1024 * 1024
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def env(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    if request.param == "uvloop":
+        return {"RECORD": str(tmp_path)}
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    for name in ("uvloop", "httptools"):
+        (hidden / f"{name}.py").write_text("raise ImportError")
+    return {"RECORD": str(tmp_path), "PYTHONPATH": str(hidden)}
+
+
+def script(*messages: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+
+
+def ids(text: bytes) -> list[int]:
+    return [json.loads(line)["id"] for line in text.splitlines()]
+
+
+def run(env: dict[str, str], **streams: Any) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(WRAP, env=environment(**env), timeout=SOON, check=False, **streams)  # noqa: S603 - the hub
+
+
+def test_pipes(env: dict[str, str]) -> None:
+    ended = run(env, input=script(INITIALIZE, CALL), capture_output=True)
+    assert (ended.returncode, ids(ended.stdout)) == (0, [1, 2])
+
+
+def test_regular_files(env: dict[str, str], tmp_path: Path) -> None:
+    asked, answered = tmp_path / "asked", tmp_path / "answered"
+    asked.write_bytes(script(INITIALIZE, CALL))
+    with asked.open("rb") as stdin, answered.open("wb") as stdout:
+        assert run(env, stdin=stdin, stdout=stdout).returncode == 0
+    assert ids(answered.read_bytes()) == [1, 2]
+
+
+def test_one_socket_for_both_directions(env: dict[str, str]) -> None:
+    ours, theirs = socket.socketpair()
+    with (
+        ours,
+        subprocess.Popen(WRAP, env=environment(**env), stdin=theirs, stdout=theirs) as hub,  # noqa: S603 - the hub
+        ours.makefile("rb") as heard,
+    ):
+        theirs.close()
+        for asked in (INITIALIZE, CALL):
+            ours.sendall(script(asked))
+            assert ids(heard.readline()) == [asked["id"]]
+        ours.shutdown(socket.SHUT_WR)
+        assert hub.wait(SOON) == 0
+
+
+def test_nothing_at_all(env: dict[str, str]) -> None:
+    nothing = subprocess.DEVNULL
+    assert run(env, stdin=nothing, stdout=nothing).returncode == 0
+
+
+@pytest.fixture
+def terminal() -> Generator[tuple[int, int]]:
+    ours, theirs = pty.openpty()
+    modes = termios.tcgetattr(theirs)
+    modes[3] &= ~termios.ECHO
+    termios.tcsetattr(theirs, termios.TCSANOW, modes)
+    yield ours, theirs
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_terminal(env: dict[str, str], terminal: tuple[int, int]) -> None:
+    ours, theirs = terminal
+    with subprocess.Popen(  # noqa: S603 - the hub
+        WRAP, env=environment(**env), stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL
+    ) as hub:
+        for asked in (INITIALIZE, CALL):
+            os.write(ours, script(asked))
+            heard = b""
+            while not heard.endswith(b"\n"):
+                heard += os.read(ours, 65536)
+            assert ids(heard) == [asked["id"]]
+        os.write(ours, b"\x04")  # the end of the input, as typed
+        assert hub.wait(SOON) == 0
+
+
+async def test_large_messages(env: dict[str, str], tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    large.write_text("x" * BIG)
+    async with connected([*WRAP[:2], "--root", str(tmp_path), *WRAP[2:]], env=env) as client:
+        assert len(await call(client, "read_file", path=str(large))) == BIG
+        assert await call(client, "whereabouts", text="y" * BIG)
+
+
+async def test_http(env: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    with http_hub(cwd=tmp_path, env=env) as url:
+        async with connected(url) as client:
+            assert await call(client, "read_file", path=str(tmp_path / "a.txt")) == "a"
+
+
+def test_what_stands_in_for_no_uvloop_does(env: dict[str, str]) -> None:
+    code = "import uvloop"
+    ended = subprocess.run(  # noqa: S603 - this Python
+        [sys.executable, "-c", code], env=environment(**env), stderr=subprocess.DEVNULL, check=False
+    )
+    assert (ended.returncode == 0) is ("PYTHONPATH" not in env)

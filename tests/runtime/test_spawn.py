@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import asyncio  # noqa: TID251 - what is tested runs in its loops
+import os
+import sys
+from typing import Any
+
+import anyio
+import pytest
+
+from hub.runtime.spawn import End, Spawned, spawn
+from tests.loops import BOTH
+
+live = pytest.mark.live
+
+
+@pytest.fixture(params=BOTH)
+def anyio_backend(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def python(code: str, **env: str) -> Spawned:
+    return spawn([sys.executable, "-I", "-S", "-c", code], env=env, cwd="/")
+
+
+def said(spawned: Spawned) -> bytes:
+    """Return all that a process writes, and let it end."""
+    text = b""
+    while part := os.read(spawned.stdout.fileno(), 65536):
+        text += part
+    spawned.popen.wait()
+    spawned.close()
+    return text
+
+
+@live
+def test_a_process_speaks_and_listens_through_pipes() -> None:
+    kinds = "import os, stat; print([stat.S_ISFIFO(os.fstat(fd).st_mode) for fd in (0, 1, 2)])"
+    assert said(python(kinds)) == b"[True, True, True]\n"
+
+
+@live
+def test_what_it_says_can_be_written_by_name_too() -> None:
+    by_name = "for name in ('out', 'err'): open(f'/dev/std{name}', 'w').write(name)"
+    spawned = python(by_name)
+    assert os.read(spawned.stderr.fileno(), 10) == b"err"
+    assert said(spawned) == b"out"
+
+
+@live
+def test_it_inherits_nothing_else() -> None:
+    read, write = os.pipe()
+    os.set_inheritable(read, True)
+    assert said(python("import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))")) in {
+        b"[0, 1, 2, 3]\n",  # the last one is the directory that it lists
+    }
+    os.close(read)
+    os.close(write)
+
+
+@live
+def test_it_leads_a_session_of_its_own_in_its_directory_and_environment() -> None:
+    code = "import os; print(os.getsid(0) == os.getpid(), os.getcwd(), os.environ['OWN'])"
+    assert said(python(code, OWN="mine")) == b"True / mine\n"
+
+
+def test_a_process_that_cannot_start_leaves_nothing_open() -> None:
+    before = [number for number in range(256) if is_open(number)]
+    with pytest.raises(FileNotFoundError):
+        spawn(["/no/such/command"], env={}, cwd="/")
+    assert [number for number in range(256) if is_open(number)] == before
+
+
+def test_an_end_that_nobody_took_is_closed_once() -> None:
+    read, write = os.pipe()
+    os.close(write)
+    end = End(read)
+    end.close()
+    assert not is_open(read)
+    other, write = os.pipe()
+    assert other == read, "the number is somebody else's now"
+    end.close()
+    assert is_open(other)
+    os.close(other)
+    os.close(write)
+
+
+@pytest.mark.parametrize("way", ["read", "write"])
+async def test_an_end_that_a_transport_took_is_closed_by_it_alone(way: str) -> None:
+    loop, (read, write) = asyncio.get_running_loop(), os.pipe()
+    number, other = (read, write) if way == "read" else (write, read)
+    end = End(number)
+    lost = asyncio.Event()
+
+    class Told(asyncio.Protocol):
+        def connection_lost(self, exc: Exception | None) -> None:
+            lost.set()
+
+    connect = loop.connect_read_pipe if way == "read" else loop.connect_write_pipe
+    transport, _ = await connect(Told, end.taken(loop))
+    transport.close()
+    await lost.wait()
+    await anyio.wait_all_tasks_blocked()
+    took = os.dup(other)
+    assert took == number
+    end.close()
+    assert is_open(took)
+    os.close(took)
+    os.close(other)
