@@ -272,7 +272,7 @@ async def _written(number: int, text: memoryview) -> int:
 
 
 def _can_be_watched(file: BinaryIO) -> bool:
-    """Return whether a selector can tell when `file` is ready: not a regular file or /dev/null."""
+    """Return whether a selector can tell when `file` is ready: no regular file, no /dev/null."""
     mode = os.fstat(file.fileno()).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or file.isatty()
 
@@ -281,8 +281,7 @@ async def open_outlet(file: BinaryIO) -> PipeOutlet | FileOutlet:
     """Return where messages to the reader of `file` go."""
     if not _can_be_watched(file):
         return FileOutlet(file)
-    # One socket for both directions is written as a terminal is.
-    if file.isatty() or os.path.sameopenfile(file.fileno(), 0):
+    if file.isatty() or os.path.samestat(os.fstat(file.fileno()), os.fstat(0)):
         return TerminalOutlet(file)
     transport, flow = await asyncio.get_running_loop().connect_write_pipe(Flow, file)
     return PipeOutlet(transport, flow)

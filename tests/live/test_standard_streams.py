@@ -53,7 +53,10 @@ def ids(text: bytes) -> list[int]:
 
 
 def run(env: dict[str, str], **streams: Any) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(WRAP, env=environment(**env), timeout=SOON, check=False, **streams)  # noqa: S603 - the hub
+    ended: subprocess.CompletedProcess[bytes] = subprocess.run(  # noqa: S603 - the hub
+        WRAP, env=environment(**env), timeout=SOON, check=False, **streams
+    )
+    return ended
 
 
 def test_pipes(env: dict[str, str]) -> None:
@@ -73,7 +76,9 @@ def test_one_socket_for_both_directions(env: dict[str, str]) -> None:
     ours, theirs = socket.socketpair()
     with (
         ours,
-        subprocess.Popen(WRAP, env=environment(**env), stdin=theirs, stdout=theirs) as hub,  # noqa: S603 - the hub
+        subprocess.Popen(  # noqa: S603 - the hub
+            WRAP, env=environment(**env), stdin=theirs.fileno(), stdout=theirs.fileno()
+        ) as hub,
         ours.makefile("rb") as heard,
     ):
         theirs.close()
