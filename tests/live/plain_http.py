@@ -56,7 +56,7 @@ class PlainClient:
             if "event-stream" not in got.headers.get("content-type", ""):
                 return json.loads(await got.aread())
             async for line in got.aiter_lines():
-                if line.startswith("data: "):
+                if line.startswith("data: {"):  # not what an event stream begins with
                     message = json.loads(line.removeprefix("data: "))
                     if message.get("method") == "roots/list":
                         await self._share(message["id"])
