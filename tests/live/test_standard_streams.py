@@ -11,7 +11,7 @@ import sys
 import termios
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -52,23 +52,30 @@ def ids(text: bytes) -> list[int]:
     return [json.loads(line)["id"] for line in text.splitlines()]
 
 
-def run(env: dict[str, str], **streams: Any) -> subprocess.CompletedProcess[bytes]:
-    ended: subprocess.CompletedProcess[bytes] = subprocess.run(  # noqa: S603 - the hub
-        WRAP, env=environment(**env), timeout=SOON, check=False, **streams
-    )
-    return ended
+def run(
+    env: dict[str, str],
+    asked: bytes | None = None,
+    stdin: BinaryIO | int = subprocess.PIPE,
+    stdout: BinaryIO | int = subprocess.PIPE,
+) -> tuple[int, bytes]:
+    """Return the hub's exit code and what it wrote."""
+    with subprocess.Popen(  # noqa: S603 - the hub
+        WRAP, env=environment(**env), stdin=stdin, stdout=stdout
+    ) as hub:
+        answered, _ = hub.communicate(asked, SOON)
+    return hub.returncode, answered
 
 
 def test_pipes(env: dict[str, str]) -> None:
-    ended = run(env, input=script(INITIALIZE, CALL), capture_output=True)
-    assert (ended.returncode, ids(ended.stdout)) == (0, [1, 2])
+    code, answered = run(env, script(INITIALIZE, CALL))
+    assert (code, ids(answered)) == (0, [1, 2])
 
 
 def test_regular_files(env: dict[str, str], tmp_path: Path) -> None:
     asked, answered = tmp_path / "asked", tmp_path / "answered"
     asked.write_bytes(script(INITIALIZE, CALL))
     with asked.open("rb") as stdin, answered.open("wb") as stdout:
-        assert run(env, stdin=stdin, stdout=stdout).returncode == 0
+        assert run(env, stdin=stdin, stdout=stdout)[0] == 0
     assert ids(answered.read_bytes()) == [1, 2]
 
 
@@ -91,7 +98,7 @@ def test_one_socket_for_both_directions(env: dict[str, str]) -> None:
 
 def test_nothing_at_all(env: dict[str, str]) -> None:
     nothing = subprocess.DEVNULL
-    assert run(env, stdin=nothing, stdout=nothing).returncode == 0
+    assert run(env, stdin=nothing, stdout=nothing)[0] == 0
 
 
 @pytest.fixture
