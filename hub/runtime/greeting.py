@@ -62,8 +62,8 @@ async def greet(
     """Agree with a child on an era and a version.
 
     `auto` begins with `initialize`: nearly every server in use speaks it, and some of them exit or
-    fall silent when anything else comes first. A server without it says so at once, and is asked
-    with `server/discover`.
+    fall silent when anything else comes first. A server without it says so at once, or answers it
+    with a version that has no handshake, and is asked with `server/discover`.
 
     Raises: ChildError if the child speaks no version that the hub speaks; RpcError, SilentError,
     GoneError.
@@ -72,10 +72,17 @@ async def greet(
         return await _discover(peer, hub, timeout)
     try:
         return await _initialize(peer, hub, timeout)
+    except _NoHandshakeError:
+        if era == "legacy":
+            raise
     except RpcError as exc:
         if era == "legacy" or exc.code not in {METHOD_NOT_FOUND, UNSUPPORTED_VERSION}:
             raise
     return await _discover(peer, hub, timeout)
+
+
+class _NoHandshakeError(ChildError):
+    """The child answers a handshake with a version that knows none."""
 
 
 async def _initialize(peer: Peer, hub: Introduction, timeout: float | None) -> Greeting:  # noqa: ASYNC109 - per request
@@ -88,7 +95,8 @@ async def _initialize(peer: Peer, hub: Introduction, timeout: float | None) -> G
     version = result.get("protocolVersion")
     if not isinstance(version, str) or version not in HANDSHAKE_VERSIONS:
         known = ", ".join(HANDSHAKE_VERSIONS)
-        raise ChildError(f"it speaks protocol version {version!r}, the hub speaks {known}")
+        error = _NoHandshakeError if version in MODERN_VERSIONS else ChildError
+        raise error(f"it speaks protocol version {version!r}, the hub speaks {known}")
     await peer.notify("notifications/initialized", {})
     return _greeting("legacy", version, result, hub)
 
@@ -96,11 +104,25 @@ async def _initialize(peer: Peer, hub: Introduction, timeout: float | None) -> G
 async def _discover(peer: Peer, hub: Introduction, timeout: float | None) -> Greeting:  # noqa: ASYNC109 - per request
     version = MODERN_VERSIONS[-1]
     asked: JsonObject = {"_meta": envelope(hub, version)}
-    result = wire.as_object(await peer.request("server/discover", asked, timeout=timeout))
+    try:
+        result = wire.as_object(await peer.request("server/discover", asked, timeout=timeout))
+    except RpcError as exc:
+        if not _offers(exc, version):
+            raise
+        result = wire.as_object(await peer.request("server/discover", asked, timeout=timeout))
     offered = result.get("supportedVersions")
     if not isinstance(offered, list) or version not in offered:
         raise ChildError(f"it speaks protocol versions {offered!r}, the hub speaks {version}")
     return _greeting("modern", version, result, hub)
+
+
+def _offers(refusal: RpcError, version: str) -> bool:
+    """Return whether a child that refused a version names it among those that it speaks."""
+    data = object_or_empty(wire.as_object(refusal.error).get("data"))
+    supported = data.get("supported")
+    return (
+        refusal.code == UNSUPPORTED_VERSION and isinstance(supported, list) and version in supported
+    )
 
 
 def envelope(hub: Introduction, version: str) -> JsonObject:

@@ -6,9 +6,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.conformance import servers
+from tests.conformance import clients, servers
 
-PARTS = {"server": servers.judge}
+PARTS = {"server": servers.judge, "client": clients.judge}
 
 
 def main() -> int:

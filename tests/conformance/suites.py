@@ -71,6 +71,11 @@ class Outcome:
         ]
 
 
+def program_of(package: str) -> list[str]:
+    """Return the command line that runs a version of the suite."""
+    return [node(), str(PACKAGES / package / "dist/index.js")]
+
+
 def run(
     package: str,
     arguments: Sequence[str],
@@ -80,9 +85,8 @@ def run(
     env: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Run the suite once; its findings are read from the files that it leaves in `results`."""
-    command = [node(), str(PACKAGES / package / "dist/index.js"), *arguments]
     ended = subprocess.run(  # noqa: S603 - the suite
-        [*command, "-o", str(results)],
+        [*program_of(package), *arguments, "-o", str(results)],
         cwd=cwd,
         env=env,
         stdin=subprocess.DEVNULL,

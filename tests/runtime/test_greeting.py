@@ -31,7 +31,7 @@ from hub.runtime.greeting import (
     without_server_info,
 )
 from hub.runtime.peer import Asked, GoneError, Peer, RpcError
-from hub.runtime.wire import Notification, Payload, Request
+from hub.runtime.wire import Failure, Notification, Payload, Request
 from tests.fakes import SILENT, Answer, FakeChild, FakeLink, Script, failure
 
 HUB = Introduction({"name": "roots-hub", "version": "1"}, {"roots": {"listChanged": True}})
@@ -112,7 +112,7 @@ async def test_a_child_may_choose_an_older_version(version: str) -> None:
     assert not found.offers("tools")
 
 
-@pytest.mark.parametrize("version", ["2020-01-01", MODERN_VERSIONS[-1], None, 5])
+@pytest.mark.parametrize("version", ["2020-01-01", None, 5])
 async def test_a_version_that_the_hub_does_not_speak_is_the_childs_error(version: Json) -> None:
     child = answering(initialize={"protocolVersion": version})
     with pytest.raises(ChildError, match="it speaks protocol version"):
@@ -131,6 +131,43 @@ async def test_a_child_without_a_handshake_is_discovered(code: int) -> None:
     assert child.link.requests("server/discover")[0]["params"] == {
         "_meta": envelope(HUB, MODERN_VERSIONS[-1])
     }
+
+
+async def test_a_child_that_answers_a_handshake_with_a_version_without_one_is_discovered() -> None:
+    child = FakeChild(era="modern")
+    child.answers["initialize"] = {"protocolVersion": MODERN_VERSIONS[-1]}
+    assert (await greeting_of(child)).era == "modern"
+    assert child.link.requests("notifications/initialized") == []
+    with pytest.raises(ChildError, match="it speaks protocol version"):
+        await greeting_of(child, "legacy")
+
+
+async def test_a_child_that_refuses_a_version_and_offers_it_is_asked_again() -> None:
+    child = FakeChild(era="modern")
+    refusal: JsonObject = {
+        "code": UNSUPPORTED_VERSION,
+        "message": "not this one",
+        "data": {"supported": list(MODERN_VERSIONS)},
+    }
+    discovered = child.answers["server/discover"]
+    assert not callable(discovered)
+
+    def second_time(_: Request) -> Answer:
+        again = len(child.link.requests("server/discover")) > 1
+        return discovered if again else Failure(None, refusal)
+
+    child.answers["server/discover"] = second_time
+    assert (await greeting_of(child, "modern")).era == "modern"
+    assert len(child.link.requests("server/discover")) == 2
+
+
+@pytest.mark.parametrize("data", [None, {}, {"supported": "2026-07-28"}, {"supported": ["2020"]}])
+async def test_a_child_that_refuses_a_version_and_offers_others_is_left_alone(data: Json) -> None:
+    refusal: JsonObject = {"code": UNSUPPORTED_VERSION, "message": "not this one", "data": data}
+    child = answering(server_discover=Failure(None, refusal))
+    with pytest.raises(RpcError, match="not this one"):
+        await greeting_of(child, "modern")
+    assert len(child.link.requests("server/discover")) == 1
 
 
 async def test_a_child_configured_as_modern_gets_no_handshake() -> None:
