@@ -164,6 +164,8 @@ class RecordingAsker:
         self.brought = UNASKED
         self.rounds: list[ChildRound] = []
         self.is_done = False
+        self.unasked = False
+        self.gave_up = False
         self.progress: Callable[[Payload], Awaitable[None]] | None = (
             self._report if progress else None
         )
@@ -199,6 +201,13 @@ class RecordingAsker:
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
         self.told.append(notification)
         self.signals.moved()
+
+    def giving_up(self, scope: anyio.CancelScope) -> None:
+        pass
+
+    def want_roots(self) -> bool:
+        self.gave_up = self.unasked
+        return self.unasked
 
 
 class RecordingLessee:

@@ -18,6 +18,7 @@ from hub.core.whereabouts import OUTSIDE, Surroundings, Weighed
 
 _TOKEN = object()
 _SHOWN = 4096
+_PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,19 @@ def admit(call: Call, guard: ToolGuard, look: Callable[[], Surroundings | None])
     except Exception:  # noqa: BLE001 - who decides it then says why
         return None
     return None if refused is not None else Admitted(allowed, token=_TOKEN)
+
+
+def acts_on_places(guard: ToolGuard) -> bool:
+    """Return whether a tool declares an argument that is a place or a command.
+
+    Called without one, it works in its server's own directory.
+    """
+    return guard.policy.policy.mode is not Mode.OFF and _is_place(guard.shape)
+
+
+def _is_place(node: Node) -> bool:
+    inner = [*node.properties.values(), *(one for one in (node.items, node.extra) if one)]
+    return node.kind in _PLACES or any(map(_is_place, inner))
 
 
 def decide(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused:

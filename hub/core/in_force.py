@@ -45,6 +45,10 @@ class InForce:
     rejected: tuple[Rejected, ...] = ()
 
 
+NOT_ASKED = InForce(EMPTY, "none")
+"""What is in force while a client that has roots was not asked for them: nothing is reached."""
+
+
 def in_force(state: State, operator: OperatorRoots) -> InForce:
     """Return the roots in force for a client in `state`."""
     if state.last is not None:

@@ -26,13 +26,14 @@ class Carried:
     """What the next round of a call builds on.
 
     `consent` proves which question the user was asked, `consented` what the user has said yes to,
-    `parked` names the call that waits.
+    `parked` names the call that waits. `unasked`: the client was not asked for its roots.
     """
 
     consent: str | None = None
     consented: str | None = None
     parked: str | None = None
     child: ChildRound | None = None
+    unasked: bool = False
 
     def fields(self) -> JsonObject:
         """Return it as JSON."""
@@ -44,6 +45,7 @@ class Carried:
             "child": None
             if child is None
             else [child.server, list(child.keys), child.own, child.state],
+            "unasked": self.unasked,
         }
 
 
@@ -58,6 +60,7 @@ def carried_in(fields: JsonObject) -> Carried:
         _text(fields.get("consented")),
         _text(fields.get("parked")),
         _child_in(child) if isinstance(child, list) else None,
+        fields.get("unasked") is True,
     )
 
 

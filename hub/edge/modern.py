@@ -6,6 +6,7 @@ A client's roots come with the retry of the request that needs them, and serve t
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import Final
 
 from anyio.abc import TaskGroup
@@ -29,9 +30,10 @@ from hub.core.protocol import (
 )
 from hub.core.request_state import Brought
 from hub.core.values import Json, JsonObject, object_or_empty
-from hub.edge.rounds import Rounds, can_be_asked, wanting_roots
+from hub.edge.rounds import ROOTS, Rounds, can_be_asked, wanting_roots
 from hub.runtime.carried import parted, with_fields
 from hub.runtime.client import Client
+from hub.runtime.parties import RootsNeededError
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.rounds import InputNeededError
@@ -78,26 +80,35 @@ class Modern:
                 {"supportedVersions": list(MODERN_VERSIONS), "capabilities": _CAPABILITIES},
                 cacheable=True,
             )
-        has_roots = isinstance(asked.request.params.get("inputResponses"), dict)
-        wants_roots = method in ASKABLE and client.declares("roots") and not has_roots
-        brought = self._rounds.brought(asked.request, self._principal, is_complete=not wants_roots)
-        if wants_roots:
-            return self._result(wanting_roots(asked.request))
+        answers = isinstance(asked.request.params.get("inputResponses"), dict)
+        has_all = answers or method not in ASKABLE or not client.declares("roots")
+        brought = self._rounds.brought(asked.request, self._principal, is_complete=has_all)
+        if brought.is_retry and not (has_all or brought.carried.unasked):
+            return self._result(wanting_roots(asked.request.params.get("requestState")))
+        unasked = brought.carried.unasked if brought.is_retry else not has_all
         try:
-            found = await self._found(client, asked, brought)
+            found = await self._found(client, asked, brought, unasked=unasked)
+        except RootsNeededError:
+            return self._result(wanting_roots())
         except InputNeededError as needed:
-            wanting = self._rounds.wanting(needed, asked.request, client, self._principal)
-            return self._result(wanting)
+            if client.declares("roots") and not unasked:
+                # The retry's responses serve that retry alone: it has to bring the roots again.
+                needed.requests = {**ROOTS, **needed.requests}
+            needed.carried = replace(needed.carried, unasked=unasked)
+            return self._result(self._rounds.wanting(needed, asked.request, self._principal))
         return self._result(found, cacheable=method in LISTS or method == "resources/read")
 
-    async def _found(self, client: Client, asked: Asked, brought: Brought) -> Payload:
+    async def _found(
+        self, client: Client, asked: Asked, brought: Brought, *, unasked: bool
+    ) -> Payload:
         method = asked.request.method
         # A call that may have to wait for its client outlives this request, with its session.
         is_parking = can_be_asked(client, method) and brought.carried.parked is None
         tasks = self._rounds.parking.tasks if is_parking else self._tasks
         session = self._session(client, tasks, _log_level(asked.request))
         try:
-            if client.declares("roots") and method in ASKABLE:
+            session.unasked = unasked or (client.declares("roots") and method in LISTS)
+            if client.declares("roots") and method in ASKABLE and not unasked:
                 session.roots.given(brought.responses.get(ROOTS_KEY))
             if method in CALLS:
                 return await self._rounds.found(session, asked, brought, is_parking=is_parking)

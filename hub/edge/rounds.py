@@ -7,7 +7,7 @@ from typing import Final
 from hub.core.asking import ASKABLE, ROOTS_KEY
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.request_state import UNASKED, Brought, identity
-from hub.core.values import JsonObject, object_or_empty
+from hub.core.values import Json, JsonObject, object_or_empty
 from hub.runtime.audience import RELAYED
 from hub.runtime.client import Client
 from hub.runtime.parking import Parking
@@ -19,7 +19,8 @@ from hub.runtime.services import Services
 from hub.runtime.session import Session
 from hub.runtime.wire import Payload, Request
 
-_ROOTS: Final[JsonObject] = {"method": "roots/list"}
+ROOTS: Final[JsonObject] = {ROOTS_KEY: {"method": "roots/list"}}
+"""The request for a client's roots."""
 
 
 def can_be_asked(client: Client, method: str) -> bool:
@@ -43,6 +44,7 @@ class Rounds:
         """Return what a request brings from the round before.
 
         Its state is used up by that, unless the request is not complete: then it has to come again.
+        A call whose client is not asked for roots is complete without them.
 
         Raises: RpcError for a state that is not for this call of this asker, or not any more.
         """
@@ -53,8 +55,10 @@ class Rounds:
         given = object_or_empty(responses)
         if state is None:
             return Brought(responses=given)
-        opened = self._seals.take if is_complete else self._seals.look
-        carried = opened(state, identity(principal, request.method, params))
+        known_by = identity(principal, request.method, params)
+        carried = self._seals.look(state, known_by)
+        if is_complete or carried.unasked:
+            self._seals.take(state, known_by)
         return Brought(carried, given, is_retry=True)
 
     async def found(
@@ -70,29 +74,22 @@ class Rounds:
             return await self.parking.call(session, asked, brought)
         return await self._relay.call(session, asked, brought)
 
-    def wanting(
-        self, needed: InputNeededError, request: Request, client: Client, principal: str
-    ) -> JsonObject:
+    def wanting(self, needed: InputNeededError, request: Request, principal: str) -> JsonObject:
         """Return the result that asks a client for input.
-
-        The retry's responses serve that retry alone: it has to bring the roots again.
 
         Raises: RpcError for a request that may not be answered so.
         """
         if request.method not in ASKABLE:
             raise RpcError(INTERNAL_ERROR, f"input is needed, which {request.method} cannot get")
-        roots: JsonObject = {ROOTS_KEY: _ROOTS} if client.declares("roots") else {}
         known_by = identity(principal, request.method, request.params)
-        requests: JsonObject = {**roots, **needed.requests}
         return {
             "resultType": "input_required",
-            **({"inputRequests": requests} if requests else {}),
+            **({"inputRequests": needed.requests} if needed.requests else {}),
             "requestState": self._seals.seal(needed.carried, known_by, lasts=needed.lasts),
         }
 
 
-def wanting_roots(request: Request) -> JsonObject:
+def wanting_roots(state: Json = None) -> JsonObject:
     """Return the result that asks a client for its roots, and for its state again if it had one."""
-    state = request.params.get("requestState")
     held: JsonObject = {} if state is None else {"requestState": state}
-    return {"resultType": "input_required", "inputRequests": {ROOTS_KEY: _ROOTS}, **held}
+    return {"resultType": "input_required", "inputRequests": ROOTS, **held}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from hub.core.asking import FOR_CLIENTS, inward
@@ -14,7 +14,7 @@ from hub.core.specs import ServerSpec
 from hub.core.uris import uri_from_path
 from hub.core.values import Json, JsonObject, SessionKey, object_or_empty
 from hub.runtime.log_levels import LogLevels
-from hub.runtime.parties import Asker, Lessee
+from hub.runtime.parties import Asker, Lessee, RootsNeededError
 from hub.runtime.peer import RpcError
 from hub.runtime.wire import Notification, Payload, as_object
 
@@ -23,12 +23,15 @@ class Answers:
     """One child's view of the clients before it.
 
     `roots` are those it is told when it asks; `private` is the empty directory it was launched on
-    if there are none.
+    if there are none. `unknown`: the clients have roots, and were not asked for them.
+    `wanted_roots` is called when the child asks for roots.
     """
 
     def __init__(self, spec: ServerSpec, roots: RootSet, flavour: Flavour) -> None:
         self.roots = roots
         self.private: str | None = None
+        self.unknown = False
+        self.wanted_roots: Callable[[], None] = lambda: None
         self.lessees: dict[SessionKey, Lessee] = {}
         self.spec = spec
         self._flavour = flavour
@@ -72,10 +75,28 @@ class Answers:
         if method == "ping":
             return {}
         if method == "roots/list" and self.spec.answer_roots:
+            self.wanted_roots()
+            if self.unknown and self._calls:
+                self._ask_again(asker)
             return {"roots": self._shared_roots()}
         if method in FOR_CLIENTS:
             return await (asker or self._sole_asker(method)).ask(method, params)
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    def _ask_again(self, asker: Asker | None) -> None:
+        """Let the call come again, with its client's roots, that the child asks on behalf of.
+
+        Raises: RootsNeededError where the call is known; RpcError for the child.
+        """
+        if asker is not None and asker.want_roots():
+            raise RootsNeededError
+        if len(self._calls) == 1 and self._calls[0].want_roots():
+            raise RpcError(
+                INTERNAL_ERROR, "the client is asked for its roots: the call is made again"
+            )
+        raise RpcError(
+            INTERNAL_ERROR, "the client's roots are not known, and it cannot be asked now"
+        )
 
     async def inputs(self, wanted: JsonObject, asker: Asker) -> JsonObject:
         """Answer the requests in a modern child's `input_required` result, for the retry.

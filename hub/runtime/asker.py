@@ -41,6 +41,7 @@ class CallAsker:
     consented: str | None = None
     _pauses: int = 0
     _sent_to: list[str] = field(default_factory=list[str])
+    _giving_up: anyio.CancelScope | None = None
 
     @property
     def session(self) -> SessionKey:
@@ -121,6 +122,17 @@ class CallAsker:
 
     def _carrying(self, round_: ChildRound | None) -> Carried:
         return Carried(consented=self.consented, child=round_)
+
+    def giving_up(self, scope: anyio.CancelScope) -> None:
+        """Let `scope` be what is cancelled to give the call up."""
+        self._giving_up = scope
+
+    def want_roots(self) -> bool:
+        """Give the call up if its client was not asked for its roots."""
+        if not self.owner.unasked or self._giving_up is None:
+            return False
+        self._giving_up.cancel()
+        return True
 
     def _own_mailbox(self) -> Mailbox:
         if self.mailbox is None:

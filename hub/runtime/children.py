@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import NoReturn, Protocol
 
 import anyio
@@ -20,7 +21,7 @@ from hub.core.launch import LaunchPlan
 from hub.core.paths import Flavour
 from hub.core.roots import RootSet
 from hub.core.specs import RemoteTarget, ServerSpec
-from hub.core.values import JsonObject, SessionKey
+from hub.core.values import JsonObject, ServerName, SessionKey
 from hub.runtime import wire
 from hub.runtime.answers import Answers
 from hub.runtime.brood import Brood
@@ -79,6 +80,7 @@ class Children:
         clock: Callable[[], float],
         chance: Callable[[], float] = random.random,
     ) -> None:
+        self._askers: set[ServerName] = set()
         self._last_known: OrderedDict[ChildKey, Listing] = OrderedDict()
         self._open = open_child
         self._info = info
@@ -140,6 +142,10 @@ class Children:
         self._remember(place.key, ready.listing)
         return child
 
+    def ask_for_roots(self, server: ServerName) -> bool:
+        """Return whether a child of this server has asked for roots."""
+        return server in self._askers
+
     def last_known(self, place: Place) -> Listing | None:
         """Return what the child of this very key offers, or offered when it was last there."""
         return place.listing or self._last_known.get(place.key)
@@ -162,6 +168,8 @@ class Children:
         place.started_at = self._clock()
         answers = Answers(place.spec, place.key.roots, self._flavour)
         answers.lessees = place.lessees
+        answers.unknown = place.key.unknown
+        answers.wanted_roots = partial(self._askers.add, name)
         child = place.child = Child(
             answers,
             self._introduction(place),
@@ -208,9 +216,9 @@ class Children:
 
     def _introduction(self, place: Place) -> Introduction:
         asks = wire.as_object(wire.Raw(place.key.asks))
-        if place.spec.answer_roots and (
-            place.key.roots.roots or (place.key.plan is not None and place.key.plan.cwd is None)
-        ):
+        key = place.key
+        is_private = key.plan is not None and key.plan.cwd is None
+        if place.spec.answer_roots and (key.roots.roots or key.unknown or is_private):
             roots: JsonObject = {"roots": {"listChanged": True}}
             asks = {**roots, **asks}
         return Introduction(self._info, asks)

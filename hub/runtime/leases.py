@@ -16,7 +16,10 @@ from hub.runtime.services import Services
 
 
 class Leases:
-    """One session's places. `asks` says what children may ask of its client."""
+    """One session's places. `asks` says what children may ask of its client.
+
+    `unknown` says whether it has roots that it was not asked for.
+    """
 
     def __init__(
         self,
@@ -24,12 +27,14 @@ class Leases:
         session: SessionKey,
         principal: str,
         asks: Callable[[], JsonObject],
+        unknown: Callable[[], bool],
     ) -> None:
         self.held: dict[ServerName, Place] = {}
         self._services = services
         self._session = session
         self._principal = principal
         self._asks = asks
+        self._unknown = unknown
 
     def place(self, spec: ServerSpec, here: InForce, lessee: Lessee) -> Place:
         """Return where the child of a server stands, with these roots in force there."""
@@ -59,6 +64,7 @@ class Leases:
             principal=self._principal,
             asks=self._asks(),
             session=self._session,
+            unknown=self._unknown(),
         )
 
     def plan(self, spec: ServerSpec, here: InForce) -> LaunchPlan | None:

@@ -139,6 +139,14 @@ class ParkedCall:
         """
         self.first.urls(spec, error)
 
+    def giving_up(self, scope: anyio.CancelScope) -> None:
+        """Let `scope` be what is cancelled where the child wants roots nobody was asked for."""
+        self.first.giving_up(scope)
+
+    def want_roots(self) -> bool:
+        """Give the call up if its client was not asked for its roots."""
+        return self.first.want_roots()
+
     def done(self) -> None:
         """Tell nobody: a modern client learns it from the result."""
 

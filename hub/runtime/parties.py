@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
+from anyio import CancelScope
+
 from hub.core.request_state import Brought, ChildRound
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, SessionKey
 from hub.runtime.peer import RpcError
 from hub.runtime.wire import Notification, Payload
+
+
+class RootsNeededError(Exception):
+    """A client must be asked for its roots before its request can be served: it comes again."""
 
 
 class Asker(Protocol):
@@ -79,6 +85,17 @@ class Asker(Protocol):
 
     async def flush(self) -> None:
         """Return once all that the client was told within the call is sent."""
+        ...
+
+    def giving_up(self, scope: CancelScope) -> None:
+        """Let `scope` be what is cancelled to give the call up."""
+        ...
+
+    def want_roots(self) -> bool:
+        """Give the call up to ask the client for its roots; returns False if they are known.
+
+        The client makes the call again.
+        """
         ...
 
 

@@ -23,7 +23,8 @@ class ChildKey:
     """What makes two uses of a server one child.
 
     `plan` is None for a remote child; `asks` is what the hub declares to it on its clients' behalf.
-    `session` is empty unless the operator wants a child per session.
+    `session` is empty unless the operator wants a child per session. `unknown`: its clients have
+    roots that they were not asked for, so that there are none yet.
     """
 
     server: ServerName
@@ -32,6 +33,7 @@ class ChildKey:
     principal: str
     asks: bytes
     session: SessionKey | None = None
+    unknown: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -101,9 +103,11 @@ def key_of(  # noqa: PLR0913 - each is one part of the key
     principal: str,
     asks: JsonObject,
     session: SessionKey,
+    unknown: bool = False,
 ) -> ChildKey:
     """Return the key of a server's child for one session."""
     if spec.share == "all":
         return ChildKey(spec.name, plan, roots, "", strict_json.encode({}))
     own = session if spec.share == "session" else None
-    return ChildKey(spec.name, plan, roots, principal, strict_json.encode(asks), own)
+    hidden = unknown and spec.answer_roots and not roots.roots
+    return ChildKey(spec.name, plan, roots, principal, strict_json.encode(asks), own, hidden)

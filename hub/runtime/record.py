@@ -11,6 +11,7 @@ from hub.core.guard import Admitted, Refused
 from hub.core.specs import ServerSpec
 from hub.core.values import Call
 from hub.runtime.child import StaleError
+from hub.runtime.parties import RootsNeededError
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 
@@ -46,7 +47,9 @@ class Record:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not isinstance(error, StaleError):  # then it is judged again, and recorded later
+        if not isinstance(
+            error, StaleError | RootsNeededError
+        ):  # then it is judged again, and recorded later
             self.end(self._outcome(error))
 
     def end(self, outcome: Outcome) -> None:

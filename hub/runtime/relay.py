@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, cast
 
+import anyio
+
 from hub.core.audit import refusal_of
 from hub.core.catalog import Catalog
 from hub.core.errors import ChildError, RouteError
@@ -31,7 +33,8 @@ from hub.runtime.catalogs import Catalogs
 from hub.runtime.child import Child, StaleError
 from hub.runtime.consent import Case, Desk
 from hub.runtime.lanes import Lanes
-from hub.runtime.parties import Asker
+from hub.runtime.needs import ask_before_deciding, ask_before_looking
+from hub.runtime.parties import Asker, RootsNeededError
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.record import Record
 from hub.runtime.search_tools import answer
@@ -71,7 +74,8 @@ class Relay:
         speaks to the child for the client, where that is not the client of this request alone.
 
         Raises: RouteError for a name that leads nowhere; RpcError that the child answered;
-            InputNeededError if a modern client has to be asked something first.
+            InputNeededError if a modern client has to be asked something first,
+            RootsNeededError if it has to be asked for its roots.
         """
         seat = seat or partial(_seated, session, asked)
         try:
@@ -92,6 +96,7 @@ class Relay:
     ) -> Payload:
         force = await session.force(asked.outlet)
         owners = named.servers(self._services.names)
+        ask_before_looking(session, named, owners)
         catalog = await self._catalog_for(session, force, named)
         try:
             route = named.route(catalog)
@@ -106,9 +111,10 @@ class Relay:
             return get_roots(session, force)
         place = session.place(self._services.servers[route.server], force)
         call = named.call(catalog, route)
+        guard = self._guard(place.spec, call, route)
+        case = Case(session, asked, call, guard, force, place, named.pointer, brought)
+        ask_before_deciding(case)
         with Record(self._services, session, place.spec, call) as record:
-            guard = self._guard(place.spec, call, route)
-            case = Case(session, asked, call, guard, force, place, named.pointer, brought)
             verdict = await self._decide(case, record)
             if isinstance(verdict, Refused):
                 return _refusal(call, verdict, place.spec, named.pointer(verdict.pointer))
@@ -159,10 +165,13 @@ class Relay:
     async def _answer(self, child: Child, admitted: Admitted, asker: Asker, case: Case) -> Payload:
         if asker.log_level is not None and case.session.is_modern:
             await log_from(child, asker.log_level)
-        result = await child.call(admitted, asker, case.holds)
-        # What the child said before its answer goes out before it.
-        await asker.flush()
-        return result
+        with anyio.CancelScope() as scope:
+            asker.giving_up(scope)
+            result = await child.call(admitted, asker, case.holds)
+            # What the child said before its answer goes out before it.
+            await asker.flush()
+            return result
+        raise RootsNeededError
 
     async def _decide(self, case: Case, record: Record) -> Admitted | Refused:
         verdict = await self._desk.decide(case, record)

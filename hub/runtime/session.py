@@ -13,7 +13,7 @@ from hub.core.consent import Consent
 from hub.core.describing import told_of
 from hub.core.errors import ChildError
 from hub.core.guard import Refused
-from hub.core.in_force import InForce, at_server, in_force
+from hub.core.in_force import NOT_ASKED, InForce, at_server, in_force
 from hub.core.launch import LaunchPlan
 from hub.core.paths import LinkReader
 from hub.core.policy import Mode
@@ -50,6 +50,7 @@ class Session:
     """A client's session. Nothing in it is ever used for another client.
 
     `party` is who speaks: a modern client's connection, each request of which is a session.
+    `unasked`: its request is served without the roots of its client, who is asked if it needs them.
     """
 
     def __init__(self, services: Services, tasks: TaskGroup, *, principal: str) -> None:
@@ -63,11 +64,12 @@ class Session:
         self.grants = Grants()
         self.unlisted: set[ServerName] = set()
         self.renew: Callable[[ServerName], Coroutine[None, None, None]] | None = None
+        self.unasked = False
         self._told: dict[ServerName, str | None] = {}
         self._warned = False
         self._is_closed = False
         self._tasks = tasks
-        self._leases = Leases(services, self.key, principal, self._asks)
+        self._leases = Leases(services, self.key, principal, self._asks, self._has_unknown_roots)
         self.roots = ClientRoots(
             ask=self._ask_for_roots,
             read=self._read_roots,
@@ -123,6 +125,8 @@ class Session:
 
     async def force(self, outlet: Outlet) -> InForce:
         """Return the roots in force, after asking the client for them if they are not known."""
+        if self.unasked:
+            return NOT_ASKED
         force = in_force(await self.roots.current(outlet), self.services.operator.roots())
         if not (force.enforcing or self._warned):
             self._warned = True
@@ -135,7 +139,11 @@ class Session:
 
     def known_force(self) -> InForce:
         """Return the roots in force as far as they are known now."""
-        return in_force(self.roots.state, self.services.operator.roots())
+        return (
+            NOT_ASKED
+            if self.unasked
+            else in_force(self.roots.state, self.services.operator.roots())
+        )
 
     def at(self, spec: ServerSpec, force: InForce) -> InForce:
         """Return the roots in force for calls to one server."""
@@ -143,6 +151,8 @@ class Session:
 
     def telling(self, force: InForce) -> dict[ServerName, str | None]:
         """Return what tools' descriptions tell of the roots, by server, and remember it."""
+        if self.unasked:
+            return {}
         servers = self.services.servers.values()
         self._told = {s.name: told_of(self.at(s, force)) for s in servers if s.describe_roots}
         return self._told
@@ -174,6 +184,10 @@ class Session:
             return {}
         declared = [name for name in RELAYED if client.declares(name)]
         return {name: object_or_empty(client.capabilities[name]) for name in declared}
+
+    def _has_unknown_roots(self) -> bool:
+        declares = self.client is not None and self.client.declares("roots")
+        return self.is_modern and declares and isinstance(self.roots.state.phase, Unopened)
 
     def plan(self, spec: ServerSpec, force: InForce) -> LaunchPlan | None:
         """Return how a server's process is launched under these roots; see `Leases.plan`."""

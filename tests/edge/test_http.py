@@ -626,7 +626,9 @@ async def test_a_modern_request_needs_no_session() -> None:
 
 async def test_a_modern_client_is_asked_by_the_result() -> None:
     async with web() as site:
-        answer = await site.modern(echo(), ROOTS, mcp_name="echo")
+        params: JsonObject = {"name": "echo", "arguments": {"path": "/x"}}
+        named: JsonObject = {**asked("tools/call"), "params": params}
+        answer = await site.modern(named, ROOTS, mcp_name="echo")
         assert answer.json["result"]["resultType"] == "input_required"
         assert not answer.is_stream
         assert site.child.links == []

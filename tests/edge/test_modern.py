@@ -16,6 +16,7 @@ from hub.core.protocol import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    MISSING_CLIENT_CAPABILITY,
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
     SERVER_INFO_META,
@@ -244,8 +245,8 @@ async def test_an_error_of_a_child_comes_back_whole() -> None:
     ("method", "params"),
     [
         ("tools/call", {"name": "read", "arguments": {"path": "/x"}}),
-        ("tools/call", {"name": "nonsense"}),
-        ("prompts/get", {"name": "p"}),
+        ("tools/call", {"name": "get-roots"}),
+        ("prompts/get", {"name": "p", "arguments": {"path": "/x"}}),
         ("resources/read", {"uri": "file:///x"}),
     ],
 )
@@ -295,7 +296,10 @@ async def test_a_client_without_roots_and_a_hub_without_a_fallback_are_not_restr
 
 async def test_an_operator_can_deny_clients_without_roots(top: Path) -> None:
     async with scripted(FakeChild(READ), config={"roots": {"when_missing": "deny"}}) as hub:
-        assert is_refused(await read(hub.client(), f"{top}/a/x", meta=envelope(None)))
+        params: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/x"}}
+        error = await refusal(hub.client(), "tools/call", {**params, "_meta": envelope(None)})
+        assert error["code"] == MISSING_CLIENT_CAPABILITY
+        assert error["data"] == {"requiredCapabilities": {"roots": {}}}
 
 
 # Roots that come with the retry

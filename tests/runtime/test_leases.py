@@ -21,7 +21,7 @@ def at(*paths: object) -> InForce:
 
 
 def leases(on: Rig, session: str, **asks: JsonObject) -> Leases:
-    return Leases(on.services, SessionKey(session), "alice", lambda: {**asks})
+    return Leases(on.services, SessionKey(session), "alice", lambda: {**asks}, lambda: False)
 
 
 async def test_one_place_is_held_of_each_server_while_the_roots_are_the_same(top: Path) -> None:
