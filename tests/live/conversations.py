@@ -263,6 +263,9 @@ LEGACY = [
         "asks_url",
         says=[
             question("3", "elicitation/create", URL),
+            notification(
+                "notifications/elicitation/complete", f'{{"elicitationId":"e 1","x":{ODD}}}'
+            ),
         ],
         replies={"elicitation/create": [reply('"result":{"action":"accept"}')]},
     ),

@@ -21,7 +21,9 @@ from mcp.types import (
     CreateMessageResult,
     ElicitRequestFormParams,
     ElicitRequestParams,
+    ElicitRequestURLParams,
     ElicitResult,
+    LoggingLevel,
     LoggingMessageNotificationParams,
     TextContent,
 )
@@ -160,6 +162,37 @@ async def test_roots_hold_and_the_server_learns_them(party: Party, server: str, 
     assert [root["uri"] for root in learned["roots"]] == [(tree / "project").as_uri()]
 
 
+async def test_sampling_is_answered_by_the_client(party: Party, server: str) -> None:
+    party.sampled.clear()
+    answer = json.loads(await call(party.client, f"{server}__ask_model"))
+    assert answer["content"] == {"type": "text", "text": "the client's own words"}
+    assert answer["model"] == "none"
+    (asked,) = party.sampled
+    assert asked.max_tokens == 17
+
+
+async def test_a_form_is_filled_in_by_the_client(party: Party, server: str) -> None:
+    party.elicited.clear()
+    answer = json.loads(await call(party.client, f"{server}__ask_form"))
+    assert (answer["action"], answer["content"]) == ("accept", {"n": 7})
+    (asked,) = party.elicited
+    assert isinstance(asked, ElicitRequestFormParams)
+    assert asked.message == "How many?"
+    assert asked.requested_schema == {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+    }
+
+
+async def test_a_url_is_opened_by_the_client(party: Party, server: str) -> None:
+    party.elicited.clear()
+    answer = json.loads(await call(party.client, f"{server}__ask_url"))
+    assert answer["action"] == "accept"
+    (asked,) = party.elicited
+    assert isinstance(asked, ElicitRequestURLParams)
+    assert asked.url == "https://example.com/form"
+
+
 async def test_progress_reaches_the_caller(party: Party, server: str) -> None:
     seen: list[tuple[float, float | None, str | None]] = []
 
@@ -188,6 +221,23 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(party: Party, server:
         tasks.cancel_scope.cancel()
     with anyio.fail_after(SOON):
         assert await call(party.client, f"{server}__cancelled", key=key) == "cancelled"
+
+
+async def test_log_messages_reach_the_client_from_its_level_on(party: Party, server: str) -> None:
+    levels: list[tuple[LoggingLevel, list[str]]] = [
+        ("warning", ["error"]),
+        ("debug", ["debug", "error"]),
+    ]
+    for level, expected in levels:
+        party.logged.clear()
+        meta: Any = {LOG_LEVEL: level} if party.era == "modern" else None
+        if party.era == "legacy":
+            await party.client.set_logging_level(level)  # pyright: ignore[reportDeprecated] - legacy
+        name, arguments = f"{server}__log", {"key": f"{server} {level}"}
+        await party.client.call_tool(name, arguments, meta=meta)
+        await party.signals.until(lambda: any(it[0] == "error" for it in party.logged))
+        assert [found for found, _ in party.logged] == expected
+        assert {key["of"] for _, key in party.logged} == {f"{server} {level}"}
 
 
 async def test_a_result_of_one_mebibyte_arrives_whole(party: Party, server: str) -> None:
