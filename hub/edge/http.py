@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
 from hub.core.protocol import HANDSHAKE_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS
+from hub.core.values import JsonObject
 from hub.edge.answering import answer_in, read_body
 from hub.edge.event_store import EventStore
 from hub.edge.exchange import Exchange, respond
@@ -32,6 +33,10 @@ from hub.runtime.wire import Failure, Message, Request
 MAX_SESSIONS = 10_000
 SESSION_IDLE = 30 * 60.0
 """Seconds without any request in flight after which a session ends."""
+
+_UNKNOWN_VERSION: JsonObject = {
+    "error": f"MCP-Protocol-Version: known are {', '.join((*HANDSHAKE_VERSIONS, *MODERN_VERSIONS))}"
+}
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -112,6 +117,8 @@ class HttpServer:
             )
         elif scope["method"] == "POST":
             await self._post(headers, receive, send)
+        elif not _is_known(headers.get("mcp-protocol-version")):
+            await respond(send, 400, _UNKNOWN_VERSION)
         elif headers.get("mcp-protocol-version") in MODERN_VERSIONS or scope["method"] not in {
             "GET",
             "DELETE",
@@ -219,7 +226,8 @@ class HttpServer:
         self, message: Message, headers: Headers, receive: Receive, send: Send
     ) -> None:
         if not isinstance(message, Request):
-            await respond(send, 202, b"")
+            known = _is_known(headers.get("mcp-protocol-version"))
+            await (respond(send, 202, b"") if known else respond(send, 400, _UNKNOWN_VERSION))
             return
         from hub.edge.envelope import rejection, status_of  # noqa: PLC0415 - loads the SDK, for modern clients only
 
@@ -259,3 +267,7 @@ class HttpServer:
         if await self._session(key, None, send) is not None and key is not None:
             self._end(key)
             await respond(send, 200, b"")
+
+
+def _is_known(version: str | None) -> bool:
+    return version is None or version in HANDSHAKE_VERSIONS or version in MODERN_VERSIONS

@@ -114,6 +114,9 @@ class ResumableExchange(Exchange):
 
     async def tend(self) -> None:
         """Keep the client waiting for the answer, or let it go and come back."""
+        if self._streams.held_for is None:
+            await super().tend()
+            return
         with anyio.move_on_after(self._streams.held_for):
             await super().tend()
             return

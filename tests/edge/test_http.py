@@ -425,8 +425,13 @@ async def test_a_version_of_the_legacy_era_may_be_named_in_a_header(version: str
 async def test_another_version_in_a_header_is_refused() -> None:
     async with web() as site:
         key = await site.session()
-        refused = await site.post(asked("ping"), key, mcp_protocol_version="2099-01-01")
-        assert refused.status == 400
+        for message in (asked("ping"), told("notifications/x")):
+            refused = await site.post(message, key, mcp_protocol_version="2099-01-01")
+            assert refused.status == 400
+        for method in ("GET", "DELETE"):
+            refused = await site.use(method, key, mcp_protocol_version="2099-01-01")
+            assert refused.status == 400
+        assert (await site.post(asked("ping"), key)).status == 200
 
 
 # Answers, streams, and what cuts them
