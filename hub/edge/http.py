@@ -117,16 +117,19 @@ class HttpServer:
             )
         elif scope["method"] == "POST":
             await self._post(headers, receive, send)
-        elif not _is_known(headers.get("mcp-protocol-version")):
+        else:
+            await self._other(str(scope["method"]), headers, receive, send)
+
+    async def _other(self, method: str, headers: Headers, receive: Receive, send: Send) -> None:
+        """Serve what is no POST."""
+        version = headers.get("mcp-protocol-version")
+        if not _is_known(version):
             await respond(send, 400, _UNKNOWN_VERSION)
-        elif headers.get("mcp-protocol-version") in MODERN_VERSIONS or scope["method"] not in {
-            "GET",
-            "DELETE",
-        }:
+        elif version in MODERN_VERSIONS or method not in {"GET", "DELETE"}:
             await respond(
                 send, 405, {"error": "Method not allowed"}, {"allow": "GET, POST, DELETE"}
             )
-        elif scope["method"] == "GET":
+        elif method == "GET":
             await self._get(headers, receive, send)
         else:
             await self._delete(headers, send)
