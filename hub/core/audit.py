@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from hub.core.consent import Consent
 from hub.core.guard import Admitted, Refused
@@ -12,15 +14,16 @@ from hub.core.values import Json, SessionKey
 Outcome: TypeAlias = Literal["admitted", "refused", "failed", "cancelled"]
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRecord:
-    """One call. `time` is ISO 8601 in UTC; `ms` is the time to its answer, the child's included.
+class AuditRecord(Struct, frozen=True, gc=False):
+    """One call, made in a fraction of a microsecond: what takes longer is done for its line alone.
+
+    `at` is in seconds since 1970; `ms` is the time to its answer, the child's included.
 
     `consent` is what the client's user said of a path outside the roots: with `session`, in this
     call or in one before it. `pointer` and `path` then name it, in an admitted call too.
     """
 
-    time: str
+    at: float
     session: SessionKey
     principal: str
     server: str
@@ -34,9 +37,9 @@ class AuditRecord:
     consent: Consent | None = None
 
     def fields(self) -> dict[str, Json]:
-        """Return the record as the JSON object of its line."""
+        """Return the record as the JSON object of its line; `time` is ISO 8601 in UTC."""
         return {
-            "time": self.time,
+            "time": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds"),
             "session": self.session,
             "principal": self.principal,
             "server": self.server,

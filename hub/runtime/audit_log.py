@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import queue
 import threading
+from collections import deque
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -17,8 +17,12 @@ from hub.runtime import strict_json
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Size at which the file is renamed to `NAME.1`, in place of an older one."""
-BACKLOG = 10_000
+BACKLOG = 20_000
 """Records that may wait for the disk; more are dropped and counted, and the count is logged."""
+PAUSE = 0.1
+"""Seconds for which records are collected before they are written."""
+BATCH = 64
+"""Records that are written at once: to put more into words would hold calls up."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -39,54 +43,65 @@ class NoAudit:
 
 
 class _Writer:
-    """Hands lines to a thread of its own, so that a slow disk delays no call."""
+    """Collects records for a thread of its own: no slow disk delays a call, nor do many records.
+
+    The thread is woken once for all that come within `PAUSE`. It gives way after each `BATCH`.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lines: queue.Queue[bytes | None] = queue.Queue(BACKLOG)
+        self._records: deque[AuditRecord] = deque()
         self._lost = 0
+        self._is_called = False
+        self._call = threading.Event()
+        self._end = threading.Event()
         self.thread = threading.Thread(target=self._run, name="audit", daemon=True)
 
     def write(self, record: AuditRecord) -> None:
-        try:
-            self._lines.put_nowait(strict_json.encode(_encodable(record.fields())))
-        except queue.Full:
+        if len(self._records) >= BACKLOG:
             self._lost += 1
+            return
+        self._records.append(record)
+        if not self._is_called:
+            self._is_called = True
+            self._call.set()
 
     def finish(self) -> None:
-        self._lines.put(None)
+        self._end.set()
+        self._call.set()
         self.thread.join(timeout=5)
 
     def _run(self) -> None:
-        ended = False
-        while not ended:
-            lines, ended = self._taken()
+        is_ending = False
+        while not is_ending:
+            self._call.wait()
+            self._call.clear()
+            is_ending = self._end.wait(PAUSE)
+            # Before all is taken: what comes after this calls again.
+            self._is_called = False
+            self._write_all()
+            lost, self._lost = self._lost, 0
+            if lost:
+                log.error("audit lines lost: the disk is too slow", lines=lost)
+
+    def _write_all(self) -> None:
+        while self._records:
+            taken = [self._records.popleft() for _ in range(min(BATCH, len(self._records)))]
             try:
-                if lines:
-                    self._append(lines)
+                self._append(b"".join(map(_line, taken)))
             except OSError as exc:
-                log.error("audit lines lost", lines=len(lines), error=str(exc))  # noqa: TRY400 - the disk's word says it
-            if self._lost:
-                log.error("audit lines lost: the disk is too slow", lines=self._lost)
-                self._lost = 0
+                log.error("audit lines lost", lines=len(taken), error=str(exc))  # noqa: TRY400 - the disk's word says it
 
-    def _taken(self) -> tuple[list[bytes], bool]:
-        """Return the lines that wait, at least one, and whether there will be no more."""
-        lines: list[bytes] = []
-        line = self._lines.get()
-        while line is not None:
-            lines.append(line)
-            if self._lines.empty():
-                return lines, False
-            line = self._lines.get()
-        return lines, True
-
-    def _append(self, lines: list[bytes]) -> None:
+    def _append(self, lines: bytes) -> None:
         if self._path.exists() and self._path.stat().st_size >= MAX_FILE_BYTES:
             with suppress(OSError):  # a log that grows on is better than one that loses lines
                 self._path.replace(self._path.with_name(self._path.name + ".1"))
         with self._path.open("ab") as file:
-            file.writelines(line + b"\n" for line in lines)
+            file.write(lines)
+
+
+def _line(record: AuditRecord) -> bytes:
+    return strict_json.encode(_encodable(record.fields())) + b"\n"
 
 
 def _encodable(fields: JsonObject) -> JsonObject:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from types import TracebackType
 
 from hub.core.audit import AuditRecord, Outcome, refusal_of
@@ -58,9 +57,7 @@ class Record:
         named = refused or self._outside
         self._services.audit.write(
             AuditRecord(
-                time=datetime.fromtimestamp(machine.wall_clock(), UTC).isoformat(
-                    timespec="milliseconds"
-                ),
+                at=machine.wall_clock(),
                 session=self._session.key,
                 principal=self._session.principal,
                 server=self._spec.name,

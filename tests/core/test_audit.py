@@ -1,5 +1,6 @@
 import json
-from dataclasses import fields, replace
+
+from msgspec.structs import replace
 
 from hub.core.audit import AuditRecord, refusal_of
 from hub.core.guard import Admitted, Refused, Surroundings, compile_tool, decide
@@ -10,7 +11,7 @@ from hub.core.values import Call, JsonObject, SessionKey
 from tests.fakes import FakeLinks
 
 RECORD = AuditRecord(
-    time="2026-01-02T03:04:05.678+00:00",
+    at=1767323045.678,
     session=SessionKey("abc"),
     principal="alice",
     server="files",
@@ -34,8 +35,13 @@ def verdict(mode: Mode, path: str) -> Admitted | Refused:
 
 
 def test_a_records_line_has_fixed_names_in_a_fixed_order() -> None:
-    assert list(RECORD.fields()) == [field.name for field in fields(AuditRecord)]
+    assert list(RECORD.fields()) == ["time", *AuditRecord.__struct_fields__[1:]]
     assert json.loads(json.dumps(RECORD.fields()))["path"] == "/etc/passwd"
+
+
+def test_when_it_was_is_written_in_utc_to_the_millisecond() -> None:
+    assert RECORD.fields()["time"] == "2026-01-02T03:04:05.678+00:00"
+    assert replace(RECORD, at=0.0).fields()["time"] == "1970-01-01T00:00:00.000+00:00"
 
 
 def test_time_spent_is_rounded_to_microseconds() -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import os
+import threading
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from hub.core.audit import AuditRecord
@@ -15,7 +17,7 @@ from hub.runtime.audit_log import NoAudit, audit_log
 
 Writer = audit_module._Writer  # pyright: ignore[reportPrivateUsage] - its thread is watched
 RECORD = AuditRecord(
-    time="2026-01-02T03:04:05.678+00:00",
+    at=1767323045.678,
     session=SessionKey("abc"),
     principal="alice",
     server="files",
@@ -61,26 +63,67 @@ def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(
     path, aside = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
     writer = Writer(path)
     for record in numbered(3):
-        writer._append([strict_json.encode(record.fields())])  # pyright: ignore[reportPrivateUsage] - to know when
+        writer._append(strict_json.encode(record.fields()) + b"\n")  # pyright: ignore[reportPrivateUsage] - to know when
         assert [line["tool"] for line in lines(path)] == [record.tool]
     assert [line["tool"] for line in lines(aside)] == ["t1"]
 
 
-def test_what_waits_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    append, batches = Writer._append, list[int]()  # pyright: ignore[reportPrivateUsage] - to count
+class Appended:
+    """Remembers what was written, and how much at once."""
 
-    def counted(writer: Writer, lines: list[bytes]) -> None:
-        batches.append(len(lines))
-        append(writer, lines)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.batches: list[int] = []
+        self.happened = threading.Semaphore(0)
+        self._append = Writer._append  # pyright: ignore[reportPrivateUsage] - to count
 
-    monkeypatch.setattr(Writer, "_append", counted)
+        def counted(writer: Writer, lines: bytes) -> None:
+            self._append(writer, lines)
+            self.batches.append(lines.count(b"\n"))
+            self.happened.release()
+
+        monkeypatch.setattr(Writer, "_append", counted)
+
+
+@pytest.fixture
+def appended(monkeypatch: pytest.MonkeyPatch) -> Appended:
+    return Appended(monkeypatch)
+
+
+def test_what_has_come_meanwhile_is_written_together(tmp_path: Path, appended: Appended) -> None:
     path = tmp_path / "audit.jsonl"
-    writer = Writer(path)
-    for record in numbered(5):
+    with audit_log(path) as audit:
+        for record in numbered(audit_module.BATCH + 5):
+            audit.write(record)
+    assert appended.batches == [audit_module.BATCH, 5]
+    assert len(lines(path)) == audit_module.BATCH + 5
+
+
+def test_records_are_on_the_disk_soon_without_more_of_them(
+    tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_module, "PAUSE", 0.001)
+    path = tmp_path / "audit.jsonl"
+    with audit_log(path) as audit:
+        for number, record in enumerate(numbered(3), 1):
+            audit.write(record)
+            assert appended.happened.acquire(timeout=5)
+            assert len(lines(path)) == number
+
+
+def test_the_thread_is_called_once_for_all_that_it_collects(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "audit.jsonl")
+    calls: list[bool] = []
+    writer._call.set = lambda: calls.append(True)  # pyright: ignore[reportPrivateUsage] - to count
+    for record in numbered(1000):
         writer.write(record)
-    writer.thread.start()
-    writer.finish()
-    assert batches[0] == len(lines(path)) == 5
+    assert calls == [True]
+
+
+def test_a_name_that_is_no_text_is_written_as_it_can_be(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    with audit_log(path) as audit:
+        audit.write(replace(RECORD, path=os.fsdecode(b"/caf\xe9")))
+    assert lines(path)[0]["path"] == "/caf\\udce9"
 
 
 def test_a_log_that_was_taken_away_is_begun_anew(tmp_path: Path) -> None:
