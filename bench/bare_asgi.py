@@ -1,7 +1,8 @@
-"""The yardstick over HTTP: `bare_asgi.py PORT COMMAND ARGS...` relays each POST to one child.
+"""The yardstick over HTTP: `bare_asgi.py LOOP PORT COMMAND ARGS...` relays each POST to one child.
 
-A bare ASGI application on uvicorn and httptools, with plain asyncio and orjson: it gives each
-request an id of its own and each answer its old one. No guard, no sessions, no checks, no audit.
+A bare ASGI application on uvicorn and httptools, with orjson, on the event loop `asyncio` or
+`uvloop`: it gives each request an id of its own and each answer its old one. No guard, no sessions,
+no checks, no audit.
 """
 
 import asyncio  # noqa: TID251 - no part of the hub
@@ -71,11 +72,11 @@ class Relay:
 
 if __name__ == "__main__":
     uvicorn.run(
-        Relay(sys.argv[2:]),
+        Relay(sys.argv[3:]),
         host="127.0.0.1",
-        port=int(sys.argv[1]),
+        port=int(sys.argv[2]),
         http="httptools",
-        loop="asyncio",
+        loop=sys.argv[1],
         log_level="warning",
         access_log=False,
         lifespan="off",

@@ -63,8 +63,9 @@ class OnHttp:
 
     def _start(self, stack: ExitStack, folder: Path) -> None:
         config = hub_config(folder.parent, {"child": CHILD})
-        ports = [free_port() for _ in range(3)]
-        bare = self._open(stack, folder, ports[0], _bare(ports[0]))
+        ports = [free_port() for _ in range(4)]
+        bare = self._open(stack, folder, ports[0], _bare("asyncio", ports[0]))
+        faster = self._open(stack, folder, ports[3], _bare("uvloop", ports[3]))
         legacy = self._open(stack, folder, ports[1], hub_on_http(config, ports[1]))
         operator = self._open(stack, folder, ports[2], hub_on_http(config, ports[2], folder))
 
@@ -77,6 +78,7 @@ class OnHttp:
             self._rows[name] = server, sessions, params
 
         row(BARE_ROW, bare, ECHO, modern=False, knows=True)
+        row("bare relay on uvloop", faster, ECHO, modern=False, knows=True)
         for kind, params in {"no path": ECHO, "one path": reading(folder)}.items():
             row(f"hub, legacy, {kind}", legacy, params, modern=False, knows=True)
             row(f"hub, modern, {kind}", operator, params, modern=True, knows=False)
@@ -141,8 +143,8 @@ class OnHttp:
         return [*self._flood.values(), self._cpu, *self._single.values(), *self._large.values()]
 
 
-def _bare(port: int) -> list[str]:
-    return [YARD, str(HERE / "bare_asgi.py"), str(port), *CHILD]
+def _bare(loop: str, port: int) -> list[str]:
+    return [YARD, str(HERE / "bare_asgi.py"), loop, str(port), *CHILD]
 
 
 def p50(session: Session, params: Params, times: int, unit: float) -> float:

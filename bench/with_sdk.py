@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 import time
@@ -14,19 +15,21 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import ListRootsResult, Root
 from pydantic import FileUrl
 
-from bench.cases import folder_in, reading
+from bench.cases import ECHO, PLACES, Params, folder_in, reading
 from bench.figures import Table, Target
+from bench.on_stdio import PATH, PLAIN
 from bench.piped import WrongAnswerError
-from bench.placing import place_us
+from bench.placing import children, place, place_us
 from bench.programs import HERE, hub_config, hub_on_stdio
 
 CHILD = [sys.executable, str(HERE / "sdk_child.py")]
 ROUNDS = 7
 CALLS = 150
 DIRECT = "direct"
+Tables = dict[bool, Table]
 
 
-async def measured(table: Table, stack: ExitStack, mode: Any, rounds: int) -> None:
+async def measured(tables: Tables, stack: ExitStack, mode: Any, rounds: int) -> None:
     """Measure clients of one era, in turns."""
     folder = folder_in(stack)
 
@@ -40,36 +43,49 @@ async def measured(table: Table, stack: ExitStack, mode: Any, rounds: int) -> No
     config = hub_config(folder.parent, {"child": CHILD})
     log = stack.enter_context((folder.parent / "stderr.log").open("a"))
     async with client(CHILD) as direct, client(hub_on_stdio(config)) as hub:
-        rows: dict[str, tuple[Client, dict[str, Any]]] = {
-            DIRECT: (direct, {"name": "echo", "arguments": {"text": "hello"}}),
-            "hub, no path": (hub, {"name": "echo", "arguments": {"text": "hello"}}),
-            "hub, one path": (hub, reading(folder)),
-        }
-        for round_ in range(-1, rounds):
-            for row, (connected, call) in rows.items():
-                taken: list[float] = []
-                for _ in range(CALLS):
-                    began = time.perf_counter()
-                    result = await connected.call_tool(call["name"], call["arguments"])
-                    taken.append(time.perf_counter() - began)
-                    if result.is_error:
-                        raise WrongAnswerError(f"{row}: {result}")
-                if round_ >= 0:
-                    table.add(row, statistics.median(taken) * 1e6)
+        rows = {DIRECT: (direct, ECHO), PLAIN: (hub, ECHO), PATH: (hub, reading(folder))}
+        for connected, call in rows.values():
+            await p50(connected, call)
+        for _ in range(rounds):
+            for apart, table in tables.items():
+                for pid in children(os.getpid()):
+                    place(pid, apart=apart)
+                for row, (connected, call) in rows.items():
+                    table.add(row, await p50(connected, call))
+
+
+async def p50(client: Client, call: Params) -> float:
+    """Return the median of some calls in microseconds.
+
+    Raises: WrongAnswerError.
+    """
+    taken: list[float] = []
+    for _ in range(CALLS):
+        began = time.perf_counter()
+        result = await client.call_tool(call["name"], call["arguments"])
+        taken.append(time.perf_counter() - began)
+        if result.is_error:
+            raise WrongAnswerError(str(result))
+    return statistics.median(taken) * 1e6
 
 
 def lines(rounds: int) -> list[str]:
     """Return the tables of both eras."""
     found: list[str] = []
     for era, mode in {"legacy": "legacy", "modern": "auto"}.items():
-        table = Table(f"SDK client and SDK child, stdio, {era}, one CPU", "µs, p50", DIRECT)
-        table.targets = dict.fromkeys(("hub, no path", "hub, one path"), Target(1.15))
+        tables: Tables = {
+            apart: Table(f"SDK client and SDK child, {era}, stdio, {where}", "µs, p50", DIRECT)
+            for where, apart in PLACES.items()
+        }
         with ExitStack() as stack:
             try:
-                anyio.run(measured, table, stack, mode, rounds)
+                anyio.run(measured, tables, stack, mode, rounds)
             except* Exception as exc:  # noqa: BLE001 - whatever fails in the SDK is to be shown
-                table.failed["all"] = str(exc.exceptions[0])[:300]
-        found += table.lines()
+                for table in tables.values():
+                    table.failed["all"] = str(exc.exceptions[0])[:300]
+        for table in tables.values():
+            table.targets = dict.fromkeys((PLAIN, PATH), Target(1.15))
+            found += table.lines()
     return found
 
 
