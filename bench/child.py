@@ -126,9 +126,10 @@ def serve(answer: Callable[[bytes], bytes]) -> None:
             parts.clear()
         if rest:
             parts.append(rest)
-        out = memoryview(b"".join([answer(line) for line in lines if line]))
-        while out:
-            out = out[os.write(1, out) :]
+        for line in lines:
+            out = answer(line)
+            while out:
+                out = out[os.write(1, out) :]
 
 
 def option(name: str) -> str:

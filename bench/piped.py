@@ -197,7 +197,8 @@ class Piped:
 
         def more(number: int) -> None:
             nonlocal sent
-            self._write(b"".join([head + b"%d" % id_ + tail for id_ in range(sent, sent + number)]))
+            for id_ in range(sent, sent + number):
+                self._write(head + b"%d" % id_ + tail)
             sent += number
 
         began = clock()
