@@ -16,14 +16,26 @@ def read_file(path: str) -> str:
     return f"would read {path}"
 
 
-@server.tool()
+@server.tool(structured_output=False)
 def big(size: int) -> str:
     """Return a text of this size."""
     return "x" * size
 
 
+@server.tool()
+def length(text: str) -> str:
+    """Say how long a text is."""
+    return str(len(text))
+
+
+LARGEST = 32 * 1024 * 1024
+
+
 def main() -> None:
-    app = server.sse_app() if sys.argv[1] == "sse" else server.streamable_http_app()
+    if sys.argv[1] == "sse":
+        app = server.sse_app(max_request_body_size=LARGEST)
+    else:
+        app = server.streamable_http_app(max_request_body_size=LARGEST)
     listener = socket.create_server(("127.0.0.1", 0))
     path = "/sse" if sys.argv[1] == "sse" else "/mcp"
     print(f"serves http://127.0.0.1:{listener.getsockname()[1]}{path}", flush=True)  # noqa: T201

@@ -69,10 +69,31 @@ async def test_an_sdk_server_behind_a_url(
             assert await call(client, "big", size=500_000) == "x" * 500_000
 
 
-async def test_a_large_result_over_streamable_http(tree: Path) -> None:
-    with sdk_server("http", tree) as remote, hub_before(tree, {"url": remote}) as url:
-        async with connected(url, [tree / "project"]) as client:
-            assert await call(client, "big", size=2_000_000) == "x" * 2_000_000
+@pytest.mark.parametrize(
+    ("transport", "era"), [("http", "auto"), ("http", "modern"), ("sse", "auto")]
+)
+async def test_sixteen_mebibytes_go_through_the_hub_both_ways(
+    transport: str, era: str, tree: Path
+) -> None:
+    size = 16 * 2**20
+    with sdk_server(transport, tree) as remote:
+        server = {"url": remote, "transport": transport, "era": era}
+        config = config_file(tree, {"remote": server})
+        hub = [ROOTS_HUB, "run", "--stdio", "--config", config]
+        async with connected(hub, [tree / "project"]) as client:
+            assert await call(client, "length", text="x" * size) == str(size)
+            assert await call(client, "big", size=size) == "x" * size
+
+
+async def test_an_answer_whose_stream_the_server_closes_is_picked_up_again(tree: Path) -> None:
+    everything = str(Path(__file__).parent / "everything_server.py")
+    project = str(Path(__file__).parent.parent.parent)
+    argv = [sys.executable, everything, "http"]
+    with program(argv, cwd=tree, env={"PYTHONPATH": project}) as running:
+        remote = running.first_line("serves ")
+        with hub_before(tree, {"url": remote}) as url:
+            async with connected(url, [tree / "project"]) as client:
+                assert await call(client, "test_reconnection") == "answered on another stream"
 
 
 def free_port() -> int:

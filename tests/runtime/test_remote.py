@@ -29,8 +29,17 @@ from tests.runtime.rigs import INFO, admitted, remote, roots_at
 live = pytest.mark.live
 
 
-def server() -> MCPServer:
+def server(begun: anyio.Event, ended: anyio.Event) -> MCPServer:
     made = MCPServer("remote")
+
+    @made.tool()
+    async def wait() -> str:
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+        raise AssertionError
 
     @made.tool(structured_output=False)
     def echo(text: str) -> str:
@@ -45,9 +54,15 @@ def server() -> MCPServer:
 
 
 @asynccontextmanager
-async def listening(transport: str, *, answers_json: bool = False) -> AsyncGenerator[str]:
+async def listening(
+    transport: str,
+    *,
+    answers_json: bool = False,
+    begun: anyio.Event | None = None,
+    ended: anyio.Event | None = None,
+) -> AsyncGenerator[str]:
     """Serve the SDK's server; yields its URL."""
-    made = server()
+    made = server(begun or anyio.Event(), ended or anyio.Event())
     if transport == "sse":
         app = made.sse_app(max_request_body_size=wire.MAX_MESSAGE_BYTES)
     else:
@@ -88,7 +103,7 @@ async def test_a_remote_child_is_greeted_listed_and_called(
         owned(RemoteTarget(url, {}, transport), tmp_path) as child,
     ):
         ready = await child.ready()
-        assert [tool["name"] for tool in ready.listing.tools] == ["echo", "roots"]
+        assert [tool["name"] for tool in ready.listing.tools] == ["wait", "echo", "roots"]
         result = await child.call(admitted("echo", {"text": "ü"}), RecordingAsker())
         content = as_object(result)["content"]
         assert isinstance(content, list)
@@ -158,6 +173,28 @@ async def test_many_calls_at_once_each_get_their_own_answer(
             for number in range(150):
                 tasks.start_soon(one, number)
         assert found == {number: f"text {number}" for number in range(150)}
+
+
+@live
+@pytest.mark.parametrize(
+    ("transport", "era"), [("http", "legacy"), ("http", "modern"), ("sse", "legacy")]
+)
+async def test_a_call_that_is_given_up_is_cancelled_at_the_child(
+    transport: Any, era: Any, tmp_path: object
+) -> None:
+    begun, ended = anyio.Event(), anyio.Event()
+    async with (
+        listening(transport, begun=begun, ended=ended) as url,
+        owned(RemoteTarget(url, {}, transport), tmp_path, era=era) as child,
+        anyio.create_task_group() as tasks,
+    ):
+        await child.ready()
+        tasks.start_soon(child.call, admitted("wait"), RecordingAsker())
+        await begun.wait()
+        assert not ended.is_set()
+        tasks.cancel_scope.cancel()
+        with anyio.fail_after(5, shield=True):
+            await ended.wait()
 
 
 def test_a_remote_child_needs_none_of_the_sdk() -> None:
