@@ -26,6 +26,7 @@ from hub.core.breaker import (
 )
 from hub.core.errors import ChildError
 from hub.runtime.peer import RpcError
+from hub.runtime.rounds import InputNeededError
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -113,7 +114,7 @@ class Health:
         try:
             yield
             outcome = Answered()
-        except RpcError:
+        except (RpcError, InputNeededError):
             outcome = Answered()
             raise
         finally:

@@ -11,6 +11,7 @@ from hub.core.specs import ServerSpec
 from hub.core.values import Call
 from hub.runtime.child import StaleError
 from hub.runtime.parties import RootsNeededError
+from hub.runtime.rounds import InputNeededError
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 
@@ -77,6 +78,6 @@ class Record:
             return "refused"
         if self._failure is not None:
             return "failed"
-        if error is None:
+        if error is None or isinstance(error, InputNeededError):
             return "admitted"
         return "failed" if isinstance(error, Exception) else "cancelled"

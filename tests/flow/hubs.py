@@ -237,6 +237,14 @@ class FakeClient:
             reply["result"] = {"roots": self.roots} if result is None else result
         await self._say(reply)
 
+    async def reply(self, request: JsonObject, result: JsonObject) -> None:
+        """Answer a request of the hub's."""
+        await self._say({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+    async def reply_with_error(self, request: JsonObject, error: JsonObject) -> None:
+        """Answer a request of the hub's with an error."""
+        await self._say({"jsonrpc": "2.0", "id": request["id"], "error": error})
+
     async def _say(self, message: JsonObject) -> None:
         await self.front.peer.receive(wire.parse_client(json.dumps(message).encode()))
 

@@ -4,8 +4,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.core.errors import ChildError
+from hub.core.request_state import NOTHING
 from hub.runtime.health import Health
 from hub.runtime.peer import RpcError
+from hub.runtime.rounds import InputNeededError
 from tests.fakes import FakeClock
 
 
@@ -51,7 +53,12 @@ def test_the_breaker_is_told_of_in_the_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raised", "state"), [(RpcError(-1, "no"), "closed"), (ChildError("too slow"), "half-open")]
+    ("raised", "state"),
+    [
+        (RpcError(-1, "no"), "closed"),
+        (InputNeededError({}, NOTHING, lasts=1.0), "closed"),
+        (ChildError("too slow"), "half-open"),
+    ],
 )
 def test_an_error_of_the_child_is_an_answer_and_a_call_without_one_says_nothing(
     raised: Exception, state: str

@@ -7,9 +7,11 @@ import pytest
 
 from hub.core.errors import ChildError
 from hub.core.policy import Mode, Policy
+from hub.core.request_state import NOTHING
 from hub.core.values import Call
 from hub.runtime.peer import RpcError
 from hub.runtime.record import Record
+from hub.runtime.rounds import InputNeededError
 from tests.fakes import READ, SILENT, FakeChild, failure
 from tests.runtime.rigs import Rig, admitted, remote, rig
 from tests.trees import plant
@@ -50,6 +52,15 @@ async def test_a_call_that_ends_in_an_error_is_failed() -> None:
         with pytest.raises(ValueError, match="ours"), record:
             raise ValueError("ours")
         assert at.audit.records[0].verdict == "failed"
+
+
+async def test_a_call_that_was_let_through_and_asks_back_is_admitted() -> None:
+    async with rig({}, {}) as at:
+        record = recording(at)
+        record.verdict = admitted()
+        with pytest.raises(InputNeededError), record:
+            raise InputNeededError({}, NOTHING, lasts=1.0)
+        assert at.audit.records[0].verdict == "admitted"
 
 
 async def test_a_call_that_is_cancelled_is_cancelled() -> None:
