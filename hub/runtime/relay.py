@@ -113,11 +113,16 @@ class Relay:
         call = named.call(catalog, route)
         guard = self._guard(place.spec, call, route)
         case = Case(session, asked, call, guard, force, place, named.pointer, brought)
+        return await self._judged(case, seat, named.name)
+
+    async def _judged(self, case: Case, seat: Seat, public: str) -> Payload:
+        """Let the guard decide on a call, and take it to its child if it may go there."""
         ask_before_deciding(case)
-        with Record(self._services, session, place.spec, call) as record:
+        call, spec = case.call, case.place.spec
+        with Record(self._services, case.session, spec, call) as record:
             verdict = await self._decide(case, record)
             if isinstance(verdict, Refused):
-                return _refusal(call, verdict, place.spec, named.pointer(verdict.pointer))
+                return _refusal(call, verdict, spec, case.pointer(verdict.pointer))
             asker = seat(case)
             try:
                 with case.place.in_use(), case.place.health.trying():
@@ -128,9 +133,9 @@ class Relay:
                 return _failure(call.method, str(exc))
             except RpcError as exc:
                 record.failed(str(exc))
-                asker.urls(place.spec, exc)
+                asker.urls(spec, exc)
                 raise
-            self.lanes.keep(named.name, case, child)
+            self.lanes.keep(public, case, child)
             return result
 
     def judge_again(self, case: Case) -> JsonObject | None:
