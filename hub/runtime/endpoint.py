@@ -31,6 +31,9 @@ _MOVED_FOR_GOOD = 308
 _KEEPING_METHOD = frozenset({307, _MOVED_FOR_GOOD})
 _REDIRECTS = frozenset({301, 302, 303}) | _KEEPING_METHOD
 
+_BREAKS = (httpx2.RequestError, OSError)
+"""How an exchange breaks; TLS has errors of its own that the HTTP client lets pass."""
+
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
 
@@ -118,7 +121,7 @@ class Endpoint:
             raise ExchangeError("its headers cannot be sent") from None  # they would be in the text
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as exc:
             raise ExchangeError(f"it cannot be reached ({_named(exc)})") from exc
-        except httpx2.RequestError as exc:
+        except _BREAKS as exc:
             raise ExchangeError(f"the connection broke ({_named(exc)})") from exc
         if "set-cookie" in response.headers:
             response.request = request
@@ -176,7 +179,7 @@ class Exchange:
             # What is not compressed needs none of the layers that could decompress it.
             async for chunk in self._response.aiter_bytes() if encoded else stream:
                 yield chunk
-        except httpx2.RequestError as exc:
+        except _BREAKS as exc:
             raise ExchangeError(f"the connection broke ({_named(exc)})") from exc
 
     async def body(self, limit: int) -> bytes:
@@ -196,13 +199,15 @@ class Exchange:
 
     async def finish(self) -> None:
         """Let the connection serve again: read what is left, if that is little, and end."""
-        with anyio.move_on_after(DRAIN), suppress(ExchangeError):
-            await self.body(_SMALL)
-        await self.close()
+        try:
+            with anyio.move_on_after(DRAIN), suppress(ExchangeError):
+                await self.body(_SMALL)
+        finally:
+            await self.close()
 
     async def close(self) -> None:
         """End the exchange; what is not read yet is not wanted."""
-        with suppress(httpx2.RequestError):
+        with suppress(*_BREAKS):
             await self._response.aclose()
 
 

@@ -125,10 +125,12 @@ class HttpLink:
         except ExchangeError as exc:
             log.warning("message lost", server=self._server, error=str(exc))
             return
-        if exchange.status >= _REDIRECTS:
-            log.warning("message lost", server=self._server, error=exchange.refusal)
-            self._heed(exchange, await refusal_in(exchange))
-        await exchange.finish()
+        try:
+            if exchange.status >= _REDIRECTS:
+                log.warning("message lost", server=self._server, error=exchange.refusal)
+                self._heed(exchange, await refusal_in(exchange))
+        finally:
+            await exchange.finish()
 
     async def _cancel(self, id_: Json, body: bytes) -> None:
         post = self._posts.get(id_) if isinstance(id_, int | str) else None

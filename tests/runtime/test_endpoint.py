@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import ssl
 from collections.abc import Mapping
 
 import anyio
@@ -86,6 +87,7 @@ async def test_a_header_that_cannot_be_sent_is_named_without_its_value(
         (httpx2.ConnectError("refused"), "it cannot be reached (refused)"),
         (httpx2.ConnectTimeout(""), "it cannot be reached (ConnectTimeout)"),
         (httpx2.ReadTimeout(""), "the connection broke (ReadTimeout)"),
+        (ssl.SSLError(1, "bad record"), "the connection broke (bad record)"),
         (httpx2.LocalProtocolError("Illegal header value b't0ken'"), "its headers cannot be sent"),
     ],
 )
@@ -255,6 +257,18 @@ async def test_messages_go_nowhere_else(reference: str, said: str) -> None:
     with pytest.raises(ChildError, match=said) as caught:
         await moved(reference)
     assert "s3cret" not in str(caught.value)
+
+
+async def test_an_exchange_that_is_given_up_while_it_ends_is_closed() -> None:
+    feed = Feed(b"x")
+    endpoint, _ = endpoint_at(httpx2.Response(202, stream=feed))
+    exchange = await endpoint.open("POST", {}, b"")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(exchange.finish)
+        await anyio.wait_all_tasks_blocked()
+        assert not feed.is_closed
+        tasks.cancel_scope.cancel()
+    assert feed.is_closed
 
 
 async def test_what_is_left_of_an_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
