@@ -18,6 +18,8 @@ from typing import Any
 
 import msgspec
 
+from bench.placing import prioritise
+
 CHUNK = 1 << 20
 END = 5.0
 """Seconds that a process gets to end by itself."""
@@ -96,6 +98,7 @@ class Piped:
                 env={**os.environ, **(environment or {})},
                 start_new_session=True,
             )
+        prioritise(self.process.pid)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self._in = self.process.stdin.fileno()

@@ -39,6 +39,13 @@ def cpu_seconds(pid: int) -> float:
     )
 
 
+def prioritise(pid: int) -> None:
+    """Give a process' group the priority of this process."""
+    if NICE:
+        with suppress(OSError):
+            Path(f"/proc/{pid}/autogroup").write_text(str(NICE))
+
+
 def place_us() -> None:
     """Put this process on its CPU."""
     _put(os.getpid(), OURS)
@@ -63,9 +70,7 @@ def _put_all(pid: int, cpu: int) -> None:
 
 
 def _put(pid: int, cpu: int) -> None:
-    if NICE:
-        with suppress(OSError):
-            Path(f"/proc/{pid}/autogroup").write_text(str(NICE))
+    prioritise(pid)
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):

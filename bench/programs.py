@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.piped import END, WrongAnswerError
+from bench.placing import prioritise
 
 HERE = Path(__file__).parent
 CHILD = [sys.executable, str(HERE / "child.py")]
@@ -81,6 +82,7 @@ class Listening:
                 env={**os.environ, **(environment or {})},
                 start_new_session=True,
             )
+        prioritise(self.process.pid)
 
     def ready(self, pause: float = 0.02) -> None:
         """Wait until it takes connections, looking every `pause` seconds.
