@@ -78,7 +78,9 @@ class HttpServer:
             self._sessions.clear()
 
     def end_streams(self) -> None:
-        """End the standing streams, which would otherwise stay open for ever."""
+        """End the streams for notifications, which would otherwise stay open for ever."""
+        for front in self._exchanges:
+            front.end_listening()
         for session in self._sessions.values():
             session.standing.close()
 

@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup
 from msgspec import Raw
 
 from hub.core.asking import ASKABLE, ROOTS_KEY
+from hub.core.listen_filter import LISTEN
 from hub.core.protocol import (
     CALLS,
     CLIENT_CAPABILITIES_META,
@@ -33,6 +34,7 @@ from hub.core.values import Json, JsonObject, object_or_empty
 from hub.edge.rounds import ROOTS, Rounds, can_be_asked, wanting_roots
 from hub.runtime.carried import parted, with_fields
 from hub.runtime.client import Client
+from hub.runtime.listening import Listening
 from hub.runtime.parties import RootsNeededError
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.relay import Relay
@@ -42,7 +44,15 @@ from hub.runtime.session import RECENT, Session
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Payload, Request
 
-_CAPABILITIES: Final[JsonObject] = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
+_CHANGES: Final[JsonObject] = {"listChanged": True}
+CAPABILITIES: Final[JsonObject] = {
+    "tools": _CHANGES,
+    "resources": {"subscribe": True, "listChanged": True},
+    "prompts": _CHANGES,
+    "completions": {},
+    "logging": {},
+}
+"""What the hub offers to clients of either era."""
 _ENVELOPE: Final = frozenset({"_meta", "resultType", "ttlMs", "cacheScope"})
 _UNCACHED: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
 
@@ -67,6 +77,7 @@ class Modern:
         self._tasks = tasks
         self._principal = session.principal
         self._party = session.key
+        self._listening: set[Listening] = set()
         self._refusals: deque[JsonObject] = deque(maxlen=RECENT)
 
     async def serve(self, asked: Asked) -> Payload:
@@ -77,9 +88,11 @@ class Modern:
         method, client = asked.request.method, _client(asked.request)
         if method == "server/discover":
             return self._result(
-                {"supportedVersions": list(MODERN_VERSIONS), "capabilities": _CAPABILITIES},
+                {"supportedVersions": list(MODERN_VERSIONS), "capabilities": CAPABILITIES},
                 cacheable=True,
             )
+        if method == LISTEN:
+            return self._result(await self._listen(client, asked))
         answers = isinstance(asked.request.params.get("inputResponses"), dict)
         has_all = answers or method not in ASKABLE or not client.declares("roots")
         brought = self._rounds.brought(asked.request, self._principal, is_complete=has_all)
@@ -97,6 +110,22 @@ class Modern:
             needed.carried = replace(needed.carried, unasked=unasked)
             return self._result(self._rounds.wanting(needed, asked.request, self._principal))
         return self._result(found, cacheable=method in LISTS or method == "resources/read")
+
+    async def _listen(self, client: Client, asked: Asked) -> JsonObject:
+        session = self._session(client, self._tasks, None)
+        session.unasked = client.declares("roots")
+        listening = Listening(self._relay, session, asked, self._tasks)
+        self._listening.add(listening)
+        try:
+            return await listening.run()
+        finally:
+            self._listening.discard(listening)
+            session.close()
+
+    def end_listening(self) -> None:
+        """Let the streams of notifications end, which otherwise stay open for ever."""
+        for listening in self._listening:
+            listening.end()
 
     async def _found(
         self, client: Client, asked: Asked, brought: Brought, *, unasked: bool

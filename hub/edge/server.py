@@ -23,7 +23,7 @@ from hub.core.protocol import (
     UNSUPPORTED_VERSION,
 )
 from hub.core.values import Json, JsonObject, object_or_empty
-from hub.edge.modern import Modern, is_modern, supported
+from hub.edge.modern import CAPABILITIES, Modern, is_modern, supported
 from hub.edge.rounds import Rounds
 from hub.runtime.client import Client
 from hub.runtime.express import Express
@@ -38,14 +38,6 @@ from hub.runtime.wire import Notification, Payload
 log = structlog.stdlib.get_logger(__name__)
 
 _ROOTS_CHANGED = frozenset({"notifications/roots/list_changed", "roots/list_changed"})
-_CHANGES: JsonObject = {"listChanged": True}
-CAPABILITIES: JsonObject = {
-    "tools": _CHANGES,
-    "resources": {"subscribe": True, "listChanged": True},
-    "prompts": _CHANGES,
-    "completions": {},
-    "logging": {},
-}
 
 
 class Front:
@@ -71,6 +63,10 @@ class Front:
         self._subscriptions = Subscriptions(relay, self.session, outlet)
         self._relay = relay
         self._services = services
+
+    def end_listening(self) -> None:
+        """Let the streams of notifications end that modern clients hold open."""
+        self._modern.end_listening()
 
     def close(self) -> None:
         """End the conversation."""

@@ -36,6 +36,7 @@ async def serve_stdio(open_front: OpenFront) -> None:
         lines.taker = _Calls(front, outlet).take
         try:
             is_script = await _read(lines, outlet, front)
+            front.end_listening()
             with anyio.move_on_after(LAST_ANSWERS if is_script else HURRIED_ANSWERS):
                 await _until_answered(front, outlet)
                 await outlet.close()

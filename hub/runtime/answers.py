@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 
 from hub.core.asking import FOR_CLIENTS, inward
@@ -24,7 +24,7 @@ class Answers:
 
     `roots` are those it is told when it asks; `private` is the empty directory it was launched on
     if there are none. `unknown`: the clients have roots, and were not asked for them.
-    `wanted_roots` is called when the child asks for roots.
+    `wanted_roots` is called when the child asks for roots. `listeners` are told what lessees are.
     """
 
     def __init__(self, spec: ServerSpec, roots: RootSet, flavour: Flavour) -> None:
@@ -33,6 +33,7 @@ class Answers:
         self.unknown = False
         self.wanted_roots: Callable[[], None] = lambda: None
         self.lessees: dict[SessionKey, Lessee] = {}
+        self.listeners: Callable[[], Mapping[SessionKey, Lessee]] = dict
         self.spec = spec
         self._flavour = flavour
         self.levels = LogLevels()
@@ -195,7 +196,7 @@ class Answers:
         for session, asker in callers.items():
             if asker.log_level is not None or not self._is_spared(session, notification):
                 await asker.tell(self.spec, notification)
-        for session, lessee in list(self.lessees.items()):
+        for session, lessee in self._audience().items():
             if session not in callers and not self._is_spared(session, notification):
                 await lessee.told(self.spec, notification)
 
@@ -206,8 +207,11 @@ class Answers:
 
     async def came(self) -> None:
         """Tell every client that uses the child that it answers calls now."""
-        for lessee in list(self.lessees.values()):
+        for lessee in self._audience().values():
             await lessee.came(self.spec)
+
+    def _audience(self) -> dict[SessionKey, Lessee]:
+        return {**self.listeners(), **self.lessees}
 
 
 def _retry(answers: JsonObject, state: Json) -> JsonObject:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from anyio.abc import TaskGroup
 
 from hub.core.asking import ELICITED, mode_of, takes
 from hub.core.protocol import INTERNAL_ERROR, LIST_CHANGED, METHOD_NOT_FOUND
+from hub.core.resource_uris import wrapped
 from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject, ServerName
 from hub.runtime import wire
@@ -36,10 +38,12 @@ class Audience:
 
     `log_level` is what the client set, or a modern one wants of its only request; `subscriptions`
     maps a server and its own URI of a resource to the URI under which the client knows it.
+    `listening` takes what a modern client that listens is told.
     """
 
     def __init__(self, addressee: Addressee, tasks: TaskGroup) -> None:
         self.log_level: str | None = None
+        self.listening: Callable[[ServerSpec, Notification], None] | None = None
         self.subscriptions: dict[tuple[ServerName, str], str] = {}
         self.mailbox = Mailbox(tasks)
         self._elicited: deque[str] = deque(maxlen=MAX_ELICITED)
@@ -86,6 +90,9 @@ class Audience:
         if client is None:
             return
         if client.is_modern:
+            if self.listening is not None:
+                self.listening(spec, notification)
+                return
             # Of its request alone, and only if that asks for it.
             if outlet is not None and self.log_level and self._is_wanted_log(notification):
                 self.send(notification, outlet, mailbox)
@@ -104,9 +111,22 @@ class Audience:
             return notification if elicitation in self._elicited else None
         if method == "notifications/resources/updated":
             params = wire.as_object(notification.params)
-            public = self.subscriptions.get((spec.name, str(params.get("uri"))))
+            public = self.public_uri(spec.name, str(params.get("uri")))
             if public is not None:
                 return Notification(method, {**params, "uri": public})
+        return None
+
+    def public_uri(self, server: ServerName, uri: str) -> str | None:
+        """Return how the client knows a resource that was updated; None if it did not subscribe.
+
+        A server may tell of what lies in a resource that was subscribed to.
+        """
+        public = self.subscriptions.get((server, uri))
+        if public is not None:
+            return public
+        for (owner, own), known in self.subscriptions.items():
+            if owner == server and uri.startswith(own.rstrip("/") + "/"):
+                return uri if known == own else wrapped(server, uri)
         return None
 
     def send(

@@ -6,12 +6,13 @@ A child lives once: it starts, is ready, and ends. Who wants it again makes a ne
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
 import anyio
 import structlog
+from anyio.abc import TaskGroup
 
 from hub.core.errors import ChildError, leaves
 from hub.core.guard import Admitted
@@ -29,11 +30,12 @@ from hub.runtime.greeting import (
     without_server_info,
 )
 from hub.runtime.health import Health
+from hub.runtime.hearing import SUBSCRIBING, Hearing, hearing_of
 from hub.runtime.input_rounds import in_rounds
 from hub.runtime.link import AnsweringLink, Link
-from hub.runtime.listing import Request, read_listing
+from hub.runtime.listing import Request, read_again, read_listing
 from hub.runtime.parties import Asker
-from hub.runtime.peer import Asked, GoneError, LostError, Peer, RpcError, SilentError
+from hub.runtime.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
 from hub.runtime.slots import Slots
 from hub.runtime.strict_json import WireError
 from hub.runtime.unanswered import unanswered
@@ -71,6 +73,7 @@ class Child:
         self._stop = anyio.Event()
         self._outdated: set[str] = set()
         self._wake = anyio.Event()
+        self._hearing: Hearing | None = None
         self.slots = Slots(self.spec.concurrency)
 
     async def own(self) -> None:
@@ -104,7 +107,7 @@ class Child:
             tasks.start_soon(self._pump, link, peer)
             try:
                 with anyio.fail_after(self.spec.start_timeout):
-                    await self._greet(peer)
+                    await self._greet(peer, link.outlet, tasks)
             except TimeoutError:
                 raise ChildError(
                     f"it did not answer within {self.spec.start_timeout:g} s of its start"
@@ -141,8 +144,9 @@ class Child:
             if isinstance(message, wire.Request):
                 await link.outlet.send(wire.failure_of(exc))
 
-    async def _greet(self, peer: Peer) -> None:
+    async def _greet(self, peer: Peer, outlet: Outlet, tasks: TaskGroup) -> None:
         greeting = await greet(peer, self._hub, self.spec.era, timeout=None)
+        self._hearing = hearing_of(greeting, self._hub, (tasks, peer, outlet), self._changed)
         listing = await read_listing(self._reader(peer, greeting), greeting)
         self.state = Ready(greeting, listing)
         self._health.came()
@@ -169,18 +173,9 @@ class Child:
             self._wake, changed, self._outdated = anyio.Event(), self._outdated, set()
             if not isinstance(self.state, Ready):
                 return
-            methods = [method for name in sorted(changed) for method in LIST_CHANGED[name]]
-            greeting = self.state.greeting
-            try:
-                listing = await read_listing(
-                    self._reader(peer, greeting),
-                    greeting,
-                    methods=methods,
-                    known=self.state.listing,
-                )
-            except (RpcError, SilentError, WireError) as exc:
-                log.warning("listing failed", server=self.spec.name, error=str(exc))
-                continue
+            greeting, known = self.state.greeting, self.state.listing
+            request = self._reader(peer, greeting)
+            listing = await read_again(request, greeting, self.spec.name, known, changed)
             if listing is self.state.listing:
                 continue
             self.state = Ready(greeting, listing)
@@ -257,6 +252,8 @@ class Child:
         name, peer, limit = self.spec.name, self.peer, self.spec.timeout
         if peer is None:
             raise ChildError(f"server {name!r} is not running; {self._health.outlook}")
+        if self._hearing is not None and method in SUBSCRIBING:
+            return await self._hearing.answer(method, params, self.spec.start_timeout)
         try:
             return await peer.request(
                 method,
@@ -289,8 +286,14 @@ class Child:
         return await self.answers.answer(asked.request.method, asked.request.params, None)
 
     async def _notified(self, notification: Notification) -> None:
-        if notification.method in LIST_CHANGED:
-            self._outdated.add(notification.method)
-            self._wake.set()
+        heard = notification if self._hearing is None else self._hearing.heard(notification)
+        if heard is None:
+            return
+        if heard.method in LIST_CHANGED:
+            self._changed({heard.method})
         else:
-            await self.answers.spread(notification)
+            await self.answers.spread(heard)
+
+    def _changed(self, methods: Collection[str]) -> None:
+        self._outdated.update(methods)
+        self._wake.set()

@@ -31,6 +31,7 @@ from hub.runtime.confined import open_launched
 from hub.runtime.greeting import Introduction
 from hub.runtime.health import Health
 from hub.runtime.link import Link
+from hub.runtime.listeners import Listeners
 from hub.runtime.parties import Lessee
 from hub.runtime.peer import RpcError
 from hub.runtime.places import ChildKey, Place
@@ -81,6 +82,7 @@ class Children:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._askers: set[ServerName] = set()
+        self.listeners = Listeners()
         self._last_known: OrderedDict[ChildKey, Listing] = OrderedDict()
         self._open = open_child
         self._info = info
@@ -142,6 +144,11 @@ class Children:
         self._remember(place.key, ready.listing)
         return child
 
+    def running_of(self, server: ServerName, principal: str) -> list[Child]:
+        """Return the children of a server that answer this principal's calls now."""
+        places = (p for p in self._places.values() if p.key.server == server and p.is_running)
+        return [p.child for p in places if p.child and p.key.principal in {principal, ""}]
+
     def ask_for_roots(self, server: ServerName) -> bool:
         """Return whether a child of this server has asked for roots."""
         return server in self._askers
@@ -169,6 +176,7 @@ class Children:
         answers = Answers(place.spec, place.key.roots, self._flavour)
         answers.lessees = place.lessees
         answers.unknown = place.key.unknown
+        answers.listeners = partial(self.listeners.of, place.key.principal)
         answers.wanted_roots = partial(self._askers.add, name)
         child = place.child = Child(
             answers,

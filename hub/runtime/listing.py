@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
 import structlog
 
 from hub.core.catalog import Listing
-from hub.core.protocol import LISTS, METHOD_NOT_FOUND
+from hub.core.protocol import LIST_CHANGED, LISTS, METHOD_NOT_FOUND
 from hub.core.values import Json, JsonObject
 from hub.runtime.greeting import Greeting
-from hub.runtime.peer import RpcError
+from hub.runtime.peer import RpcError, SilentError
 from hub.runtime.strict_json import WireError
 
 MAX_PAGES = 1000
@@ -55,6 +55,21 @@ async def read_listing(
             if entries is not None:
                 listing = replace(listing, **{_FIELD[method]: entries})
     return listing
+
+
+async def read_again(
+    request: Request, greeting: Greeting, server: str, known: Listing, changed: Collection[str]
+) -> Listing:
+    """Return `known` with the lists read anew that `changed` notifications tell of.
+
+    It is `known` itself where that fails.
+    """
+    methods = [method for name in sorted(changed) for method in LIST_CHANGED[name]]
+    try:
+        return await read_listing(request, greeting, methods=methods, known=known)
+    except (RpcError, SilentError, WireError) as exc:
+        log.warning("listing failed", server=server, error=str(exc))
+        return known
 
 
 async def _read_list(request: Request, method: str) -> tuple[JsonObject, ...] | None:

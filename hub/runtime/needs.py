@@ -35,7 +35,7 @@ def ask_before_looking(
 
     Raises: RootsNeededError.
     """
-    if not session.unasked or named.question is not None:
+    if not session.unasked or named.question is not None or named.method not in _ASKABLE:
         return
     if named.server is None and named.name == GET_ROOTS and named.method == "tools/call":
         raise RootsNeededError
@@ -57,7 +57,7 @@ def ask_before_deciding(case: Case) -> None:
     Raises: RootsNeededError; RpcError where a client without roots has no use of the server.
     """
     session = case.session
-    if session.unasked:
+    if session.unasked and case.call.method in _ASKABLE:
         depends = _depends(session, case.place.spec) or acts_on_places(case.guard)
         if depends or refusal_of(case.decide()) is not None:
             raise RootsNeededError

@@ -128,7 +128,13 @@ async def test_discovery_says_what_the_hub_speaks_and_offers() -> None:
         found = await hub.client().request("server/discover", {"_meta": envelope()})
         assert found == {
             "supportedVersions": [VERSION],
-            "capabilities": {"tools": {}, "resources": {}, "prompts": {}, "completions": {}},
+            "capabilities": {
+                "tools": {"listChanged": True},
+                "resources": {"subscribe": True, "listChanged": True},
+                "prompts": {"listChanged": True},
+                "completions": {},
+                "logging": {},
+            },
             "resultType": "complete",
             "ttlMs": 0,
             "cacheScope": "private",

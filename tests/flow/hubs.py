@@ -268,6 +268,12 @@ class FakeClient:
         said: JsonObject = {} if params is None else {"params": params}
         await self._say({"jsonrpc": "2.0", "method": method, **said})
 
+    async def notify_cancelled(self, id_: int) -> None:
+        """Take a request back."""
+        params: JsonObject = {"requestId": id_}
+        method = "notifications/cancelled"
+        await self._say({"jsonrpc": "2.0", "method": method, "params": params})
+
     async def changed(self) -> None:
         """Say that the roots have changed."""
         await self.notify("notifications/roots/list_changed")
