@@ -27,6 +27,8 @@ CHILDREN = (1, 5, 10, 25, 50)
 TOOLS = (10, 100, 1000, 5000)
 ROOTS = (1, 4, 16, 64, 256)
 PATHS = (1, 10, 100, 1000)
+LISTINGS = 10
+"""How often each page of a list is asked for in a measurement."""
 FLAT = 1.5
 """How many times as much the largest size may cost as the smallest, and count as the same."""
 LINEAR = 1.2
@@ -55,9 +57,13 @@ class Curve:
     def line(self) -> str:
         """Return the curve as a row."""
         shown = ", ".join(
-            f"{size}: {cost:.3g}" for size, cost in zip(self.sizes, self.costs, strict=True)
+            f"{size}: {_shown(cost)}" for size, cost in zip(self.sizes, self.costs, strict=True)
         )
         return f"| {self.title} | {self.unit} | {shown} | {self.verdict} |"
+
+
+def _shown(cost: float) -> str:
+    return f"{cost:,.0f}" if cost >= 100 else f"{cost:.3g}"
 
 
 def spent(pid: int, work: Callable[[], object], times: int) -> float:
@@ -89,10 +95,17 @@ class OnStdio:
         return spent(self.hub.process.pid, lambda: self.hub.one_by_one(params, times), times)
 
     def listing(self) -> float:
-        """Return the microseconds of CPU that a list of all tools takes the hub, when warm."""
-        work = lambda: self.hub.one_by_one({}, 20, "tools/list")  # noqa: E731
+        """Return the microseconds of CPU that all pages of a list take the hub, when warm."""
+        pages: list[Params] = [{}]
+        while "nextCursor" in (page := self.hub.request("tools/list", pages[-1])):
+            pages.append({"cursor": page["nextCursor"]})
+
+        def work() -> None:
+            for page in pages:
+                self.hub.one_by_one(page, LISTINGS, "tools/list")
+
         work()
-        return spent(self.hub.process.pid, work, 20)
+        return spent(self.hub.process.pid, work, LISTINGS)
 
 
 def by_sessions() -> list[Curve]:
@@ -162,7 +175,7 @@ def by_children() -> list[Curve]:
 def by_tools() -> list[Curve]:
     """Return what calls and lists cost when a server has so many tools."""
     call = Curve("a call with a path, among so many tools", "µs", TOOLS)
-    listing = Curve("tools/list of so many tools, warm", "µs", TOOLS)
+    listing = Curve("tools/list of so many tools, all pages, warm", "µs", TOOLS)
     for size in TOOLS:
         with ExitStack() as stack:
             folder = folder_in(stack)
