@@ -66,7 +66,7 @@ class ServerSpec:
     describe_roots: bool = False
     confine: ConfineSetting = field(default_factory=ConfineSetting)
     share: Share = "roots"
-    eager: bool = False
+    eager: bool | None = None
     era: EraChoice = "auto"
     start_timeout: float = 30.0
     timeout: float = 300.0

@@ -48,12 +48,14 @@ _OWN_VARIABLES = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG"})
 class Setting:
     """What the command line adds: `given` are `--root` options, `ceiling` bounds all clients.
 
-    `watched` is the config's file, whose roots are taken over when they change.
+    `watched` is the config's file, whose roots are taken over when they change. `is_for_one`: one
+    client is served, over stdio.
     """
 
     given: Sequence[str] = ()
     ceiling: Sequence[str] = ()
     watched: Watched | None = None
+    is_for_one: bool = False
 
 
 def this_machine(environment: Mapping[str, str]) -> Machine:
@@ -133,6 +135,7 @@ async def running_hub(
                     audit=audit,
                     tasks=tasks,
                     expose=config.expose,
+                    is_for_one=setting.is_for_one,
                 )
 
 

@@ -87,6 +87,8 @@ class Modern:
         """
         method, client = asked.request.method, _client(asked.request)
         if method == "server/discover":
+            if self._services.is_for_one:
+                self._tasks.start_soon(self._start_early, client)
             return self._result(
                 {"supportedVersions": list(MODERN_VERSIONS), "capabilities": CAPABILITIES},
                 cacheable=True,
@@ -126,6 +128,15 @@ class Modern:
         """Let the streams of notifications end, which otherwise stay open for ever."""
         for listening in self._listening:
             listening.end()
+
+    async def _start_early(self, client: Client) -> None:
+        """Start what a listing is going to need."""
+        session = self._session(client, self._tasks, None)
+        session.unasked = client.declares("roots")
+        try:
+            await session.start_early()
+        finally:
+            session.close()
 
     async def _found(
         self, client: Client, asked: Asked, brought: Brought, *, unasked: bool

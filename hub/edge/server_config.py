@@ -104,7 +104,7 @@ class StdioRoots(RemoteRoots):
 class _Server(Part):
     guard: GuardKey | None = None
     share: Literal["roots", "session", "all"] = "roots"
-    start: Literal["lazy", "eager"] = "lazy"
+    start: Literal["auto", "lazy", "eager"] = "auto"
     start_timeout: Seconds = 30
     timeout: Seconds = 300
     concurrency: Count = 16

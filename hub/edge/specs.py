@@ -46,7 +46,7 @@ def _spec(name: ServerName, server: Server, policy: Policy, place: Place) -> Ser
         describe_roots=server.describe_roots,
         confine=_confine(server),
         share=server.share,
-        eager=server.start == "eager",
+        eager={"auto": None, "lazy": False, "eager": True}[server.start],
         era=server.era,
         start_timeout=server.start_timeout,
         timeout=server.timeout,

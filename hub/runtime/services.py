@@ -50,7 +50,8 @@ class RootsSettings:
 class Services:
     """One hub's shared parts; `info` is its name and version as the protocol's `Implementation`.
 
-    `tasks` is for what outlives the request that began it.
+    `tasks` is for what outlives the request that began it. `is_for_one`: the hub has one client,
+    which will use what there is.
     """
 
     info: JsonObject
@@ -63,6 +64,14 @@ class Services:
     audit: AuditSink
     tasks: TaskGroup
     expose: Expose = "tools"
+    is_for_one: bool = False
+
+    def starts_early(self, spec: ServerSpec) -> bool:
+        """Whether a server's child starts as soon as it is known for which roots.
+
+        One whose tools are found by search may never be needed.
+        """
+        return spec.eager if spec.eager is not None else self.is_for_one and self.expose == "tools"
 
 
 class Operator:

@@ -6,12 +6,13 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 
+import anyio
 import structlog
 from anyio.abc import TaskGroup
 
 from hub.core.consent import Consent
 from hub.core.describing import told_of
-from hub.core.errors import ChildError
+from hub.core.errors import ChildError, HubError
 from hub.core.guard import Refused
 from hub.core.in_force import NOT_ASKED, InForce, at_server, in_force
 from hub.core.launch import LaunchPlan
@@ -228,10 +229,17 @@ class Session:
         # A modern request is over before an eager child would be of use to it.
         if self._is_closed or self.client is None or self.client.is_modern:
             return
+        await self.start_early()
+
+    async def start_early(self) -> None:
+        """Start the children that are not to wait for a call, and return once they answer."""
         force = self.known_force()
-        for spec in self.services.servers.values():
-            if spec.eager:
-                self._tasks.start_soon(self._start, self.place(spec, force))
+        async with anyio.create_task_group() as starting:
+            for spec in filter(self.services.starts_early, self.services.servers.values()):
+                try:
+                    starting.start_soon(self._start, self.place(spec, force))
+                except HubError as exc:
+                    log.warning("no launch plan", server=spec.name, error=str(exc))
 
     async def _start(self, place: Place) -> None:
         try:

@@ -25,7 +25,7 @@ def test_a_tools_own_policy_goes_before_the_servers() -> None:
 
 def test_what_nobody_configured_enforces() -> None:
     assert SPEC.policy_of("anything").policy.mode is Mode.ENFORCE
-    assert (SPEC.share, SPEC.answer_roots, SPEC.eager) == ("roots", True, False)
+    assert (SPEC.share, SPEC.answer_roots, SPEC.eager) == ("roots", True, None)
 
 
 def test_secrets_in_headers_are_not_shown() -> None:

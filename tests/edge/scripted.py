@@ -50,6 +50,7 @@ async def scripted(
     *,
     config: Mapping[str, Any] | None = None,
     given: Sequence[str] = (),
+    is_for_one: bool = False,
 ) -> AsyncGenerator[ScriptedHub]:
     """Run a hub before these children; a single one is called `files`, and keeps bare names."""
     named = {"files": children} if isinstance(children, FakeChild) else children
@@ -60,7 +61,8 @@ async def scripted(
         return named[spec.name].opened(spec, plan)
 
     async with anyio.create_task_group() as tasks:
-        hub = running_hub(made, Setting(given=given), environment={}, open_child=opened)
+        setting = Setting(given=given, is_for_one=is_for_one)
+        hub = running_hub(made, setting, environment={}, open_child=opened)
         async with hub as services:
             yield ScriptedHub(services, tasks)
         tasks.cancel_scope.cancel()

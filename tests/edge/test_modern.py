@@ -614,3 +614,19 @@ async def test_an_eager_child_is_not_started_for_a_request_that_stands_for_itsel
         assert children["a"].links == []
         await hub.greeted()
         await children["a"].connected()
+
+
+async def test_what_the_only_client_will_list_is_started_when_it_asks_what_there_is() -> None:
+    for roots in (LEFT_OUT, None):
+        child = FakeChild(READ)
+        async with scripted(child, is_for_one=True) as hub:
+            client = hub.client()
+            await client.request("server/discover", {"_meta": envelope(roots)})
+            await child.connected()
+            await client.request("tools/list", {"_meta": envelope(roots)})
+            assert len(child.links) == 1
+    child = FakeChild(READ)
+    async with scripted(child) as hub:
+        await hub.client().request("server/discover", {"_meta": envelope(None)})
+        await anyio.wait_all_tasks_blocked()
+        assert child.links == []

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from structlog.testing import capture_logs
 
@@ -478,3 +479,34 @@ async def test_a_conversation_that_ends_cancels_what_runs() -> None:
         await link.request("tools/call")
         client.front.close()
         await link.request("notifications/cancelled")
+
+
+async def test_the_only_clients_children_start_as_soon_as_its_roots_are_known(
+    tmp_path: Path,
+) -> None:
+    top = plant(tmp_path, "a/")
+    child = FakeChild(ECHO)
+    async with scripted(child, is_for_one=True) as hub:
+        client = hub.client([{"uri": (top / "a").as_uri()}])
+        await client.initialize({"roots": {}})
+        await client.initialized()
+        link = await child.connected()
+        assert link.plan is not None
+        assert link.plan.roots.paths == (str(top / "a"),)
+        await client.request("tools/list")
+        assert len(child.links) == 1
+    child = FakeChild(ECHO)
+    async with scripted(child, is_for_one=True) as hub:
+        await hub.greeted()
+        await child.connected()
+
+
+@pytest.mark.parametrize(
+    "keys", [{"servers": {"files": {"command": "x", "start": "lazy"}}}, {"expose": "search"}]
+)
+async def test_what_the_only_client_may_never_need_is_not_started(keys: dict[str, Any]) -> None:
+    child = FakeChild(ECHO)
+    async with scripted(child, config=keys, is_for_one=True) as hub:
+        await hub.greeted()
+        await anyio.wait_all_tasks_blocked()
+        assert child.links == []

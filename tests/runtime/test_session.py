@@ -271,6 +271,16 @@ async def test_an_eager_child_is_started_before_it_is_needed(top: Path) -> None:
         assert "not started" in [entry["event"] for entry in logs]
 
 
+async def test_a_server_that_cannot_be_planned_disturbs_no_other_that_starts_early() -> None:
+    specs = {"a": launched("a", "${NOT_SET}", eager=True), "b": remote("b", eager=True)}
+    children = {"a": FakeChild(ECHO), "b": FakeChild(ECHO)}
+    async with rig(specs, children) as at:
+        with capture_logs() as logs:
+            at.client()
+            await children["b"].connected()
+        assert ("no launch plan", "a") in [(e["event"], e.get("server")) for e in logs]
+
+
 async def test_an_eager_child_waits_for_a_client_with_a_session(top: Path) -> None:
     fake = FakeChild(ECHO)
     async with rig({"files": remote("files", eager=True)}, {"files": fake}) as at:

@@ -8,6 +8,7 @@ import shutil
 import socket
 import sys
 from argparse import ArgumentTypeError, Namespace
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -115,7 +116,7 @@ async def _serve_stdio(config: HubConfig, setting: Setting) -> None:
 
     async with (
         ended_by_signals() as ending,
-        running_hub(config, setting, ending=ending) as services,
+        running_hub(config, replace(setting, is_for_one=True), ending=ending) as services,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(_stop, ending, tasks.cancel_scope)

@@ -130,6 +130,7 @@ def argv(services: Services) -> list[str]:
 def test_without_a_config_this_directory_is_served(top: Path, served: Served) -> None:
     assert run("run") == 0
     assert served.ways == ["stdio"]
+    assert served.only.is_for_one
     operator = served.only.operator.roots()
     assert paths(operator.fallback) == (f"{top}/here",)
     assert paths(operator.ceiling) == (f"{top}/here",)
