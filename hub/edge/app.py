@@ -116,6 +116,7 @@ async def running_hub(
     settle_confinement(servers.values(), machine.kernel)
     given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
     operator = Operator(given(config.roots), servers, machine)
+    settings = RootsSettings(config.roots.timeout, config.roots.debounce, place.unsafe)
     async with (
         _children(config, machine, open_child, ending or Ending()) as children,
         watching(setting.watched, config, given, operator),
@@ -129,9 +130,7 @@ async def running_hub(
                     children=children,
                     operator=operator,
                     machine=machine,
-                    settings=RootsSettings(
-                        config.roots.timeout, config.roots.debounce, place.unsafe
-                    ),
+                    settings=settings,
                     audit=audit,
                     tasks=tasks,
                     expose=config.expose,

@@ -493,7 +493,7 @@ async def test_the_only_clients_children_start_as_soon_as_its_roots_are_known(
         link = await child.connected()
         assert link.plan is not None
         assert link.plan.roots.paths == (str(top / "a"),)
-        await client.request("tools/list")
+        await client.request("tools/list", {})
         assert len(child.links) == 1
     child = FakeChild(ECHO)
     async with scripted(child, is_for_one=True) as hub:
