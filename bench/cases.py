@@ -6,7 +6,9 @@ import os
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+from bench.piped import WrongAnswerError
 
 Params = dict[str, Any]
 SESSIONS = 64
@@ -22,6 +24,28 @@ LARGE = {"result": ANSWER, "argument": ARGUMENT}
 def reading(folder: Path) -> Params:
     """Return a call with one absolute path, of a file in a folder of `folder`."""
     return {"name": "read_file", "arguments": {"path": str(folder / "src" / "main.py")}}
+
+
+class Client(Protocol):
+    """One client of a program."""
+
+    def request(self, method: str, params: Params) -> dict[str, Any]:
+        """Return the result of a request."""
+        ...
+
+
+def require_guard(client: Client) -> None:
+    """Make sure that what is measured guards: a path outside of the roots is refused.
+
+    Raises: SystemExit.
+    """
+    outside = {"name": "read_file", "arguments": {"path": "/etc/passwd"}}
+    try:
+        client.request("tools/call", outside)
+    except WrongAnswerError as exc:
+        if "Access denied" in str(exc):
+            return
+    raise SystemExit("a hub let a path outside of the roots pass")
 
 
 def folder_in(stack: ExitStack, name: str = "project") -> Path:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from bench.cases import ECHO, LARGE, PLACES, SESSIONS, Params, folder_in, reading
+from bench.cases import ECHO, LARGE, PLACES, SESSIONS, Params, folder_in, reading, require_guard
 from bench.figures import PATIENCE, Table, Target
 from bench.flood import Flood
 from bench.on_stdio import BARE_ROW
@@ -53,6 +53,8 @@ class OnHttp:
                 stack.callback(session.close)
 
     def _set_targets(self, peers: list[str]) -> None:
+        for table in self._large.values():
+            table.targets = {f"hub, {era}, no path": Target(2) for era in ERAS}
         for table in self._flood.values():
             table.peers = peers
             for era in ERAS:
@@ -75,6 +77,8 @@ class OnHttp:
                 Session(server.address, "/mcp", modern=modern, roots=roots) for _ in range(SESSIONS)
             ]
             self._greet(sessions, params)
+            if name.startswith("hub"):
+                require_guard(sessions[0])
             self._rows[name] = server, sessions, params
 
         row(BARE_ROW, bare, ECHO, modern=False, knows=True)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from bench.cases import AT_ONCE, ECHO, LARGE, PLACES, Params, folder_in, reading
+from bench.cases import AT_ONCE, ECHO, LARGE, PLACES, Params, folder_in, reading, require_guard
 from bench.figures import PATIENCE, Table, Target
 from bench.peers import Peer
 from bench.piped import Piped, WrongAnswerError, within
@@ -47,6 +47,7 @@ class OnStdio:
             self._rows[name] = self._open(stack, argv, folder), ECHO
         hub = self._open(stack, hub_on_stdio(hub_config(top, {"child": CHILD})), folder)
         hub.request("tools/call", reading(folder))
+        require_guard(hub)
         self._rows |= {PLAIN: (hub, ECHO), PATH: (hub, reading(folder))}
         for peer in peers:
             self._join(stack, peer, folder)

@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
-from bench.cases import ECHO, Params
+from bench.cases import ECHO, Client, Params
 from bench.piped import WrongAnswerError
 from bench.programs import CHILD, HERE
 
@@ -36,14 +35,6 @@ def by_call_tool(params: Params) -> Params:
     """Return a call to one that has a tool to call tools with."""
     wanted = {"toolName": params["name"], "toolArgs": params["arguments"]}
     return {"name": "call-tool", "arguments": {"serverName": "child", **wanted}}
-
-
-class Client(Protocol):
-    """One client of a program."""
-
-    def request(self, method: str, params: Params) -> dict[str, Any]:
-        """Return the result of a request."""
-        ...
 
 
 @dataclass(frozen=True)
