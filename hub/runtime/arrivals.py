@@ -6,12 +6,13 @@ from collections import deque
 from collections.abc import Callable
 
 import anyio
+from msgspec import Raw
 
 from hub.runtime.peer import GoneError
-from hub.runtime.wire import Failure, Message, Response
+from hub.runtime.wire import Failure, Message, Notification, Response
 
-QUEUE = 16
-"""How many messages of a child may wait for the hub; then its streams are not read on."""
+QUEUE, MAX_UNREAD = 16, 64 * 1024 * 1024
+"""How many messages of a child, and bytes, may wait for the hub; then its streams rest."""
 
 
 class Arrivals:
@@ -19,6 +20,7 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._waiting: deque[Message] = deque()
+        self._size = 0
         self._came: anyio.Event | None = None
         self._left: anyio.Event | None = None
         self.ended: str | None = None
@@ -37,12 +39,17 @@ class Arrivals:
         ):
             self.settle(message)
             return
-        while len(self._waiting) >= QUEUE and self.ended is None:
+        while self._is_full and self.ended is None:
             self._left = self._left or anyio.Event()
             await self._left.wait()
         if self.ended is None:
             self._waiting.append(message)
+            self._size += _size(message)
             self._tell()
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._waiting) >= QUEUE or self._size >= MAX_UNREAD
 
     def end(self, reason: str) -> None:
         """Let there be no further messages; the first reason counts."""
@@ -62,6 +69,7 @@ class Arrivals:
             self._came = anyio.Event()
             await self._came.wait()
         message = self._waiting.popleft()
+        self._size -= _size(message)
         self._go_on()
         return message
 
@@ -74,3 +82,14 @@ class Arrivals:
         if self._left is not None:
             self._left.set()
             self._left = None
+
+
+def _size(message: Message) -> int:
+    """Return the bytes that a message carries; what was read of it already counts for nothing."""
+    match message:
+        case Response(result=Raw() as carried) | Failure(error=Raw() as carried):
+            return memoryview(carried).nbytes
+        case Notification(params=Raw() as carried):
+            return memoryview(carried).nbytes
+        case _:
+            return 0

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from msgspec import Raw
 
 from hub.runtime.arrivals import QUEUE, Arrivals
 from hub.runtime.peer import GoneError
-from hub.runtime.wire import Message, Notification, Response
+from hub.runtime.wire import Failure, Message, Notification, Request, Response
 
 
 def said(number: int) -> Notification:
@@ -57,6 +58,26 @@ async def test_who_brings_more_than_fits_waits_until_there_is_room() -> None:
     assert len({message.method for message in read if isinstance(message, Notification)}) == len(
         read
     )
+
+
+async def test_who_brings_more_bytes_than_may_wait_waits_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hub.runtime.arrivals.MAX_UNREAD", 100)
+    large = Raw(b'{"a":"' + b"x" * 100 + b'"}')
+    arrivals = Arrivals()
+    for first in (Response(1, large), Failure(1, large), Notification("n", large)):
+        await arrivals.put(first)
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(arrivals.put, said(2))
+                await anyio.wait_all_tasks_blocked()
+                assert await arrivals.next() == first
+            assert await arrivals.next() == said(2)
+    await arrivals.put(Request(1, "m", {"a": "x" * 100}))
+    await arrivals.put(said(3))
+    with anyio.fail_after(5):
+        assert await arrivals.next() == Request(1, "m", {"a": "x" * 100})
 
 
 async def test_after_the_end_comes_what_was_there_and_then_why() -> None:
