@@ -13,12 +13,14 @@ class ChildRound:
     """What the modern child `server` asked: of the client under `keys`, of the hub under `own`.
 
     `own` has the method behind each key, `state` is the child's own state, which is its secret.
+    `wants_roots`: it asked for roots that the client had not been asked for.
     """
 
     server: ServerName
     keys: tuple[str, ...]
     own: JsonObject
     state: Json
+    wants_roots: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Carried:
             "parked": self.parked,
             "child": None
             if child is None
-            else [child.server, list(child.keys), child.own, child.state],
+            else [child.server, list(child.keys), child.own, child.state, child.wants_roots],
             "unasked": self.unasked,
         }
 
@@ -70,8 +72,8 @@ def _text(value: Json) -> str | None:
 
 def _child_in(listed: list[Json]) -> ChildRound | None:
     match listed:
-        case [str(server), list(keys), dict(own), state]:
-            return ChildRound(ServerName(server), tuple(map(str, keys)), own, state)
+        case [str(server), list(keys), dict(own), state, bool(wants_roots)]:
+            return ChildRound(ServerName(server), tuple(map(str, keys)), own, state, wants_roots)
         case _:
             return None
 

@@ -106,6 +106,8 @@ class Modern:
         except RootsNeededError:
             return self._result(wanting_roots())
         except InputNeededError as needed:
+            child = needed.carried.child
+            unasked = unasked and not (child is not None and child.wants_roots)
             if client.declares("roots") and not unasked:
                 # The retry's responses serve that retry alone: it has to bring the roots again.
                 needed.requests = {**ROOTS, **needed.requests}

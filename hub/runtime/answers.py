@@ -108,19 +108,24 @@ class Answers:
         theirs: dict[str, JsonObject] = {}
         own: JsonObject = {}
         answers: JsonObject = {}
+        wants_roots = False
         for key, request in object_or_empty(wanted.get("inputRequests")).items():
             asked = object_or_empty(request)
-            if asked.get("method") in FOR_CLIENTS:
+            method = asked.get("method")
+            if method in FOR_CLIENTS:
                 theirs[key] = asked
+                continue
+            own[key] = method
+            if method == "roots/list" and self.unknown:
+                wants_roots = True
             else:
-                own[key] = asked.get("method")
-                answers[key] = await self._own_answer(asked.get("method"), asker)
+                answers[key] = await self._own_answer(method, asker)
         if not own and not theirs and state is None:
             raise RpcError(
                 INTERNAL_ERROR, f"server {self.spec.name!r} asks for input, but for none"
             )
-        if theirs or not own:
-            round_ = ChildRound(self.spec.name, tuple(theirs), own, state)
+        if theirs or not own or wants_roots:
+            round_ = ChildRound(self.spec.name, tuple(theirs), own, state, wants_roots)
             answers |= await asker.inputs(self.spec, theirs, round_)
         return _retry(answers, state)
 
@@ -143,6 +148,9 @@ class Answers:
         return _retry({**answers, **inward(brought.responses, child.keys)}, child.state)
 
     async def _own_answer(self, method: Json, asker: Asker) -> JsonObject:
+        if method == "roots/list" and self.spec.answer_roots:
+            # Who asks by its result can be answered then: nobody needs to be asked beforehand.
+            return {"roots": self._shared_roots()}
         return as_object(await self.answer(str(method), {}, asker))
 
     def _shared_roots(self) -> list[Json]:

@@ -8,10 +8,12 @@ from typing import Final
 import anyio
 
 from hub.core.errors import ChildError
+from hub.core.protocol import INVALID_PARAMS
 from hub.core.values import JsonObject
 from hub.runtime.answers import Answers
 from hub.runtime.greeting import input_required
 from hub.runtime.parties import Asker
+from hub.runtime.peer import RpcError
 from hub.runtime.wire import Payload
 
 MAX_INPUT_ROUNDS: Final = 8
@@ -27,9 +29,9 @@ async def in_rounds(
         InputNeededError if the asker's client answers with a retry of its own.
     """
     more = await answers.resumed(asker)
+    result = await _resume(send, more, asker)
     rounds, ends = 0, anyio.current_time() + answers.spec.timeout
-    while rounds < MAX_INPUT_ROUNDS:
-        result = await send(more)
+    while True:
         wanted = input_required(result)
         if wanted is None:
             asker.done()
@@ -37,6 +39,25 @@ async def in_rounds(
         # Who asks for nothing only wants to be called again, for as long as a call may take.
         rounds += bool(wanted.get("inputRequests")) or anyio.current_time() > ends
         more = await answers.inputs(wanted, asker)
-    raise ChildError(
-        f"server {answers.spec.name!r} asked for input {MAX_INPUT_ROUNDS} times within one call"
-    )
+        if rounds == MAX_INPUT_ROUNDS:
+            raise ChildError(
+                f"server {answers.spec.name!r} asked for input {rounds} times within one call"
+            )
+        result = await send(more)
+
+
+async def _resume(
+    send: Callable[[JsonObject], Awaitable[Payload]], more: JsonObject, asker: Asker
+) -> Payload:
+    """Send the first request of a call, or of a further round of it.
+
+    With roots that it did not know before, a server may be another process, which need not know the
+    state of the first: then the call is made anew.
+    """
+    child = asker.brought.carried.child
+    try:
+        return await send(more)
+    except RpcError as exc:
+        if child is None or not child.wants_roots or exc.code != INVALID_PARAMS:
+            raise
+    return await send({})

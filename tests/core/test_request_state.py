@@ -14,6 +14,7 @@ ROUNDS = st.builds(
     keys=st.lists(st.text()).map(tuple),
     own=st.dictionaries(st.text(), st.text()),
     state=TEXT,
+    wants_roots=st.booleans(),
 )
 CARRIED = st.builds(Carried, consent=TEXT, consented=TEXT, parked=TEXT, child=st.none() | ROUNDS)
 

@@ -11,6 +11,7 @@ import pytest
 from hub.core.asking import CONSENT_KEY, ROOTS_KEY
 from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     MISSING_CLIENT_CAPABILITY,
     SERVER_INFO_META,
@@ -19,7 +20,7 @@ from hub.core.values import Json, JsonObject
 from hub.runtime.wire import Failure, Request
 from tests.edge.callers import ACCEPTED, ELICITATION, FORM, SAMPLING, URL, Caller, question
 from tests.edge.scripted import scripted
-from tests.fakes import ECHO, READ, Answer, FakeChild
+from tests.fakes import ECHO, READ, Answer, FakeChild, failure
 from tests.flow.hubs import text_of
 from tests.trees import plant
 
@@ -139,6 +140,55 @@ async def test_roots_are_answered_by_the_hub_and_never_asked_for_by_a_child(tmp_
             {"inputResponses": {"r": shared}, "requestState": "round 1"},
             {"inputResponses": {"r": shared, "user": ACCEPTED}, "requestState": "round 2"},
         ]
+
+
+async def test_roots_that_the_client_was_not_asked_for_are_asked_for_along(tmp_path: Path) -> None:
+    child = asking({"r": ROOTS, "user": form(), "model": {"method": SAMPLING, "params": {}}})
+    async with scripted(child) as hub:
+        caller = Caller(hub, roots=(tmp_path,))
+        params = caller.params()
+        del params["inputResponses"]
+        first: Any = await caller.client.request("tools/call", params)
+        assert set(first["inputRequests"]) == {ROOTS_KEY, "user", "model"}
+        answers: JsonObject = {"user": ACCEPTED, "model": {"role": "assistant"}}
+        last = await caller.round(answers, first["requestState"])
+        assert last["resultType"] == "complete"
+        shared: JsonObject = {"roots": [{"uri": tmp_path.as_uri()}]}
+        assert sent(child) == [
+            {},
+            {"inputResponses": {"r": shared, **answers}, "requestState": "round 1"},
+        ]
+        assert len(child.links) == 2, "a process knows one set of roots"
+
+
+@pytest.mark.parametrize("code", [INVALID_PARAMS, INTERNAL_ERROR])
+async def test_a_process_with_other_roots_that_does_not_know_the_state_is_called_anew(
+    tmp_path: Path, code: int
+) -> None:
+    wanted: JsonObject = {"r": ROOTS, "user": form()}
+    child = asking(wanted)
+    known = child.answers["tools/call"]
+
+    def forgetful(request: Request) -> Answer:
+        if "requestState" in request.params and len(sent(child)) == 2:
+            return failure(code, "what state?")
+        assert callable(known)
+        return known(request)
+
+    child.answers["tools/call"] = forgetful
+    async with scripted(child) as hub:
+        caller = Caller(hub, roots=(tmp_path,))
+        params = caller.params()
+        del params["inputResponses"]
+        first: Any = await caller.client.request("tools/call", params)
+        if code == INTERNAL_ERROR:
+            error = await caller.refusal({"user": ACCEPTED}, first["requestState"])
+            assert error["code"] == code
+            return
+        second = await caller.round({"user": ACCEPTED}, first["requestState"])
+        assert set(second["inputRequests"]) == {ROOTS_KEY, "user"}
+        last = await caller.round({"user": ACCEPTED}, second["requestState"])
+        assert last["resultType"] == "complete"
 
 
 async def test_a_retry_is_judged_by_its_own_roots(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hub.core.asking import ROOTS_KEY
 from hub.core.protocol import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY
 from hub.core.values import Json, JsonObject
 from hub.runtime.peer import RequestId
@@ -222,10 +223,19 @@ async def test_a_modern_child_that_asks_for_roots_gets_the_clients(top: Path) ->
 
     child = FakeChild(ECHO, era="modern", answers={"tools/call": begin})
     async with scripted(child) as hub:
-        assert is_asked(await call(hub.client(), "echo", {}))
-        assert child.link.requests("tools/call")[0]["params"]["_meta"]
-        result = await call(hub.client(), "echo", {}, with_roots((top / "a").as_uri()))
+        asked = await call(hub.client(), "echo", {})
+        assert asked["inputRequests"] == {ROOTS_KEY: {"method": "roots/list"}}
+        retry: JsonObject = {
+            "name": "echo",
+            "arguments": {},
+            "inputResponses": with_roots((top / "a").as_uri()),
+            "requestState": asked["requestState"],
+            "_meta": envelope(),
+        }
+        result = await hub.client().request("tools/call", retry)
         assert (top / "a").as_uri() in text_of(result)
+        again = await call(hub.client(), "echo", {})
+        assert "requestState" in again, "nobody is asked beforehand"
 
 
 async def test_a_child_that_asks_is_told_so_where_the_call_is_not_known(top: Path) -> None:
