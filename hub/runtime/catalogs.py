@@ -6,17 +6,17 @@ from collections.abc import Collection, Mapping
 
 import anyio
 import structlog
+from msgspec import Raw
 
 from hub.core.catalog import Catalog, Listing, merge
 from hub.core.describing import takes_paths, with_sentence
 from hub.core.errors import ChildError, HubError
 from hub.core.in_force import InForce
 from hub.core.meta_tools import META_TOOLS
-from hub.core.pages import page_of
-from hub.core.protocol import LISTS
 from hub.core.search import search_catalog
 from hub.core.values import ChildRoute, JsonObject, ServerName
 from hub.runtime.builtin import BUILTINS
+from hub.runtime.listed import Listed, encoded
 from hub.runtime.peer import Asked
 from hub.runtime.places import Place
 from hub.runtime.services import Services
@@ -39,9 +39,10 @@ class Catalogs:
         self._merged: dict[
             tuple[tuple[ServerName, int], ...], tuple[tuple[Listing, ...], Catalog]
         ] = {}
+        self._listed = Listed()
         self._takes_paths: dict[tuple[ServerName, str], tuple[object, bool]] = {}
 
-    async def page(self, session: Session, asked: Asked) -> JsonObject:
+    async def page(self, session: Session, asked: Asked) -> Raw:
         """Return the result of a listing request.
 
         Where nothing is known of any server, the list would be empty as if that were all: tools are
@@ -58,26 +59,23 @@ class Catalogs:
         trouble = None if own else self._trouble_of_all(session)
         if trouble is not None and method != "tools/list":
             raise ChildError(trouble)
-        tools = self._with_roots(catalog, session.telling(force)) if method == "tools/list" else ()
-        fields = {
-            "tools/list": tools if trouble is None else _saying(tools, trouble),
+        at = cursor if isinstance(cursor, str) else None
+        told = session.telling(force) if method == "tools/list" else {}
+        if told or trouble is not None:  # only this client is shown that
+            tools = self._with_roots(catalog, told) if told else catalog.tools
+            return encoded(method, tools if trouble is None else _saying(tools, trouble), at)
+        shown = {
+            "tools/list": catalog.tools,
             "resources/list": catalog.resources,
             "resources/templates/list": catalog.templates,
             "prompts/list": catalog.prompts,
         }
-        page = page_of(fields[method], cursor if isinstance(cursor, str) else None)
-        result: JsonObject = {LISTS[method]: list(page.entries)}
-        return result if page.next_cursor is None else {**result, "nextCursor": page.next_cursor}
+        return self._listed.page(method, shown[method], at)
 
     def _with_roots(
         self, catalog: Catalog, told: Mapping[ServerName, str | None]
     ) -> tuple[JsonObject, ...]:
-        """Return the tools; of servers that are to tell their roots, those that take paths do.
-
-        Not part of what is remembered: clients with other roots share the same merged catalog.
-        """
-        if not told:
-            return catalog.tools
+        """Return the tools; of servers that are to tell their roots, those that take paths do."""
         entries: list[JsonObject] = []
         for entry in catalog.tools:
             route = catalog.tool_routes[str(entry["name"])]

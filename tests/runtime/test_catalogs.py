@@ -13,6 +13,7 @@ from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, ServerName
 from hub.runtime import catalogs as catalogs_module
 from hub.runtime.builtin import GET_ROOTS
+from hub.runtime.wire import as_object
 from tests.fakes import ECHO, READ, SILENT, FakeChild
 from tests.runtime.rigs import FakeClient, Rig, launched, remote, rig
 from tests.trees import plant
@@ -29,10 +30,8 @@ async def shown(at: Rig, client: FakeClient, only: list[str] | None = None) -> l
 
 
 async def page(at: Rig, client: FakeClient, method: str, **params: str) -> JsonObject:
-    return await at.relay.catalogs.page(
-        client.session,
-        client.asked_for(method, dict[str, object](params)),  # pyright: ignore[reportArgumentType] - texts
-    )
+    asked = client.asked_for(method, dict[str, object](params))  # pyright: ignore[reportArgumentType] - texts
+    return as_object(await at.relay.catalogs.page(client.session, asked))
 
 
 async def test_a_listing_starts_all_children_and_shows_what_they_offer() -> None:
@@ -236,7 +235,7 @@ async def test_a_hub_whose_every_child_is_down_says_so_and_shows_no_empty_list()
         fake.refuses_to_open = ChildError("there is no command 'x'")
     async with rig({name: remote(name) for name in fakes}, fakes) as at:
         client = at.client()
-        listed = await at.relay.catalogs.page(client.session, client.asked_for("tools/list", {}))
+        listed = await page(at, client, "tools/list")
         assert isinstance(listed["tools"], list)
         (only,) = listed["tools"]
         assert isinstance(only, dict)
@@ -248,7 +247,7 @@ async def test_a_hub_whose_every_child_is_down_says_so_and_shows_no_empty_list()
         assert str(only["description"]).startswith(begins)
         for method in ("resources/list", "resources/templates/list", "prompts/list"):
             with pytest.raises(ChildError) as caught:
-                await at.relay.catalogs.page(client.session, client.asked_for(method, {}))
+                await page(at, client, method)
             assert str(caught.value).startswith(begins[:60])
 
 
@@ -261,5 +260,4 @@ async def test_a_listing_that_is_known_is_shown_though_all_children_are_down() -
         fake.link.crash()
         await fake.ended()
         assert await shown(at, client) == [GET_ROOTS, "echo"]
-        asked = client.asked_for("prompts/list", {})
-        assert await at.relay.catalogs.page(client.session, asked) == {"prompts": []}
+        assert await page(at, client, "prompts/list") == {"prompts": []}

@@ -23,6 +23,7 @@ from hub.core.values import Json, JsonObject
 from hub.core.vocabulary import Kind
 from hub.runtime import catalogs as catalogs_module
 from hub.runtime.relay import Relay
+from hub.runtime.wire import as_object
 from tests.fakes import ECHO, READ, SILENT, FakeChild
 from tests.runtime.rigs import FakeClient, Rig, launched, remote, rig, roots_at
 from tests.trees import plant
@@ -91,7 +92,8 @@ async def test_clients_are_shown_the_meta_tools_and_no_child_is_started_for_that
     fake = FakeChild(READ)
     async with searching({"files": remote()}, {"files": fake}) as at:
         client = at.client()
-        page = await at.relay.catalogs.page(client.session, client.asked_for("tools/list", {}))
+        asked = client.asked_for("tools/list", {})
+        page = as_object(await at.relay.catalogs.page(client.session, asked))
         names = [tool["name"] for tool in cast("list[JsonObject]", page["tools"])]
         assert names == [*META_NAMES, "get-roots"]
         assert fake.links == []
