@@ -96,6 +96,8 @@ $(BENCH)/peers.stamp: bench/node-peers.json bench/fastmcp-overrides.txt
 	-$(BIN)/uv venv --quiet --clear $(BENCH)/fastmcp && $(BIN)/uv pip install --quiet --python $(BENCH)/fastmcp \
 	  --override bench/fastmcp-overrides.txt fastmcp==4.1.6
 	-$(BIN)/uv venv --quiet --clear $(BENCH)/mcp-proxy && $(BIN)/uv pip install --quiet --python $(BENCH)/mcp-proxy mcp-proxy==0.13.0
+	-$(BIN)/uv venv --quiet --clear $(BENCH)/contextforge && $(BIN)/uv pip install --quiet --python $(BENCH)/contextforge \
+	  mcp-contextforge-gateway==1.0.7.post20260921
 	cp bench/node-peers.json $(BENCH)/node/package.json
 	-npm install --prefix $(BENCH)/node --ignore-scripts --no-package-lock --loglevel=error
 	@touch $@

@@ -21,7 +21,7 @@ HUB, SLOW = "hub", "hub, child that takes 300 ms to start"
 SLOW_BARE = "bare relay, child that takes 300 ms to start"
 SLOW_CHILD = [*CHILD, "--delay", "0.3"]
 SLOWER = {HUB: SLOW, BARE_ROW: SLOW_BARE}
-LISTED = 10.0
+LISTED = 45.0
 """Seconds after which a program that lists no tools counts as failed."""
 
 

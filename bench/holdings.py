@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from bench.cases import ECHO, folder_in, reading
@@ -24,6 +25,7 @@ from bench.programs import (
     hub_on_http,
     hub_on_stdio,
 )
+from bench.streaming import StreamSession
 
 CHILDREN = {f"child{number}": [*CHILD, "--tools", "46"] for number in range(10)}
 """Ten servers with 50 tools each."""
@@ -97,35 +99,72 @@ def _visit(hub: Listening, folder: Path) -> None:
     session.end()
 
 
-def of_others(stack: ExitStack, peers: Sequence[Peer]) -> list[str]:
-    """Return what other programs on stdio hold with one child."""
+def of_others(stack: ExitStack, stdio: Sequence[Peer], http: Sequence[Peer]) -> list[str]:
+    """Return what programs hold with one child, with all that they started but the child."""
     folder = folder_in(stack)
-    found: list[str] = []
-    commands = {
-        "bare relay": BARE,
-        "hub": hub_on_stdio(hub_config(folder.parent, {"child": CHILD})),
-    }
-    commands |= {
-        peer.name: peer.argv(folder.parent, 0) for peer in peers if peer.installed.exists()
-    }
-    for name, argv in commands.items():
-        program = Piped(argv, folder=folder.parent, roots=[folder])
-        stack.callback(program.end)
-        try:
-            with within(60):
-                program.begin()
-                program.request("tools/list", {})
-                found.append(f"{name} {memory(program.process.pid):.0f} MB")
-        except (WrongAnswerError, OSError, ValueError) as exc:
-            found.append(f"{name} failed: {exc}")
-    return [f"memory with one child, stdio: {', '.join(found)}"]
+    config = hub_config(folder.parent, {"child": CHILD})
+    commands = {"bare relay": BARE, "hub": hub_on_stdio(config)}
+    found = [
+        _held(name, partial(_piped, stack, folder, lambda argv=argv: argv))
+        for name, argv in commands.items()
+    ]
+    for peer in stdio:
+        argv = partial(peer.argv, folder.parent, 0)
+        found.append(_held(f"{peer.name} (stdio)", partial(_piped, stack, folder, argv, peer)))
+    found += [_held(f"{one.name} (HTTP)", partial(_posted, stack, folder, one)) for one in http]
+    return [f"memory with one child, with all processes but the child: {', '.join(found)}"]
+
+
+def _held(name: str, start: Callable[[], int]) -> str:
+    try:
+        with within(90):
+            held = _tree(start())
+    except (WrongAnswerError, OSError, ValueError) as exc:
+        return f"{name} failed: {exc}"
+    return f"{name} {held:.0f} MB"
+
+
+def _tree(pid: int) -> float:
+    if CHILD[1] in _command(pid).split()[1:2]:
+        return 0
+    return memory(pid) + sum(map(_tree, children(pid)))
+
+
+def _piped(
+    stack: ExitStack, folder: Path, argv: Callable[[], list[str]], peer: Peer | None = None
+) -> int:
+    if peer is not None:
+        peer.require()
+    program = Piped(argv(), folder=folder.parent, roots=[folder])
+    stack.callback(program.end)
+    program.begin()
+    if peer is None:
+        program.request("tools/list", {})
+    else:
+        peer.await_child(program)
+    return program.process.pid
+
+
+def _posted(stack: ExitStack, folder: Path, peer: Peer) -> int:
+    peer.require()
+    port = free_port()
+    server = Listening(peer.argv(folder.parent, port), port, folder=folder.parent)
+    stack.callback(server.end)
+    server.ready()
+    session = (StreamSession if peer.streams else Session)(
+        server.address, peer.path, roots=[folder]
+    )
+    stack.callback(session.close)
+    session.begin()
+    peer.await_child(session)
+    return server.process.pid
 
 
 def main() -> None:
     """Print all of it."""
     many = int(sys.argv[1]) if len(sys.argv) > 1 else MANY
     with ExitStack() as stack:
-        print("\n".join([*listings(stack), *of_others(stack, ()), *sessions(stack, many)]))
+        print("\n".join([*listings(stack), *of_others(stack, (), ()), *sessions(stack, many)]))
 
 
 if __name__ == "__main__":

@@ -127,12 +127,12 @@ class OnHttp:
                 place(server.process.pid, apart=apart)
                 used = cpu_seconds(server.process.pid)
                 flood = Flood(sessions)
-                seconds = 0.4 if name in self._peers else 0.2
+                seconds, times = (0.4, 30) if name in self._peers else (0.2, 100)
                 self._flood[apart].measure(name, partial(flood.run, params, seconds))
                 if apart and flood.answered:
                     used = cpu_seconds(server.process.pid) - used
                     self._cpu.add(name, used * 1e6 / flood.answered)
-                self._single[apart].measure(name, partial(p50, sessions[0], params, 60, 1e6))
+                self._single[apart].measure(name, partial(p50, sessions[0], params, times, 1e6))
         for name, (_, sessions, _) in self._rows.items():
             if name == ASKED or "one path" in name:
                 continue

@@ -88,7 +88,7 @@ class OnStdio:
         for apart in PLACES.values():
             for name, (program, params) in self._rows.items():
                 place(program.process.pid, apart=apart)
-                times = 60 if name in self._calls else 400
+                times = 40 if name in self._calls else 400
                 self._single[apart].measure(name, partial(p50, program, params, times, 1e6))
                 used, answered = cpu_seconds(program.process.pid), program.answered
                 self._flight[apart].measure(name, partial(program.in_flight, params, AT_ONCE, 0.2))

@@ -15,7 +15,7 @@ from bench.cases import ECHO, Client, Params
 from bench.piped import WrongAnswerError
 from bench.programs import CHILD, HERE
 
-CHILD_READY = 20.0
+CHILD_READY = 45.0
 """Seconds that a program may take until its child can be called."""
 BENCH = HERE.parent / ".bench"
 NODE = BENCH / "node" / "node_modules" / ".bin"
@@ -35,6 +35,11 @@ def by_call_tool(params: Params) -> Params:
     """Return a call to one that has a tool to call tools with."""
     wanted = {"toolName": params["name"], "toolArgs": params["arguments"]}
     return {"name": "call-tool", "arguments": {"serverName": "child", **wanted}}
+
+
+def dashed(params: Params) -> Params:
+    """Return a call to one that spells names in its own way."""
+    return {**params, "name": f"child-{params['name'].replace('_', '-')}"}
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,7 @@ def _config(folder: Path) -> str:
 
 
 _FASTMCP = BENCH / "fastmcp" / "bin" / "python"
+_CONTEXTFORGE = BENCH / "contextforge" / "bin" / "python"
 _MCP_PROXY = BENCH / "mcp-proxy" / "bin" / "mcp-proxy"
 
 
@@ -116,5 +122,14 @@ HTTP = [
         ],
         prefixed,
         streams=True,
+    ),
+    Peer(
+        "ContextForge",
+        _CONTEXTFORGE,
+        lambda folder, port: [
+            *[str(_CONTEXTFORGE), str(HERE / "contextforge.py"), str(folder), str(port), *CHILD]
+        ],
+        dashed,
+        "/mcp/",
     ),
 ]

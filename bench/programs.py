@@ -100,8 +100,9 @@ class Listening:
         """End the process, and all that it started."""
         self.process.terminate()
         try:
-            self.process.wait(END)
-        except subprocess.TimeoutExpired:
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(END)
+        finally:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
