@@ -38,6 +38,19 @@ def npm_program() -> Callable[[str], str]:
     return find
 
 
+@pytest.fixture(scope="session")
+def npm_package() -> Callable[[str], str]:
+    """Give the command that runs programs with a package in reach; skip the test without it."""
+
+    def find(package: str) -> str:
+        node = shutil.which("node")
+        if node is None or not (PROJECT / "node_modules" / package / "package.json").exists():
+            pytest.skip(f"npm packages are not installed: no {package}")
+        return node
+
+    return find
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

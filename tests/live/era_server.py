@@ -1,7 +1,8 @@
 """An MCP server made with the SDK that speaks both eras, and uses all they have.
 
-`era_server.py stdio NAME` or `era_server.py http NAME...`, which serves each name on a port of its
-own. Names make the resources' URIs differ.
+`era_server.py stdio NAME [many]`, with so many tools that a list of them has pages, or
+`era_server.py http NAME...`, which serves each name on a port of its own. Names make the resources'
+URIs differ.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from mcp.types import (
     InputRequiredResult,
     ListPromptsResult,
     ListResourcesResult,
+    ListResourceTemplatesResult,
     ListRootsRequest,
     ListRootsResult,
     ListToolsResult,
@@ -53,6 +55,7 @@ from mcp.types import (
     ReadResourceRequestParams,
     ReadResourceResult,
     Resource,
+    ResourceTemplate,
     SamplingMessage,
     SetLevelRequestParams,
     SubscribeRequestParams,
@@ -72,6 +75,9 @@ MAX_BODY = 64 * 1024 * 1024
 NAMES = (
     "read_file ask_roots ask_model ask_form ask_url steps wait cancelled log add touch big size_of"
 )
+
+MANY = 1100
+"""How many tools more there are if so wanted."""
 
 QUESTIONS: dict[str, tuple[Question, type[BaseModel]]] = {
     "ask_roots": (ListRootsRequest(), ListRootsResult),
@@ -128,9 +134,10 @@ def text(words: str) -> CallToolResult:
 class EraServer:
     """One server; whoever connects to it shares its lists."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, more: int = 0) -> None:
         self.uri = f"era://{name}/one"
-        self.added: dict[str, list[str]] = {"tool": [], "resource": [], "prompt": []}
+        tools = [f"many_{number}" for number in range(more)]
+        self.added: dict[str, list[str]] = {"tool": tools, "resource": [], "prompt": []}
         self._cancelled: defaultdict[str, anyio.Event] = defaultdict(anyio.Event)
         self._bus = InMemorySubscriptionBus()
         self.server = TellingServer(
@@ -140,6 +147,7 @@ class EraServer:
             on_list_tools=self._tools,
             on_call_tool=self._call,
             on_list_resources=self._resources,
+            on_list_resource_templates=self._templates,
             on_read_resource=self._read,
             on_subscribe_resource=self._subscribe,
             on_unsubscribe_resource=self._unsubscribe,
@@ -161,6 +169,12 @@ class EraServer:
     ) -> ListResourcesResult:
         more = [Resource(uri=f"{self.uri}/{name}", name=name) for name in self.added["resource"]]
         return ListResourcesResult(resources=[Resource(uri=self.uri, name="one"), *more])
+
+    async def _templates(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        any_ = ResourceTemplate(uri_template=f"{self.uri}/{{name}}", name="any")
+        return ListResourceTemplatesResult(resource_templates=[any_])
 
     async def _prompts(
         self, context: Context, params: PaginatedRequestParams | None
@@ -231,7 +245,7 @@ class EraServer:
 
     async def _wait(self, context: Context, given: dict[str, Any]) -> str:
         try:
-            await context.session.report_progress(1)
+            await context.session.report_progress(1, None, "waiting")
             await anyio.sleep_forever()
         except anyio.get_cancelled_exc_class():
             self._cancelled[given["key"]].set()
@@ -269,8 +283,8 @@ class EraServer:
         return "touched"
 
 
-async def over_stdio(name: str) -> None:
-    server = EraServer(name).server
+async def over_stdio(name: str, *more: str) -> None:
+    server = EraServer(name, MANY if more else 0).server
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
 
@@ -294,7 +308,7 @@ async def over_http(names: list[str]) -> None:
 def main() -> None:
     transport, *names = sys.argv[1:]
     if transport == "stdio":
-        anyio.run(over_stdio, names[0])
+        anyio.run(over_stdio, *names)
     else:
         anyio.run(over_http, names)
 

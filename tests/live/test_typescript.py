@@ -1,0 +1,116 @@
+"""The TypeScript SDK's clients, of its first and its second line, before servers of both eras."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import PROJECT
+from tests.live.era_server import MANY, NAMES
+from tests.live.programs import ROOTS_HUB, SOON, config_file, environment, http_hub, outside
+from tests.live.test_eras import ERA_SERVER
+
+PROGRAM = str(Path(__file__).parent / "typescript_client.mjs")
+CLIENTS = [("one", "legacy"), ("two", "legacy"), ("two", "modern")]
+SERVERS = ["legacy", "modern"]
+
+
+@pytest.fixture(scope="module")
+def node(npm_package: Callable[[str], str]) -> str:
+    npm_package("@modelcontextprotocol/sdk")
+    return npm_package("@modelcontextprotocol/client")
+
+
+@pytest.fixture(scope="module")
+def config(tree: Path) -> str:
+    env = {"PYTHONPATH": str(PROJECT)}
+    servers = {
+        era: {
+            "command": ERA_SERVER[0],
+            "args": [*ERA_SERVER[1:], "stdio", era, "many"],
+            "era": era,
+            "env": env,
+        }
+        for era in SERVERS
+    }
+    return config_file(tree, servers)
+
+
+@pytest.fixture(scope="module")
+def url(tree: Path, config: str) -> Generator[str]:
+    with http_hub("--config", config, cwd=tree) as served:
+        yield served
+
+
+@pytest.fixture(params=CLIENTS, ids="-".join)
+def client(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """Name the line of the SDK, and the era its client speaks."""
+    return request.param
+
+
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_typescript_client_uses_all_that_a_hub_offers(  # noqa: PLR0913 - each is a fixture
+    node: str,
+    client: tuple[str, str],
+    transport: str,
+    server: str,
+    url: str,
+    config: str,
+    tree: Path,
+) -> None:
+    line, era = client
+    project, secret = tree / "project", tree / "private/secret.txt"
+    uri = f"era://{server}/one"
+    asked: dict[str, Any] = {
+        "line": line,
+        "era": era,
+        "target": url if transport == "http" else [ROOTS_HUB, "run", "--config", config],
+        "env": environment(),
+        "roots": [{"uri": project.as_uri(), "name": "project"}],
+        "outside": str(secret),
+        "server": server,
+        "uri": uri,
+    }
+    done = subprocess.run(  # noqa: S603 - ours
+        [node, PROGRAM, json.dumps(asked)],
+        capture_output=True,
+        text=True,
+        timeout=2 * SOON,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found.get("failed") is None
+    assert found["server"] == "roots-hub"
+    if line == "two":
+        assert found["version"] == ("2026-07-28" if era == "modern" else "2025-11-25")
+    names = set(found["tools"]["names"])
+    assert {"get-roots", *(f"{server}__{name}" for name in NAMES.split())} <= names
+    assert sum(name.startswith(f"{server}__many_") for name in names) == MANY
+    # The other server may not be there yet.
+    assert set(found["resources"]) == {"one"}
+    assert set(found["templates"]) == {"any"}
+    assert f"{server}__first" in found["prompts"]
+    assert found["read"] == uri
+    assert found["prompt"] == "first"
+    assert found["refused"] == [True, outside(secret, project)]
+    assert found["roots"] == [project.as_uri()]
+    assert found["ask_model"]["content"] == {"type": "text", "text": "own words"}
+    assert found["ask_form"] == {"action": "accept", "content": {"n": 7}}
+    assert found["ask_url"]["action"] == "accept"
+    assert found["asked"] == [["sample", 17], ["form", "How many?"], ["url", "Look here"]]
+    assert found["steps"] == "done"
+    # The SDK drops reports that it reads together with the answer.
+    assert found["progress"]
+    assert found["progress"] == [[1, 3], [2, 3], [3, 3]][: len(found["progress"])]
+    assert (found["aborted"], found["cancelled"]) == (True, "cancelled")
+    assert found["logs"] == ["error"]
+    if era == server == "legacy":
+        assert found["updated"] == [uri]
+        assert found["shown"]
