@@ -308,7 +308,7 @@ async def over_http(names: list[str]) -> None:
 def main() -> None:
     transport, *names = sys.argv[1:]
     if transport == "stdio":
-        anyio.run(over_stdio, *names)
+        anyio.run(over_stdio, names[0], *names[1:])
     else:
         anyio.run(over_http, names)
 
