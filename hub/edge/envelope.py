@@ -1,48 +1,113 @@
-"""The modern era's per-request checks over HTTP, by the SDK: headers, versions, the envelope.
+"""The modern era's checks of each request over HTTP: its envelope, and headers that repeat it.
 
-This module is imported only when a modern client calls, because it loads the SDK.
+MCP 2026-07-28, "Transports": what stands between client and server may route by the headers, so a
+request whose headers say something else than its body is refused.
 """
 
 from __future__ import annotations
 
-from mcp.shared.inbound import (
-    ERROR_CODE_HTTP_STATUS,
-    InboundLadderRejection,
-    classify_inbound_request,
-    find_duplicated_routing_header,
-)
+from typing import Final
 
-from hub.core.protocol import HEADER_MISMATCH, METHOD_NOT_FOUND
-from hub.core.values import JsonObject
+from hub.core.param_headers import NAMED_BY, decoded
+from hub.core.protocol import (
+    CLIENT_CAPABILITIES_META,
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_CLIENT_CAPABILITY,
+    MODERN_VERSIONS,
+    PARSE_ERROR,
+    PROTOCOL_VERSION_META,
+    UNSUPPORTED_VERSION,
+)
+from hub.core.values import Json, JsonObject
 from hub.edge.gatekeeper import Headers
 from hub.runtime import wire
 from hub.runtime.wire import Failure, Request
 
+_VERSION: Final = "mcp-protocol-version"
+_METHOD: Final = "mcp-method"
+_NAME: Final = "mcp-name"
+_STATUS: Final = {
+    METHOD_NOT_FOUND: 404,
+    **dict.fromkeys(
+        (
+            PARSE_ERROR,
+            INVALID_REQUEST,
+            INVALID_PARAMS,
+            HEADER_MISMATCH,
+            MISSING_CLIENT_CAPABILITY,
+            UNSUPPORTED_VERSION,
+        ),
+        400,
+    ),
+}
+
 
 def rejection(request: Request, headers: Headers) -> Failure | None:
     """Return the error for a modern request whose headers or envelope do not fit; else None."""
-    twice = find_duplicated_routing_header(headers.pairs)
-    if twice is not None:
-        return Failure(
-            request.id,
-            {"code": HEADER_MISMATCH, "message": f"{twice} header appears more than once"},
-        )
-    body: JsonObject = {"method": request.method, "params": request.params}
-    verdict = classify_inbound_request(body, headers=dict(headers.pairs))
-    if not isinstance(verdict, InboundLadderRejection):
-        # Without the header it would begin a session; with it, it is a method that this era lacks.
-        return _not_found(request) if request.method == "initialize" else None
-    error: JsonObject = {"code": verdict.code, "message": verdict.message}
-    return Failure(request.id, error if verdict.data is None else {**error, "data": verdict.data})
-
-
-def _not_found(request: Request) -> Failure:
-    """Return the error for a method that there is not."""
-    message = f"Method not found: {request.method}"
-    return Failure(request.id, {"code": METHOD_NOT_FOUND, "message": message})
+    error = (
+        _repeated(headers)
+        or _incomplete(request.params.get("_meta"))
+        or _mismatch(request, headers)
+        or _unsupported(request)
+    )
+    return None if error is None else Failure(request.id, error)
 
 
 def status_of(failure: Failure) -> int:
     """Return the HTTP status that an error of the modern era is sent with."""
     code = wire.as_object(failure.error).get("code")
-    return ERROR_CODE_HTTP_STATUS.get(code, 200) if isinstance(code, int) else 200
+    return _STATUS.get(code, 200) if isinstance(code, int) else 200
+
+
+def _repeated(headers: Headers) -> JsonObject | None:
+    """Return the error for a header that stands twice: who reads the other one routes otherwise."""
+    for name in (_VERSION, _METHOD, _NAME):
+        if headers.count(name) > 1:
+            return _error(HEADER_MISMATCH, f"{name} header appears more than once")
+    return None
+
+
+def _incomplete(meta: Json) -> JsonObject | None:
+    if not isinstance(meta, dict):
+        return _error(INVALID_PARAMS, "params._meta must be an object: the request's envelope")
+    for key in (PROTOCOL_VERSION_META, CLIENT_CAPABILITIES_META):
+        if key not in meta:
+            return _error(INVALID_PARAMS, f"params._meta lacks {key}, a part of the envelope")
+    return None
+
+
+def _mismatch(request: Request, headers: Headers) -> JsonObject | None:
+    params = request.params
+    meta = params.get("_meta")
+    version = meta.get(PROTOCOL_VERSION_META) if isinstance(meta, dict) else None
+    key = NAMED_BY.get(request.method)
+    named = params.get(key) if key is not None else None
+    given = headers.get(_NAME)
+    if headers.get(_VERSION) is None or headers.get(_VERSION) != version:
+        wrong = _VERSION
+    elif headers.get(_METHOD) != request.method:
+        wrong = _METHOD
+    elif named is not None and (given is None or decoded(given) != named):
+        wrong = _NAME
+    else:
+        return None
+    return _error(HEADER_MISMATCH, f"{wrong} header does not say what the request's body says")
+
+
+def _unsupported(request: Request) -> JsonObject | None:
+    meta = request.params.get("_meta")
+    version = meta.get(PROTOCOL_VERSION_META) if isinstance(meta, dict) else None
+    if version not in MODERN_VERSIONS:
+        data: JsonObject = {"supported": list(MODERN_VERSIONS), "requested": version}
+        return {**_error(UNSUPPORTED_VERSION, "Unsupported protocol version"), "data": data}
+    if request.method == "initialize":
+        # Without the header it would begin a session; with it, it is a method that this era lacks.
+        return _error(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+    return None
+
+
+def _error(code: int, message: str) -> JsonObject:
+    return {"code": code, "message": message}

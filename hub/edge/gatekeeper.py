@@ -37,6 +37,11 @@ class Headers:
         value = self._first.get(name.encode("latin-1"))
         return None if value is None else value.decode("latin-1")
 
+    def count(self, name: str) -> int:
+        """Return how often a header stands."""
+        wanted = name.encode("latin-1")
+        return sum(found.lower() == wanted for found, _ in self._raw)
+
     def accepts(self, kind: str) -> bool:
         """Return whether the Accept header takes a media type such as `application/json`."""
         taken = _taken(self.get("accept") or "")

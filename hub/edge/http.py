@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from hub.core.protocol import HANDSHAKE_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS
 from hub.core.values import JsonObject
 from hub.edge.answering import answer_in, read_body
+from hub.edge.envelope import rejection, status_of
 from hub.edge.event_store import EventStore
 from hub.edge.exchange import Exchange, respond
 from hub.edge.gatekeeper import Gatekeeper, Headers
@@ -234,8 +235,6 @@ class HttpServer:
             known = _is_known(headers.get("mcp-protocol-version"))
             await (respond(send, 202, b"") if known else respond(send, 400, _UNKNOWN_VERSION))
             return
-        from hub.edge.envelope import rejection, status_of  # noqa: PLC0415 - loads the SDK, for modern clients only
-
         refused = rejection(message, headers)
         if refused is not None:
             await respond(send, status_of(refused), wire.to_bytes(refused))

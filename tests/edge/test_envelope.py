@@ -1,6 +1,9 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
 
 from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
@@ -85,9 +88,61 @@ def test_a_version_that_the_hub_does_not_speak_is_refused_with_those_it_does() -
     assert details == {"supported": [VERSION], "requested": "2099-01-01"}
 
 
-def test_an_envelope_without_capabilities_is_none() -> None:
-    found = rejection(asked(_meta={PROTOCOL_VERSION_META: VERSION}), headers())
-    assert code(found) == INVALID_PARAMS
+@pytest.mark.parametrize(
+    "meta",
+    [{PROTOCOL_VERSION_META: VERSION}, {CLIENT_CAPABILITIES_META: {}}, {}, [], None, "x"],
+)
+def test_what_lacks_a_part_of_the_envelope_is_none(meta: Any) -> None:
+    assert code(rejection(asked(_meta=meta), headers())) == INVALID_PARAMS
+
+
+def test_a_name_that_no_header_can_hold_is_wrapped() -> None:
+    wrapped = "=?base64?Y2Fmw6k=?="
+    assert rejection(asked(name="café"), headers(mcp_name=wrapped)) is None
+    assert code(rejection(asked(name="cafe"), headers(mcp_name=wrapped))) == HEADER_MISMATCH
+    assert code(rejection(asked(name="café"), headers(mcp_name="=?base64?x?="))) == HEADER_MISMATCH
+
+
+def test_a_request_without_a_name_needs_no_header_for_it() -> None:
+    nameless = Request(7, "tools/call", {"_meta": META})
+    assert rejection(nameless, headers(mcp_name=None)) is None
+
+
+VALUES: list[Any] = [
+    None,
+    VERSION,
+    "2025-11-25",
+    "2099-01-01",
+    7,
+    [],
+    "read",
+    "=?base64?cmVhZA==?=",
+]
+
+
+@given(
+    st.sampled_from(["tools/call", "tools/list", "resources/read"]),
+    st.sampled_from([*VALUES, META, {PROTOCOL_VERSION_META: VERSION}]),
+    st.sampled_from(VALUES),
+    st.fixed_dictionaries(
+        {
+            "mcp_protocol_version": st.sampled_from([None, VERSION, "2025-11-25", "2099-01-01"]),
+            "mcp_method": st.sampled_from([None, "tools/call", "tools/list", "resources/read"]),
+            "mcp_name": st.sampled_from([None, "read", "=?base64?cmVhZA==?=", "=?base64?!?="]),
+        }
+    ),
+)
+def test_what_is_refused_is_what_the_sdks_server_refuses(
+    method: str, meta: Any, named: Any, told: dict[str, str | None]
+) -> None:
+    request = Request(7, method, {"_meta": meta, "name": named, "uri": named})
+    sent = headers(**told)
+    body = {"method": method, "params": request.params}
+    theirs = classify_inbound_request(body, headers=dict(sent.pairs))
+    ours = rejection(request, sent)
+    assert (ours is None) is not isinstance(theirs, InboundLadderRejection)
+    if isinstance(theirs, InboundLadderRejection):
+        assert code(ours) == theirs.code
 
 
 def test_an_error_has_its_http_status() -> None:

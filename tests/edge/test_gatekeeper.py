@@ -170,3 +170,8 @@ def test_headers_have_no_case_and_the_first_counts() -> None:
 def test_a_media_type_is_accepted_by_name_or_by_range(accept: str, *, takes: bool) -> None:
     assert headers(accept=accept).accepts("application/json") is takes
     assert not Headers([]).accepts("application/json")
+
+
+def test_headers_are_counted_by_name() -> None:
+    twice = Headers([(b"A", b"1"), (b"a", b"2"), (b"b", b"3")])
+    assert [twice.count(name) for name in ("a", "b", "c")] == [2, 1, 0]
