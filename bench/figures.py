@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from bench.piped import WrongAnswerError, within
 
@@ -104,6 +105,29 @@ class Table:
 
     def _shown(self, value: float) -> str:
         return f"{value:,.{self.digits}f}"
+
+
+class Part(Protocol):
+    """Something that is measured in rounds."""
+
+    @property
+    def tables(self) -> list[Table]:
+        """What was measured."""
+        ...
+
+    def round(self) -> None:
+        """Measure all once."""
+        ...
+
+
+def measure(parts: Sequence[Part], rounds: int) -> None:
+    """Measure in turns; a first round that warms everything up does not count."""
+    for number in range(rounds + 1):
+        for part in parts:
+            part.round()
+            if number == 0:
+                for table in part.tables:
+                    table.rows.clear()
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float]:

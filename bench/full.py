@@ -13,7 +13,7 @@ from contextlib import ExitStack
 
 from bench import holdings, peers, with_sdk
 from bench.beginnings import Beginnings
-from bench.figures import machine
+from bench.figures import Part, machine, measure
 from bench.on_http import OnHttp
 from bench.on_stdio import OnStdio
 from bench.placing import place_anywhere, place_us
@@ -25,10 +25,8 @@ STARTS = 5
 def calls(rounds: int) -> Iterator[str]:
     """Give the tables of calls on stdio and over HTTP."""
     with ExitStack() as stack:
-        parts = [OnStdio(stack, peers.STDIO), OnHttp(stack, peers.HTTP)]
-        for _ in range(rounds):
-            for part in parts:
-                part.round()
+        parts: list[Part] = [OnStdio(stack, peers.STDIO), OnHttp(stack, peers.HTTP)]
+        measure(parts, rounds)
         for part in parts:
             for table in part.tables:
                 yield from table.lines()
@@ -45,20 +43,20 @@ def beginnings(rounds: int) -> Iterator[str]:
 
 def held() -> Iterator[str]:
     """Give the lines on listings and memory."""
-    for measure in (
+    for part in (
         holdings.listings,
         lambda stack: holdings.of_others(stack, peers.STDIO, peers.HTTP),
         holdings.sessions,
     ):
         with ExitStack() as stack:
-            for line in measure(stack):
+            for line in part(stack):
                 yield f"- {line}"
     yield ""
 
 
 def main() -> None:
     """Print all tables."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     print(machine())
     print(f"Medians of {rounds} rounds; spread: the middle half of the rounds.\n")

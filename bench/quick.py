@@ -11,7 +11,7 @@ import signal
 import sys
 from contextlib import ExitStack
 
-from bench.figures import machine
+from bench.figures import Part, machine, measure
 from bench.on_http import OnHttp
 from bench.on_stdio import OnStdio
 from bench.placing import place_us
@@ -19,16 +19,14 @@ from bench.placing import place_us
 
 def main() -> None:
     """Print the tables."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     print(machine())
     print(f"Medians of {rounds} rounds; spread: the middle half of the rounds.\n", flush=True)
     place_us()
     with ExitStack() as stack:
-        parts = [OnStdio(stack), OnHttp(stack)]
-        for _ in range(rounds):
-            for part in parts:
-                part.round()
+        parts: list[Part] = [OnStdio(stack), OnHttp(stack)]
+        measure(parts, rounds)
         for part in parts:
             for table in part.tables:
                 print("\n".join(table.lines()))
