@@ -116,7 +116,7 @@ async def running_hub(
     settle_confinement(servers.values(), machine.kernel)
     given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
     operator = Operator(given(config.roots), servers, machine)
-    settings = RootsSettings(config.roots.timeout, config.roots.debounce, place.unsafe)
+    settings = _roots_settings(config, place)
     async with (
         _children(config, machine, open_child, ending or Ending()) as children,
         watching(setting.watched, config, given, operator),
@@ -136,6 +136,11 @@ async def running_hub(
                     expose=config.expose,
                     is_for_one=setting.is_for_one,
                 )
+
+
+def _roots_settings(config: HubConfig, place: Place) -> RootsSettings:
+    roots = config.roots
+    return RootsSettings(roots.timeout, roots.debounce, place.unsafe, roots.reuse)
 
 
 @asynccontextmanager

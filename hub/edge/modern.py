@@ -6,7 +6,7 @@ A client's roots come with the retry of the request that needs them, and serve t
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from anyio.abc import TaskGroup
@@ -29,11 +29,13 @@ from hub.core.protocol import (
     SERVER_INFO_META,
     UNSUPPORTED_VERSION,
 )
+from hub.core.request_state import UNASKED as NOTHING_BROUGHT
 from hub.core.request_state import Brought
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.edge.rounds import ROOTS, Rounds, can_be_asked, wanting_roots
 from hub.runtime.carried import parted, with_fields
 from hub.runtime.client import Client
+from hub.runtime.kept_roots import KeptAnswer, asker_of
 from hub.runtime.listening import Listening
 from hub.runtime.parties import RootsNeededError
 from hub.runtime.peer import Asked, RpcError
@@ -64,6 +66,17 @@ def is_modern(request: Request) -> bool:
     return enveloped and request.method != "initialize"
 
 
+@dataclass(frozen=True, slots=True)
+class _Roots:
+    """Where a request's roots are from, if it brings none itself.
+
+    They are `kept` of an earlier request; or there are none, and it is served as far as that goes.
+    """
+
+    kept: KeptAnswer | None
+    unasked: bool
+
+
 class Modern:
     """Serves the modern requests of one connection; `session` says whose it is."""
 
@@ -77,6 +90,7 @@ class Modern:
         self._tasks = tasks
         self._principal = session.principal
         self._party = session.key
+        self._asker = asker_of(session.principal, session.key)
         self._listening: set[Listening] = set()
         self._refusals: deque[JsonObject] = deque(maxlen=RECENT)
 
@@ -95,14 +109,14 @@ class Modern:
             )
         if method == LISTEN:
             return self._result(await self._listen(client, asked))
-        answers = isinstance(asked.request.params.get("inputResponses"), dict)
-        has_all = answers or method not in ASKABLE or not client.declares("roots")
+        kept = self._rounds.kept.of(self._asker)
+        has_all = kept is not None or not _lacks_roots(client, asked.request)
         brought = self._rounds.brought(asked.request, self._principal, is_complete=has_all)
         if brought.is_retry and not (has_all or brought.carried.unasked):
             return self._result(wanting_roots(asked.request.params.get("requestState")))
         unasked = brought.carried.unasked if brought.is_retry else not has_all
         try:
-            found = await self._found(client, asked, brought, unasked=unasked)
+            found = await self._found(client, asked, brought, _Roots(kept, unasked))
         except RootsNeededError:
             return self._result(wanting_roots())
         except InputNeededError as needed:
@@ -115,9 +129,27 @@ class Modern:
             return self._result(self._rounds.wanting(needed, asked.request, self._principal))
         return self._result(found, cacheable=method in LISTS or method == "resources/read")
 
+    def _settle_roots(
+        self, session: Session, client: Client, brought: Brought, roots: _Roots
+    ) -> None:
+        """Let the session have the roots that its request brings, or that are kept."""
+        if not client.declares("roots"):
+            return
+        if ROOTS_KEY in brought.responses:
+            announcement = session.roots.given(brought.responses[ROOTS_KEY])
+            if announcement is not None:
+                self._rounds.kept.keep(self._asker, announcement)
+        elif roots.kept is not None:
+            session.roots.kept(roots.kept.announcement, roots.kept.at)
+        elif roots.unasked:
+            session.unasked = True
+        elif brought is not NOTHING_BROUGHT:
+            session.roots.given(None)
+
     async def _listen(self, client: Client, asked: Asked) -> JsonObject:
         session = self._session(client, self._tasks, None)
-        session.unasked = client.declares("roots")
+        roots = _Roots(self._rounds.kept.of(self._asker), unasked=True)
+        self._settle_roots(session, client, NOTHING_BROUGHT, roots)
         listening = Listening(self._relay, session, asked, self._tasks)
         self._listening.add(listening)
         try:
@@ -141,7 +173,7 @@ class Modern:
             session.close()
 
     async def _found(
-        self, client: Client, asked: Asked, brought: Brought, *, unasked: bool
+        self, client: Client, asked: Asked, brought: Brought, roots: _Roots
     ) -> Payload:
         method = asked.request.method
         # A call that may have to wait for its client outlives this request, with its session.
@@ -149,9 +181,9 @@ class Modern:
         tasks = self._rounds.parking.tasks if is_parking else self._tasks
         session = self._session(client, tasks, _log_level(asked.request))
         try:
-            session.unasked = unasked or (client.declares("roots") and method in LISTS)
-            if client.declares("roots") and method in ASKABLE and not unasked:
-                session.roots.given(brought.responses.get(ROOTS_KEY))
+            if method in LISTS:
+                roots = replace(roots, unasked=True)
+            self._settle_roots(session, client, brought, roots)
             if method in CALLS:
                 return await self._rounds.found(session, asked, brought, is_parking=is_parking)
             if method in LISTS:
@@ -188,6 +220,12 @@ class Modern:
             return with_fields(rest, more)
         except WireError as exc:
             raise RpcError(INTERNAL_ERROR, f"the server's answer cannot be read: {exc}") from exc
+
+
+def _lacks_roots(client: Client, request: Request) -> bool:
+    """Return whether a request that may need its client's roots brings no answer at all."""
+    answers = isinstance(request.params.get("inputResponses"), dict)
+    return request.method in ASKABLE and client.declares("roots") and not answers
 
 
 def _client(request: Request) -> Client:

@@ -10,6 +10,7 @@ from hub.core.request_state import UNASKED, Brought, identity
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.runtime.audience import RELAYED
 from hub.runtime.client import Client
+from hub.runtime.kept_roots import KeptRoots
 from hub.runtime.parking import Parking
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.relay import Relay
@@ -32,6 +33,7 @@ class Rounds:
     """Takes the calls of all modern clients through, round by round."""
 
     def __init__(self, relay: Relay, services: Services) -> None:
+        self.kept = KeptRoots(services.settings.reuse, self._now)
         self.parking = Parking(relay, services.tasks)
         self._relay = relay
         self._machine = services.machine

@@ -87,9 +87,20 @@ class ClientRoots:
         """Take note that the client has finished its handshake."""
         self._feed(Opened(declares_roots))
 
-    def given(self, raw: Json) -> None:
-        """Take the roots that the client sent with a request, where it cannot be asked for them."""
-        self._feed(Given(self._taken(raw), self._clock()))
+    def given(self, raw: Json) -> Announcement | None:
+        """Take the roots that the client sent with a request, where it cannot be asked for them.
+
+        Returns what they come to; None if that is no list of roots.
+        """
+        announcement = self._taken(raw)
+        self._feed(Given(announcement, self._clock()))
+        return announcement
+
+    def kept(self, announcement: Announcement, at: float) -> None:
+        """Take the roots that the client sent with an earlier request, at that time."""
+        self._standing = Standing.of(announcement.roots)
+        self._rejected = announcement.rejected
+        self._feed(Given(announcement, at))
 
     def reachable(self, *, certain: bool = True) -> None:
         """Take note that the client can be asked outside of its own requests.

@@ -44,6 +44,7 @@ class RootsSettings:
     timeout: float = 10.0
     debounce: float = 0.25
     unsafe: UnsafePaths | None = None
+    reuse: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
