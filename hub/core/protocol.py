@@ -28,6 +28,9 @@ HEADER_MISMATCH: Final = -32020
 MISSING_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
 
+RESOURCE_NOT_FOUND: Final = -32002
+"""What servers of the handshake era answer; clients of the modern era are told INVALID_PARAMS."""
+
 CALLS: Final = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
 """The requests that one child answers and whose arguments can name paths."""
 

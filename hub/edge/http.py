@@ -242,6 +242,7 @@ class HttpServer:
         exchange = Exchange(send)
         async with anyio.create_task_group() as tasks:
             front = self._open_front(exchange, tasks, self._gatekeeper.principal)
+            front.repeats(headers.pairs)
             self._exchanges.add(front)
             try:
                 await answer_in(front, message, receive, exchange, status_of)

@@ -6,6 +6,7 @@ A client's roots come with the retry of the request that needs them, and serve t
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,6 +27,7 @@ from hub.core.protocol import (
     METHOD_NOT_FOUND,
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
+    RESOURCE_NOT_FOUND,
     SERVER_INFO_META,
     UNSUPPORTED_VERSION,
 )
@@ -33,6 +35,7 @@ from hub.core.request_state import UNASKED as NOTHING_BROUGHT
 from hub.core.request_state import Brought
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.edge.rounds import ROOTS, Rounds, can_be_asked, wanting_roots
+from hub.runtime import wire
 from hub.runtime.carried import parted, with_fields
 from hub.runtime.client import Client
 from hub.runtime.kept_roots import KeptAnswer, asker_of
@@ -78,7 +81,10 @@ class _Roots:
 
 
 class Modern:
-    """Serves the modern requests of one connection; `session` says whose it is."""
+    """Serves the modern requests of one connection; `session` says whose it is.
+
+    `headers` are those of its only request, by lower-case names, if it came over HTTP.
+    """
 
     def __init__(
         self, relay: Relay, rounds: Rounds, services: Services, session: Session, tasks: TaskGroup
@@ -91,6 +97,7 @@ class Modern:
         self._principal = session.principal
         self._party = session.key
         self._asker = asker_of(session.principal, session.key)
+        self.headers: Sequence[tuple[str, str]] | None = None
         self._listening: set[Listening] = set()
         self._refusals: deque[JsonObject] = deque(maxlen=RECENT)
 
@@ -109,6 +116,17 @@ class Modern:
             )
         if method == LISTEN:
             return self._result(await self._listen(client, asked))
+        try:
+            return await self._answer(client, asked)
+        except RpcError as exc:
+            if exc.code != RESOURCE_NOT_FOUND:
+                raise
+            error: JsonObject = {**wire.as_object(exc.error), "code": INVALID_PARAMS}
+            raise RpcError(INVALID_PARAMS, str(exc), error=error) from exc
+
+    async def _answer(self, client: Client, asked: Asked) -> Payload:
+        """Answer what a child or the catalogue answers, or ask for what is needed first."""
+        method = asked.request.method
         kept = self._rounds.kept.of(self._asker)
         has_all = kept is not None or not _lacks_roots(client, asked.request)
         brought = self._rounds.brought(asked.request, self._principal, is_complete=has_all)
@@ -196,6 +214,7 @@ class Modern:
     def _session(self, client: Client, tasks: TaskGroup, log_level: str | None) -> Session:
         session = Session(self._services, tasks, principal=self._principal)
         session.party = self._party
+        session.headers = self.headers
         session.peer = self._peer
         session.refusals = self._refusals
         session.greeted(client)

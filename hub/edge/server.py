@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import structlog
@@ -63,6 +63,10 @@ class Front:
         self._subscriptions = Subscriptions(relay, self.session, outlet)
         self._relay = relay
         self._services = services
+
+    def repeats(self, headers: Sequence[tuple[str, str]]) -> None:
+        """Take note of the headers of the only request, which repeat some of what is in it."""
+        self._modern.headers = headers
 
     def end_listening(self) -> None:
         """Let the streams of notifications end that modern clients hold open."""

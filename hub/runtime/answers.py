@@ -24,7 +24,8 @@ class Answers:
 
     `roots` are those it is told when it asks; `private` is the empty directory it was launched on
     if there are none. `unknown`: the clients have roots, and were not asked for them.
-    `wanted_roots` is called when the child asks for roots. `listeners` are told what lessees are.
+    `wanted_roots` is called when a child asks for roots that loses its call by that. `listeners`
+    are told what lessees are.
     """
 
     def __init__(self, spec: ServerSpec, roots: RootSet, flavour: Flavour) -> None:
@@ -76,7 +77,8 @@ class Answers:
         if method == "ping":
             return {}
         if method == "roots/list" and self.spec.answer_roots:
-            self.wanted_roots()
+            if asker is None:
+                self.wanted_roots()
             if self.unknown and self._calls:
                 self._ask_again(asker)
             return {"roots": self._shared_roots()}

@@ -37,6 +37,7 @@ from hub.runtime.needs import ask_before_deciding, ask_before_looking
 from hub.runtime.parties import Asker, RootsNeededError
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.record import Record
+from hub.runtime.repeated import check_headers
 from hub.runtime.search_tools import answer
 from hub.runtime.services import Services
 from hub.runtime.session import Session
@@ -109,6 +110,7 @@ class Relay:
             if named.question is not None:
                 return answer(named.question, session, catalog, self.catalogs.missing)
             return get_roots(session, force)
+        check_headers(session, named, route)
         place = session.place(self._services.servers[route.server], force)
         call = named.call(catalog, route)
         guard = self._guard(place.spec, call, route)

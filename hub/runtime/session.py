@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 
 import anyio
 import structlog
@@ -52,6 +52,7 @@ class Session:
 
     `party` is who speaks: a modern client's connection, each request of which is a session.
     `unasked`: its request is served without the roots of its client, who is asked if it needs them.
+    `headers` are those of its request, by lower-case names, if it came over HTTP.
     """
 
     def __init__(self, services: Services, tasks: TaskGroup, *, principal: str) -> None:
@@ -66,6 +67,7 @@ class Session:
         self.unlisted: set[ServerName] = set()
         self.renew: Callable[[ServerName], Coroutine[None, None, None]] | None = None
         self.unasked = False
+        self.headers: Sequence[tuple[str, str]] | None = None
         self._told: dict[ServerName, str | None] = {}
         self._warned = False
         self._is_closed = False

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.core.asking import ROOTS_KEY
+from hub.core.pages import page_of
 from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
@@ -27,7 +29,7 @@ from hub.edge.modern import is_modern, supported
 from hub.runtime import strict_json
 from hub.runtime.wire import Failure, Message, Request, Response
 from tests.edge.scripted import refusal, scripted
-from tests.fakes import ECHO, READ, FakeChild
+from tests.fakes import ECHO, READ, SILENT, FakeChild
 from tests.flow.hubs import FakeClient, text_of
 from tests.trees import plant
 
@@ -242,6 +244,92 @@ async def test_an_error_of_a_child_comes_back_whole() -> None:
     async with scripted(child) as hub:
         params: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope(None)}
         assert await refusal(hub.client(), "tools/call", params) == error
+
+
+async def test_a_resource_that_is_not_there_is_so_in_the_words_of_the_era() -> None:
+    error: JsonObject = {"code": -32002, "message": "gone", "data": {"uri": "memo://x"}, "more": 1}
+    child = FakeChild(
+        answers={
+            "resources/list": {"resources": []},
+            "resources/templates/list": {"resourceTemplates": []},
+            "resources/read": Failure(None, error),
+        },
+        capabilities={"resources": {}},
+    )
+    async with scripted(child) as hub:
+        params: JsonObject = {"uri": "memo://x", "_meta": envelope(None)}
+        found = await refusal(hub.client(), "resources/read", params)
+        assert found == {**error, "code": INVALID_PARAMS}
+        legacy = await hub.greeted()
+        assert await refusal(legacy, "resources/read", {"uri": "memo://x"}) == error
+
+
+@pytest.mark.parametrize(
+    "extensions", [{"com.example/own": {}}, {"io.modelcontextprotocol/tasks": {}}]
+)
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_extensions_that_the_hub_does_not_know_stop_at_it(
+    era: Any, extensions: JsonObject
+) -> None:
+    capabilities: JsonObject = {"tools": {}, "extensions": extensions}
+    child = FakeChild(ECHO, era=era, capabilities=capabilities)
+    async with scripted(child) as hub:
+        client = hub.client()
+        meta = envelope(None)
+        meta[CLIENT_CAPABILITIES_META] = {"extensions": extensions, "sampling": {}}
+        found: Any = await client.request("server/discover", {"_meta": meta})
+        assert "extensions" not in found["capabilities"]
+        params: JsonObject = {"name": "echo", "arguments": {}, "_meta": meta}
+        await client.request("tools/call", params)
+        legacy = hub.client()
+        greeted: Any = await legacy.initialize({"extensions": extensions})
+        assert "extensions" not in greeted["capabilities"]
+        seen = str(child.link.seen)
+        assert "sampling" in seen
+        assert all(id_ not in seen for id_ in extensions)
+
+
+@pytest.mark.parametrize("method", ["ping", "resources/unsubscribe", "tasks/get", "initialize"])
+async def test_what_the_era_has_not_is_no_method(method: str) -> None:
+    async with scripted(FakeChild(ECHO)) as hub:
+        client = hub.client()
+        await client.request("server/discover", {"_meta": envelope()})
+        error = await refusal(client, method, {"_meta": envelope()})
+        expected = {METHOD_NOT_FOUND, UNSUPPORTED_VERSION}
+        assert error["code"] in (expected if method == "initialize" else {METHOD_NOT_FOUND})
+
+
+async def test_pages_of_a_listing_are_walked_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hub.runtime.listed.page_of", partial(page_of, size=2))
+    tools: list[JsonObject] = [{**ECHO, "name": f"t{n}"} for n in range(4)]
+    async with scripted(FakeChild(*tools)) as hub:
+        client, names, cursor = hub.client(), list[str](), None
+        while True:
+            more: JsonObject = {} if cursor is None else {"cursor": cursor}
+            page: Any = await client.request("tools/list", {**more, "_meta": envelope()})
+            assert (page["ttlMs"], page["cacheScope"]) == (0, "private")
+            names += [tool["name"] for tool in page["tools"]]
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                break
+        assert names == ["get-roots", "t0", "t1", "t2", "t3"]
+        error = await refusal(client, "tools/list", {"cursor": "x", "_meta": envelope()})
+        assert error["code"] == INVALID_PARAMS
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_cancelled_request_is_cancelled_at_its_child(era: Any) -> None:
+    child = FakeChild(ECHO, era=era, answers={"tools/call": SILENT})
+    async with scripted(child) as hub:
+        client = hub.client()
+        params: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope()}
+        id_ = await client.begin("tools/call", params)
+        await child.connected()
+        sent = await child.link.request("tools/call")
+        await client.notify_cancelled(id_)
+        told = await child.link.request("notifications/cancelled")
+        assert told["params"]["requestId"] == sent["id"]
+        assert not client.is_answered(id_)
 
 
 # Asking for roots
