@@ -283,8 +283,8 @@ class Session:
         """Return the parameters with what this era wants in them."""
         if not self._modern:
             return params
-        capabilities = {} if self._roots is None else {"roots": {}}
-        meta = {
+        capabilities: dict[str, Any] = {} if self._roots is None else {"roots": {}}
+        meta: dict[str, Any] = {
             "io.modelcontextprotocol/protocolVersion": MODERN,
             "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
             "io.modelcontextprotocol/clientCapabilities": capabilities,

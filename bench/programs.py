@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ BARE = [YARD, str(HERE / "bare_relay.py"), *CHILD]
 BATCHED = [YARD, str(HERE / "bare_relay.py"), "--batch", *CHILD]
 
 
-def hub_config(folder: Path, servers: dict[str, Sequence[str]]) -> Path:
+def hub_config(folder: Path, servers: Mapping[str, Sequence[str]]) -> Path:
     """Write the config of a hub as its users have it, with the guard and the audit file on."""
     entries = {name: {"command": argv[0], "args": list(argv[1:])} for name, argv in servers.items()}
     config: dict[str, Any] = {

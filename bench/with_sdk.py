@@ -33,7 +33,7 @@ async def measured(tables: Tables, stack: ExitStack, mode: Any, rounds: int) -> 
     """Measure clients of one era, in turns."""
     folder = folder_in(stack)
 
-    async def roots(_context: Any) -> ListRootsResult:
+    async def roots(context: Any) -> ListRootsResult:
         return ListRootsResult(roots=[Root(uri=FileUrl(folder.as_uri()))])
 
     def client(argv: list[str]) -> Client:
@@ -43,7 +43,13 @@ async def measured(tables: Tables, stack: ExitStack, mode: Any, rounds: int) -> 
     config = hub_config(folder.parent, {"child": CHILD})
     log = stack.enter_context((folder.parent / "stderr.log").open("a"))
     async with client(CHILD) as direct, client(hub_on_stdio(config)) as hub:
-        rows = {DIRECT: (direct, ECHO), PLAIN: (hub, ECHO), PATH: (hub, reading(folder))}
+        path = reading(folder)
+        rows = {
+            DIRECT: (direct, ECHO),
+            "direct, one path": (direct, path),
+            PLAIN: (hub, ECHO),
+            PATH: (hub, path),
+        }
         for connected, call in rows.values():
             await p50(connected, call)
         for _ in range(rounds):
