@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from hub.core.param_headers import (
     NAMED_BY,
@@ -39,18 +40,29 @@ def request_headers(
     return {name.lower().encode(): value.encode() for name, value in headers.items()}
 
 
-def marked_in(listing: JsonObject) -> Marked:
-    """Return what the tools of a listing mark; of one that marks it wrongly, nothing."""
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A listing of tools as it holds over HTTP, what they mark, and whom it is without and why."""
+
+    listing: JsonObject
+    marked: Marked
+    refused: Mapping[str, str]
+
+
+def offered(listing: JsonObject) -> Offered:
+    """Return a listing without the tools that mark arguments as the protocol forbids."""
     tools = listing.get("tools")
-    return {
-        name: _declared(tool.get("inputSchema"))
-        for tool in (tools if isinstance(tools, list) else [])
-        if isinstance(tool, dict) and isinstance(name := tool.get("name"), str)
-    }
-
-
-def _declared(schema: Json) -> tuple[ParamHeader, ...]:
-    try:
-        return declared(schema)
-    except AnnotationError:
-        return ()
+    if not isinstance(tools, list):
+        return Offered(listing, {}, {})
+    kept: list[Json] = []
+    marked: dict[str, tuple[ParamHeader, ...]] = {}
+    refused: dict[str, str] = {}
+    for tool in tools:
+        entry = object_or_empty(tool)
+        name = str(entry.get("name"))
+        try:
+            marked[name] = declared(entry.get("inputSchema"))
+            kept.append(tool)
+        except AnnotationError as exc:
+            refused[name] = str(exc)
+    return Offered({**listing, "tools": kept} if refused else listing, marked, refused)

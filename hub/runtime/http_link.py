@@ -65,7 +65,7 @@ class HttpLink:
         self._tasks = tasks
         self._arrivals = Arrivals()
         self._posts: dict[RequestId, _Post] = {}
-        self._session = HttpSession()
+        self._session = HttpSession(server)
 
     async def next(self) -> Message:
         return await self._arrivals.next()
@@ -215,7 +215,7 @@ class HttpLink:
         id_ = post.request.id
         if isinstance(answer, Response):
             with suppress(WireError):  # whoever asked finds that out too
-                self._session.learn(post.request, answer.result)
+                answer = Response(answer.id, self._session.learn(post.request, answer.result))
         await self._arrivals.put(answer if answer.id == id_ else replace(answer, id=id_))
 
     # Events

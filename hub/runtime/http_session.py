@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from hub.core.request_headers import Marked, marked_in, modern_version, request_headers
+import structlog
+
+from hub.core.request_headers import Marked, modern_version, offered, request_headers
 from hub.runtime import wire
 from hub.runtime.endpoint import Exchange, Headers
 from hub.runtime.wire import Payload, Request
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 class HttpSession:
     """The headers of both eras: the legacy session's, or those that repeat a modern request."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: str) -> None:
+        self._server = server
         self.is_modern = False
         self._id: Headers = {}
         self._version: Headers = {}
@@ -40,8 +45,8 @@ class HttpSession:
             id_ = exchange.header("mcp-session-id")
             self._id = {b"mcp-session-id": id_.encode("latin-1", "replace")} if id_ else {}
 
-    def learn(self, request: Request, result: Payload) -> None:
-        """Notice what a result says of how further requests are to be sent.
+    def learn(self, request: Request, result: Payload) -> Payload:
+        """Notice what a result says of how to send further requests; return what to pass on.
 
         Raises: WireError if it cannot be read.
         """
@@ -50,4 +55,10 @@ class HttpSession:
             if isinstance(version, str) and version.isascii() and version.isprintable():
                 self._version = {b"mcp-protocol-version": version.encode()}
         elif self.is_modern and request.method == "tools/list":
-            self._marked = {**self._marked, **marked_in(wire.as_object(result))}
+            found = offered(wire.as_object(result))
+            self._marked = {**self._marked, **found.marked}
+            for name, why in found.refused.items():
+                log.warning("tool left out", server=self._server, tool=name, error=why)
+            if found.refused:
+                return found.listing
+        return result

@@ -4,7 +4,7 @@ from mcp.shared.inbound import NAME_BEARING_METHODS
 
 from hub.core.param_headers import ParamHeader
 from hub.core.protocol import MODERN_VERSIONS, PROTOCOL_VERSION_META
-from hub.core.request_headers import marked_in, modern_version, request_headers
+from hub.core.request_headers import Offered, modern_version, offered, request_headers
 from hub.core.values import JsonObject
 
 VERSION = MODERN_VERSIONS[-1]
@@ -36,7 +36,10 @@ def test_a_request_names_its_version_its_method_and_its_target() -> None:
 
 
 def test_what_a_tool_marks_is_repeated_in_its_calls() -> None:
-    marked = marked_in({"tools": [tool("query", region=REGION), tool("other", region={})]})
+    listing: JsonObject = {"tools": [tool("query", region=REGION), tool("other", region={})]}
+    found = offered(listing)
+    marked = found.marked
+    assert (found.listing is listing, found.refused) == (True, {})
     assert marked == {
         "query": (ParamHeader("Mcp-Param-Region", ("region",), "string"),),
         "other": (),
@@ -54,7 +57,17 @@ def test_what_a_tool_marks_is_repeated_in_its_calls() -> None:
     }
 
 
-def test_what_is_marked_wrongly_or_no_tool_marks_nothing() -> None:
+def test_a_tool_that_marks_wrongly_is_not_offered() -> None:
     wrong: JsonObject = {"type": "number", "x-mcp-header": "Region"}
-    assert marked_in({"tools": [tool("query", region=wrong), {"name": 7}, "x"]}) == {"query": ()}
-    assert marked_in({"tools": "x"}) == marked_in({}) == {}
+    good, bad = tool("other"), tool("query", region=wrong)
+    found = offered({"tools": [bad, good, "x"], "nextCursor": "c"})
+    assert found.listing == {"tools": [good, "x"], "nextCursor": "c"}
+    assert "query" not in found.marked
+    assert found.refused.keys() == {"query"}
+    assert "'region'" in found.refused["query"]
+
+
+def test_what_is_no_listing_of_tools_stays_as_it_is() -> None:
+    listings: list[JsonObject] = [{"tools": "x"}, {}]
+    for listing in listings:
+        assert offered(listing) == Offered(listing, {}, {})

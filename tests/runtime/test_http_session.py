@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import httpx2
 from msgspec import Raw
+from structlog.testing import capture_logs
 
 from hub.core.protocol import MODERN_VERSIONS, PROTOCOL_VERSION_META
 from hub.core.values import JsonObject
@@ -22,7 +23,7 @@ def answered(session: str) -> Exchange:
 
 
 def test_a_session_begins_with_the_greeting_and_its_version_with_the_result() -> None:
-    session = HttpSession()
+    session = HttpSession("far")
     assert session.headers_of(GREETING) == session.headers() == {}
     session.begin(Request(2, "m", {}), answered("other"))
     assert not session.has_id
@@ -35,14 +36,14 @@ def test_a_session_begins_with_the_greeting_and_its_version_with_the_result() ->
 
 
 def test_a_version_that_cannot_be_in_a_header_is_none() -> None:
-    session = HttpSession()
+    session = HttpSession("far")
     for version in (7, "a\nb", "ü"):
         session.learn(GREETING, {"protocolVersion": version})
     assert session.headers() == {}
 
 
 def test_a_modern_request_repeats_what_is_in_it_and_what_tools_mark() -> None:
-    session = HttpSession()
+    session = HttpSession("far")
     asked = Request(1, "tools/list", MODERN)
     assert session.headers_of(asked)[b"mcp-method"] == b"tools/list"
     assert session.is_modern
@@ -55,9 +56,24 @@ def test_a_modern_request_repeats_what_is_in_it_and_what_tools_mark() -> None:
 
 
 def test_a_legacy_listing_marks_nothing() -> None:
-    session = HttpSession()
+    session = HttpSession("far")
     asked = Request(1, "tools/list", {})
     session.headers_of(asked)
     session.learn(asked, LISTING)
     call = Request(2, "tools/call", {**CALL, **MODERN})
     assert b"mcp-param-at" not in session.headers_of(call)
+
+
+def test_a_modern_tool_that_marks_wrongly_is_left_out_and_the_log_says_why() -> None:
+    session = HttpSession("far")
+    asked = Request(1, "tools/list", MODERN)
+    session.headers_of(asked)
+    assert session.learn(asked, LISTING) is LISTING
+    wrong: JsonObject = {"properties": {"at": {"type": "null", "x-mcp-header": "At"}}}
+    good: JsonObject = {"name": "good", "inputSchema": {}}
+    listing: JsonObject = {"tools": [{"name": "t", "inputSchema": wrong}, good]}
+    with capture_logs() as logs:
+        assert session.learn(asked, listing) == {"tools": [good]}
+    assert [(entry["event"], entry["server"], entry["tool"]) for entry in logs] == [
+        ("tool left out", "far", "t")
+    ]
