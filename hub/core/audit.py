@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from hub.core.consent import Consent
 from hub.core.guard import Admitted, Refused
-from hub.core.values import Json, SessionKey
+from hub.core.values import Call, Json, JsonObject, ServerName, SessionKey
 
 Outcome: TypeAlias = Literal["admitted", "refused", "failed", "cancelled"]
 
@@ -57,3 +57,17 @@ class AuditRecord(Struct, frozen=True, gc=False):
 def refusal_of(verdict: Admitted | Refused | None) -> Refused | None:
     """Return what a verdict objects to: in report mode a call is admitted and objected to."""
     return verdict.would_refuse if isinstance(verdict, Admitted) else verdict
+
+
+def refusal_details(
+    server: ServerName, call: Call, refused: Refused, consent: Consent | None
+) -> JsonObject:
+    """Return what an operator is told of a refusal."""
+    details: JsonObject = {
+        "server": server,
+        "name": call.name,
+        "argument": refused.pointer,
+        "path": refused.path,
+        "reason": refused.reason,
+    }
+    return details if consent is None else {**details, "consent": consent}

@@ -10,6 +10,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from hub.core.audit import refusal_details
 from hub.core.consent import Consent
 from hub.core.describing import told_of
 from hub.core.errors import ChildError, HubError
@@ -290,13 +291,6 @@ class Session:
     ) -> None:
         """Remember a refusal for `get-roots`, and tell the operator."""
         mode = spec.policy.mode
-        details: JsonObject = {
-            "server": spec.name,
-            "name": call.name,
-            "argument": refused.pointer,
-            "path": refused.path,
-            "reason": refused.reason,
-            **({} if consent is None else {"consent": consent}),
-        }
+        details = refusal_details(spec.name, call, refused, consent)
         log.warning("refused" if mode is Mode.ENFORCE else "would be refused", **details)
         self.refusals.append({**details, "mode": mode.value})

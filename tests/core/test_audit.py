@@ -2,12 +2,12 @@ import json
 
 from msgspec.structs import replace
 
-from hub.core.audit import AuditRecord, refusal_of
+from hub.core.audit import AuditRecord, refusal_details, refusal_of
 from hub.core.guard import Admitted, Refused, Surroundings, compile_tool, decide
 from hub.core.paths import Flavour
 from hub.core.policy import Mode, Policy, ToolPolicy
 from hub.core.roots import EMPTY
-from hub.core.values import Call, JsonObject, SessionKey
+from hub.core.values import Call, JsonObject, ServerName, SessionKey
 from tests.fakes import FakeLinks
 
 RECORD = AuditRecord(
@@ -66,3 +66,17 @@ def test_a_call_admitted_in_report_mode_is_objected_to_as_well() -> None:
 def test_nothing_is_said_against_other_calls() -> None:
     assert refusal_of(verdict(Mode.OFF, "/etc/passwd")) is None
     assert refusal_of(None) is None
+
+
+def test_an_operator_is_told_what_was_refused_and_what_the_user_said() -> None:
+    call = Call("tools/call", "read", {"path": "/x"}, {"name": "read"})
+    details = refusal_details(ServerName("files"), call, Refused("/path", "/x", "no", ()), None)
+    assert details == {
+        "server": "files",
+        "name": "read",
+        "argument": "/path",
+        "path": "/x",
+        "reason": "no",
+    }
+    asked = refusal_details(ServerName("files"), call, Refused("", "", "no", ()), "refused")
+    assert asked["consent"] == "refused"
