@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, TypeAlias
-
-from pathspec import GitIgnoreSpec
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from hub.core.paths import is_inside
 from hub.core.roots import UnsafePaths
 from hub.core.vocabulary import Kind
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 Access: TypeAlias = Literal["read", "write"]
 
@@ -44,8 +45,13 @@ class DenyPatterns:
 
     def __init__(self, lines: tuple[str, ...] = ()) -> None:
         self.lines = lines
-        self._spec = GitIgnoreSpec.from_lines(lines) if lines else None
-        self._folded = GitIgnoreSpec.from_lines(map(str.casefold, lines)) if lines else None
+        self._spec: GitIgnoreSpec | None = None
+        self._folded: GitIgnoreSpec | None = None
+        if lines:
+            from pathspec import GitIgnoreSpec  # noqa: PLC0415 - takes time, and most need it not
+
+            self._spec = GitIgnoreSpec.from_lines(lines)
+            self._folded = GitIgnoreSpec.from_lines(map(str.casefold, lines))
 
     def refuses(self, relative: tuple[str, ...], *, folded: bool) -> bool:
         """Return whether the components below a root match; `folded`: names there have no case."""

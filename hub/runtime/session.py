@@ -230,17 +230,15 @@ class Session:
 
     async def _start_eager(self) -> None:
         # A modern request is over before an eager child would be of use to it.
-        if self._is_closed or self.client is None or self.client.is_modern:
-            return
-        await self.start_early()
+        if not (self._is_closed or self.client is None or self.client.is_modern):
+            await self.start_early()
 
     async def start_early(self) -> None:
         """Start the children that are not to wait for a call, and return once they answer."""
-        force = self.known_force()
         async with anyio.create_task_group() as starting:
             for spec in filter(self.services.starts_early, self.services.servers.values()):
                 try:
-                    starting.start_soon(self._start, self.place(spec, force))
+                    starting.start_soon(self._start, self.place(spec, self.known_force()))
                 except HubError as exc:
                     log.warning("no launch plan", server=spec.name, error=str(exc))
 

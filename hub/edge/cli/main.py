@@ -10,15 +10,27 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
+from typing import Final
 
 from hub.core.errors import ConfigError, HubError, leaves
-from hub.edge.cli import explain, inspect, roots, run
 from hub.edge.logs import configure_logs
 
+_COMMANDS: Final = {
+    "run": ("run", "wrap"),
+    "inspect": ("check", "plan", "schema"),
+    "explain": ("explain",),
+    "roots": ("roots",),
+}
+"""The commands that each module of this package has."""
 
-def parser() -> ArgumentParser:
-    """Return the parser of the whole command line."""
+
+def parser(command: str | None = None) -> ArgumentParser:
+    """Return the parser of the whole command line, or of what a single command needs.
+
+    What serves clients is there sooner without what it has no use for.
+    """
     top = ArgumentParser(
         prog="roots-hub",
         description="One MCP endpoint in front of many MCP servers; every path that a tool call "
@@ -35,14 +47,16 @@ def parser() -> ArgumentParser:
         help="least level logged",
     )
     subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, inspect, explain, roots):
-        module.register(subparsers)
+    owners = [module for module, names in _COMMANDS.items() if command in names]
+    for module in owners or _COMMANDS:
+        import_module(f"hub.edge.cli.{module}").register(subparsers)
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return its exit code."""
-    options = parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = parser(given[0] if given else None).parse_args(given)
     configure_logs(options.log_format, options.log_level)
     return _perform(options)
 

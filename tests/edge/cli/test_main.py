@@ -312,3 +312,31 @@ def test_a_client_that_hangs_up_at_once_ends_it(tmp_path: Path) -> None:
     assert json.loads(done.stdout) == {"jsonrpc": "2.0", "id": 1, "result": {}}
     for line in done.stderr.splitlines():
         assert json.loads(line)["level"]
+
+
+def test_a_command_loads_what_it_needs_and_no_more() -> None:
+    slow = ("cryptography", "httpx2", "jsonschema", "mcp", "mcp_types", "pathspec", "uvicorn")
+    others = ("hub.edge.cli.explain", "hub.edge.cli.inspect", "hub.edge.cli.roots")
+    code = f"""
+import sys
+from hub.edge.cli import main
+main.parser("wrap")
+import hub.edge.stdio
+print([name for name in {(*slow, *others)} if name in sys.modules])
+"""
+    ran = subprocess.run(  # noqa: S603 - this Python
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("command", ["run", "wrap", "check", "plan", "schema", "explain", "roots"])
+def test_a_command_is_parsed_alone_as_it_is_among_all(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[str] = []
+    for made in (module.parser(), module.parser(command)):
+        with pytest.raises(SystemExit):
+            made.parse_args([command, "--help"])
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] != ""
