@@ -72,9 +72,7 @@ Answer: TypeAlias = CallToolResult | InputRequiredResult
 Question: TypeAlias = CreateMessageRequest | ElicitRequest | ListRootsRequest
 
 MAX_BODY = 64 * 1024 * 1024
-NAMES = (
-    "read_file ask_roots ask_model ask_form ask_url steps wait cancelled log add touch big size_of"
-)
+NAMES = "ask_roots ask_model ask_form ask_url steps wait cancelled log add touch big size_of"
 
 MANY = 1100
 """How many tools more there are if so wanted."""
@@ -161,8 +159,10 @@ class EraServer:
         self, context: Context, params: PaginatedRequestParams | None
     ) -> ListToolsResult:
         schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+        reading = Tool(name="read_file", input_schema=schema)
         names = [*NAMES.split(), *self.added["tool"]]
-        return ListToolsResult(tools=[Tool(name=name, input_schema=schema) for name in names])
+        others = [Tool(name=name, input_schema={"type": "object"}) for name in names]
+        return ListToolsResult(tools=[reading, *others])
 
     async def _resources(
         self, context: Context, params: PaginatedRequestParams | None

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,12 @@ from typing import Any, Literal
 import anyio
 import pytest
 from mcp import Client
+from mcp.shared.subscriptions import (
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ToolsListChanged,
+)
 from mcp.types import (
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -25,7 +32,11 @@ from mcp.types import (
     ElicitResult,
     LoggingLevel,
     LoggingMessageNotificationParams,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
+    ResourceUpdatedNotification,
     TextContent,
+    ToolListChangedNotification,
 )
 
 from tests.conftest import PROJECT
@@ -96,6 +107,35 @@ class Party:
         self.told.append(message)
         self.signals.moved()
 
+    @asynccontextmanager
+    async def listening(self, uri: str) -> AsyncGenerator[Callable[[type, type], Any]]:
+        """Hear of changes as the client's era does; yields what waits for a kind of them."""
+        if self.era == "legacy":
+            self.told.clear()
+            await self.client.subscribe_resource(uri)  # pyright: ignore[reportDeprecated] - legacy
+
+            async def notified(kind: type, _: type) -> object:
+                await self.signals.until(lambda: any(isinstance(it, kind) for it in self.told))
+                return next(it for it in self.told if isinstance(it, kind))
+
+            yield notified
+            await self.client.unsubscribe_resource(uri)  # pyright: ignore[reportDeprecated] - legacy
+            return
+        async with self.client.listen(
+            tools_list_changed=True,
+            prompts_list_changed=True,
+            resources_list_changed=True,
+            resource_subscriptions=[uri],
+        ) as subscription:
+
+            async def happened(_: type, kind: type) -> object:
+                async for event in subscription:
+                    if isinstance(event, kind):
+                        return event
+                raise AssertionError("the stream ended")
+
+            yield happened
+
 
 @pytest.fixture(scope="module")
 def config(tree: Path) -> Generator[str]:
@@ -118,11 +158,12 @@ def url(tree: Path, config: str) -> Generator[str]:
         yield served
 
 
-@pytest.fixture(scope="module", params=SIDES, ids="-".join)
-async def party(
-    request: pytest.FixtureRequest, url: str, config: str, tree: Path
+@asynccontextmanager
+async def taking_part(
+    side: tuple[Era, Transport], url: str, config: str, tree: Path
 ) -> AsyncGenerator[Party]:
-    era, transport = request.param
+    """Connect a client to the hub at `url`, or to one of its own."""
+    era, transport = side
     target = url if transport == "http" else [ROOTS_HUB, "run", "--config", config]
     party = Party(era, Shared([tree / "project"]))
     async with connected(
@@ -137,15 +178,31 @@ async def party(
         yield party
 
 
+@pytest.fixture(scope="module", params=SIDES, ids="-".join)
+async def party(
+    request: pytest.FixtureRequest, url: str, config: str, tree: Path
+) -> AsyncGenerator[Party]:
+    async with taking_part(request.param, url, config, tree) as party:
+        yield party
+
+
+@pytest.fixture(scope="module", params=SIDES, ids="-".join)
+async def unasked(request: pytest.FixtureRequest, config: str, tree: Path) -> AsyncGenerator[Party]:
+    """A client of a hub whose servers ask for no roots: lists and calls are of the same process."""
+    with http_hub("--config", config, cwd=tree) as url:
+        async with taking_part(request.param, url, config, tree) as party:
+            yield party
+
+
 @pytest.fixture(params=SIDES, ids="-".join)
 def server(request: pytest.FixtureRequest) -> str:
     """Name the server to speak to."""
     return "_".join(request.param)
 
 
-async def test_the_eras_are_those_of_the_table(party: Party, server: str) -> None:
+async def test_the_eras_are_those_of_the_table(party: Party, server: str, tree: Path) -> None:
     assert (party.client.protocol_version >= "2026") == (party.era == "modern")
-    await call(party.client, f"{server}__size_of", text="")
+    await call(party.client, f"{server}__read_file", path=str(tree / "project/a.txt"))
     report = (await party.client.call_tool("get-roots", {})).structured_content
     assert report is not None
     eras = {entry["name"]: entry["era"] for entry in report["servers"]}
@@ -238,6 +295,45 @@ async def test_log_messages_reach_the_client_from_its_level_on(party: Party, ser
         await party.signals.until(lambda: any(it[0] == "error" for it in party.logged))
         assert [found for found, _ in party.logged] == expected
         assert {key["of"] for _, key in party.logged} == {f"{server} {level}"}
+
+
+CHANGES: dict[str, tuple[type, type]] = {
+    "tool": (ToolListChangedNotification, ToolsListChanged),
+    "resource": (ResourceListChangedNotification, ResourcesListChanged),
+    "prompt": (PromptListChangedNotification, PromptsListChanged),
+}
+
+
+async def names_of(client: Client, kind: str) -> set[str]:
+    if kind == "tool":
+        return {tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools}
+    if kind == "resource":
+        found = await client.list_resources(cache_mode="bypass")
+        return {resource.name for resource in found.resources}
+    return {prompt.name for prompt in (await client.list_prompts(cache_mode="bypass")).prompts}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+async def test_a_changed_list_is_told_and_shown(unasked: Party, server: str, kind: str) -> None:
+    party = unasked
+    name = f"added_{kind}_{id(party)}"
+    async with party.listening(f"era://{server}/one") as heard:
+        with anyio.fail_after(SOON):
+            await call(party.client, f"{server}__add", kind=kind, name=name)
+            await heard(*CHANGES[kind])
+    shown = name if kind == "resource" else f"{server}__{name}"
+    assert shown in await names_of(party.client, kind)
+
+
+async def test_an_updated_resource_is_told_to_who_subscribed(unasked: Party, server: str) -> None:
+    party = unasked
+    uri = f"era://{server}/one"
+    async with party.listening(uri) as heard:
+        with anyio.fail_after(SOON):
+            await call(party.client, f"{server}__touch")
+            found = await heard(ResourceUpdatedNotification, ResourceUpdated)
+    told = found.params if isinstance(found, ResourceUpdatedNotification) else found
+    assert str(told.uri) == uri
 
 
 async def test_a_result_of_one_mebibyte_arrives_whole(party: Party, server: str) -> None:

@@ -111,6 +111,6 @@ def test_a_typescript_client_uses_all_that_a_hub_offers(  # noqa: PLR0913, PLR09
     assert found["progress"] == [[1, 3], [2, 3], [3, 3]][: len(found["progress"])]
     assert (found["aborted"], found["cancelled"]) == (True, "cancelled")
     assert found["logs"] == ["error"]
-    if era == server == "legacy":
-        assert found["updated"] == [uri]
-        assert found["shown"]
+    assert found["updated"] == [uri]
+    # A modern client's lists come from another process than its calls to who asks for roots.
+    assert found["shown"] or era == "modern"

@@ -139,7 +139,6 @@ const steps = {
     await until(() => found.logs.length > 0);
   },
   async changes() {
-    if (era !== "legacy" || server !== "legacy") return;
     let subscription;
     if (era === "modern") {
       subscription = await client.listen({ toolsListChanged: true, resourceSubscriptions: [uri] });
