@@ -162,6 +162,7 @@ class RecordingAsker:
         self.log_level: str | None = None
         self.is_present = True
         self.brought = UNASKED
+        self.asks: JsonObject = {}
         self.rounds: list[ChildRound] = []
         self.is_done = False
         self.unasked = False

@@ -54,6 +54,11 @@ class CallAsker:
         return self.owner.party
 
     @property
+    def asks(self) -> JsonObject:
+        """What the client can be asked, as it declares it."""
+        return self.owner.asks()
+
+    @property
     def is_present(self) -> bool:
         """Whether the client waits for the call just now."""
         return True

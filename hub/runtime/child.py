@@ -237,7 +237,8 @@ class Child:
     async def _call(
         self, method: str, params: JsonObject, greeting: Greeting, asker: Asker
     ) -> Payload:
-        first = with_envelope(params, greeting, self._hub, asker.log_level)
+        hub = self._hub if greeting.era == "legacy" else self._hub.on_behalf_of(asker.asks)
+        first = with_envelope(params, greeting, hub, asker.log_level)
         if greeting.era == "legacy":
             if asker.brought.carried.child is not None:
                 raise RpcError(INVALID_PARAMS, f"server {self.spec.name!r} did not ask for input")

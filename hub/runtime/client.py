@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from hub.core.values import JsonObject
+from hub.core.values import JsonObject, object_or_empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +31,11 @@ class Client:
         """
         value = self.capabilities.get(capability)
         return value is not None and value is not False
+
+    def declared(self, capabilities: Iterable[str]) -> JsonObject:
+        """Return what the client says of these capabilities, of those that it declares."""
+        return {
+            name: object_or_empty(self.capabilities[name])
+            for name in capabilities
+            if self.declares(name)
+        }

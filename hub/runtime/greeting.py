@@ -51,6 +51,12 @@ class Introduction:
     info: JsonObject
     capabilities: JsonObject
 
+    def on_behalf_of(self, asks: JsonObject) -> Introduction:
+        """Return it with what the client takes besides whose call it is."""
+        if asks.items() <= self.capabilities.items():
+            return self
+        return Introduction(self.info, {**self.capabilities, **asks})
+
 
 async def greet(
     peer: Peer,

@@ -62,7 +62,8 @@ class Leases:
             self.plan(spec, here),
             EMPTY if spec.share == "all" else here.roots,
             principal=self._principal,
-            asks=self._asks(),
+            # A server that is known to be modern is told with each request who makes it.
+            asks={} if spec.era == "modern" else self._asks(),
             session=self._session,
             unknown=self._unknown(),
         )

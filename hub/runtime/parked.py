@@ -95,6 +95,11 @@ class ParkedCall:
         return self._round is not None
 
     @property
+    def asks(self) -> JsonObject:
+        """What the client can be asked, as its first round declares it."""
+        return self.first.asks
+
+    @property
     def brought(self) -> Brought:
         """What the call's first request brought."""
         return self.first.brought

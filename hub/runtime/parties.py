@@ -42,6 +42,11 @@ class Asker(Protocol):
         ...
 
     @property
+    def asks(self) -> JsonObject:
+        """What the client can be asked, as it declares it."""
+        ...
+
+    @property
     def progress(self) -> Callable[[Payload], Awaitable[None]] | None:
         """Where progress reports go; None if the client wants none."""
         ...

@@ -29,7 +29,6 @@ from hub.core.values import (
     JsonObject,
     ServerName,
     SessionKey,
-    object_or_empty,
 )
 from hub.runtime.audience import RELAYED, Audience
 from hub.runtime.client import Client
@@ -73,7 +72,7 @@ class Session:
         self._warned = False
         self._is_closed = False
         self._tasks = tasks
-        self._leases = Leases(services, self.key, principal, self._asks, self._has_unknown_roots)
+        self._leases = Leases(services, self.key, principal, self.asks, self._has_unknown_roots)
         self.roots = ClientRoots(
             ask=self._ask_for_roots,
             read=self._read_roots,
@@ -182,12 +181,9 @@ class Session:
         """Return whether all roots in force at a server are where they were."""
         return self.roots.stands(links) and self.services.operator.stands(server, links)
 
-    def _asks(self) -> JsonObject:
-        client = self.client
-        if client is None:
-            return {}
-        declared = [name for name in RELAYED if client.declares(name)]
-        return {name: object_or_empty(client.capabilities[name]) for name in declared}
+    def asks(self) -> JsonObject:
+        """Return what children may be told that this client takes."""
+        return {} if self.client is None else self.client.declared(RELAYED)
 
     def _has_unknown_roots(self) -> bool:
         declares = self.client is not None and self.client.declares("roots")

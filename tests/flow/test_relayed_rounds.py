@@ -356,3 +356,15 @@ async def test_an_error_that_names_a_url_becomes_a_question_and_the_retry_a_new_
         assert sent(child) == [{}, {}]
         child.answers["tools/call"] = Failure(None, ELSEWHERE)
         assert await Caller(hub, {"elicitation": {}}).refusal() == ELSEWHERE
+
+
+async def test_clients_that_can_be_asked_other_things_share_a_modern_child() -> None:
+    child = asking()
+    config = {"servers": {"files": {"command": "x", "era": "modern"}}}
+    async with scripted(child, config=config) as hub:
+        can: list[JsonObject] = [{}, {"sampling": {}}, {"elicitation": {"url": {}}}]
+        for capabilities in can:
+            last = await Caller(hub, capabilities).round()
+            told = last["got"]["_meta"][CLIENT_CAPABILITIES_META]
+            assert {name: told[name] for name in told if name != "roots"} == capabilities
+        assert len(child.links) == 1

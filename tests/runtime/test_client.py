@@ -24,3 +24,8 @@ def test_a_capability_is_declared_by_whatever_does_not_deny_it(
     client = Client("legacy", "2025-11-25", {"roots": declared}, {"name": "test"})
     assert client.declares("roots") is declares
     assert not client.declares("sampling")
+
+
+def test_what_is_declared_is_told_as_objects() -> None:
+    client = Client("legacy", "2025-11-25", {"a": {"x": 1}, "b": True, "c": None, "d": {}}, {})
+    assert client.declared(("a", "b", "c", "e")) == {"a": {"x": 1}, "b": {}}
