@@ -24,6 +24,7 @@ from hub.core.request_state import UNASKED, ChildRound
 from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject, SessionKey, object_or_empty
 from hub.runtime import wire
+from hub.runtime.parties import Stoppable
 from hub.runtime.peer import GoneError, Outlet, RpcError
 from hub.runtime.strict_json import RequestId, encode
 from hub.runtime.wire import Message, Notification, Payload, Request
@@ -203,7 +204,7 @@ class RecordingAsker:
         self.told.append(notification)
         self.signals.moved()
 
-    def giving_up(self, scope: anyio.CancelScope) -> None:
+    def giving_up(self, scope: Stoppable) -> None:
         pass
 
     def want_roots(self) -> bool:

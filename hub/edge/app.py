@@ -26,16 +26,19 @@ from hub.edge.config_watch import Watched, watching
 from hub.edge.confining import settle_confinement
 from hub.edge.operator_roots import Place, operator_roots
 from hub.edge.rounds import Rounds
-from hub.edge.server import Front, OpenFront
+from hub.edge.server import Front
 from hub.edge.specs import server_specs
 from hub.runtime.audit_log import AuditSink, NoAudit, audit_log
 from hub.runtime.brood import keeping
 from hub.runtime.children import Children, Opener, opener
 from hub.runtime.confined import this_kernel
 from hub.runtime.ending import Ending
+from hub.runtime.express import Way
 from hub.runtime.links import OsLinks
+from hub.runtime.peer import Outlet
 from hub.runtime.relay import Relay
 from hub.runtime.services import Machine, Operator, RootsSettings, Services
+from hub.runtime.wire import Request
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -186,10 +189,21 @@ def _audit(config: HubConfig) -> AbstractContextManager[AuditSink]:
         ) from exc
 
 
-def fronts(services: Services) -> OpenFront:
+class Fronts:
+    """Begins conversations with the clients of one hub; see `OpenFront`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._relay = Relay(services)
+        self._rounds = Rounds(self._relay, services)
+
+    def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
+        return Front(self._relay, self._rounds, self._services, outlet, tasks, principal=principal)
+
+    def way(self, principal: str, request: Request, /) -> Way | None:
+        return self._relay.request_lanes.find(principal, request)
+
+
+def fronts(services: Services) -> Fronts:
     """Return what begins conversations with clients."""
-    relay = Relay(services)
-    rounds = Rounds(relay, services)
-    return lambda outlet, tasks, principal: Front(
-        relay, rounds, services, outlet, tasks, principal=principal
-    )
+    return Fronts(services)

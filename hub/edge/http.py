@@ -23,6 +23,7 @@ from hub.edge.exchange import Exchange, respond
 from hub.edge.gatekeeper import Gatekeeper, Headers
 from hub.edge.http_session import HttpSession
 from hub.edge.modern import is_modern
+from hub.edge.modern_calls import ModernCalls
 from hub.edge.resuming import ResumableExchange, Streams
 from hub.edge.server import Front, OpenFront
 from hub.edge.standing_stream import Standing
@@ -54,6 +55,7 @@ class HttpServer:
         clock: Callable[[], float],
         poll_after: float = 0,
     ) -> None:
+        self._modern_calls = ModernCalls(open_front.way, gatekeeper.principal)
         self._open_front = open_front
         self._gatekeeper = gatekeeper
         self._path = path
@@ -87,6 +89,7 @@ class HttpServer:
 
     def end_answers(self) -> None:
         """Give up the requests under way."""
+        self._modern_calls.end()
         for front in [*self._exchanges, *(session.front for session in self._sessions.values())]:
             front.close()
 
@@ -239,7 +242,9 @@ class HttpServer:
         if refused is not None:
             await respond(send, status_of(refused), wire.to_bytes(refused))
             return
-        exchange = Exchange(send)
+        exchange, owner = Exchange(send), self._tasks
+        if owner is not None and await self._modern_calls.answer(message, owner, receive, exchange):
+            return
         async with anyio.create_task_group() as tasks:
             front = self._open_front(exchange, tasks, self._gatekeeper.principal)
             front.repeats(headers.pairs)

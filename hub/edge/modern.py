@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from anyio.abc import TaskGroup
-from msgspec import Raw
 
 from hub.core.asking import ASKABLE, ROOTS_KEY
 from hub.core.listen_filter import LISTEN
@@ -19,7 +18,6 @@ from hub.core.protocol import (
     CALLS,
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
-    INTERNAL_ERROR,
     INVALID_PARAMS,
     LISTS,
     LOG_LEVEL_META,
@@ -28,7 +26,6 @@ from hub.core.protocol import (
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
     RESOURCE_NOT_FOUND,
-    SERVER_INFO_META,
     UNSUPPORTED_VERSION,
 )
 from hub.core.request_state import UNASKED as NOTHING_BROUGHT
@@ -36,8 +33,8 @@ from hub.core.request_state import Brought
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.edge.rounds import ROOTS, Rounds, can_be_asked, wanting_roots
 from hub.runtime import wire
-from hub.runtime.carried import parted, with_fields
 from hub.runtime.client import Client
+from hub.runtime.completing import completed
 from hub.runtime.kept_roots import KeptAnswer, asker_of
 from hub.runtime.listening import Listening
 from hub.runtime.parties import RootsNeededError
@@ -46,7 +43,6 @@ from hub.runtime.relay import Relay
 from hub.runtime.rounds import InputNeededError
 from hub.runtime.services import Services
 from hub.runtime.session import RECENT, Session
-from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Payload, Request
 
 _CHANGES: Final[JsonObject] = {"listChanged": True}
@@ -58,7 +54,6 @@ CAPABILITIES: Final[JsonObject] = {
     "logging": {},
 }
 """What the hub offers to clients of either era."""
-_ENVELOPE: Final = frozenset({"_meta", "resultType", "ttlMs", "cacheScope"})
 _UNCACHED: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
 
 
@@ -224,21 +219,7 @@ class Modern:
         return session
 
     def _result(self, found: Payload, *, cacheable: bool = False) -> Payload:
-        """Return a result with what the era wants in it; a child's own stays as it was written."""
-        info: JsonObject = {SERVER_INFO_META: self._services.info}
-        if isinstance(found, dict):
-            hints = _UNCACHED if cacheable and found.get("resultType") != "input_required" else {}
-            meta: JsonObject = {**object_or_empty(found.get("_meta")), **info}
-            return {"resultType": "complete", **found, **hints, "_meta": meta}
-        try:
-            own, rest = parted(found, _ENVELOPE)
-            told = own.pop("_meta", Raw(b""))
-            others = parted(told, info.keys())[1] if bytes(told).startswith(b"{") else Raw(b"{}")
-            hints = _UNCACHED if cacheable else {}
-            more = {"resultType": "complete", **own, **hints, "_meta": with_fields(others, info)}
-            return with_fields(rest, more)
-        except WireError as exc:
-            raise RpcError(INTERNAL_ERROR, f"the server's answer cannot be read: {exc}") from exc
+        return completed(found, self._services.info, _UNCACHED if cacheable else None)
 
 
 def _lacks_roots(client: Client, request: Request) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - a future that a callback settles
+from collections.abc import Callable
 from typing import TypeAlias
 
 import anyio
 from starlette.types import Receive
 
 from hub.edge.exchange import Exchange, until_disconnected
-from hub.runtime.express import Express, Passage
+from hub.runtime.express import Passage
 from hub.runtime.waiting import Answer
 from hub.runtime.wire import Failure, Request, Response
 
@@ -72,11 +73,17 @@ class CallReply:
 
 
 async def answer_plainly(
-    express: Express, request: Request, receive: Receive, exchange: Exchange
+    passing: Callable[[CallReply], Passage | None],
+    receive: Receive,
+    exchange: Exchange,
+    status_of: Callable[[Failure], int] = lambda _: 200,
 ) -> bool:
-    """Answer a request if it is a plain call; return whether it was, to its end."""
+    """Answer a request if it is a plain call; return whether it was, to its end.
+
+    `passing` begins the call, whose answer the reply gets.
+    """
     reply = CallReply(exchange)
-    passage = express.take(request, reply)
+    passage = passing(reply)
     if passage is None:
         return False
     try:
@@ -87,7 +94,8 @@ async def answer_plainly(
         passage.cancel()
     if isinstance(outcome, Detour):
         return False
-    await exchange.finish(outcome)
+    status = status_of(outcome) if isinstance(outcome, Failure) else 200
+    await exchange.finish(outcome, status=status)
     return True
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import Protocol
 
 import structlog
 from anyio.abc import TaskGroup
@@ -26,14 +26,14 @@ from hub.core.values import Json, JsonObject, object_or_empty
 from hub.edge.modern import CAPABILITIES, Modern, is_modern, supported
 from hub.edge.rounds import Rounds
 from hub.runtime.client import Client
-from hub.runtime.express import Express
+from hub.runtime.express import Express, Way
 from hub.runtime.peer import Asked, Outlet, Peer, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 from hub.runtime.strict_json import WireError
 from hub.runtime.subscriptions import Subscriptions
-from hub.runtime.wire import Notification, Payload
+from hub.runtime.wire import Notification, Payload, Request
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -57,7 +57,7 @@ class Front:
         self.peer = self.session.peer = Peer(
             outlet, serve=self._serve, notified=self._notified, tasks=tasks
         )
-        self.express = Express(self.session, self.peer, relay.lanes, tasks)
+        self.express = Express(self.peer.backlog, tasks)
         self._modern = Modern(relay, rounds, services, self.session, tasks)
         self._is_modern = False
         self._subscriptions = Subscriptions(relay, self.session, outlet)
@@ -75,7 +75,16 @@ class Front:
     def close(self) -> None:
         """End the conversation."""
         self.peer.close("the client is gone")
+        self._relay.session_lanes.forget(self.session)
         self.session.close()
+
+    def way(self, request: Request) -> Way | None:
+        """Return how a call of this client goes if it can go by express."""
+        if self.session.client is not None:
+            return self._relay.session_lanes.find(self.session, request)
+        if not is_modern(request):
+            return None
+        return self._relay.request_lanes.find(self.session.principal, request)
 
     async def _serve(self, asked: Asked) -> Payload:
         """Answer one request.
@@ -179,5 +188,13 @@ class Front:
         return {}
 
 
-OpenFront: TypeAlias = Callable[[Outlet, TaskGroup, str], Front]
-"""Begins a conversation with a client: how it is reached, who owns its tasks, who it is."""
+class OpenFront(Protocol):
+    """Begins conversations with clients, and knows how calls go that need none."""
+
+    def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
+        """Begin one: how the client is reached, who owns its tasks, who it is."""
+        ...
+
+    def way(self, principal: str, request: Request, /) -> Way | None:
+        """Return how a modern call goes if it can go by express."""
+        ...

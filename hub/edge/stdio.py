@@ -62,7 +62,7 @@ class _Calls:
             return False
         if not isinstance(request, Request) or request.method != "tools/call":
             return False
-        if self._front.express.take(request, self) is not None:
+        if self._front.express.take(request, self._front.way(request), self) is not None:
             return True
         if not self._front.peer.backlog.takes(request.id):
             return False

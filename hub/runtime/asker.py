@@ -15,6 +15,7 @@ from hub.core.values import JsonObject, SessionKey
 from hub.runtime import wire
 from hub.runtime.bridge import ask_by_result, ask_within, send_to_urls
 from hub.runtime.mailbox import Mailbox
+from hub.runtime.parties import Stoppable
 from hub.runtime.peer import Outlet, RpcError
 from hub.runtime.session import Session
 from hub.runtime.strict_json import RequestId
@@ -41,7 +42,7 @@ class CallAsker:
     consented: str | None = None
     _pauses: int = 0
     _sent_to: list[str] = field(default_factory=list[str])
-    _giving_up: anyio.CancelScope | None = None
+    _giving_up: Stoppable | None = None
 
     @property
     def session(self) -> SessionKey:
@@ -128,7 +129,7 @@ class CallAsker:
     def _carrying(self, round_: ChildRound | None) -> Carried:
         return Carried(consented=self.consented, child=round_)
 
-    def giving_up(self, scope: anyio.CancelScope) -> None:
+    def giving_up(self, scope: Stoppable) -> None:
         """Let `scope` be what is cancelled to give the call up."""
         self._giving_up = scope
 

@@ -134,7 +134,7 @@ class Children:
 
         Raises: ChildError if it does not start, has just failed to, or the place was given up.
         """
-        if self._places.get(place.key) is not place:
+        if not place.is_kept:
             raise ChildError(f"server {place.spec.name!r} was let go: its roots have changed")
         place.used_at = self._clock()
         child = place.child
@@ -264,6 +264,7 @@ class Children:
     def _end(self, place: Place) -> None:
         if self._places.get(place.key) is place:
             del self._places[place.key]
+        place.is_kept = False
         if place.child is not None:
             place.child.stop()
 

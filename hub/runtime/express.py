@@ -13,14 +13,16 @@ from anyio.abc import TaskGroup
 
 from hub.core.errors import ChildError
 from hub.core.guard import Admitted
+from hub.core.values import JsonObject
 from hub.runtime.asker import CallAsker
-from hub.runtime.lanes import Lane, Lanes
+from hub.runtime.lanes import Lane
 from hub.runtime.peer import GoneError, LostError, Outlet, Peer, RpcError, SilentError
 from hub.runtime.record import Record
 from hub.runtime.relay import tool_error
 from hub.runtime.session import Session
-from hub.runtime.waiting import Answer, Progress, token_in
-from hub.runtime.wire import Failure, Request, Response
+from hub.runtime.strict_json import RequestId
+from hub.runtime.waiting import Answer, Progress, Underway, token_in
+from hub.runtime.wire import Failure, Payload, Request, Response
 
 
 class Reply(Protocol):
@@ -47,28 +49,75 @@ class Reply(Protocol):
         ...
 
 
+class Register(Protocol):
+    """Keeps what one side has asked: a peer's backlog does."""
+
+    def takes(self, id_: RequestId) -> bool:
+        """Return whether a request with this id can be taken, and its answer sent, now."""
+        ...
+
+    def add(self, id_: RequestId, underway: Underway) -> None:
+        """Register a request, so that it can be cancelled."""
+        ...
+
+    def begun(self) -> None:
+        """Count a request; `ended` must follow."""
+        ...
+
+    def remove(self, id_: RequestId, underway: Underway) -> None:
+        """Take note that a request can be cancelled no more."""
+        ...
+
+    def ended(self) -> None:
+        """Take note that a request has had its answer sent, or will never have."""
+        ...
+
+
+class Way(Protocol):
+    """How one plain call goes."""
+
+    @property
+    def lane(self) -> Lane:
+        """Where it goes."""
+        ...
+
+    @property
+    def owner(self) -> Session:
+        """Whose call it is."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the call would still be looked up to the same end."""
+        ...
+
+    def admit(self, params: JsonObject) -> Admitted | None:
+        """Return the admitted call; None if there is more to it than that."""
+        ...
+
+    def complete(self, result: Payload) -> Payload:
+        """Return a result as its client wants it.
+
+        Raises: RpcError for one that cannot be read.
+        """
+        ...
+
+
 class Express:
-    """Takes the plain calls of one session."""
+    """Takes plain calls through; `register` keeps them while they are under way."""
 
-    def __init__(self, session: Session, peer: Peer, lanes: Lanes, tasks: TaskGroup) -> None:
-        self.session = session
-        self.peer = peer
+    def __init__(self, register: Register, tasks: TaskGroup) -> None:
+        self.register = register
         self.tasks = tasks
-        self._lanes = lanes.of(session)
 
-    def take(self, request: Request, reply: Reply) -> Passage | None:
+    def take(self, request: Request, way: Way | None, reply: Reply) -> Passage | None:
         """Take a request if it is a plain call, and return the passage that it is then."""
-        name = request.params.get("name")
-        lane = self._lanes.get(name) if isinstance(name, str) else None
-        if lane is None or not self.peer.backlog.takes(request.id):
+        if way is None or not self.register.takes(request.id):
             return None
-        if not lane.is_open(self.session):
-            self._lanes.pop(str(name))
-            return None
-        admitted = lane.admit(self.session, request.params)
+        admitted = way.admit(request.params)
         if admitted is None:
             return None
-        passage = Passage(self, lane, request, admitted, reply)
+        passage = Passage(self, way, request, admitted, reply)
         return passage if passage.begin() else None
 
 
@@ -78,38 +127,41 @@ class Passage:
     can_be_cancelled = True
 
     def __init__(
-        self, express: Express, lane: Lane, request: Request, admitted: Admitted, reply: Reply
+        self, express: Express, way: Way, request: Request, admitted: Admitted, reply: Reply
     ) -> None:
-        session = express.session
+        owner, lane = way.owner, way.lane
         self._express = express
+        self._way = way
         self._lane = lane
         self._request = request
         self._call = admitted.call
         self._reply = reply
-        self._asker = CallAsker(session, reply.outlet, token_in(request.params))
-        self._record = Record(session.services, session, lane.place.spec, admitted.call)
+        self._asker = CallAsker(owner, reply.outlet, token_in(request.params))
+        self._record = Record(owner.services, owner, lane.place.spec, admitted.call)
         self._record.verdict = admitted
+        if owner.unasked:
+            self._asker.giving_up(_Turn(self))
         self._is_settled = False
+        self._childs: Peer
         self._posted: Request | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
     def begin(self) -> bool:
         """Send the call to its child, now or when a slot is free; return whether it is taken."""
-        lane, express = self._lane, self._express
+        lane, register = self._lane, self._express.register
         slots = lane.child.slots
         if not slots.take():
             slots.line_up(self._begin_late)
         elif not self._post():
             slots.give()
             return False
-        lane.place.uses += 1
-        lane.place.used_at = express.session.services.machine.clock()
-        express.peer.backlog.add(self._request.id, self)
-        express.peer.backlog.begun()
+        lane.place.begin_use(self._now())
+        register.add(self._request.id, self)
+        register.begun()
         return True
 
     def _begin_late(self) -> bool:
-        if self._lane.is_open(self._express.session) and self._post():
+        if self._way.is_open and self._post():
             return True
         # The world is another one by now: the call is looked up and judged again.
         self._over()
@@ -119,9 +171,10 @@ class Passage:
     def _post(self) -> bool:
         lane, call = self._lane, self._call
         peer = lane.child.peer
-        self._posted = None if peer is None else peer.post(call.method, call.params, self)
-        if self._posted is None:
+        posted = None if peer is None else peer.post(call.method, call.params, self)
+        if peer is None or posted is None:
             return False
+        self._childs, self._posted = peer, posted
         lane.child.answers.begin(self._asker)
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(lane.place.spec.timeout, self._expire)
@@ -137,29 +190,25 @@ class Passage:
     def settle(self, answer: Answer) -> None:
         """Pass the child's answer on to the client."""
         self._served()
-        if isinstance(answer, Response):
-            self._record.end("admitted")
-            self._answer(Response(self._request.id, answer.result))
-        else:
-            self._fail(answer)
-
-    def _fail(self, answer: Failure | None) -> None:
         child = self._lane.child
         try:
-            if child.peer is not None:
-                child.peer.result_of(answer)
+            result = self._way.complete(self._childs.result_of(answer))
         except (LostError, GoneError) as exc:
             self._say(child.without_answer(exc))
         except RpcError as exc:
-            self._asker.urls(self._lane.place.spec, exc)
+            self._asker.urls(child.spec, exc)
             self._record.failed(str(exc))
             self._record.end("failed")
             self._answer(Failure(self._request.id, exc.error))
+        else:
+            self._record.end("admitted")
+            self._answer(Response(self._request.id, result))
 
     def _say(self, error: ChildError) -> None:
         self._record.failed(str(error))
         self._record.end("failed")
-        self._answer(Response(self._request.id, tool_error(str(error))))
+        said = self._way.complete(tool_error(str(error)))
+        self._answer(Response(self._request.id, said))
 
     def _expire(self) -> None:
         self._withdraw("timed out")
@@ -179,6 +228,13 @@ class Passage:
         self._over()
         self._reply.give(None)
 
+    def turn(self) -> None:
+        """Give the call up at its child, and let it be answered the general way."""
+        if not self._is_settled:
+            self._withdraw("it is made again")
+            self._over()
+            self._reply.detour(self._request)
+
     def _answer(self, answer: Response | Failure) -> None:
         if self._asker.has_told_all and self._reply.give(answer):
             self._over()
@@ -195,9 +251,8 @@ class Passage:
     # The end
 
     def _withdraw(self, reason: str) -> None:
-        peer = self._lane.child.peer
-        if peer is not None and self._posted is not None:
-            peer.withdraw(self._posted, reason)
+        if self._posted is not None:
+            self._childs.withdraw(self._posted, reason)
         self._served()
 
     def _served(self) -> None:
@@ -210,6 +265,19 @@ class Passage:
 
     def _over(self) -> None:
         self._is_settled = True
-        self._lane.place.uses -= 1
-        self._express.peer.backlog.remove(self._request.id, self)
-        self._express.peer.backlog.ended()
+        self._lane.place.end_use(self._now())
+        self._express.register.remove(self._request.id, self)
+        self._express.register.ended()
+
+    def _now(self) -> float:
+        return self._way.owner.services.machine.clock()
+
+
+class _Turn:
+    """Gives a call up whose child turns out to want roots that its client was not asked for."""
+
+    def __init__(self, passage: Passage) -> None:
+        self._passage = passage
+
+    def cancel(self) -> None:
+        self._passage.turn()

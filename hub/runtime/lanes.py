@@ -1,12 +1,12 @@
-"""What a session's calls of a tool need, looked up once: where they go, how they are judged."""
+"""What the calls of a tool need, looked up once: where they go and how they are judged."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 from hub.core.guard import Admitted, ToolGuard, admit
-from hub.core.session import State
+from hub.core.paths import LinkReader
 from hub.core.values import JsonObject
 from hub.core.whereabouts import Surroundings
 from hub.runtime.addressing import tool_call
@@ -15,7 +15,7 @@ from hub.runtime.child_state import Ready
 from hub.runtime.consent import Case
 from hub.runtime.links import CachedLinks
 from hub.runtime.places import Place
-from hub.runtime.session import Session
+from hub.runtime.services import Services
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Lane:
     """A tool's way to a child that is ready, as one call found it.
 
     It is open while everything that it was found by is still the same. `name` is the child's own
-    for the tool, `at` what is in force there; `judged_in` lacks only the links.
+    for the tool; `judged_in` lacks only the links.
     """
 
     name: str
@@ -31,79 +31,55 @@ class Lane:
     child: Child
     ready: Ready
     guard: ToolGuard
-    roots: State
     operator: int
     judged_in: Surroundings
 
-    def is_open(self, session: Session) -> bool:
-        """Return whether a call of the session would be looked up to the same end."""
+    def leads(self, services: Services) -> bool:
+        """Return whether the child is still the one that calls of the tool would go to."""
         child, place = self.child, self.place
         return (
-            session.roots.state is self.roots
-            and session.services.operator.version == self.operator
+            services.operator.version == self.operator
             and child.state is self.ready
             and place.child is child
             and not child.is_stopping
             and place.health.is_well
-            and session.holds(place)
         )
 
-    def admit(self, session: Session, params: JsonObject) -> Admitted | None:
-        """Return the admitted call that a request makes; None if there is more to it than that."""
+    def admit(
+        self, params: JsonObject, links: LinkReader, stand: Callable[[LinkReader], bool]
+    ) -> Admitted | None:
+        """Return the admitted call that a request makes; None if there is more to it than that.
+
+        `stand` says whether the roots that a path is judged by are where they were.
+        """
         call = tool_call(self.name, params)
         if call is None:
             return None
-        return admit(call, self.guard, lambda: self._around(session))
 
-    def _around(self, session: Session) -> Surroundings | None:
-        at, links = self.judged_in, CachedLinks(session.services.machine.links)
-        if not session.stands(self.place.spec.name, links):
-            return None
-        return Surroundings(at.roots, at.cwd, at.env, links, at.flavour, at.enforcing)
+        def look() -> Surroundings | None:
+            at, cached = self.judged_in, CachedLinks(links)
+            if not stand(cached):
+                return None
+            return Surroundings(at.roots, at.cwd, at.env, cached, at.flavour, at.enforcing)
 
-
-class Lanes:
-    """The lanes that the calls of each session have found, by the tools' public names."""
-
-    def __init__(self) -> None:
-        self._lanes: WeakKeyDictionary[Session, dict[str, Lane]] = WeakKeyDictionary()
-
-    def of(self, session: Session) -> dict[str, Lane]:
-        """Return the lanes of one session."""
-        return self._lanes.setdefault(session, {})
-
-    def keep(self, public: str, case: Case, child: Child) -> None:
-        """Keep the lane that a call has just gone, if others can go it without being looked at."""
-        lane = _lane(case, child)
-        if lane is not None:
-            self.of(case.session)[public] = lane
+        return admit(call, self.guard, look)
 
 
-def _lane(case: Case, child: Child) -> Lane | None:
-    session, ready = case.session, child.state
-    if not isinstance(ready, Ready) or ready.greeting.era != "legacy" or not _is_plain(case):
+def lane_of(case: Case, child: Child) -> Lane | None:
+    """Return the lane that a call has just gone, if others can go it without being looked up."""
+    ready, services = child.state, case.session.services
+    if not isinstance(ready, Ready) or ready.greeting.era != "legacy":
         return None
+    if case.call.method != "tools/call" or services.expose != "tools":
+        return None
+    if services.names.mode == "never" and len(services.servers) > 1:
+        return None  # the name may come to lead elsewhere when another server's list changes
     return Lane(
         name=case.call.name,
         place=case.place,
         child=child,
         ready=ready,
         guard=case.guard,
-        roots=session.roots.state,
-        operator=session.services.operator.version,
+        operator=services.operator.version,
         judged_in=case.around(),
-    )
-
-
-def _is_plain(case: Case) -> bool:
-    session, state, services = case.session, case.session.roots.state, case.session.services
-    return (
-        case.call.method == "tools/call"
-        and session.client is not None
-        and not session.client.is_modern
-        and state.awaits is None
-        and state.failed is None
-        and services.expose == "tools"
-        # Without prefixes a name may come to lead elsewhere when another server's list changes.
-        and (services.names.mode != "never" or len(services.servers) == 1)
     )

@@ -22,7 +22,7 @@ from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, SessionKey
 from hub.runtime.asker import CallAsker
 from hub.runtime.consent import Case
-from hub.runtime.parties import Asker
+from hub.runtime.parties import Asker, Stoppable
 from hub.runtime.peer import RpcError
 from hub.runtime.rounds import InputNeededError
 from hub.runtime.waiting import Progress
@@ -144,7 +144,7 @@ class ParkedCall:
         """
         self.first.urls(spec, error)
 
-    def giving_up(self, scope: anyio.CancelScope) -> None:
+    def giving_up(self, scope: Stoppable) -> None:
         """Let `scope` be what is cancelled where the child wants roots nobody was asked for."""
         self.first.giving_up(scope)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from anyio import CancelScope
-
 from hub.core.request_state import Brought, ChildRound
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, SessionKey
@@ -16,6 +14,14 @@ from hub.runtime.wire import Notification, Payload
 
 class RootsNeededError(Exception):
     """A client must be asked for its roots before its request can be served: it comes again."""
+
+
+class Stoppable(Protocol):
+    """What can be given up while it is under way, such as a cancel scope."""
+
+    def cancel(self) -> None:
+        """Give it up."""
+        ...
 
 
 class Asker(Protocol):
@@ -92,7 +98,7 @@ class Asker(Protocol):
         """Return once all that the client was told within the call is sent."""
         ...
 
-    def giving_up(self, scope: CancelScope) -> None:
+    def giving_up(self, scope: Stoppable) -> None:
         """Let `scope` be what is cancelled to give the call up."""
         ...
 

@@ -38,7 +38,10 @@ class ChildKey:
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """Where the child of one key stands: alive, gone, or not started yet."""
+    """Where the child of one key stands: alive, gone, or not started yet.
+
+    `is_kept`: calls of its key still come here.
+    """
 
     key: ChildKey
     spec: ServerSpec
@@ -49,6 +52,7 @@ class Place:
     started_at: float = 0.0
     used_at: float = 0.0
     uses: int = 0
+    is_kept: bool = True
 
     @contextmanager
     def in_use(self) -> Generator[None]:
@@ -63,6 +67,17 @@ class Place:
     def is_running(self) -> bool:
         """Whether its child is there, or is being started."""
         return self.child is not None and not isinstance(self.child.state, Down)
+
+    def begin_use(self, now: float) -> None:
+        """Count a call; `end_use` must follow."""
+        self.uses += 1
+        self.used_at = now
+
+    def end_use(self, now: float) -> None:
+        """Count a call no more; who idles, idles from now on."""
+        self.uses -= 1
+        if self.unused_since is not None:
+            self.unused_since = max(self.unused_since, now)
 
     def is_used_by(self, session: SessionKey) -> bool:
         """Whether a session uses its child, or has calls under way there still."""

@@ -32,15 +32,17 @@ from hub.runtime.builtin import get_roots
 from hub.runtime.catalogs import Catalogs
 from hub.runtime.child import Child, StaleError
 from hub.runtime.consent import Case, Desk
-from hub.runtime.lanes import Lanes
+from hub.runtime.lanes import lane_of
 from hub.runtime.needs import ask_before_deciding, ask_before_looking
 from hub.runtime.parties import Asker, RootsNeededError
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.record import Record
 from hub.runtime.repeated import check_headers
+from hub.runtime.request_lanes import RequestLanes
 from hub.runtime.search_tools import answer
 from hub.runtime.services import Services
 from hub.runtime.session import Session
+from hub.runtime.session_lanes import SessionLanes
 from hub.runtime.verbosity import log_from
 from hub.runtime.wire import Payload
 
@@ -57,7 +59,8 @@ class Relay:
 
     def __init__(self, services: Services) -> None:
         self.catalogs = Catalogs(services)
-        self.lanes = Lanes()
+        self.session_lanes = SessionLanes()
+        self.request_lanes = RequestLanes()
         self._services = services
         self._desk = Desk()
         self._guards: dict[tuple[str, str, str], tuple[object, ToolGuard]] = {}
@@ -137,8 +140,16 @@ class Relay:
                 record.failed(str(exc))
                 asker.urls(spec, exc)
                 raise
-            self.lanes.keep(public, case, child)
-            return result
+            return self._leaving_lane(public, case, child, result)
+
+    def _leaving_lane(self, public: str, case: Case, child: Child, result: Payload) -> Payload:
+        """Return a call's result, and let the next calls of the tool go the way that it went."""
+        lane = lane_of(case, child)
+        if lane is not None and case.session.is_modern:
+            self.request_lanes.keep(case.session, case.asked.request.params, lane)
+        elif lane is not None:
+            self.session_lanes.keep(case.session, public, lane)
+        return result
 
     def judge_again(self, case: Case) -> JsonObject | None:
         """Return the refusal of a call that is under way still; None if it may go on.

@@ -21,13 +21,14 @@ from hub.core.protocol import (
 from hub.core.values import JsonObject
 from hub.edge import exchange
 from hub.edge import http as module
-from hub.edge.app import Setting, fronts, running_hub
+from hub.edge.app import Fronts, Setting, running_hub
 from hub.edge.config import HubConfig
 from hub.edge.gatekeeper import Gatekeeper
 from hub.edge.http import HttpServer
 from hub.edge.server import Front
 from hub.runtime import wire
 from hub.runtime.peer import Outlet
+from hub.runtime.wire import Request
 from tests.edge.asgi import Connection, request, scope_of
 from tests.fakes import ECHO, SILENT, FakeChild, FakeClock, Signals
 
@@ -147,13 +148,15 @@ async def web(
     hub = running_hub(made, Setting(), environment={}, open_child=child.opened)
     async with anyio.create_task_group() as tasks, hub as services:
         site = Web(tasks, child)
-        open_front = fronts(services)
 
-        def opened(outlet: Outlet, owner: TaskGroup, principal: str) -> Front:
-            return site.watched(open_front(outlet, owner, principal))
+        class Watched(Fronts):
+            def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
+                return site.watched(super().__call__(outlet, tasks, principal))
 
         keeper = Gatekeeper("127.0.0.1", token)
-        site.app = HttpServer(opened, keeper, path="/mcp", clock=site.clock, poll_after=poll_after)
+        site.app = HttpServer(
+            Watched(services), keeper, path="/mcp", clock=site.clock, poll_after=poll_after
+        )
         await tasks.start(site.app.run)
         yield site
         tasks.cancel_scope.cancel()
@@ -406,11 +409,15 @@ async def test_when_the_hub_ends_its_sessions_end() -> None:
 async def test_before_it_runs_no_session_is_opened() -> None:
     async with web() as site:
 
-        def opened(outlet: Outlet, owner: TaskGroup, principal: str) -> Front:
-            pytest.fail("opened")
+        class Closed:
+            def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
+                pytest.fail("opened")
+
+            def way(self, principal: str, request: Request, /) -> None:
+                pytest.fail("asked for a way")
 
         keeper = Gatekeeper("127.0.0.1", None)
-        idle = HttpServer(opened, keeper, path="/mcp", clock=site.clock)
+        idle = HttpServer(Closed(), keeper, path="/mcp", clock=site.clock)
         assert (await request(idle, "POST", HEADERS, initialize())).status == 503
 
 

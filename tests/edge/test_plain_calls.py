@@ -7,12 +7,13 @@ from typing import Any
 
 import anyio
 import pytest
+from starlette.types import Receive, Send
 
 from hub.core.values import JsonObject
 from hub.edge import plain_calls
 from hub.edge.exchange import Exchange
-from hub.edge.plain_calls import answer_plainly
-from hub.runtime.express import Express
+from hub.edge.plain_calls import CallReply, answer_plainly
+from hub.runtime.express import Express, Passage
 from hub.runtime.wire import Notification, Request
 from tests.edge.asgi import Connection
 from tests.fakes import ECHO, SILENT, FakeChild
@@ -25,8 +26,17 @@ class Posts:
     def __init__(self, at: Rig, client: FakeClient) -> None:
         self.at = at
         self.client = client
-        self.express = Express(client.session, client.peer, at.relay.lanes, at.tasks)
+        self.express = Express(client.peer.backlog, at.tasks)
         self.plain: list[bool] = []
+
+    async def answer(self, request: Request, receive: Receive, send: Send) -> bool:
+        """Answer a request if it is a plain call."""
+
+        def passing(reply: CallReply) -> Passage | None:
+            way = self.at.relay.session_lanes.find(self.client.session, request)
+            return self.express.take(request, way, reply)
+
+        return await answer_plainly(passing, receive, Exchange(send))
 
     def post(self, id_: int, **params: Any) -> Connection:
         """Send a call on a connection of its own."""
@@ -34,8 +44,7 @@ class Posts:
         request = Request(id_, "tools/call", {"name": "echo", "arguments": {}, **params})
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            answered = await answer_plainly(self.express, request, receive, Exchange(send))
-            self.plain.append(answered)
+            self.plain.append(await self.answer(request, receive, send))
 
         scope: dict[str, Any] = {}
         self.at.tasks.start_soon(connection.serve, app, scope)
@@ -151,12 +160,7 @@ async def test_a_server_that_gives_a_request_up_cancels_its_call() -> None:
         request = Request(1, "tools/call", {"name": "echo", "arguments": {}})
         connection = Connection()
 
-        async def answer() -> None:
-            await answer_plainly(
-                posts.express, request, connection.receive, Exchange(connection.send)
-            )
-
-        tasks.start_soon(answer)
+        tasks.start_soon(posts.answer, request, connection.receive, connection.send)
         await fake.link.request("tools/call", nth=2)
         tasks.cancel_scope.cancel()
     await fake.link.request("notifications/cancelled")

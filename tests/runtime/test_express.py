@@ -54,11 +54,15 @@ class Caller:
         self.at = at
         self.client = client
         self.reply = Reply()
-        self.express = Express(client.session, client.peer, at.relay.lanes, at.tasks)
+        self.express = Express(client.peer.backlog, at.tasks)
 
     def take(self, id_: int | str, name: str, arguments: Json, **params: Json) -> bool:
         given: JsonObject = {"name": name, "arguments": arguments, **params}
-        return self.express.take(Request(id_, "tools/call", given), self.reply) is not None
+        return self.send(Request(id_, "tools/call", given))
+
+    def send(self, request: Request) -> bool:
+        way = self.at.relay.session_lanes.find(self.client.session, request)
+        return self.express.take(request, way, self.reply) is not None
 
     async def result(self, nth: int = 1) -> JsonObject:
         """Wait for the nth answer, which must be a result."""
@@ -175,7 +179,7 @@ async def test_a_call_that_is_none_is_left_to_the_relay(
 ) -> None:
     async with calling(fake, top) as caller:
         assert not caller.take(1, "echo", arguments)
-        assert not caller.express.take(Request(1, "tools/call", {"name": 5}), caller.reply)
+        assert not caller.send(Request(1, "tools/call", {"name": 5}))
 
 
 async def test_an_id_that_is_under_way_is_left_to_the_peer(fake: FakeChild, top: Path) -> None:
@@ -356,3 +360,33 @@ async def test_a_client_that_does_not_read_gets_its_answer_when_it_does(
         assert caller.take(1, "echo", {"text": "x"})
         assert (await caller.result())["structuredContent"] == {"text": "x"}
         await caller.client.peer.backlog.idle()
+
+
+async def test_a_child_that_turns_out_to_want_roots_gives_the_call_to_the_relay(
+    fake: FakeChild, top: Path
+) -> None:
+    fake.answers["tools/call"] = SILENT
+    async with calling(fake, top) as caller:
+        caller.client.session.unasked = True
+        assert caller.take(1, "echo", {})
+        asked = fake.link.requests("tools/call")[-1]
+        (place,) = caller.client.session.places
+        assert place.child is not None
+        place.child.answers.unknown = True
+        fake.link.ask("q", "roots/list", {})
+        told = await fake.link.request("notifications/cancelled")
+        assert told["params"]["requestId"] == asked["id"]
+        assert [request.id for request in caller.reply.detours] == [1]
+        assert caller.reply.answers == []
+
+
+async def test_an_error_that_names_urls_is_known_to_the_client(fake: FakeChild, top: Path) -> None:
+    data: JsonObject = {"elicitations": [{"mode": "url", "elicitationId": "e", "url": "http://x"}]}
+    fake.answers["tools/call"] = Failure(None, {"code": -32042, "message": "go", "data": data})
+    async with calling(fake, top) as caller:
+        assert caller.take(1, "echo", {})
+        await caller.reply.signals.until(lambda: bool(caller.reply.answers))
+        done = Notification("notifications/elicitation/complete", {"elicitationId": "e"})
+        caller.client.session.audience.tell(FILES, done)
+        await caller.client.session.audience.mailbox.flush()
+        assert done in caller.client.outlet.messages

@@ -13,19 +13,17 @@ from typing import Any
 
 import anyio
 import pytest
-from anyio.abc import TaskGroup
 from structlog.testing import capture_logs
 
 from hub.core.errors import ConfigError, StartError
 from hub.core.launch import LaunchTemplate
 from hub.core.roots import RootSet
 from hub.edge import app, serving, stdio
-from hub.edge.app import fronts
+from hub.edge.app import Fronts
 from hub.edge.cli import run as module
 from hub.edge.gatekeeper import Gatekeeper, Headers
-from hub.edge.server import Front, OpenFront
+from hub.edge.server import OpenFront
 from hub.runtime.ending import Ending
-from hub.runtime.peer import Outlet
 from hub.runtime.services import Services
 from tests.trees import plant
 
@@ -48,10 +46,7 @@ class Served:
     def _fronts(self, services: Services) -> OpenFront:
         self.services.append(services)
 
-        def open_front(outlet: Outlet, tasks: TaskGroup, principal: str) -> Front:
-            return fronts(services)(outlet, tasks, principal)
-
-        return open_front
+        return Fronts(services)
 
     async def _stdio(self, open_front: OpenFront) -> None:
         self.ways.append("stdio")

@@ -1,0 +1,44 @@
+"""Results as clients of the modern era want them: complete, and from the hub."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Raw
+
+from hub.core.protocol import INTERNAL_ERROR, SERVER_INFO_META
+from hub.core.values import JsonObject, object_or_empty
+from hub.runtime.carried import parted, with_fields
+from hub.runtime.peer import RpcError
+from hub.runtime.strict_json import WireError
+from hub.runtime.wire import Payload
+
+_ENVELOPE: Final = frozenset({"_meta", "resultType", "ttlMs", "cacheScope"})
+
+
+def completed(found: Payload, info: JsonObject, hints: JsonObject | None = None) -> Payload:
+    """Return a result with what the era wants in it; a child's own stays as it was written.
+
+    `info` names the hub; `hints` say how long a result may be kept, if it may be at all.
+
+    Raises: RpcError for a result that cannot be read.
+    """
+    named: JsonObject = {SERVER_INFO_META: info}
+    if isinstance(found, dict):
+        own = hints if hints and found.get("resultType") != "input_required" else {}
+        meta: JsonObject = {**object_or_empty(found.get("_meta")), **named}
+        return {"resultType": "complete", **found, **own, "_meta": meta}
+    try:
+        return _carried(found, named, hints or {})
+    except WireError as exc:
+        raise RpcError(INTERNAL_ERROR, f"the server's answer cannot be read: {exc}") from exc
+
+
+def _carried(found: Raw, named: JsonObject, hints: JsonObject) -> Raw:
+    own, rest = parted(found, _ENVELOPE)
+    if not own:
+        return with_fields(rest, {"resultType": "complete", **hints, "_meta": named})
+    told = own.pop("_meta", Raw(b""))
+    others = parted(told, named.keys())[1] if bytes(told).startswith(b"{") else Raw(b"{}")
+    more = {"resultType": "complete", **own, **hints, "_meta": with_fields(others, named)}
+    return with_fields(rest, more)

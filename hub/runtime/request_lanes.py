@@ -1,0 +1,171 @@
+"""The lanes that modern requests have found: each request's own roots are part of the key.
+
+A modern request stands for itself. Two that bring the same roots, of clients of one principal that
+can be asked nothing else, are judged alike as long as these roots are where they were.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from hub.core.asking import FOR_CLIENTS, ROOTS_KEY
+from hub.core.guard import Admitted
+from hub.core.param_headers import AnnotationError, declared
+from hub.core.paths import LinkReader
+from hub.core.protocol import (
+    CLIENT_CAPABILITIES_META,
+    CLIENT_INFO_META,
+    MODERN_VERSIONS,
+    PROTOCOL_VERSION_META,
+)
+from hub.core.standing import Standing
+from hub.core.uris import uri_from_path
+from hub.core.values import Json, JsonObject, object_or_empty
+from hub.runtime.client import Client
+from hub.runtime.completing import completed
+from hub.runtime.lanes import Lane
+from hub.runtime.session import Session
+from hub.runtime.strict_json import encode
+from hub.runtime.wire import Payload, Request
+
+KEPT: Final = 4096
+"""How many lanes are kept; the one that was not gone for longest makes room."""
+_ENVELOPE: Final = {PROTOCOL_VERSION_META, CLIENT_INFO_META, CLIENT_CAPABILITIES_META}
+_PARAMS: Final = {"name", "arguments", "_meta", "inputResponses"}
+
+_NONE: Final = b"none"
+_NOT_BROUGHT: Final = b"not brought"
+
+RequestKey: TypeAlias = tuple[str, str, bytes]
+"""Principal, public name of the tool, and the roots: as brought, `none` or `not brought`."""
+
+
+def key_of(principal: str, params: JsonObject) -> RequestKey | None:
+    """Return the key of a plain call; None for one that may want more than its answer."""
+    name, meta = params.get("name"), params.get("_meta")
+    if not isinstance(name, str) or not isinstance(meta, dict) or not params.keys() <= _PARAMS:
+        return None
+    if meta.keys() != _ENVELOPE or meta[PROTOCOL_VERSION_META] not in MODERN_VERSIONS:
+        return None
+    capabilities = meta[CLIENT_CAPABILITIES_META]
+    if not isinstance(capabilities, dict):
+        return None
+    client = Client("modern", MODERN_VERSIONS[-1], capabilities, {})
+    if any(client.declares(name) for name in FOR_CLIENTS.values()):
+        return None
+    roots = _roots_in(client, params.get("inputResponses"))
+    return None if roots is None else (principal, name, roots)
+
+
+def _roots_in(client: Client, responses: Json) -> bytes | None:
+    if not client.declares("roots"):
+        return _NONE if responses is None else None
+    if responses is None:
+        return _NOT_BROUGHT
+    if not isinstance(responses, dict) or responses.keys() != {ROOTS_KEY}:
+        return None
+    return encode(responses[ROOTS_KEY])
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLane:
+    """A lane, and the roots that the request brought: None if it was not asked for any.
+
+    `owner` is whose call found it; its session is over.
+    """
+
+    lane: Lane
+    owner: Session
+    standing: Standing | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a call with the same key would be looked up to the same end."""
+        services, place = self.owner.services, self.lane.place
+        if self.owner.unasked and services.children.ask_for_roots(place.spec.name):
+            return False
+        return place.is_kept and self.lane.leads(services)
+
+    def admit(self, params: JsonObject) -> Admitted | None:
+        """Return the admitted call that a request makes; None if there is more to it than that."""
+        return self.lane.admit(params, self.owner.services.machine.links, self._stand)
+
+    def _stand(self, links: LinkReader) -> bool:
+        services = self.owner.services
+        return (
+            self.standing is not None
+            and self.standing.is_unmoved(links, services.machine.flavour)
+            and services.operator.stands(self.lane.place.spec.name, links)
+        )
+
+    def complete(self, result: Payload) -> Payload:
+        """Return a child's result with what the modern era wants in it.
+
+        Raises: RpcError for one that cannot be read.
+        """
+        return completed(result, self.owner.services.info)
+
+
+class RequestLanes:
+    """The lanes of modern requests, by their keys."""
+
+    def __init__(self) -> None:
+        self._lanes: OrderedDict[RequestKey, RequestLane] = OrderedDict()
+
+    def find(self, principal: str, request: Request) -> RequestLane | None:
+        """Return the lane of a principal's request if there is one, and it is open."""
+        key = key_of(principal, request.params)
+        found = self._lanes.get(key) if key is not None else None
+        if key is None or found is None:
+            return None
+        if not found.is_open:
+            del self._lanes[key]
+            return None
+        self._lanes.move_to_end(key)
+        return found
+
+    def keep(self, session: Session, params: JsonObject, lane: Lane) -> None:
+        """Keep the lane that a modern call has just gone."""
+        key = key_of(session.principal, params)
+        if key is None or _is_repeated(lane):
+            return
+        standing = None
+        if key[2] != _NOT_BROUGHT:
+            standing = _standing(session, key[2], params.get("inputResponses"))
+            if standing is None:
+                return
+        elif not session.unasked:
+            return  # it was judged by roots that came another way
+        self._lanes[key] = RequestLane(lane, session, standing)
+        self._lanes.move_to_end(key)
+        while len(self._lanes) > KEPT:
+            self._lanes.popitem(last=False)
+
+
+def _is_repeated(lane: Lane) -> bool:
+    """Return whether the tool wants arguments in HTTP headers too, which are then to be checked."""
+    for tool in lane.ready.listing.tools:
+        if tool.get("name") == lane.name:
+            try:
+                return bool(declared(tool.get("inputSchema")))
+            except AnnotationError:
+                return False
+    return False
+
+
+def _standing(session: Session, brought: bytes, responses: Json) -> Standing | None:
+    """Return the roots that were brought; None if they may come to mean other places."""
+    last = session.roots.state.last
+    if brought == _NONE:
+        return Standing(()) if last is None else None
+    if last is None or last.announcement.rejected:
+        return None
+    roots, flavour = last.announcement.roots, session.services.machine.flavour
+    announced = object_or_empty(object_or_empty(responses).get(ROOTS_KEY)).get("roots")
+    # One that was announced by way of a link, or beside another, may lead elsewhere next time.
+    plain = [root.uri for root in roots.roots if root.uri == uri_from_path(root.path, flavour)]
+    if not isinstance(announced, list) or len(plain) != len(announced):
+        return None
+    return Standing.of(roots)

@@ -1,0 +1,70 @@
+"""The lanes that the calls of sessions have found: each session's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hub.core.guard import Admitted
+from hub.core.paths import LinkReader
+from hub.core.session import State
+from hub.core.values import JsonObject, SessionKey
+from hub.runtime.lanes import Lane
+from hub.runtime.session import Session
+from hub.runtime.wire import Payload, Request
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLane:
+    """A lane, and what its session's roots were known to be when it was found."""
+
+    lane: Lane
+    owner: Session
+    roots: State
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a call of the session would be looked up to the same end."""
+        owner = self.owner
+        return (
+            owner.roots.state is self.roots
+            and self.lane.leads(owner.services)
+            and owner.holds(self.lane.place)
+        )
+
+    def admit(self, params: JsonObject) -> Admitted | None:
+        """Return the admitted call that a request makes; None if there is more to it than that."""
+        return self.lane.admit(params, self.owner.services.machine.links, self._stand)
+
+    def _stand(self, links: LinkReader) -> bool:
+        return self.owner.stands(self.lane.place.spec.name, links)
+
+    def complete(self, result: Payload) -> Payload:
+        """Return a child's result as it is."""
+        return result
+
+
+class SessionLanes:
+    """The lanes of all sessions, by the tools' public names."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[SessionKey, dict[str, SessionLane]] = {}
+
+    def find(self, session: Session, request: Request) -> SessionLane | None:
+        """Return the lane of the tool that a session calls if there is one, and it is open."""
+        own, name = self._lanes.get(session.key), request.params.get("name")
+        found = own.get(name) if own is not None and isinstance(name, str) else None
+        if found is None or found.is_open:
+            return found
+        self._lanes[session.key].pop(str(name))
+        return None
+
+    def keep(self, session: Session, public: str, lane: Lane) -> None:
+        """Keep the lane that a call of the session has just gone."""
+        state = session.roots.state
+        if state.awaits is None and state.failed is None:
+            kept = SessionLane(lane, session, state)
+            self._lanes.setdefault(session.key, {})[public] = kept
+
+    def forget(self, session: Session) -> None:
+        """Keep none for a session that is over."""
+        self._lanes.pop(session.key, None)

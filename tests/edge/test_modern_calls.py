@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import anyio
+
+from hub.core.protocol import (
+    CLIENT_CAPABILITIES_META,
+    CLIENT_INFO_META,
+    PROTOCOL_VERSION_META,
+    SERVER_INFO_META,
+)
+from hub.core.values import JsonObject
+from hub.edge.exchange import Exchange
+from hub.edge.modern_calls import ModernCalls
+from hub.runtime.client import Client
+from hub.runtime.wire import Failure, Request
+from tests.edge.asgi import Connection
+from tests.fakes import ECHO, SILENT, FakeChild
+from tests.runtime.rigs import Rig, remote, rig
+
+VERSION = "2026-07-28"
+META: JsonObject = {
+    PROTOCOL_VERSION_META: VERSION,
+    CLIENT_INFO_META: {"name": "test"},
+    CLIENT_CAPABILITIES_META: {},
+}
+PARAMS: JsonObject = {"name": "echo", "arguments": {"text": "x"}, "_meta": META}
+CALL = Request(7, "tools/call", PARAMS)
+
+
+async def first(at: Rig) -> None:
+    """Make the call that the others follow."""
+    client = at.client()
+    client.session.greeted(Client("modern", VERSION, {}, {}))
+    await client.request(client.asked_for("tools/call", PARAMS))
+
+
+class Site:
+    """An endpoint for modern calls."""
+
+    def __init__(self, at: Rig) -> None:
+        self.at = at
+        self.calls = ModernCalls(at.relay.request_lanes.find, "alice")
+        self.answered: list[bool] = []
+
+    def post(self, request: Request = CALL) -> Connection:
+        connection = Connection()
+
+        async def app() -> None:
+            exchange = Exchange(connection.send)
+            self.answered.append(
+                await self.calls.answer(request, self.at.tasks, connection.receive, exchange)
+            )
+
+        self.at.tasks.start_soon(app)
+        return connection
+
+
+async def test_a_call_is_answered_as_the_era_wants_it_without_a_conversation() -> None:
+    async with rig({"files": remote()}, {"files": FakeChild(ECHO)}) as at:
+        await first(at)
+        site = Site(at)
+        connection = await site.post().over()
+        assert connection.status == 200
+        result = connection.json["result"]
+        assert connection.json["id"] == 7
+        assert result["structuredContent"] == {"text": "x"}
+        assert result["resultType"] == "complete"
+        assert result["_meta"][SERVER_INFO_META]["name"] == at.services.info["name"]
+
+
+async def test_calls_of_two_clients_may_have_the_same_id() -> None:
+    fake = FakeChild(ECHO)
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        await first(at)
+        fake.answers["tools/call"] = SILENT
+        site = Site(at)
+        one, other = site.post(), site.post()
+        await fake.link.request("tools/call", nth=3)
+        for nth, asked in enumerate(fake.link.requests("tools/call")[1:]):
+            fake.link.answer(asked["id"], {"nth": nth})
+        assert (await one.over()).json["result"]["nth"] == 0
+        assert (await other.over()).json["result"]["nth"] == 1
+
+
+async def test_an_error_has_the_status_that_the_era_wants() -> None:
+    fake = FakeChild(ECHO)
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        await first(at)
+        fake.answers["tools/call"] = Failure(None, {"code": -32021, "message": "no"})
+        connection = await Site(at).post().over()
+        assert connection.status == 400
+        assert connection.json["error"]["message"] == "no"
+
+
+async def test_what_has_no_lane_is_left_alone() -> None:
+    async with rig({"files": remote()}, {"files": FakeChild(ECHO)}) as at:
+        site = Site(at)
+        connections = [site.post(), site.post(Request(1, "tools/list", PARAMS))]
+        await anyio.wait_all_tasks_blocked()
+        assert site.answered == [False, False]
+        assert all(connection.sent == [] for connection in connections)
+
+
+async def test_the_end_of_the_hub_gives_calls_up() -> None:
+    fake = FakeChild(ECHO)
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        await first(at)
+        fake.answers["tools/call"] = SILENT
+        site = Site(at)
+        connection = site.post()
+        await fake.link.request("tools/call", nth=2)
+        site.calls.end()
+        await fake.link.request("notifications/cancelled")
+        assert (await connection.over()).events == []

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import Raw
+
+from hub.core.asking import ROOTS_KEY
+from hub.core.guard import Admitted
+from hub.core.in_force import OperatorRoots
+from hub.core.protocol import (
+    CLIENT_CAPABILITIES_META,
+    CLIENT_INFO_META,
+    PROTOCOL_VERSION_META,
+    SERVER_INFO_META,
+)
+from hub.core.values import Json, JsonObject
+from hub.runtime import request_lanes
+from hub.runtime.client import Client
+from hub.runtime.peer import RpcError
+from hub.runtime.request_lanes import RequestLane, key_of
+from hub.runtime.wire import Request
+from tests.fakes import ECHO, READ, FakeChild
+from tests.runtime.rigs import INFO, ROOTS, FakeClient, Rig, remote, rig, roots_at
+from tests.trees import plant
+
+VERSION = "2026-07-28"
+FILES = remote("files")
+
+
+def params(
+    arguments: JsonObject | None = None,
+    *,
+    capabilities: Json = None,
+    name: str = "read",
+    **more: Json,
+) -> JsonObject:
+    """Return the params of a modern call."""
+    meta: JsonObject = {
+        PROTOCOL_VERSION_META: VERSION,
+        CLIENT_INFO_META: {"name": "test"},
+        CLIENT_CAPABILITIES_META: {} if capabilities is None else capabilities,
+    }
+    return {"name": name, "arguments": arguments or {}, "_meta": meta, **more}
+
+
+def bringing(*paths: object) -> JsonObject:
+    roots: list[Json] = [{"uri": f"file://{path}"} for path in paths]
+    return {ROOTS_KEY: {"roots": roots}}
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return plant(tmp_path, "a/f", "b/f", "link => a")
+
+
+def modern(at: Rig, *shared: object, unasked: bool = False) -> FakeClient:
+    """Return a client whose one request brings these roots."""
+    client = at.client(capabilities=ROOTS if shared else {})
+    capabilities = ROOTS if shared else dict[str, Json]()
+    client.session.greeted(Client("modern", VERSION, capabilities, {}))
+    client.session.unasked = unasked
+    if shared:
+        client.session.roots.given(bringing(*shared)[ROOTS_KEY])
+    return client
+
+
+async def called(
+    at: Rig, given: JsonObject, *shared: object, unasked: bool = False
+) -> RequestLane | None:
+    """Make one modern call, and return the lane that the next one finds."""
+    client = modern(at, *shared, unasked=unasked)
+    await client.request(client.asked_for("tools/call", given))
+    client.session.close()
+    return at.relay.request_lanes.find("alice", Request(1, "tools/call", given))
+
+
+async def test_a_call_leaves_its_lane_to_calls_that_bring_the_same_roots(top: Path) -> None:
+    async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
+        inside: JsonObject = {"path": f"{top}/a/f"}
+        given = params(inside, capabilities=ROOTS, inputResponses=bringing(top / "a"))
+        found = await called(at, given, top / "a")
+        assert found is not None
+        admitted = found.admit(given)
+        assert isinstance(admitted, Admitted)
+        assert admitted.call.params == {"name": "read", "arguments": inside}
+        outside: JsonObject = {**given, "arguments": {"path": f"{top}/b/f"}}
+        assert found.admit(outside) is None
+        other = params(inside, capabilities=ROOTS, inputResponses=bringing(top / "b"))
+        for principal, asked in (("alice", other), ("bob", given), ("alice", params(inside))):
+            request = Request(2, "tools/call", asked)
+            assert at.relay.request_lanes.find(principal, request) is None
+
+
+async def test_a_root_that_was_replaced_admits_nothing(top: Path) -> None:
+    async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
+        inside: JsonObject = {"path": f"{top}/a/f"}
+        given = params(inside, capabilities=ROOTS, inputResponses=bringing(top / "a"))
+        found = await called(at, given, top / "a")
+        assert found is not None
+        replace_with(top / "a", top / "b")
+        assert found.admit(given) is None
+
+
+def replace_with(one: Path, other: Path) -> None:
+    one.rename(one.parent / "was")
+    other.rename(one)
+
+
+@pytest.mark.parametrize("brought", [["link"], ["a", "link"], ["a", "missing"], ["a", "a"]])
+async def test_roots_that_may_come_to_mean_another_place_leave_none(
+    top: Path, brought: list[str]
+) -> None:
+    async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
+        shared = [top / name for name in brought]
+        given = params(capabilities=ROOTS, inputResponses=bringing(*shared))
+        assert await called(at, given, *shared) is None
+
+
+async def test_without_roots_of_its_own_a_client_is_judged_by_the_operators(top: Path) -> None:
+    operator = OperatorRoots(fallback=roots_at(top / "a"), fallback_source="config")
+    async with rig({"files": FILES}, {"files": FakeChild(READ)}, operator=operator) as at:
+        given = params({"path": f"{top}/a/f"})
+        found = await called(at, given)
+        assert found is not None
+        assert found.admit(given) is not None
+        assert found.admit(params({"path": f"{top}/b/f"})) is None
+        at.services.operator.take(OperatorRoots(fallback=roots_at(top / "b")))
+        request = Request(1, "tools/call", given)
+        assert at.relay.request_lanes.find("alice", request) is None
+
+
+async def test_roots_that_were_not_brought_admit_calls_without_paths_alone(top: Path) -> None:
+    async with rig({"files": FILES}, {"files": FakeChild(ECHO)}) as at:
+        given = params({"text": "x"}, name="echo", capabilities=ROOTS)
+        assert await called(at, given) is None, "it was judged by roots that came another way"
+        found = await called(at, given, unasked=True)
+        assert found is not None
+        assert found.admit(given) is not None
+        assert found.admit(params({"path": f"{top}/a/f"}, name="echo")) is None
+
+
+async def test_a_tool_whose_arguments_headers_repeat_leaves_none() -> None:
+    text: JsonObject = {"type": "string", "x-mcp-header": "Text"}
+    tool: JsonObject = {**ECHO, "inputSchema": {"type": "object", "properties": {"text": text}}}
+    async with rig({"files": FILES}, {"files": FakeChild(tool)}) as at:
+        assert await called(at, params(name="echo")) is None
+
+
+async def test_a_place_that_was_given_up_closes_its_lanes() -> None:
+    async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
+        found = await called(at, params())
+        assert found is not None
+        found.lane.place.is_kept = False
+        assert not found.is_open
+
+
+async def test_only_so_many_lanes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_lanes, "KEPT", 1)
+    async with rig({"files": FILES}, {"files": FakeChild(READ, ECHO)}) as at:
+        assert await called(at, params()) is not None
+        assert await called(at, params(name="echo")) is not None
+        request = Request(1, "tools/call", params())
+        assert at.relay.request_lanes.find("alice", request) is None
+
+
+async def test_results_are_completed_for_their_clients() -> None:
+    async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
+        found = await called(at, params())
+        assert found is not None
+        assert found.complete({"content": []}) == {
+            "content": [],
+            "resultType": "complete",
+            "_meta": {SERVER_INFO_META: INFO},
+        }
+        with pytest.raises(RpcError, match="cannot be read"):
+            found.complete(Raw(b"[]"))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        params(capabilities={"sampling": {}}),
+        params(capabilities={"elicitation": {}}),
+        params(capabilities=[]),
+        params(inputResponses=bringing("/a")),
+        params(capabilities=ROOTS, inputResponses={"mine": {}, **bringing("/a")}),
+        params(capabilities=ROOTS, inputResponses=5),
+        params(requestState="x"),
+        params(unknown=1),
+        {**params(), "_meta": {**dict(params()["_meta"]), "progressToken": 1}},  # pyright: ignore
+        {**params(), "_meta": {PROTOCOL_VERSION_META: VERSION}},
+        {**params(), "name": 5},
+        {**params(), "_meta": 5},
+        {"name": "read"},
+    ],
+)
+def test_a_call_that_may_want_more_than_its_answer_has_no_key(more: JsonObject) -> None:
+    assert key_of("alice", more) is None
+
+
+def test_a_version_that_the_hub_does_not_speak_has_no_key() -> None:
+    known = params()["_meta"]
+    assert isinstance(known, dict)
+    meta: JsonObject = {**known, PROTOCOL_VERSION_META: "2099-01-01"}
+    assert key_of("alice", {**params(), "_meta": meta}) is None

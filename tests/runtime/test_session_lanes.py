@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hub.core.guard import Admitted
+from hub.core.in_force import OperatorRoots
+from hub.core.policy import Mode, Policy
+from hub.core.values import JsonObject
+from hub.runtime.session_lanes import SessionLane
+from hub.runtime.wire import Request
+from tests.fakes import ECHO, READ, FakeChild
+from tests.runtime.rigs import FakeClient, Rig, remote, rig, roots_at
+from tests.trees import plant
+
+FILES = remote("files")
+
+
+def children() -> dict[str, FakeChild]:
+    return {"files": FakeChild(ECHO, READ)}
+
+
+def lane(at: Rig, client: FakeClient, name: str = "read") -> SessionLane | None:
+    return at.relay.session_lanes.find(client.session, Request(1, "tools/call", {"name": name}))
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return plant(tmp_path, "a/f", "b/f")
+
+
+def move(folder: Path) -> None:
+    folder.rename(folder.parent / "moved")
+
+
+async def test_a_call_leaves_its_lane_to_its_own_session_alone(top: Path) -> None:
+    async with rig({"files": FILES}, children()) as at:
+        one, other = at.client(top / "a"), at.client(top / "a")
+        await one.call("read", {"path": f"{top}/a/f"})
+        kept = lane(at, one)
+        assert kept is not None
+        assert kept.is_open
+        assert lane(at, other) is None
+
+
+async def test_a_refused_call_leaves_none(top: Path) -> None:
+    async with rig({"files": FILES}, children()) as at:
+        client = at.client(top / "a")
+        await client.call("read", {"path": "/etc/passwd"})
+        assert lane(at, client) is None
+
+
+async def test_a_lane_judges_as_the_relay_does(top: Path) -> None:
+    async with rig({"files": FILES}, children()) as at:
+        client = at.client(top / "a")
+        await client.call("read", {})
+        kept = lane(at, client)
+        assert kept is not None
+        inside: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/f"}}
+        outside: JsonObject = {"name": "read", "arguments": {"path": f"{top}/b/f"}}
+        admitted = kept.admit(inside)
+        assert isinstance(admitted, Admitted)
+        assert admitted.call.params == inside
+        assert kept.admit(outside) is None
+        assert kept.admit({"name": "read", "arguments": 5}) is None
+
+
+async def test_the_operators_roots_close_a_lane_when_others_are_in_force(top: Path) -> None:
+    operator = OperatorRoots(ceiling=roots_at(top / "a"))
+    async with rig({"files": FILES}, children(), operator=operator) as at:
+        client = at.client(top)
+        await client.call("read", {})
+        kept = lane(at, client)
+        assert kept is not None
+        call: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/f"}}
+        assert kept.admit(call) is not None
+        move(top / "a")
+        assert kept.admit(call) is None, "its ceiling is not there any more"
+        at.services.operator.take(OperatorRoots(ceiling=roots_at(top / "b")))
+        assert not kept.is_open
+
+
+async def test_in_report_mode_what_would_be_refused_is_left_to_the_relay(top: Path) -> None:
+    spec = replace(FILES, policy=Policy(mode=Mode.REPORT))
+    async with rig({"files": spec}, children()) as at:
+        client = at.client(top / "a")
+        await client.call("read", {"path": f"{top}/b/f"})
+        kept = lane(at, client)
+        assert kept is not None
+        outside: JsonObject = {"name": "read", "arguments": {"path": f"{top}/b/f"}}
+        assert kept.admit(outside) is None
+
+
+async def test_a_session_that_has_left_its_child_has_no_open_lane(top: Path) -> None:
+    async with rig({"files": FILES}, children()) as at:
+        client = at.client(top / "a")
+        await client.call("read", {})
+        kept = lane(at, client)
+        assert kept is not None
+        client.session.close()
+        assert not kept.is_open
+
+
+async def test_a_session_that_is_over_has_no_lanes(top: Path) -> None:
+    async with rig({"files": FILES}, children()) as at:
+        client = at.client(top / "a")
+        await client.call("read", {})
+        assert lane(at, client) is not None
+        at.relay.session_lanes.forget(client.session)
+        assert lane(at, client) is None
