@@ -9,11 +9,13 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
+from hub.core.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META
 from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
     HEADER_MISMATCH,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    MISSING_CLIENT_CAPABILITY,
     PARSE_ERROR,
     PROTOCOL_VERSION_META,
     UNSUPPORTED_VERSION,
@@ -715,3 +717,56 @@ async def test_progress_makes_a_modern_answer_a_stream() -> None:
         assert (await call.heard(1))[0]["params"] == {"progressToken": "mine", "progress": 1}
         link.answer(sent["id"], {"content": []})
         assert (await call.over()).events[1]["result"]["resultType"] == "complete"
+
+
+def listen(id_: int = 7, **fields: Any) -> JsonObject:
+    notifications: JsonObject = {"toolsListChanged": True, **fields}
+    return {**asked(LISTEN, id_), "params": {"notifications": notifications}}
+
+
+def begin_listening(site: Web) -> Connection:
+    return site.start(
+        "POST", None, enveloped(listen()), mcp_protocol_version=MODERN, mcp_method=LISTEN
+    )
+
+
+async def test_a_modern_client_listens_on_a_stream_until_it_leaves() -> None:
+    async with web() as site:
+        stream = begin_listening(site)
+        (first,) = await stream.heard(1)
+        assert stream.is_stream
+        assert first["method"] == ACKNOWLEDGED
+        await site.modern(echo(), mcp_name="echo")
+        site.child.link.notify("notifications/tools/list_changed", {})
+        told = (await stream.heard(2))[1]
+        assert told["method"] == "notifications/tools/list_changed"
+        assert told["params"]["_meta"] == {SUBSCRIPTION_ID_META: 7}
+        stream.disconnect()
+        await site.until_closed(2)
+
+
+async def test_a_stream_is_answered_when_the_hub_ends() -> None:
+    async with web() as site:
+        stream = begin_listening(site)
+        await stream.heard(1)
+        site.app.end_streams()
+        result = (await stream.over()).events[1]
+        assert (result["id"], result["result"]["resultType"]) == (7, "complete")
+
+
+async def test_a_modern_client_without_roots_that_needs_some_is_told_so_with_its_status() -> None:
+    async with web(config={"roots": {"when_missing": "deny"}}) as site:
+        named: JsonObject = {"name": "echo", "arguments": {"path": "/etc/passwd"}}
+        refused = await site.modern({**asked("tools/call"), "params": named}, mcp_name="echo")
+        assert (refused.status, code(refused)) == (400, MISSING_CLIENT_CAPABILITY)
+        assert refused.json["error"]["data"] == {"requiredCapabilities": {"roots": {}}}
+
+
+async def test_headers_that_do_not_repeat_an_argument_are_refused() -> None:
+    region: JsonObject = {"type": "string", "x-mcp-header": "Region"}
+    tool: JsonObject = {"name": "echo", "inputSchema": {"properties": {"text": region}}}
+    async with web(FakeChild(tool)) as site:
+        refused = await site.modern(echo(), mcp_name="echo", mcp_param_region="other")
+        assert (refused.status, code(refused)) == (400, HEADER_MISMATCH)
+        found = await site.modern(echo(), mcp_name="echo", mcp_param_region="hi")
+        assert found.json["result"]["structuredContent"] == {"text": "hi"}
