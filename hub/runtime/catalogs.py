@@ -120,6 +120,7 @@ class Catalogs:
                 listings[name] = listing
             elif only is None:
                 session.unlisted.add(name)
+                self._services.children.listeners.missed(session.principal, name)
         return self._merge(listings)
 
     def missing(self, session: Session, servers: Collection[ServerName]) -> str | None:

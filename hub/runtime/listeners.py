@@ -4,40 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Protocol
 
 from hub.core.errors import ChildError
-from hub.core.values import SessionKey
+from hub.core.values import ServerName, SessionKey
 from hub.runtime.parties import Lessee
 
 MAX_LISTENERS: Final = 1024
 """How many streams of notifications may be open at once."""
 
 
+class Listener(Lessee, Protocol):
+    """Somebody who is told of changes alone, and lists by requests of its own."""
+
+    def missed(self, server: ServerName) -> None:
+        """Take note that a listing went out without this server, whose child is not there yet."""
+        ...
+
+
 class Listeners:
     """The open streams, by principal."""
 
     def __init__(self) -> None:
-        self._open: dict[SessionKey, tuple[str, Lessee]] = {}
+        self._open: dict[SessionKey, tuple[str, Listener]] = {}
 
     @contextmanager
-    def listening(self, session: SessionKey, principal: str, lessee: Lessee) -> Generator[None]:
-        """Let `lessee` hear of the principal's children while the context lasts.
+    def listening(self, session: SessionKey, principal: str, listener: Listener) -> Generator[None]:
+        """Let `listener` hear of the principal's children while the context lasts.
 
         Raises: ChildError if too many do.
         """
         if len(self._open) >= MAX_LISTENERS:
             raise ChildError(f"{MAX_LISTENERS} streams of notifications are open; try again later")
-        self._open[session] = (principal, lessee)
+        self._open[session] = (principal, listener)
         try:
             yield
         finally:
             del self._open[session]
 
+    def missed(self, principal: str, server: ServerName) -> None:
+        """Take note that a principal was shown a listing without this server."""
+        for listener in self._of(principal).values():
+            listener.missed(server)
+
     def of(self, principal: str) -> Mapping[SessionKey, Lessee]:
         """Return who hears of a child of `principal`; a child of nobody's is everybody's."""
+        return self._of(principal)
+
+    def _of(self, principal: str) -> dict[SessionKey, Listener]:
         return {
-            session: lessee
-            for session, (whose, lessee) in self._open.items()
+            session: listener
+            for session, (whose, listener) in self._open.items()
             if not principal or whose == principal
         }

@@ -20,7 +20,7 @@ from hub.core.listen_filter import (
     ListenFilter,
     filter_in,
 )
-from hub.core.protocol import INVALID_PARAMS
+from hub.core.protocol import INVALID_PARAMS, LIST_CHANGED
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, ServerName, object_or_empty
 from hub.runtime.child import Child
@@ -45,6 +45,7 @@ class Listening:
         self._meta: JsonObject = {SUBSCRIPTION_ID_META: asked.request.id}
         self._lists: frozenset[str] = frozenset()
         self._honoured = ListenFilter()
+        self._missed: set[ServerName] = set()
         self._settled = anyio.Event()
         self._ended = anyio.Event()
 
@@ -90,8 +91,16 @@ class Listening:
         self._tell(spec, notification)
 
     async def came(self, spec: ServerSpec) -> None:
-        """Subscribe at a child that is there now, too."""
+        """Subscribe at a child that is there now, too; tell if a listing went out without it."""
+        if spec.name in self._missed:
+            self._missed.discard(spec.name)
+            for method in LIST_CHANGED:
+                self._tell(spec, Notification(method, {}))
         self._tasks.start_soon(self._join, spec.name)
+
+    def missed(self, server: ServerName) -> None:
+        """Take note that the client was shown a listing without this server."""
+        self._missed.add(server)
 
     def _tell(self, spec: ServerSpec, notification: Notification) -> None:
         method = notification.method

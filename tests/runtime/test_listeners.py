@@ -3,16 +3,30 @@ from __future__ import annotations
 import pytest
 
 from hub.core.errors import ChildError
-from hub.core.values import SessionKey
+from hub.core.values import ServerName, SessionKey
 from hub.runtime import listeners
 from hub.runtime.listeners import Listeners
-from tests.fakes import RecordingLessee
+from tests.edge.scripted import scripted
+from tests.edge.test_modern import envelope
+from tests.fakes import ECHO, FakeChild, RecordingLessee
+
+
+class RecordingListener(RecordingLessee):
+    """Somebody who listens, and lists by other requests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unlisted: list[str] = []
+
+    def missed(self, server: ServerName) -> None:
+        self.unlisted.append(server)
+
 
 A, B = SessionKey("a"), SessionKey("b")
 
 
 def test_a_principals_children_are_heard_by_its_own() -> None:
-    made, one, other = Listeners(), RecordingLessee(), RecordingLessee()
+    made, one, other = Listeners(), RecordingListener(), RecordingListener()
     with made.listening(A, "alice", one), made.listening(B, "bob", other):
         assert made.of("alice") == {A: one}
         assert made.of("bob") == {B: other}
@@ -23,10 +37,26 @@ def test_a_principals_children_are_heard_by_its_own() -> None:
 def test_not_more_listen_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listeners, "MAX_LISTENERS", 1)
     made = Listeners()
-    with made.listening(A, "alice", RecordingLessee()):
+    with made.listening(A, "alice", RecordingListener()):
         with (
             pytest.raises(ChildError, match="try again later"),
-            made.listening(B, "alice", RecordingLessee()),
+            made.listening(B, "alice", RecordingListener()),
         ):
             pass
         assert list(made.of("alice")) == [A]
+
+
+def test_a_principal_that_was_shown_a_listing_without_a_server_knows_so() -> None:
+    made, one, other = Listeners(), RecordingListener(), RecordingListener()
+    with made.listening(A, "alice", one), made.listening(B, "bob", other):
+        made.missed("alice", ServerName("files"))
+    assert (one.unlisted, other.unlisted) == (["files"], [])
+
+
+async def test_a_listing_that_goes_out_without_a_server_says_so() -> None:
+    broken, heard = FakeChild(ECHO), RecordingListener()
+    broken.refuses_to_open = OSError("not yet")
+    async with scripted({"late": broken, "there": FakeChild(ECHO)}) as hub:
+        with hub.services.children.listeners.listening(A, "test", heard):
+            await hub.client().request("tools/list", {"_meta": envelope(None)})
+    assert heard.unlisted == ["late"]

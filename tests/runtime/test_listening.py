@@ -10,7 +10,7 @@ import pytest
 
 from hub.core.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META, UPDATED
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
-from hub.core.values import Json, JsonObject
+from hub.core.values import Json, JsonObject, ServerName
 from hub.runtime import listeners
 from hub.runtime.wire import Request
 from tests.edge.scripted import ScriptedHub, refusal, scripted
@@ -261,6 +261,20 @@ async def test_logs_are_not_for_such_a_stream() -> None:
         await listed(hub)
         child.link.notify("notifications/message", {"level": "error", "data": 1})
         say(child, TOOLS, "legacy")
+        await client.until(lambda: TOOLS in methods(client, id_))
+        await anyio.wait_all_tasks_blocked()
+        assert methods(client, id_) == [ACKNOWLEDGED, TOOLS]
+
+
+async def test_a_server_that_comes_after_a_listing_without_it_is_told_of() -> None:
+    late = resourceful()
+    async with scripted({"late": late, "there": resourceful()}) as hub:
+        client = hub.client()
+        id_, _ = await listening(client, toolsListChanged=True)
+        hub.services.children.listeners.missed("test", ServerName("late"))
+        for server in ("there", "late"):
+            called: JsonObject = {"name": f"{server}__echo", "_meta": envelope(None)}
+            await hub.client().request("tools/call", called)
         await client.until(lambda: TOOLS in methods(client, id_))
         await anyio.wait_all_tasks_blocked()
         assert methods(client, id_) == [ACKNOWLEDGED, TOOLS]
