@@ -234,6 +234,26 @@ async def test_what_the_client_does_not_declare_it_is_not_asked(
         assert "server 'files' asks for" in str(error["message"])
 
 
+async def test_a_modern_server_is_told_with_each_call_whom_it_can_ask_for_what() -> None:
+    child = FakeChild(ECHO, era="modern")
+    declared: list[JsonObject] = [{}, {"sampling": {"tools": {}}}, {"elicitation": {"url": {}}}]
+    async with scripted(
+        child, config={"servers": {"files": {"command": "x", "era": "modern"}}}
+    ) as hub:
+        for capabilities in declared:
+            await Caller(hub, {**capabilities, "extensions": {"x": {}}}).round()
+        client = await hub.greeted(declared[1])
+        await client.call("echo")
+        (link,) = child.links
+        told: list[Any] = [
+            line["params"]["_meta"][CLIENT_CAPABILITIES_META]
+            for line in link.requests("tools/call")
+        ]
+        for one in told:
+            one.pop("roots", None)
+        assert told == [*declared, declared[1]]
+
+
 async def test_no_state_goes_to_the_child_twice_or_with_another_call() -> None:
     child = asking({"user": form()})
     async with scripted(child) as hub:

@@ -76,6 +76,19 @@ async def test_several_calls_of_one_client_are_of_one_client() -> None:
         assert await made.answer("elicitation/create", {}, None) == {"answered": "a"}
 
 
+async def test_calls_of_one_party_are_of_one_client_and_the_one_that_waits_is_asked() -> None:
+    made = answers()
+    askers = [RecordingAsker(name) for name in ("a", "b", "c")]
+    for asker in askers:
+        asker.party = askers[0].party
+    askers[2].is_present = False
+    with made.during(askers[0]), made.during(askers[1]), made.during(askers[2]):
+        assert await made.answer(SAMPLING, {}, None) == {"answered": "b"}
+    askers[0].is_present = askers[1].is_present = False
+    with made.during(askers[0]), made.during(askers[1]), made.during(askers[2]):
+        assert await made.answer(SAMPLING, {}, None) == {"answered": "c"}
+
+
 async def test_a_question_within_a_call_goes_to_that_calls_client() -> None:
     made = answers()
     with made.during(RecordingAsker("a")), made.during(RecordingAsker("b")):
