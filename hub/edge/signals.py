@@ -26,6 +26,12 @@ async def ended_by_signals() -> AsyncGenerator[Ending]:
         tasks.cancel_scope.cancel()
 
 
+def ignore_ending_signals() -> None:
+    """Let none of them end this process any more: all that it had is ended, and so is it soon."""
+    for number in _ending_signals():
+        signal.signal(number, signal.SIG_IGN)
+
+
 async def _listen(ending: Ending, *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(*_ending_signals()) as signals:
         task_status.started()

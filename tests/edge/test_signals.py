@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 
 import anyio
 import pytest
@@ -46,3 +48,15 @@ async def test_a_hangup_that_was_ignored_stays_so() -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.live
+def test_a_process_that_has_ended_its_own_is_ended_by_no_signal() -> None:
+    code = """
+import os, signal
+from hub.edge.signals import ignore_ending_signals
+ignore_ending_signals()
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    os.kill(os.getpid(), number)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603 - this Python

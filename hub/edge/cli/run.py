@@ -29,7 +29,7 @@ from hub.edge.cli.looping import run_loop
 from hub.edge.config import HubConfig
 from hub.edge.config_file import config_from_command
 from hub.edge.gatekeeper import Gatekeeper
-from hub.edge.signals import ended_by_signals
+from hub.edge.signals import ended_by_signals, ignore_ending_signals
 from hub.runtime.ending import Ending
 
 LAST_PORT = 65535
@@ -122,6 +122,7 @@ async def _serve_stdio(config: HubConfig, setting: Setting) -> None:
         tasks.start_soon(_stop, ending, tasks.cancel_scope)
         await serve_stdio(fronts(services))
         tasks.cancel_scope.cancel()
+    ignore_ending_signals()
 
 
 async def _stop(ending: Ending, scope: anyio.CancelScope) -> None:
@@ -154,6 +155,7 @@ async def _serve_http(config: HubConfig, setting: Setting, address: str) -> None
             ready=partial(_announce, url, token),
             ending=ending,
         )
+    ignore_ending_signals()
 
 
 def _address(text: str, config: HubConfig) -> tuple[str, int]:

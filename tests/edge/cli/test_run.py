@@ -82,6 +82,8 @@ class Served:
 def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for variable in ("HUB_CONFIG", "HUB_ROOTS", "HUB_TOKEN"):
         monkeypatch.delenv(variable, raising=False)
+    # This process goes on.
+    monkeypatch.setattr(module, "ignore_ending_signals", lambda: None)
     top = plant(tmp_path, "here/", "a/", "b/")
     monkeypatch.chdir(top / "here")
     return top
