@@ -129,12 +129,6 @@ class Catalog:
             route = self.resource_routes.get(public) if template is None else template.route
         return None if route is None else (route, {**ref, key: route.name})
 
-    def public_uri(self, server: ServerName, uri: str) -> str:
-        """Return under which URI clients know the resource `uri` of `server`, listed or not."""
-        known = self.resource_routes.get(uri)
-        taken = known is not None and known.server != server
-        return wrapped(server, uri) if taken or is_wrapped(uri) else uri
-
     def _wrapped_resource(self, uri: str) -> ChildRoute | None:
         for server in self.servers:
             own = unwrapped(server, uri)

@@ -107,9 +107,7 @@ async def running_hub(
     open_child: Opener | None = None,
     ending: Ending | None = None,
 ) -> AsyncGenerator[Services]:
-    """Build a hub and keep its children for as long as the context lasts.
-
-    It ends soon: in a good second, sooner if `ending` is pressed.
+    """Build a hub and keep its children until the context ends: in a good second, or sooner.
 
     Raises: ConfigError, StartError, alone or in an exception group.
     """
@@ -138,6 +136,7 @@ async def running_hub(
                     tasks=tasks,
                     expose=config.expose,
                     is_for_one=setting.is_for_one,
+                    preface=config.instructions,
                 )
 
 

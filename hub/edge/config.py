@@ -87,6 +87,7 @@ class HubConfig(Part):
     guard: GuardKey = Guard()
     names: NamesMode = "auto"
     expose: Expose = "tools"
+    instructions: str | None = None
     max_children: Count = 64
     max_children_per_session: Count | None = None
     audit: Audit | None = None

@@ -105,10 +105,13 @@ class Modern:
         if method == "server/discover":
             if self._services.is_for_one:
                 self._tasks.start_soon(self._start_early, client)
-            return self._result(
-                {"supportedVersions": list(MODERN_VERSIONS), "capabilities": CAPABILITIES},
-                cacheable=True,
-            )
+            told = self._services.instructions(self._principal)
+            found: JsonObject = {
+                "supportedVersions": list(MODERN_VERSIONS),
+                "capabilities": CAPABILITIES,
+                **({} if told is None else {"instructions": told}),
+            }
+            return self._result(found, cacheable=True)
         if method == LISTEN:
             return self._result(await self._listen(client, asked))
         try:

@@ -143,10 +143,12 @@ class Front:
         self.session.greeted(
             Client("legacy", version, capabilities, object_or_empty(params.get("clientInfo")))
         )
+        told = self._services.instructions(self.session.principal)
         return {
             "protocolVersion": version,
             "capabilities": CAPABILITIES,
             "serverInfo": self._services.info,
+            **({} if told is None else {"instructions": told}),
         }
 
     async def _notified(self, notification: Notification) -> None:

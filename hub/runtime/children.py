@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from hub.core.catalog import Listing
 from hub.core.confinement import Kernel
 from hub.core.errors import ChildError
+from hub.core.instructions import is_for_all
 from hub.core.launch import LaunchPlan
 from hub.core.paths import Flavour
 from hub.core.roots import RootSet
@@ -84,6 +85,7 @@ class Children:
         self._askers: set[ServerName] = set()
         self.listeners = Listeners()
         self._last_known: OrderedDict[ChildKey, Listing] = OrderedDict()
+        self._instructions: dict[tuple[ServerName, str], str] = {}
         self._open = open_child
         self._info = info
         self._flavour = flavour
@@ -141,8 +143,22 @@ class Children:
         if child is None or isinstance(child.state, Down):
             child = self._start(place, child)
         ready = await child.ready()
+        if self._last_known.get(place.key) is not ready.listing:
+            self._learn(place.key, ready.greeting.instructions)
         self._remember(place.key, ready.listing)
         return child
+
+    def _learn(self, key: ChildKey, instructions: str) -> None:
+        if is_for_all(instructions, key.roots):
+            self._instructions[key.server, key.principal] = instructions
+
+    def instructions_of(self, server: ServerName, principal: str) -> str:
+        """Return what a server last said of its use to a principal's clients; empty if nothing.
+
+        What names a root of the client that it was said to is not among it.
+        """
+        own = self._instructions.get((server, principal))
+        return own if own is not None else self._instructions.get((server, ""), "")
 
     def running_of(self, server: ServerName, principal: str) -> list[Child]:
         """Return the children of a server that answer this principal's calls now."""

@@ -9,6 +9,7 @@ from anyio.abc import TaskGroup
 
 from hub.core.confinement import Kernel
 from hub.core.in_force import OperatorRoots
+from hub.core.instructions import merged
 from hub.core.names import Names
 from hub.core.paths import Flavour, LinkReader
 from hub.core.roots import RootSet, UnsafePaths
@@ -52,7 +53,7 @@ class Services:
     """One hub's shared parts; `info` is its name and version as the protocol's `Implementation`.
 
     `tasks` is for what outlives the request that began it. `is_for_one`: the hub has one client,
-    which will use what there is.
+    which will use what there is. `preface` is what the operator tells clients of the servers' use.
     """
 
     info: JsonObject
@@ -66,6 +67,12 @@ class Services:
     tasks: TaskGroup
     expose: Expose = "tools"
     is_for_one: bool = False
+    preface: str | None = None
+
+    def instructions(self, principal: str) -> str | None:
+        """Return what a client is told of the servers' use, as far as it is known now."""
+        texts = {name: self.children.instructions_of(name, principal) for name in self.servers}
+        return merged(texts, preface=self.preface, several=len(self.servers) > 1)
 
     def starts_early(self, spec: ServerSpec) -> bool:
         """Whether a server's child starts as soon as it is known for which roots.

@@ -135,14 +135,6 @@ def test_a_child_cannot_list_itself_as_another_server() -> None:
     assert leads_to(catalog.resource("hub+b://u%3A2")) == (B, "u:2")
 
 
-def test_clients_hear_of_a_resource_by_the_uri_they_know() -> None:
-    catalog = both(resources("u:1"), resources("u:1"))
-    assert catalog.public_uri(A, "u:1") == "u:1"
-    assert catalog.public_uri(B, "u:1") == "hub+b://u%3A1"
-    assert catalog.public_uri(B, "u:2") == "u:2"
-    assert catalog.public_uri(A, "hub+b://x").startswith("hub+a://")
-
-
 def test_templates_route_what_nobody_lists() -> None:
     catalog = both(templates("t://{id}"), templates("t://{id}", "s://{+path}"))
     second = "hub+b://t%3A%2F%2F{id}"
