@@ -108,9 +108,12 @@ class EventStream:
     async def prime(self) -> None:
         """Give the client an id to come back with, before there is any event."""
         async with self._turn:
-            self.is_resumable = True
-            id_ = EventId(self.number, self._last)
-            await self._write(b"id: %b\r\nretry: %d\r\ndata: \r\n\r\n" % (str(id_).encode(), RETRY))
+            await self._prime()
+
+    async def _prime(self) -> None:
+        self.is_resumable = True
+        id_ = EventId(self.number, self._last)
+        await self._write(b"id: %b\r\nretry: %d\r\ndata: \r\n\r\n" % (str(id_).encode(), RETRY))
 
     async def put(self, message: Message) -> None:
         """Keep a message as the next event, and send it if a connection carries the stream."""
@@ -142,8 +145,11 @@ class EventStream:
         self._over = True
         self._displaced()
 
-    async def attach(self, send: Send, after: EventId | None) -> Line:
-        """Let a new connection carry the stream, from after an event that the client has."""
+    async def attach(self, send: Send, after: EventId | None, *, primed: bool = False) -> Line:
+        """Let a new connection carry the stream, from after an event that the client has.
+
+        `primed`: it is given an id to come back with, even if there is nothing new.
+        """
         line = Line(send)
         await line.begin()
         # Who writes to a connection that does not read must let go before it is anybody's turn.
@@ -153,6 +159,8 @@ class EventStream:
             self._carry(line)
             for chunk in [] if after is None else self._journal.after(after):
                 await line.write(chunk)
+            if primed:
+                await self._prime()
             if self._over:
                 self.release(line)
         for before in displaced:

@@ -57,7 +57,8 @@ class Streams:
         stream = self._under_way.get(id_.stream)
         if stream is not None:
             if stream.knows(id_):
-                line = await stream.attach(send, id_)
+                # A client keeps the last id of each connection alone, and may lose this one too.
+                line = await stream.attach(send, id_, primed=self.primed)
                 await stream.hold(line, receive, at_most=self.held_for)
                 return True
             return False

@@ -9,10 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import mkdtemp
 
 from tests.conformance.driver import STEPS
-from tests.conformance.suites import Outcome, program_of, run
+from tests.conformance.suites import Attempt, Outcome, program_of, run
 from tests.conftest import PROJECT
 from tests.live.programs import environment
 
@@ -44,17 +46,26 @@ REVISIONS = (
 _LISTED = re.compile(r"  - (?P<name>\S+) \[(?P<versions>[^]]*)\]")
 
 
-def judge(directory: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield what each scenario says in one line, and what is wrong with it."""
-    for number, revision in enumerate(REVISIONS):
+def judge(directory: Path) -> Iterator[Attempt]:
+    """Yield what runs each scenario."""
+    for revision in REVISIONS:
         names = _scenarios(revision)
-        left = [name for name in names if name not in STEPS]
-        unknown = [name for name in left if not name.startswith(tuple(NOT_APPLICABLE))]
-        yield f"{revision}: {len(left)} of {len(names)} scenarios do not apply", unknown
+        yield partial(_known, revision, names)
         for name in names:
             if name in STEPS:
-                results = directory / f"client-{number}-{name}"
-                yield _judged(f"{revision} {name}", _run(revision, name, results))
+                yield partial(_attempt, revision, name, directory)
+
+
+def _known(revision: Revision, names: list[str]) -> tuple[str, list[str]]:
+    left = [name for name in names if name not in STEPS]
+    unknown = [name for name in left if not name.startswith(tuple(NOT_APPLICABLE))]
+    return f"{revision}: {len(left)} of {len(names)} scenarios do not apply", unknown
+
+
+def _attempt(revision: Revision, name: str, top: Path) -> tuple[str, list[str]]:
+    """Return what a scenario says in one line, and what is wrong with it."""
+    found = _run(revision, name, Path(mkdtemp(dir=top)) / "results")
+    return _judged(f"{revision} {name}", found)
 
 
 def _scenarios(revision: Revision) -> list[str]:

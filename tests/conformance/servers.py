@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import mkdtemp
 
-from tests.conformance.suites import Outcome, run
+from tests.conformance.suites import Attempt, Outcome, run
 from tests.live.programs import config_file, http_hub, program
 
 EVERYTHING = str(Path(__file__).parent.parent / "live/everything_server.py")
@@ -41,17 +43,23 @@ SUITES = (
 )
 
 
-def judge(directory: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield what each run says in one line, and what is wrong with it."""
-    for number, suite in enumerate(SUITES):
-        server = {"command": sys.executable, "args": [EVERYTHING], "era": suite.era}
-        config = config_file(directory, {"everything": server}, listen={"poll_after": POLL_AFTER})
-        with (
-            program([sys.executable, EVERYTHING, "http"], cwd=directory) as alone,
-            http_hub("--config", config, cwd=directory) as hub,
-        ):
-            bare = _run(suite, alone.first_line("serves "), directory / f"alone-{number}")
-            yield _judged(suite, bare, _run(suite, hub, directory / f"hub-{number}"))
+def judge(directory: Path) -> Iterator[Attempt]:
+    """Yield what makes each run."""
+    for suite in SUITES:
+        yield partial(_attempt, suite, directory)
+
+
+def _attempt(suite: Suite, top: Path) -> tuple[str, list[str]]:
+    """Return what a run says in one line, and what is wrong with it."""
+    directory = Path(mkdtemp(dir=top))
+    server = {"command": sys.executable, "args": [EVERYTHING], "era": suite.era}
+    config = config_file(directory, {"everything": server}, listen={"poll_after": POLL_AFTER})
+    with (
+        program([sys.executable, EVERYTHING, "http"], cwd=directory) as alone,
+        http_hub("--config", config, cwd=directory) as hub,
+    ):
+        bare = _run(suite, alone.first_line("serves "), directory / "alone")
+        return _judged(suite, bare, _run(suite, hub, directory / "hub"))
 
 
 def _run(suite: Suite, url: str, results: Path) -> Outcome:

@@ -7,10 +7,10 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tests.conftest import PROJECT
 
@@ -18,6 +18,8 @@ PACKAGES = PROJECT / ".conformance/node_modules"
 NEEDED_NODE = 22
 PATIENCE = 300.0
 """Seconds that the suite may take for all that it is asked at once."""
+Attempt: TypeAlias = Callable[[], tuple[str, list[str]]]
+"""Makes a run; says what it came to in one line, and what is wrong with it."""
 _STAMP = re.compile(r"-\d{4}-\d\d-\d\dT[\d-]+Z$")
 
 

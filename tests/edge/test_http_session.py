@@ -40,7 +40,7 @@ async def test_a_call_goes_on_while_its_client_is_away_and_is_answered_when_it_c
         link.answer(sent["id"], {"content": [], "n": 1})
         await again.over()
         assert [one["result"]["n"] for one in again.events] == [1]
-        assert again.ids == ["1-2"]
+        assert again.ids == ["1-1", "1-2"]
 
 
 async def test_an_answer_is_there_for_a_client_that_comes_back_late() -> None:
