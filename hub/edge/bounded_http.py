@@ -1,19 +1,41 @@
-"""Clients' HTTP as httptools reads it, with a bound on what it would otherwise collect for ever."""
+"""Clients' HTTP as httptools reads it, with a bound on what it collects, and gathered writes."""
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio  # noqa: TID251 - a protocol's transport
+from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from hub.runtime.gathering import Gathering
+
 MAX_HEAD: Final = 64 * 1024
 """How many bytes may come that are no part of a body: the head of a request, its trailers."""
+
+
+class _Gathered:
+    """A connection's transport that writes the head and the body of a response as one."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._gathering = Gathering(transport)
+        self.write = self._gathering.write
+
+    def close(self) -> None:
+        self._gathering.flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class BoundedHttp(HttpToolsProtocol):
     """One connection. Who sends a head without an end is told so, and loses it."""
 
     _collected = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as its base has it
+        super().connection_made(cast("asyncio.Transport", _Gathered(transport)))
 
     def data_received(self, data: bytes) -> None:
         self._collected += len(data)

@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 
 from hub.runtime import wire
+from hub.runtime.gathering import Gathering
 from hub.runtime.lines import LineSplitter
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Message
@@ -115,13 +116,10 @@ class Lines(asyncio.Protocol):
             await self._arrived.wait()
 
     def _read_on(self) -> None:
-        if self._paused and self._transport is not None and not self._is_nearly_too_much:
+        few = len(self._waiting) <= self._backlog // 2 and self._size <= MAX_UNREAD // 2
+        if self._paused and self._transport is not None and few:
             self._paused = False
             self._transport.resume_reading()
-
-    @property
-    def _is_nearly_too_much(self) -> bool:
-        return len(self._waiting) > self._backlog // 2 or self._size > MAX_UNREAD // 2
 
     def close(self) -> None:
         """Stop reading; what was not taken yet is dropped."""
@@ -180,6 +178,7 @@ class PipeOutlet:
     def __init__(self, transport: asyncio.WriteTransport, flow: Flow) -> None:
         transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         self._transport = transport
+        self._gathering = Gathering(transport)
         self._flow = flow
 
     @property
@@ -195,7 +194,7 @@ class PipeOutlet:
         """Hand `message` over if the pipe takes it now, and return whether it did."""
         if not self._flow.is_free or self._transport.is_closing():
             return False
-        self._transport.write(wire.to_line(message))
+        self._gathering.write(wire.to_line(message))
         return True
 
     async def send(self, message: Message) -> None:
@@ -203,7 +202,8 @@ class PipeOutlet:
             raise GoneError("the pipe is closed")
         # Before, so that what waits for somebody who does not read is no more than who sends it.
         await self._flow.drained()
-        self._transport.write(wire.to_line(message))
+        self._gathering.write(wire.to_line(message))
+        self._gathering.flush()
         await self._flow.drained()
 
     def abort(self) -> None:
@@ -213,6 +213,7 @@ class PipeOutlet:
 
     async def close(self) -> None:
         """Close the pipe once everything is written."""
+        self._gathering.flush()
         self._transport.close()
         await self._flow.lost()
 

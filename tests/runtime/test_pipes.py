@@ -272,10 +272,12 @@ async def test_a_line_that_nobody_took_is_offered_once() -> None:
 async def test_a_message_is_posted_only_while_the_pipe_takes_it() -> None:
     async with pipe() as made, writing(made) as outlet:
         assert outlet.post(MESSAGE)
-        assert os.read(made.reader.fileno(), 1000) == LINE
+        assert outlet.post(MESSAGE)
+        await anyio.lowlevel.checkpoint()
+        assert os.read(made.reader.fileno(), 1000) == LINE + LINE
         big = Notification("n", {"text": "x" * (WRITE_HIGH_WATER + 500_000)})
         assert outlet.post(big)
-        assert not outlet.post(MESSAGE)
+        assert not outlet.post(MESSAGE), "it is large, and was written at once"
 
 
 async def test_nothing_is_posted_into_a_pipe_that_is_closed() -> None:

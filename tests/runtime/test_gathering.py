@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import asyncio  # noqa: TID251 - a transport
+from typing import cast
+
+import anyio.lowlevel
+
+from hub.runtime.gathering import LARGE, Gathering
+
+
+class Transport:
+    """Keeps what is written into it."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.closing = False
+
+    def write(self, piece: bytes) -> None:
+        self.written.append(piece)
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+
+def gathering() -> tuple[Gathering, Transport]:
+    transport = Transport()
+    return Gathering(cast("asyncio.WriteTransport", transport)), transport
+
+
+async def test_what_is_written_in_one_turn_is_one_write() -> None:
+    made, transport = gathering()
+    made.write(b"a")
+    made.write(b"b")
+    assert transport.written == []
+    await anyio.lowlevel.checkpoint()
+    assert transport.written == [b"ab"]
+    made.write(b"c")
+    await anyio.lowlevel.checkpoint()
+    assert transport.written == [b"ab", b"c"]
+
+
+async def test_a_large_piece_is_written_at_once_after_what_was_before_it() -> None:
+    made, transport = gathering()
+    large = b"x" * (LARGE + 1)
+    made.write(b"a")
+    made.write(large)
+    assert transport.written == [b"a", large]
+    await anyio.lowlevel.checkpoint()
+    assert transport.written == [b"a", large]
+
+
+async def test_what_waits_can_be_written_now() -> None:
+    made, transport = gathering()
+    made.write(b"a")
+    made.flush()
+    made.flush()
+    assert transport.written == [b"a"]
+
+
+async def test_nothing_is_written_into_what_is_closed() -> None:
+    made, transport = gathering()
+    made.write(b"a")
+    transport.closing = True
+    await anyio.lowlevel.checkpoint()
+    assert transport.written == []
