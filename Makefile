@@ -31,7 +31,7 @@ help:
 	@echo 'make orphans  end the hub in every way, ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) times each (20 minutes): no process may be left'
 	@echo 'make fuzz     the guard on ever new input, for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make soak     clients that come and go, for SOAK_SECONDS=$(SOAK_SECONDS): nothing may be left, no call lost'
-	@echo 'make bench    the hub beside a bare relay and other programs, which this installs (15 minutes)'
+	@echo 'make bench    the hub beside a bare relay and other programs, which this installs (10 minutes)'
 	@echo 'make growth   how what a hub spends grows with sessions, children, tools, roots and paths'
 	@echo 'make bench-quick  how far the hub is from a bare relay, in a minute'
 	@echo 'make check    format, lint, layers and types'
