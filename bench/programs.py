@@ -79,7 +79,8 @@ class Listening:
                 stdout=log,
                 stderr=log,
                 cwd=folder,
-                env={**os.environ, **(environment or {})},
+                # Some keep notes of their own, which are not to stay.
+                env={**os.environ, "XDG_STATE_HOME": str(folder), **(environment or {})},
                 start_new_session=True,
             )
         prioritise(self.process.pid)
