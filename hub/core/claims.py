@@ -28,6 +28,7 @@ _PATH_KEY = re.compile(r"[/\\~]|^\.\.|%2[ef]|^file:", re.IGNORECASE)
 _TOO_MUCH = "the arguments are nested too deeply or too many to judge"
 _UNREAD = Node(why="it is a string in what looks like JSON and cannot be read")
 _LONG_NUMBER = 1000
+_LONG_TEXT = 1024
 _LONGEST_POINTER = 4096
 
 
@@ -120,12 +121,25 @@ def _is_judged(kind: Kind, value: str, node: Node) -> bool:
     if value in node.values or not value:
         return False
     if kind is Kind.NEUTRAL:
-        if _SHAPED.search(value) is not None:
+        if _is_shaped(value):
             return True
         return not value[0].isalnum() and json_in(value) is not None
     if kind is Kind.PAYLOAD:
-        return _FILE_URI.match(value) is not None and len(value.split(None, 1)) == 1
+        is_uri = ":" in value and _FILE_URI.match(value) is not None
+        return is_uri and len(value.split(None, 1)) == 1
     return kind is not Kind.IGNORE
+
+
+def _is_shaped(value: str) -> bool:
+    """Return whether anything in a value looks like a path; a long one is searched piecemeal."""
+    if len(value) < _LONG_TEXT:
+        return _SHAPED.search(value) is not None
+    if any(mark in value for mark in ("/", "\\", "~", "$", "..")):
+        return True
+    if "%" in value or ":" in value or not value.isascii() or value.lstrip()[:1] == "-":
+        return _SHAPED.search(value) is not None
+    lowered = value.lower()
+    return "sqlite" in lowered or "duckdb" in lowered
 
 
 def _claim(text: str, node: Node, at: _Place, found: list[Claim]) -> None:

@@ -36,12 +36,37 @@ _CHARACTERS = 8
 
 
 @dataclass(frozen=True, slots=True)
+class Sites:
+    """What is asked of roots again and again, looked up once: by path, by components, by depth."""
+
+    bases: tuple[str, ...]
+    shared: Mapping[str, Root]
+    files: frozenset[tuple[str, ...]]
+    directories: frozenset[tuple[str, ...]]
+    depths: tuple[int, ...]
+
+    @staticmethod
+    def of(roots: RootSet, cwd: str | None) -> Sites:
+        """Return the sites of `roots`, and of the directory that a child runs in."""
+        folders = [root.path for root in roots.roots if not root.is_file]
+        directories = frozenset(root.parts for root in roots.roots if not root.is_file)
+        return Sites(
+            bases=tuple(dict.fromkeys([cwd, *folders] if cwd else folders)),
+            shared={root.path: root for root in roots.roots},
+            files=frozenset(root.parts for root in roots.roots if root.is_file),
+            directories=directories,
+            depths=tuple(sorted({len(parts) for parts in directories})),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """The world that one call is judged in: what its client shares and where its child runs.
 
     `enforcing` False: no roots are in force for this client; only the operator's patterns are.
     `links` should remember what it was told while one call is judged, and no longer. `granted` are
     places outside of the roots that the client's user let pass: nothing is read relative to them.
+    `sites` are those of `roots` and `cwd`, where many calls are judged in the same surroundings.
     """
 
     roots: RootSet
@@ -51,6 +76,7 @@ class Surroundings:
     flavour: Flavour
     enforcing: bool = True
     granted: tuple[Root, ...] = ()
+    sites: Sites | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +98,16 @@ class Whereabouts:
         self._needs_write = needs_write
         self._flavour = around.flavour
         self._posix = around.flavour is not Flavour.WINDOWS
-        self._bases = _bases(around)
+        sites = around.sites or Sites.of(around.roots, around.cwd)
+        self._bases = sites.bases
         links = around.links
         if policy.symlinks == "deny":
             shared = RootSet((*around.roots.roots, *around.granted))
             links = _NoLinksBelow(links, shared, around.flavour)
         self._links = WatchedLinks(links)
-        self._shared = {root.path: root for root in around.roots.roots}
-        self._files = {root.parts for root in around.roots.roots if root.is_file}
-        self._directories = {root.parts for root in around.roots.roots if not root.is_file}
-        self._depths = sorted({len(parts) for parts in self._directories})
+        self._shared = sites.shared
+        self._files, self._directories = sites.files, sites.directories
+        self._depths = sites.depths
         self._known: dict[str, str] = {}
 
     def is_plain(self, text: str) -> bool:
@@ -256,8 +282,3 @@ class _NoLinksBelow(LinkReader):
 
     def target(self, path: str) -> str:
         return self._links.target(path)
-
-
-def _bases(around: Surroundings) -> tuple[str, ...]:
-    directories = [root.path for root in around.roots.roots if not root.is_file]
-    return tuple(dict.fromkeys([around.cwd, *directories] if around.cwd else directories))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hub.core.guard import Admitted, ToolGuard, admit
 from hub.core.paths import LinkReader
 from hub.core.values import JsonObject
-from hub.core.whereabouts import Surroundings
+from hub.core.whereabouts import Sites, Surroundings
 from hub.runtime.addressing import tool_call
 from hub.runtime.child import Child
 from hub.runtime.child_state import Ready
@@ -60,7 +60,9 @@ class Lane:
             at, cached = self.judged_in, CachedLinks(links)
             if not stand(cached):
                 return None
-            return Surroundings(at.roots, at.cwd, at.env, cached, at.flavour, at.enforcing)
+            return Surroundings(
+                at.roots, at.cwd, at.env, cached, at.flavour, at.enforcing, sites=at.sites
+            )
 
         return admit(call, self.guard, look)
 
@@ -74,6 +76,7 @@ def lane_of(case: Case, child: Child) -> Lane | None:
         return None
     if services.names.mode == "never" and len(services.servers) > 1:
         return None  # the name may come to lead elsewhere when another server's list changes
+    around = case.around()
     return Lane(
         name=case.call.name,
         place=case.place,
@@ -81,5 +84,5 @@ def lane_of(case: Case, child: Child) -> Lane | None:
         ready=ready,
         guard=case.guard,
         operator=services.operator.version,
-        judged_in=case.around(),
+        judged_in=replace(around, sites=Sites.of(around.roots, around.cwd)),
     )

@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hub.core.claims import MAX_CLAIMS, Claim, claims
 from hub.core.detection import compile_shape
@@ -186,3 +188,21 @@ def nested(depth: int, value: Json, *, lists: bool) -> JsonObject:
 def test_what_is_too_much_or_ambiguous_is_refused(arguments: JsonObject) -> None:
     with pytest.raises(PathError):
         claims(compile_shape(None, {}), arguments)
+
+
+PIECES = (
+    ["x", " ", "/", "\\", "~", "$", ".", "..", "%2e", "%5C", ":", "%", "-"],
+    ["file:", "UNIX:", "SQLite", "duckdb", "\u2024", "\u200b", "\u017fqlite", "\u00e9"],
+)
+
+
+@given(st.lists(st.sampled_from([*PIECES[0], *PIECES[1]]), max_size=4), st.booleans())
+def test_a_long_value_looks_like_a_path_exactly_where_a_short_one_does(
+    pieces: list[str], *, ends: bool
+) -> None:
+    text = "".join(pieces)
+
+    def claimed(filler: str) -> bool:
+        return bool(found({"v": filler + text if ends else text + filler}))
+
+    assert claimed("y" * 1100) is claimed("y")
