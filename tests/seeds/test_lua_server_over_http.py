@@ -101,8 +101,9 @@ def begin(http: httpx2.Client, capabilities: dict[str, Any] | None = None) -> di
 
 
 def data(lines: Any) -> Any:
-    """Return the next message of an event stream."""
+    """Return the next message of an event stream; the event that it begins with holds none."""
     for line in lines:
-        if line.startswith("data: "):
-            return json.loads(line.removeprefix("data: "))
+        text = line.removeprefix("data:").strip()
+        if line.startswith("data:") and text:
+            return json.loads(text)
     raise AssertionError("the stream ended")
