@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Container, Generator, Mapping
 from contextlib import contextmanager
 
 from hub.core.asking import FOR_CLIENTS, inward
@@ -49,6 +49,10 @@ class Answers:
     def serves(self, session: SessionKey) -> bool:
         """Return whether calls of a session are under way."""
         return any(asker.session == session for asker in self._calls)
+
+    def serves_others(self, sessions: Container[SessionKey]) -> bool:
+        """Return whether calls of none of these sessions are under way."""
+        return any(asker.session not in sessions for asker in self._calls)
 
     @contextmanager
     def during(self, asker: Asker) -> Generator[None]:

@@ -257,6 +257,8 @@ class Children:
             return False  # whether there are any is told in the handshake
         if place.key.plan is not None or len(place.lessees) != 1 or key in self._places:
             return False
+        if place.child is not None and place.child.answers.serves_others(place.lessees):
+            return False
         del self._places[place.key]
         place.key = key
         self._places[key] = place

@@ -88,6 +88,11 @@ class Case:
         spec = self.place.spec
         return self.session.at(spec, self.session.known_force()).roots == self.here.roots
 
+    @property
+    def is_current(self) -> bool:
+        """Whether all that is in force at its server is what the call was judged by."""
+        return self.session.at(self.place.spec, self.session.known_force()) == self.here
+
     async def look_again(self) -> None:
         """Take note of the roots that are in force by now."""
         self.force = await self.session.force(self.asked.outlet)

@@ -14,7 +14,7 @@ from hub.runtime.child import Child
 from hub.runtime.child_state import Ready
 from hub.runtime.consent import Case
 from hub.runtime.links import CachedLinks
-from hub.runtime.places import Place
+from hub.runtime.places import ChildKey, Place
 from hub.runtime.services import Services
 
 
@@ -28,6 +28,7 @@ class Lane:
 
     name: str
     place: Place
+    key: ChildKey
     child: Child
     ready: Ready
     guard: ToolGuard
@@ -41,6 +42,7 @@ class Lane:
             services.operator.version == self.operator
             and child.state is self.ready
             and place.child is child
+            and place.key is self.key
             and not child.is_stopping
             and place.health.is_well
         )
@@ -70,6 +72,8 @@ class Lane:
 def lane_of(case: Case, child: Child) -> Lane | None:
     """Return the lane that a call has just gone, if others can go it without being looked up."""
     ready, services = child.state, case.session.services
+    if not case.is_current:
+        return None  # it was judged by what was in force before it was answered
     if not isinstance(ready, Ready) or ready.greeting.era != "legacy":
         return None
     if case.call.method != "tools/call" or services.expose != "tools":
@@ -80,6 +84,7 @@ def lane_of(case: Case, child: Child) -> Lane | None:
     return Lane(
         name=case.call.name,
         place=case.place,
+        key=case.place.key,
         child=child,
         ready=ready,
         guard=case.guard,

@@ -183,8 +183,11 @@ class Peer:
         id_ = next(self._ids)
         own = params if waiter.progress is None else with_token(params, id_)
         asked = Request(id_, method, own)
-        if not self._letterbox.post(asked):
-            return None
+        try:
+            if not self._letterbox.post(asked):
+                return None
+        except WireError:
+            return None  # it has no JSON form: `request` says so
         self.waiters.add(id_, waiter)
         return asked
 

@@ -85,7 +85,7 @@ class Services:
 class Operator:
     """The operator's roots as they stand now: a folder grants nothing while it is gone.
 
-    `version` counts how often others were put in force.
+    `version` counts how often others were put in force, or were found to stand otherwise.
     """
 
     def __init__(
@@ -138,9 +138,12 @@ class Operator:
         )
 
     def _again(self, standing: Standing | None) -> Standing | None:
-        return (
-            None if standing is None else standing.again(self._machine.links, self._machine.flavour)
-        )
+        if standing is None:
+            return None
+        looked = standing.again(self._machine.links, self._machine.flavour)
+        if looked is not standing:
+            self.version += 1
+        return looked
 
 
 def _standing(roots: RootSet | None) -> Standing | None:

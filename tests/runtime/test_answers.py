@@ -120,3 +120,11 @@ async def test_everybody_who_uses_a_child_is_told_that_it_came() -> None:
     made.lessees = {SessionKey("a"): lessee}
     await made.came()
     assert lessee.arrivals == ["files"]
+
+
+async def test_it_is_known_whether_calls_of_others_are_under_way() -> None:
+    made = answers()
+    with made.during(RecordingAsker("a")), made.during(RecordingAsker("b")):
+        assert made.serves_others({SessionKey("a")})
+        assert not made.serves_others({SessionKey("a"), SessionKey("b")})
+    assert not made.serves_others(())

@@ -437,6 +437,19 @@ async def test_a_child_that_has_no_roots_or_shall_have_none_does_not(tmp_path: o
             assert at.fake.link.requests("notifications/roots/list_changed") == []
 
 
+async def test_a_child_keeps_its_roots_while_calls_of_others_are_under_way(
+    tmp_path: Path,
+) -> None:
+    first, second = roots_at(tmp_path), roots_at("/")
+    async with home() as at:
+        place = at.lease(roots=first)
+        child = await at.children.obtain(place)
+        with child.answers.during(RecordingAsker("somebody else")):
+            assert not await at.children.share(place, second)
+        with child.answers.during(RecordingAsker(ALICE)):
+            assert await at.children.share(place, second)
+
+
 @pytest.mark.parametrize("why", ["launched", "shared", "taken"])
 async def test_another_child_does_not(tmp_path: object, why: str) -> None:
     roots, others = roots_at(tmp_path), roots_at("/")

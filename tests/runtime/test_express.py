@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -10,6 +11,7 @@ import anyio
 import pytest
 from msgspec import Raw
 
+from hub.core.policy import Policy
 from hub.core.values import Json, JsonObject
 from hub.runtime.express import Express
 from hub.runtime.waiting import Answer
@@ -195,6 +197,17 @@ async def test_a_child_that_does_not_read_is_left_to_the_relay(fake: FakeChild, 
         assert not caller.take(1, "echo", {})
         fake.is_full = False
         assert caller.take(1, "echo", {})
+        await caller.result()
+
+
+async def test_a_path_that_has_no_json_form_is_left_to_the_relay_and_takes_no_slot(
+    fake: FakeChild, top: Path
+) -> None:
+    (top / os.fsdecode(b"\xff")).write_text("")
+    (top / "link").symlink_to(os.fsdecode(b"\xff"))
+    async with calling(fake, top, policy=Policy(rewrite="canonical"), concurrency=1) as caller:
+        assert not caller.take(1, "read", {"path": f"{top}/link"})
+        assert caller.take(2, "read", {"path": f"{top}/f"})
         await caller.result()
 
 

@@ -204,3 +204,18 @@ def test_a_version_that_the_hub_does_not_speak_has_no_key() -> None:
     assert isinstance(known, dict)
     meta: JsonObject = {**known, PROTOCOL_VERSION_META: "2099-01-01"}
     assert key_of("alice", {**params(), "_meta": meta}) is None
+
+
+async def test_a_child_that_a_session_gave_other_roots_closes_the_lane(top: Path) -> None:
+    fake = FakeChild(READ)
+    async with rig({"files": FILES}, {"files": fake}) as at:
+        given = params(capabilities=ROOTS, inputResponses=bringing(top / "a"))
+        found = await called(at, given, top / "a")
+        assert found is not None
+        client = at.client(top / "a")
+        await client.call("read", {})
+        assert found.is_open
+        client.shares(top / "b")
+        client.session.roots.list_changed()
+        await fake.link.request("notifications/roots/list_changed")
+        assert not found.is_open

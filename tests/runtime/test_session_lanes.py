@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 
 from hub.core.guard import Admitted
@@ -11,7 +12,7 @@ from hub.core.policy import Mode, Policy
 from hub.core.values import JsonObject
 from hub.runtime.session_lanes import SessionLane
 from hub.runtime.wire import Request
-from tests.fakes import ECHO, READ, FakeChild
+from tests.fakes import ECHO, READ, SILENT, FakeChild
 from tests.runtime.rigs import FakeClient, Rig, remote, rig, roots_at
 from tests.trees import plant
 
@@ -110,3 +111,39 @@ async def test_a_session_that_is_over_has_no_lanes(top: Path) -> None:
         assert lane(at, client) is not None
         at.relay.session_lanes.forget(client.session)
         assert lane(at, client) is None
+
+
+@pytest.mark.parametrize("who", ["client", "operator"])
+async def test_a_call_that_was_under_way_when_roots_changed_leaves_none(
+    top: Path, who: str
+) -> None:
+    fake, operator = FakeChild(READ), OperatorRoots(ceiling=roots_at(top))
+    async with rig({"files": FILES}, {"files": fake}, operator=operator) as at:
+        client = at.client(top / "a", top / "b")
+        inside: JsonObject = {"path": f"{top}/a/f"}
+        fake.answers["tools/call"] = SILENT
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call, "read", inside)
+            asked = await (await fake.connected()).request("tools/call")
+            if who == "client":
+                client.shares(top / "b")
+                client.session.roots.list_changed()
+            else:
+                at.services.operator.take(OperatorRoots(ceiling=roots_at(top / "b")))
+            await fake.link.request("notifications/roots/list_changed")
+            fake.link.answer(asked["id"], {"content": []})
+        assert lane(at, client) is None
+
+
+async def test_a_ceiling_that_another_session_found_replaced_closes_a_lane(top: Path) -> None:
+    operator = OperatorRoots(ceiling=roots_at(top / "a"))
+    async with rig({"files": FILES}, children(), operator=operator) as at:
+        client, other = at.client(top), at.client(top)
+        call: JsonObject = {"path": f"{top}/a/f"}
+        await client.call("read", call)
+        kept = lane(at, client)
+        assert kept is not None
+        move(top / "a")
+        plant(top, "a/f")
+        assert (await other.call("read", call))["isError"] is True
+        assert not kept.is_open
