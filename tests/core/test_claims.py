@@ -196,7 +196,7 @@ PIECES = (
 )
 
 
-@given(st.lists(st.sampled_from([*PIECES[0], *PIECES[1]]), max_size=4), st.booleans())
+@given(pieces=st.lists(st.sampled_from([*PIECES[0], *PIECES[1]]), max_size=4), ends=st.booleans())
 def test_a_long_value_looks_like_a_path_exactly_where_a_short_one_does(
     pieces: list[str], *, ends: bool
 ) -> None:
