@@ -129,8 +129,10 @@ class RequestLanes:
     def keep(self, session: Session, params: JsonObject, lane: Lane) -> None:
         """Keep the lane that a modern call has just gone."""
         key = key_of(session.principal, params)
-        if key is None or _is_repeated(lane):
+        if key is None or _is_repeated(lane) or lane.place.spec.share == "session":
             return
+        if key[2] != _NONE and session.services.settings.reuse:
+            return  # what one request brings is also for those after it
         standing = None
         if key[2] != _NOT_BROUGHT:
             standing = _standing(session, key[2], params.get("inputResponses"))

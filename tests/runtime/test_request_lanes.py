@@ -19,6 +19,7 @@ from hub.runtime import request_lanes
 from hub.runtime.client import Client
 from hub.runtime.peer import RpcError
 from hub.runtime.request_lanes import RequestLane, key_of
+from hub.runtime.services import RootsSettings
 from hub.runtime.wire import Request
 from tests.fakes import ECHO, READ, FakeChild
 from tests.runtime.rigs import INFO, ROOTS, FakeClient, Rig, remote, rig, roots_at
@@ -204,6 +205,31 @@ def test_a_version_that_the_hub_does_not_speak_has_no_key() -> None:
     assert isinstance(known, dict)
     meta: JsonObject = {**known, PROTOCOL_VERSION_META: "2099-01-01"}
     assert key_of("alice", {**params(), "_meta": meta}) is None
+
+
+async def test_a_child_of_one_request_alone_leaves_none() -> None:
+    async with rig({"files": remote(share="session")}, {"files": FakeChild(READ)}) as at:
+        client = modern(at)
+        await client.request(client.asked_for("tools/call", params()))
+        request = Request(1, "tools/call", params())
+        assert at.relay.request_lanes.find("alice", request) is None
+
+
+@pytest.mark.parametrize("is_brought", [True, False])
+async def test_roots_that_count_for_later_requests_leave_none(top: Path, is_brought: bool) -> None:
+    settings = RootsSettings(reuse=60)
+    fake = FakeChild(ECHO, READ)
+    async with rig({"files": FILES}, {"files": fake}, settings=settings) as at:
+        more = {"inputResponses": bringing(top / "a")} if is_brought else dict[str, Json]()
+        shared = [top / "a"] if is_brought else []
+        given = params(capabilities=ROOTS, name="echo", **more)
+        client = modern(at, *shared, unasked=not is_brought)
+        client.session.greeted(Client("modern", VERSION, ROOTS, {}))
+        await client.request(client.asked_for("tools/call", given))
+        request = Request(1, "tools/call", given)
+        assert at.relay.request_lanes.find("alice", request) is None
+        await called(at, params())
+        assert at.relay.request_lanes.find("alice", Request(1, "tools/call", params())) is not None
 
 
 async def test_a_child_that_a_session_gave_other_roots_closes_the_lane(top: Path) -> None:
