@@ -34,7 +34,7 @@ class Reply:
         self.signals = Signals()
 
     def give(self, answer: Answer) -> bool:
-        if self.is_stuck:
+        if self.is_stuck and answer is not None:
             return False
         self.answers.append(answer)
         self.signals.moved()

@@ -220,9 +220,9 @@ async def test_roots_that_count_for_later_requests_leave_none(top: Path, is_brou
     settings = RootsSettings(reuse=60)
     fake = FakeChild(ECHO, READ)
     async with rig({"files": FILES}, {"files": fake}, settings=settings) as at:
-        more = {"inputResponses": bringing(top / "a")} if is_brought else dict[str, Json]()
+        more: JsonObject = {"inputResponses": bringing(top / "a")} if is_brought else {}
         shared = [top / "a"] if is_brought else []
-        given = params(capabilities=ROOTS, name="echo", **more)
+        given = {**params(capabilities=ROOTS, name="echo"), **more}
         client = modern(at, *shared, unasked=not is_brought)
         client.session.greeted(Client("modern", VERSION, ROOTS, {}))
         await client.request(client.asked_for("tools/call", given))
