@@ -1,0 +1,171 @@
+"""Plain calls that end in every way, at random: each ends once, and nothing of it stays behind."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hub.core.values import JsonObject
+from hub.runtime.child import Child
+from hub.runtime.express import Passage
+from hub.runtime.strict_json import RequestId
+from hub.runtime.wire import Notification, Request, lost
+from tests.fakes import READ, SILENT, FakeChild, failure
+from tests.runtime.rigs import FakeClient, remote, rig
+from tests.runtime.test_express import Caller
+from tests.trees import plant
+
+SLOTS = 3
+STEPS = 150
+FILES = replace(remote("files"), concurrency=SLOTS)
+
+
+class Calls:
+    """Calls of two clients at one child, and what becomes of them."""
+
+    def __init__(self, chance: random.Random, fake: FakeChild, callers: list[Caller]) -> None:
+        self.taken: list[dict[RequestId, Passage]] = [{} for _ in callers]
+        self._chance = chance
+        self._fake = fake
+        self._callers = callers
+        self._answered = {one["id"] for one in fake.link.requests("tools/call")}
+
+    def call(self, folder: Path) -> None:
+        """Make a call; ids of the clients are alike, and a number is not its digits."""
+        who = self._chance.randrange(len(self._callers))
+        caller, number = self._callers[who], len(self.taken[who])
+        id_ = self._chance.choice([number, f"{number}"])
+        params: JsonObject = {"name": "read", "arguments": {"path": f"{folder}/f"}}
+        if self._chance.random() < 0.5:
+            params["_meta"] = {"progressToken": f"{who}"}
+        request = Request(id_, "tools/call", params)
+        way = caller.at.relay.session_lanes.find(caller.client.session, request)
+        passage = caller.express.take(request, way, caller.reply)
+        if passage is not None:
+            self.taken[who][id_] = passage
+
+    @property
+    def unanswered(self) -> list[int]:
+        """Return the child's ids of calls that it has not answered."""
+        link = self._fake.link
+        return [one["id"] for one in link.requests("tools/call") if one["id"] not in self._answered]
+
+    def answer(self) -> None:
+        if not (waiting := self.unanswered):
+            return
+        link, id_ = self._fake.link, self._chance.choice(waiting)
+        self._answered.add(id_)
+        if self._chance.random() < 0.5:
+            link.notify("notifications/progress", {"progressToken": id_, "progress": 1})
+        link.answer(id_, self._chance.choice([{}, {}, failure(-1, "no"), lost(0, "unreadable")]))
+
+    async def cancel(self) -> None:
+        who = self._chance.randrange(len(self._callers))
+        if self.taken[who]:
+            id_ = self._chance.choice(list(self.taken[who]))
+            told = Notification("notifications/cancelled", {"requestId": id_})
+            await self._callers[who].client.peer.receive(told)
+
+    def expire(self) -> None:
+        who = self._chance.randrange(len(self._callers))
+        waiting = [
+            one
+            for one in self.taken[who].values()
+            if one._deadline is not None and not one._is_settled  # pyright: ignore[reportPrivateUsage] - time is not waited for
+        ]
+        if waiting:
+            one = self._chance.choice(waiting)
+            assert one._deadline is not None  # pyright: ignore[reportPrivateUsage] - see above
+            one._deadline.cancel()  # pyright: ignore[reportPrivateUsage] - see above
+            one._expire()  # pyright: ignore[reportPrivateUsage] - see above
+
+    def turn_away(self) -> None:
+        """Let a client stop to take its answers at once, or take them again."""
+        reply = self._chance.choice(self._callers).reply
+        reply.is_stuck = not reply.is_stuck
+
+    async def step(self, top: Path) -> None:
+        """Do one thing at random."""
+        match self._chance.choice("cccccaaaaxetf."):
+            case "c":
+                self.call(top / self._chance.choice("aaab"))
+            case "a":
+                self.answer()
+            case "x":
+                await self.cancel()
+            case "e":
+                self.expire()
+            case "t":
+                self.turn_away()
+            case "f":
+                self._fake.is_full = not self._fake.is_full
+            case _:
+                await anyio.wait_all_tasks_blocked()
+
+    async def finish(self) -> None:
+        """Let the child answer all that it has got and still gets."""
+        self._fake.is_full = False
+        await anyio.wait_all_tasks_blocked()
+        while self.unanswered and not self._fake.closed:
+            self.answer()
+            await anyio.wait_all_tasks_blocked()
+
+    async def check(self) -> int:
+        """Check that each call has ended once; returns how many have an audit record."""
+        for who, (taken, caller) in enumerate(zip(self.taken, self._callers, strict=True)):
+            reply = caller.reply
+            answered = [one.id for one in reply.answers if one is not None]
+            passed_on = [one.id for one in reply.detours]
+            given_up = len(reply.answers) - len(answered)
+            assert len(answered) + given_up + len(passed_on) == len(taken)
+            assert Counter([*answered, *passed_on]) <= Counter(taken.keys())
+            for line in reply.outlet.lines:
+                assert line["params"]["progressToken"] == f"{who}"
+            await caller.client.peer.backlog.idle()
+        return sum(map(len, self.taken)) - sum(len(one.reply.detours) for one in self._callers)
+
+
+def end(fate: str, fake: FakeChild, child: Child, client: FakeClient) -> None:
+    """Let something happen that ends calls under way."""
+    match fate:
+        case "crash":
+            fake.link.crash()
+        case "stop":
+            child.stop()
+        case "hang up":
+            client.peer.close("gone")
+        case _:
+            client.session.roots.list_changed()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("fate", ["crash", "stop", "hang up", "change roots"])
+async def test_each_call_ends_once_and_nothing_of_it_stays_behind(
+    tmp_path: Path, fate: str, seed: int
+) -> None:
+    fake, top = FakeChild(READ), plant(tmp_path, "a/f", "b/f")
+    async with rig({"files": FILES}, {"files": fake}) as at:
+        clients = [at.client(top / "a") for _ in range(2)]
+        for client in clients:
+            await client.call("read", {})
+        at.audit.records.clear()
+        fake.answers["tools/call"] = SILENT
+        chance = random.Random(f"{fate} {seed}")  # noqa: S311 - nothing is secret here
+        calls = Calls(chance, fake, [Caller(at, client) for client in clients])
+        for _ in range(STEPS):
+            await calls.step(top)
+        (place,) = {place for client in clients for place in client.session.places}
+        child = place.child
+        assert child is not None
+        end(fate, fake, child, clients[0])
+        await calls.finish()
+        assert len(at.audit.records) == await calls.check() > 0
+        assert (place.uses, child.answers.busy) == (0, 0)
+        for _ in range(SLOTS):
+            assert child.slots.take(), "none is lost"
+        assert not child.slots.take(), "none is given twice"
