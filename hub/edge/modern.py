@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import anyio
 from anyio.abc import TaskGroup
 
 from hub.core.asking import ASKABLE, ROOTS_KEY
@@ -54,6 +55,8 @@ CAPABILITIES: Final[JsonObject] = {
     "logging": {},
 }
 """What the hub offers to clients of either era."""
+GREETING_GRACE: Final = 3.0
+"""Seconds that the greeting of the only client waits for what its servers say of themselves."""
 _UNCACHED: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
 
 
@@ -104,7 +107,8 @@ class Modern:
         method, client = asked.request.method, _client(asked.request)
         if method == "server/discover":
             if self._services.is_for_one:
-                self._tasks.start_soon(self._start_early, client)
+                with anyio.move_on_after(GREETING_GRACE):
+                    await self._start_early(client)
             told = self._services.instructions(self._principal)
             found: JsonObject = {
                 "supportedVersions": list(MODERN_VERSIONS),

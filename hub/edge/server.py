@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import anyio
 import structlog
 from anyio.abc import TaskGroup
 
@@ -23,7 +24,7 @@ from hub.core.protocol import (
     UNSUPPORTED_VERSION,
 )
 from hub.core.values import Json, JsonObject, object_or_empty
-from hub.edge.modern import CAPABILITIES, Modern, is_modern, supported
+from hub.edge.modern import CAPABILITIES, GREETING_GRACE, Modern, is_modern, supported
 from hub.edge.rounds import Rounds
 from hub.runtime.client import Client
 from hub.runtime.express import Express, Way
@@ -114,7 +115,7 @@ class Front:
     async def _serve_legacy(self, asked: Asked) -> Payload:
         method, params = asked.request.method, asked.request.params
         if method == "initialize":
-            return self._initialize(params)
+            return await self._initialize(params)
         if method == "ping":
             return {}
         if self.session.client is None:
@@ -128,7 +129,7 @@ class Front:
         self.session.opened()
         return await self._serve_opened(asked)
 
-    def _initialize(self, params: JsonObject) -> JsonObject:
+    async def _initialize(self, params: JsonObject) -> JsonObject:
         if self._is_modern:
             data = supported(params.get("protocolVersion"))
             raise RpcError(
@@ -140,9 +141,13 @@ class Front:
         if not isinstance(wanted, str) or not isinstance(capabilities, dict):
             raise RpcError(INVALID_PARAMS, 'initialize needs "protocolVersion" and "capabilities"')
         version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        self.session.greeted(
-            Client("legacy", version, capabilities, object_or_empty(params.get("clientInfo")))
-        )
+        client = Client("legacy", version, capabilities, object_or_empty(params.get("clientInfo")))
+        self.session.greeted(client)
+        if self._services.is_for_one and not client.declares("roots"):
+            # Its servers start now in any case: what they say of themselves may be worth a moment.
+            self.session.opened()
+            with anyio.move_on_after(GREETING_GRACE):
+                await self.session.start_early()
         told = self._services.instructions(self.session.principal)
         return {
             "protocolVersion": version,

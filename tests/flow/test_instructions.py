@@ -13,10 +13,17 @@ from hub.core.protocol import (
     PROTOCOL_VERSION_META,
 )
 from hub.core.values import Json, JsonObject
+from hub.edge import modern, server
 from tests.edge.scripted import ROOTS, scripted
-from tests.fakes import ECHO, FakeChild
+from tests.fakes import ECHO, SILENT, FakeChild
 from tests.flow.hubs import FakeClient
 from tests.trees import plant
+
+META: JsonObject = {
+    PROTOCOL_VERSION_META: MODERN_VERSIONS[0],
+    CLIENT_INFO_META: {"name": "modern", "version": "1"},
+    CLIENT_CAPABILITIES_META: {},
+}
 
 
 def saying(text: str) -> FakeChild:
@@ -40,6 +47,35 @@ async def test_a_single_servers_instructions_are_told_unchanged_once_known() -> 
         assert await told(hub.client()) == " Read first.\n"
 
 
+async def test_the_only_client_is_told_at_once_if_it_has_no_roots_to_wait_for() -> None:
+    children = {"git": saying("Commit."), "files": saying("Read.")}
+    async with scripted(children, is_for_one=True) as hub:
+        assert await told(hub.client()) == "# git\n\nCommit.\n\n# files\n\nRead."
+
+
+async def test_the_only_client_is_told_when_it_discovers() -> None:
+    async with scripted(saying("Read."), is_for_one=True) as hub:
+        found = await hub.client().request("server/discover", {"_meta": META})
+        assert found["instructions"] == "Read."
+
+
+@pytest.mark.parametrize("method", ["initialize", "server/discover"])
+async def test_a_server_that_does_not_start_holds_up_no_greeting_for_long(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setattr(server, "GREETING_GRACE", 0.05)
+    monkeypatch.setattr(modern, "GREETING_GRACE", 0.05)
+    mute = FakeChild(ECHO)
+    mute.answers["initialize"] = SILENT
+    async with scripted({"mute": mute, "files": saying("Read.")}, is_for_one=True) as hub:
+        client = hub.client()
+        if method == "initialize":
+            assert await told(client) == "# files\n\nRead."
+        else:
+            found = await client.request(method, {"_meta": META})
+            assert found["instructions"] == "# files\n\nRead."
+
+
 async def test_several_servers_have_a_heading_each() -> None:
     children = {"git": saying("Commit."), "mute": saying(""), "files": saying("Read.")}
     async with scripted(children, config={"instructions": "Ours."}) as hub:
@@ -51,12 +87,7 @@ async def test_several_servers_have_a_heading_each() -> None:
 async def test_a_modern_client_is_told_when_it_discovers() -> None:
     async with scripted(saying("Read.")) as hub:
         await (await hub.greeted()).request("tools/list", {})
-        meta: JsonObject = {
-            PROTOCOL_VERSION_META: MODERN_VERSIONS[0],
-            CLIENT_INFO_META: {"name": "modern", "version": "1"},
-            CLIENT_CAPABILITIES_META: {},
-        }
-        found = await hub.client().request("server/discover", {"_meta": meta})
+        found = await hub.client().request("server/discover", {"_meta": META})
         assert found["instructions"] == "Read."
 
 
