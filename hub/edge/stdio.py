@@ -33,9 +33,12 @@ async def serve_stdio(open_front: OpenFront) -> None:
     lines = await open_lines(sys.stdin.buffer)
     async with anyio.create_task_group() as tasks:
         front = open_front(outlet, tasks, "stdio")
-        lines.taker = _Calls(front, outlet).take
+        calls = _Calls(front, outlet)
+        lines.taker = calls.take
         try:
             is_script = await _read(lines, outlet, front)
+            if is_script is None:
+                is_script = not calls.has_conversed
             front.end_listening()
             with anyio.move_on_after(LAST_ANSWERS if is_script else HURRIED_ANSWERS):
                 await _until_answered(front, outlet)
@@ -46,11 +49,16 @@ async def serve_stdio(open_front: OpenFront) -> None:
 
 
 class _Calls:
-    """Takes the calls out of what the client sends, and answers them in the same pipe."""
+    """Takes the calls out of what the client sends, and answers them in the same pipe.
+
+    `has_conversed`: the client made its second call when the first was answered.
+    """
 
     def __init__(self, front: Front, outlet: PipeOutlet | FileOutlet) -> None:
         self._front = front
         self.outlet = outlet
+        self.has_conversed = False
+        self._taken = 0
 
     def take(self, line: bytes) -> bool:
         """Take a line if it is a call that can be taken now."""
@@ -62,6 +70,9 @@ class _Calls:
             return False
         if not isinstance(request, Request) or request.method != "tools/call":
             return False
+        self._taken += 1
+        if self._taken == 2:  # noqa: PLR2004 - the first that can have waited for another
+            self.has_conversed = self._front.peer.backlog.is_idle
         if self._front.express.take(request, self._front.way(request), self) is not None:
             return True
         if not self._front.peer.backlog.takes(request.id):
@@ -79,14 +90,17 @@ class _Calls:
         self._front.peer.take(request, self.outlet)
 
 
-async def _read(lines: Lines, outlet: Outlet, front: Front) -> bool:
-    """Take what the client sends, to its end; return whether it asked on without an answer."""
+async def _read(lines: Lines, outlet: Outlet, front: Front) -> bool | None:
+    """Take what the client sends, to its end; return whether it asked on without an answer.
+
+    None: it sent nothing but calls that were taken before.
+    """
     is_script: bool | None = None
     while True:
         try:
             line = await lines.next()
         except GoneError:
-            return is_script is not False
+            return is_script
         if is_script is None:
             is_script = lines.has_more
         try:

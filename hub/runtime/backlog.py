@@ -79,6 +79,11 @@ class Backlog:
         while self._unsent >= MAX_UNSENT and not self._is_closed:
             await self._move()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything has its answer sent."""
+        return not self._answering
+
     async def idle(self) -> None:
         """Return once everything has its answer sent."""
         while self._answering:

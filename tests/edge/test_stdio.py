@@ -22,6 +22,7 @@ from hub.edge.stdio import serve_stdio
 from hub.runtime import wire
 from hub.runtime.pipes import Lines, open_lines
 from tests.edge.scripted import ROOTS, scripted
+from tests.edge.test_modern import envelope
 from tests.fakes import ECHO, SILENT, FakeChild
 
 # The hub leaves a pipe's queue to the collector.
@@ -251,3 +252,19 @@ async def test_streams_can_be_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     answers = [json.loads(line) for line in answered.read_text().splitlines()]
     assert [answer["id"] for answer in answers] == [1, 2]
     assert answers[1]["result"]["structuredContent"] == {"text": "hi"}
+
+
+async def test_a_modern_client_that_made_nothing_but_calls_has_conversed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "HURRIED_ANSWERS", 0.0)
+    child = FakeChild(ECHO)
+    async with served(child) as terminal:
+        call: JsonObject = {**SAY, "_meta": envelope()}
+        await terminal.ask(1, "tools/call", call)
+        await terminal.heard()
+        child.answers["tools/call"] = SILENT
+        await terminal.ask(2, "tools/call", call)
+        await child.link.request("tools/call", nth=2)
+        terminal.hang_up()
+        await terminal.until_ended()
