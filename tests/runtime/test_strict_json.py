@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.core.protocol import INVALID_REQUEST, PARSE_ERROR
-from hub.core.values import Json
+from hub.core.values import Json, JsonObject
 from hub.runtime.strict_json import MAX_DEPTH, WireError, decode_strict, encode
 
 
@@ -185,3 +185,25 @@ def test_any_bytes_are_json_or_refused(line: bytes) -> None:
     except WireError:
         return
     assert json.loads(line) == value
+
+
+@pytest.mark.parametrize("padding", [0, 100_000])
+@pytest.mark.parametrize("bracket", ["[]", "{}"])
+@pytest.mark.parametrize("repeated_keys", [True, False])
+def test_depth_is_bounded_in_short_and_long_texts(
+    padding: int, bracket: str, *, repeated_keys: bool
+) -> None:
+    opening = {"[]": "[", "{}": '{"a":'}[bracket]
+
+    def nested(depth: int) -> bytes:
+        inner = opening * (depth - 1) + '"' + "x" * padding + '"' + bracket[1] * (depth - 1)
+        return f"[{inner}]".encode()
+
+    assert decode_strict(nested(MAX_DEPTH), repeated_keys=repeated_keys)
+    with pytest.raises(WireError, match="Nested deeper"):
+        decode_strict(nested(MAX_DEPTH + 1), repeated_keys=repeated_keys)
+
+
+def test_many_brackets_are_not_deep() -> None:
+    wide: list[JsonObject] = [{"a": [1]} for _ in range(10_000)]
+    assert decode_strict(encode(wide)) == wide
