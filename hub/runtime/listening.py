@@ -47,6 +47,7 @@ class Listening:
         self._honoured = ListenFilter()
         self._missed: set[ServerName] = set()
         self._settled = anyio.Event()
+        self._is_given_up = False
         self._ended = anyio.Event()
 
     async def run(self) -> JsonObject:
@@ -71,6 +72,8 @@ class Listening:
                 await self._ended.wait()
                 await session.audience.mailbox.flush()
             finally:
+                self._is_given_up = not self._settled.is_set()
+                self._settled.set()  # or what waits to be sent would wait for the connection's end
                 await self._leave()
         return {"_meta": self._meta}
 
@@ -80,6 +83,8 @@ class Listening:
 
     async def _acknowledge(self) -> None:
         await self._settled.wait()
+        if self._is_given_up:
+            return
         params: JsonObject = {"notifications": self._honoured.fields(), "_meta": self._meta}
         if self._session.peer is not None:
             await self._session.peer.notify(ACKNOWLEDGED, params, outlet=self._asked.outlet)

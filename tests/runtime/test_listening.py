@@ -278,3 +278,19 @@ async def test_a_server_that_comes_after_a_listing_without_it_is_told_of() -> No
         await client.until(lambda: TOOLS in methods(client, id_))
         await anyio.wait_all_tasks_blocked()
         assert methods(client, id_) == [ACKNOWLEDGED, TOOLS]
+
+
+async def test_nothing_waits_for_a_stream_that_is_given_up_before_it_is_acknowledged() -> None:
+    child = resourceful()
+    child.answers["resources/subscribe"] = SILENT
+    async with scripted(child) as hub:
+        client = hub.client()
+        await listed(hub)
+        given_up = await client.begin(LISTEN, params(resourceSubscriptions=[MEMO]))
+        await child.link.request("resources/subscribe")
+        await client.notify_cancelled(given_up)
+        await child.link.request("notifications/cancelled")
+        await anyio.wait_all_tasks_blocked()
+        waiting = [task.name for task in anyio.get_running_tasks()]
+        assert [name for name in waiting if name and "Mailbox" in name] == []
+        assert of_stream(client, given_up) == []
