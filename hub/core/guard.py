@@ -12,7 +12,7 @@ from hub.core.judgement import Judge
 from hub.core.paths import PathError
 from hub.core.policy import Mode, ToolPolicy
 from hub.core.rewriting import rewritten
-from hub.core.values import Call, Json, JsonObject
+from hub.core.values import Call, Json
 from hub.core.vocabulary import Kind
 from hub.core.whereabouts import OUTSIDE, Surroundings, Weighed
 
@@ -81,16 +81,6 @@ def compile_tool(schema: Json, *, read_only: bool, policy: ToolPolicy) -> ToolGu
     """Return the guard of a tool with this input schema; any JSON at all is a schema."""
     access = policy.access or ("read" if read_only else "write")
     return ToolGuard(compile_shape(schema, policy.arguments), policy, access == "write")
-
-
-def names_paths(guard: ToolGuard, arguments: JsonObject) -> bool:
-    """Return whether anything in these arguments is judged, so that roots are needed."""
-    if guard.policy.policy.mode is Mode.OFF:
-        return False
-    try:
-        return bool(claims(guard.shape, arguments))
-    except PathError:
-        return True
 
 
 def admit(call: Call, guard: ToolGuard, look: Callable[[], Surroundings | None]) -> Admitted | None:

@@ -18,7 +18,6 @@ from hub.core.guard import (
     decide,
     decide_resource,
     explain,
-    names_paths,
 )
 from hub.core.paths import Entry, LinkReader, PathError
 from hub.core.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
@@ -288,15 +287,6 @@ def test_what_is_admitted_without_reserve_is_what_the_guard_would_decide(tmp_pat
             assert found == (decided if plainly else None), (mode, arguments)
             if mode is Mode.ENFORCE and arguments is inside:
                 assert admit(call, guard, lambda: None) is None
-
-
-def test_a_call_says_whether_it_names_paths() -> None:
-    guard = compile_tool(None, read_only=True, policy=DEFAULT)
-    assert names_paths(guard, {"path": "a"})
-    assert not names_paths(guard, {"query": "select 1", "limit": 5})
-    assert names_paths(guard, nested(100))
-    off = compile_tool(None, read_only=True, policy=ToolPolicy(Policy(mode=Mode.OFF)))
-    assert not names_paths(off, {"path": "a"})
 
 
 def test_a_resource_is_judged_by_its_uri(tmp_path: Path) -> None:
