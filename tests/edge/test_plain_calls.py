@@ -156,11 +156,12 @@ async def test_a_call_whose_lane_closes_while_it_waits_goes_the_general_way() ->
 async def test_a_server_that_gives_a_request_up_cancels_its_call() -> None:
     fake = FakeChild(ECHO)
     fake.answers["tools/call"] = SILENT
+    request, connection = Request(1, "tools/call", {"name": "echo", "arguments": {}}), Connection()
+    asked: Any = None
     async with posting(fake) as posts, anyio.create_task_group() as tasks:
-        request = Request(1, "tools/call", {"name": "echo", "arguments": {}})
-        connection = Connection()
-
         tasks.start_soon(posts.answer, request, connection.receive, connection.send)
-        await fake.link.request("tools/call", nth=2)
+        asked = await fake.link.request("tools/call", nth=2)
         tasks.cancel_scope.cancel()
-    await fake.link.request("notifications/cancelled")
+    told = await fake.link.request("notifications/cancelled")
+    assert told["params"]["requestId"] == asked["id"]
+    assert connection.sent == []

@@ -217,10 +217,11 @@ async def test_the_answers_to_a_script_have_their_time(monkeypatch: pytest.Monke
         await terminal.greet()
         await terminal.ask(1, "tools/call", SAY)
         link = await child.connected()
-        await link.request("tools/call")
+        asked = await link.request("tools/call")
         terminal.hang_up()
         await terminal.until_ended()
-        await link.request("notifications/cancelled")
+        told = await link.request("notifications/cancelled")
+        assert told["params"]["requestId"] == asked["id"]
 
 
 async def test_a_client_that_conversed_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,10 +231,11 @@ async def test_a_client_that_conversed_is_not_kept_waiting(monkeypatch: pytest.M
         await terminal.greet()
         await terminal.ask(1, "tools/call", SAY)
         link = await child.connected()
-        await link.request("tools/call")
+        asked = await link.request("tools/call")
         terminal.hang_up()
         await terminal.until_ended()
-        await link.request("notifications/cancelled")
+        told = await link.request("notifications/cancelled")
+        assert told["params"]["requestId"] == asked["id"]
 
 
 async def test_streams_can_be_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,6 @@ from tests.trees import plant
 FILES = remote("files")
 
 
-def children() -> dict[str, FakeChild]:
-    return {"files": FakeChild(ECHO, READ)}
-
-
 def lane(at: Rig, client: FakeClient, name: str = "read") -> SessionLane | None:
     return at.relay.session_lanes.find(client.session, Request(1, "tools/call", {"name": name}))
 
@@ -26,10 +22,6 @@ def lane(at: Rig, client: FakeClient, name: str = "read") -> SessionLane | None:
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
     return plant(tmp_path, "a/f", "b/f")
-
-
-def move(folder: Path) -> None:
-    folder.rename(folder.parent / "moved")
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
