@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hub.core.claims import Claim, claims
 from hub.core.detection import Node, compile_shape
 from hub.core.judgement import Judge
-from hub.core.paths import PathError
+from hub.core.paths import LinkReader, PathError
+from hub.core.plain_paths import Ground
 from hub.core.policy import Mode, ToolPolicy
 from hub.core.rewriting import rewritten
 from hub.core.values import Call, Json
@@ -41,8 +44,7 @@ class Refused:
         return f"Access denied: Path '{path}' is refused: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(Struct, frozen=True):
     """A call that may reach its child, exactly as it is here. Only this module makes one.
 
     `would_refuse` is what enforcing would have said to a call that only `report` lets through.
@@ -50,10 +52,10 @@ class Admitted:
 
     call: Call
     would_refuse: Refused | None = None
-    token: InitVar[object] = None
+    token: object = None
 
-    def __post_init__(self, token: object) -> None:
-        if token is not _TOKEN:
+    def __post_init__(self) -> None:
+        if self.token is not _TOKEN:
             raise TypeError("only the guard admits a call")
 
 
@@ -83,18 +85,26 @@ def compile_tool(schema: Json, *, read_only: bool, policy: ToolPolicy) -> ToolGu
     return ToolGuard(compile_shape(schema, policy.arguments), policy, access == "write")
 
 
-def admit(call: Call, guard: ToolGuard, look: Callable[[], Surroundings | None]) -> Admitted | None:
+def admit(
+    call: Call,
+    guard: ToolGuard,
+    ground: Ground | None,
+    links: LinkReader,
+    look: Callable[[LinkReader], Surroundings | None],
+) -> Admitted | None:
     """Admit a call that `decide` would admit without reserve; None says nothing of any other.
 
-    The surroundings are looked at only if something is judged; there may be none to judge it in.
+    `ground` is that of the roots in force, if plain paths below them need no weighing. Otherwise
+    the surroundings are looked at, of which there may be none to judge something in. `links` should
+    remember what it was told while the call is judged, and no longer.
     """
     if guard.policy.policy.mode is Mode.OFF:
         return Admitted(call, token=_TOKEN)
     try:
         found = claims(guard.shape, call.arguments)
-        if not found:
+        if not found or (ground is not None and ground.bears(found, links)):
             return Admitted(call, token=_TOKEN)
-        around = look()
+        around = look(links)
         if around is None:
             return None
         refused, allowed = _weigh(call, found, guard, around)

@@ -12,6 +12,7 @@ from hub.core.commands import words_of
 from hub.core.naming import LONGEST_KEY, is_revision
 from hub.core.overlong import is_one_path, paths_in, shortened, straightened
 from hub.core.paths import PATH_MAX, Flavour, PathError
+from hub.core.plain_paths import is_plain
 from hub.core.policy import Policy
 from hub.core.readings import Reader, is_local_uri, is_remote, readings
 from hub.core.vocabulary import Kind
@@ -51,7 +52,8 @@ class Judge:
         if (
             claim.kind is Kind.PATH
             and isinstance(value, str)
-            and self._whereabouts.is_plain(value)
+            and self._posix
+            and is_plain(value)
             and not self._policy.deny
         ):
             # It reads in one way only: no need to ask for its readings.

@@ -209,6 +209,14 @@ def _follow(path: str, followed: int, links: LinkReader, flavour: Flavour) -> tu
     return split(target, flavour)
 
 
+def is_process_relative(path: str) -> bool:
+    """Return whether something at or below `path` is another thing in each process."""
+    return any(
+        (one + "/").startswith(path + "/") or path.startswith(one + "/")
+        for one in _PROCESS_RELATIVE
+    )
+
+
 def _separator(flavour: Flavour) -> str:
     return "\\" if flavour is Flavour.WINDOWS else "/"
 

@@ -108,6 +108,11 @@ class UnsafePaths:
         )
         self._lengths = frozenset(map(len, self._parts))
 
+    def touches(self, parts: tuple[str, ...]) -> bool:
+        """Return whether an entry of the list is `parts`, or lies above or below it."""
+        is_top = len(parts) <= self._tops
+        return is_top or any(is_inside(parts, one) or is_inside(one, parts) for one in self._parts)
+
     def refuses(self, parts: tuple[str, ...]) -> bool:
         """Return whether `parts` is on the list or inside an entry of it."""
         if len(parts) <= self._tops:

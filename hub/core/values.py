@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, NewType, TypeAlias
 
+from msgspec import Struct
+
 Json: TypeAlias = "bool | int | float | Decimal | str | list[Json] | dict[str, Json] | None"
 """Any JSON value. A number that no `float` repeats exactly as it was written is a `Decimal`."""
 
@@ -33,8 +35,7 @@ CallMethod: TypeAlias = Literal[
 """The requests whose arguments can name paths."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One guarded request, as it will be sent to the child that owns its name.
 
     `params` is the whole object for the child, with the child's own name in it. `arguments` is the

@@ -25,9 +25,6 @@ from hub.core.watched_links import TooMuchError, WatchedLinks
 OUTSIDE = "outside the allowed roots boundaries"
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
-# Short enough to be resolved by recursion, and without anything that reads in two ways.
-_PLAIN = re.compile(r"(?:/(?!\.\.?(?:/|$))[\w.-]+)+", re.ASCII)
-_SHORT = 512
 _NAME_MAX = 255
 # What following a reading costs, beside the questions that it asks.
 _PLAIN_EFFORT = 10
@@ -109,12 +106,6 @@ class Whereabouts:
         self._files, self._directories = sites.files, sites.directories
         self._depths = sites.depths
         self._known: dict[str, str] = {}
-
-    def is_plain(self, text: str) -> bool:
-        """Return whether `text` is an absolute path that reads in one way only."""
-        if not self._posix or len(text) > _SHORT:
-            return False
-        return _PLAIN.fullmatch(text) is not None
 
     def is_absolute(self, text: str) -> bool:
         """Return whether `text` starts at the top of a file system."""

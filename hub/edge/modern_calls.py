@@ -29,17 +29,11 @@ class _Underway:
     def takes(self, id_: RequestId) -> bool:
         return True
 
-    def add(self, id_: RequestId, underway: Underway) -> None:
+    def enter(self, id_: RequestId, underway: Underway) -> None:
         self._calls.add(underway)
 
-    def begun(self) -> None:
-        """Count nothing."""
-
-    def remove(self, id_: RequestId, underway: Underway) -> None:
+    def leave(self, id_: RequestId, underway: Underway) -> None:
         self._calls.discard(underway)
-
-    def ended(self) -> None:
-        """Count nothing."""
 
     def cancel(self) -> None:
         for call in list(self._calls):

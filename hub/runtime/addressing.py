@@ -124,6 +124,7 @@ _ENVELOPE = frozenset(
 )
 _RETRY = frozenset({"inputResponses", "requestState"})
 """What the retry of a modern request brings: it answers the hub."""
+_BETWEEN = _RETRY | {"_meta"}
 _NOUN = {
     "tools/call": "tool",
     "prompts/get": "prompt",
@@ -170,13 +171,14 @@ def tool_call(name: str, params: JsonObject) -> Call | None:
     arguments = params.get("arguments")
     if not isinstance(arguments, dict | None):
         return None
-    kept = _without_envelope(params)
-    kept["name"] = name
+    kept = {**_without_envelope(params), "name": name}
     return Call("tools/call", name, {} if arguments is None else arguments, kept)
 
 
 def _without_envelope(params: JsonObject) -> JsonObject:
     """Drop what is between client and hub alone: the progress token, the protocol envelope."""
+    if _BETWEEN.isdisjoint(params):
+        return params
     meta = params.get("_meta")
     rest: JsonObject = {key: value for key, value in params.items() if key not in _RETRY}
     if not isinstance(meta, dict):

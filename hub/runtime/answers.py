@@ -38,7 +38,7 @@ class Answers:
         self.spec = spec
         self._flavour = flavour
         self.levels = LogLevels()
-        self._calls: list[Asker] = []
+        self._calls: dict[Asker, None] = {}
         self._subscribers: dict[str, set[SessionKey]] = {}
 
     @property
@@ -65,11 +65,11 @@ class Answers:
 
     def begin(self, asker: Asker) -> None:
         """Count a call; `end` must follow."""
-        self._calls.append(asker)
+        self._calls[asker] = None
 
     def end(self, asker: Asker) -> None:
         """Count a call no more."""
-        self._calls.remove(asker)
+        del self._calls[asker]
 
     async def answer(self, method: str, params: JsonObject, asker: Asker | None) -> Payload:
         """Answer a child's request: pings and roots here, what is for a client by that client.
@@ -97,7 +97,7 @@ class Answers:
         """
         if asker is not None and asker.want_roots():
             raise RootsNeededError
-        if len(self._calls) == 1 and self._calls[0].want_roots():
+        if len(self._calls) == 1 and next(iter(self._calls)).want_roots():
             raise RpcError(
                 INTERNAL_ERROR, "the client is asked for its roots: the call is made again"
             )
@@ -173,7 +173,7 @@ class Answers:
         parties = {asker.party for asker in self._calls}
         if len(parties) == 1:
             present = (asker for asker in reversed(self._calls) if asker.is_present)
-            return next(present, self._calls[-1])
+            return next(present, next(reversed(self._calls)))
         whose = "several clients have calls" if parties else "no client has a call"
         raise RpcError(
             METHOD_NOT_FOUND,

@@ -101,11 +101,15 @@ class _Writer:
 
 
 def _line(record: AuditRecord) -> bytes:
-    return strict_json.encode(_encodable(record.fields())) + b"\n"
+    fields = record.fields()
+    try:
+        return strict_json.encode(fields) + b"\n"
+    except strict_json.WireError:  # a file name that is no text
+        return strict_json.encode(_encodable(fields)) + b"\n"
 
 
 def _encodable(fields: JsonObject) -> JsonObject:
-    """Return the record with file names that are no text made text."""
+    """Return the fields with what is no text made text."""
     return {
         key: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
         for key, value in fields.items()

@@ -55,6 +55,19 @@ class Backlog:
         if underway is not None and underway.can_be_cancelled:
             underway.cancel()
 
+    def enter(self, id_: RequestId, underway: Underway) -> None:
+        """Register a request that `takes` said yes to, and count it; `leave` must follow."""
+        self._underway[id_] = underway
+        self._answering += 1
+
+    def leave(self, id_: RequestId, underway: Underway) -> None:
+        """Take note that such a request has had its answer sent, or will never have."""
+        if self._underway.get(id_) is underway:
+            del self._underway[id_]
+        self._answering -= 1
+        if self._moved is not None:
+            self._moves()
+
     def begun(self) -> None:
         """Count a request; `ended` must follow."""
         self._answering += 1

@@ -22,6 +22,7 @@ from hub.core.values import JsonObject
 from hub.runtime import wire
 from hub.runtime.answers import Answers
 from hub.runtime.child_state import ChildState, Down, Ready, Starting
+from hub.runtime.deadlines import Deadlines
 from hub.runtime.greeting import (
     Greeting,
     Introduction,
@@ -57,7 +58,10 @@ Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Link]]
 
 
 class Child:
-    """A child connection: one task runs `own`, all others use `ready` and `call`."""
+    """A child connection: one task runs `own`, all others use `ready` and `call`.
+
+    `is_stopping`: its owner was asked to end it, or has.
+    """
 
     def __init__(
         self, answers: Answers, hub: Introduction, connect: Connect, health: Health | None = None
@@ -66,15 +70,15 @@ class Child:
         self.answers = answers
         self.state: ChildState = Starting()
         self._health = health or Health(answers.spec.name)
-        self._hub = hub
-        self._connect = connect
+        self._hub, self._connect = hub, connect
         self.peer: Peer | None = None
-        self._started = anyio.Event()
-        self._stop = anyio.Event()
+        self._started, self._stop = anyio.Event(), anyio.Event()
+        self.is_stopping = False
         self._outdated: set[str] = set()
         self._wake = anyio.Event()
         self._hearing: Hearing | None = None
         self.slots = Slots(self.spec.concurrency)
+        self.deadlines = Deadlines(self.spec.timeout)
 
     async def own(self) -> None:
         """Open the connection, keep it, and close it: on `stop`, or when the child is gone."""
@@ -93,7 +97,7 @@ class Child:
             log.debug("child failed", server=self.spec.name, exc_info=group)
             self._fall(self.spec.without_secrets(f"{type(first).__name__}: {first}"))
         finally:
-            self._stop.set()
+            self.stop()
             self._fall("the hub stopped it")
 
     async def _keep(self, link: Link) -> None:
@@ -193,13 +197,9 @@ class Child:
         if self.peer is not None:
             self.peer.close(reason)
 
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the owner was asked to end it."""
-        return self._stop.is_set()
-
     def stop(self) -> None:
         """Ask the owner to end the child."""
+        self.is_stopping = True
         self._stop.set()
 
     async def ready(self) -> Ready:

@@ -6,18 +6,18 @@ request, session, guard, route, child, response. Whatever is not plain goes the 
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251 - a deadline without a task
 from typing import Protocol
 
 from anyio.abc import TaskGroup
 
+from hub.core.audit import Outcome
 from hub.core.errors import ChildError
 from hub.core.guard import Admitted
-from hub.core.values import JsonObject
+from hub.core.values import Call, JsonObject
 from hub.runtime.asker import CallAsker
 from hub.runtime.lanes import Lane
 from hub.runtime.peer import GoneError, LostError, Outlet, Peer, RpcError, SilentError
-from hub.runtime.record import Record
+from hub.runtime.record import note_plain
 from hub.runtime.relay import tool_error
 from hub.runtime.session import Session
 from hub.runtime.strict_json import RequestId
@@ -56,19 +56,11 @@ class Register(Protocol):
         """Return whether a request with this id can be taken, and its answer sent, now."""
         ...
 
-    def add(self, id_: RequestId, underway: Underway) -> None:
-        """Register a request, so that it can be cancelled."""
+    def enter(self, id_: RequestId, underway: Underway) -> None:
+        """Register a request, so that it is waited for, and can be cancelled."""
         ...
 
-    def begun(self) -> None:
-        """Count a request; `ended` must follow."""
-        ...
-
-    def remove(self, id_: RequestId, underway: Underway) -> None:
-        """Take note that a request can be cancelled no more."""
-        ...
-
-    def ended(self) -> None:
+    def leave(self, id_: RequestId, underway: Underway) -> None:
         """Take note that a request has had its answer sent, or will never have."""
         ...
 
@@ -117,7 +109,7 @@ class Express:
         admitted = way.admit(request.params)
         if admitted is None:
             return None
-        passage = Passage(self, way, request, admitted, reply)
+        passage = Passage(self, way, request, admitted.call, reply)
         return passage if passage.begin() else None
 
 
@@ -127,37 +119,35 @@ class Passage:
     can_be_cancelled = True
 
     def __init__(
-        self, express: Express, way: Way, request: Request, admitted: Admitted, reply: Reply
+        self, express: Express, way: Way, request: Request, call: Call, reply: Reply
     ) -> None:
-        owner, lane = way.owner, way.lane
+        owner = way.owner
         self._express = express
         self._way = way
-        self._lane = lane
+        self._lane = way.lane
         self._request = request
-        self._call = admitted.call
+        self._call = call
         self._reply = reply
         self._asker = CallAsker(owner, reply.outlet, token_in(request.params))
-        self._record = Record(owner.services, owner, lane.place.spec, admitted.call)
-        self._record.verdict = admitted
+        self._clock = owner.services.machine.clock
+        self._began = self._clock()
         if owner.unasked:
             self._asker.giving_up(_Turn(self))
         self._is_settled = False
         self._childs: Peer
         self._posted: Request | None = None
-        self._deadline: asyncio.TimerHandle | None = None
 
     def begin(self) -> bool:
         """Send the call to its child, now or when a slot is free; return whether it is taken."""
-        lane, register = self._lane, self._express.register
+        lane = self._lane
         slots = lane.child.slots
         if not slots.take():
             slots.line_up(self._begin_late)
         elif not self._post():
             slots.give()
             return False
-        lane.place.begin_use(self._now())
-        register.add(self._request.id, self)
-        register.begun()
+        lane.place.begin_use(self._began)
+        self._express.register.enter(self._request.id, self)
         return True
 
     def _begin_late(self) -> bool:
@@ -169,15 +159,14 @@ class Passage:
         return False
 
     def _post(self) -> bool:
-        lane, call = self._lane, self._call
-        peer = lane.child.peer
+        child, call = self._lane.child, self._call
+        peer = child.peer
         posted = None if peer is None else peer.post(call.method, call.params, self)
         if peer is None or posted is None:
             return False
         self._childs, self._posted = peer, posted
-        lane.child.answers.begin(self._asker)
-        loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(lane.place.spec.timeout, self._expire)
+        child.answers.begin(self._asker)
+        child.deadlines.begin(self)
         return True
 
     # The child's side
@@ -190,29 +179,31 @@ class Passage:
     def settle(self, answer: Answer) -> None:
         """Pass the child's answer on to the client."""
         self._served()
-        child = self._lane.child
         try:
             result = self._way.complete(self._childs.result_of(answer))
         except (LostError, GoneError) as exc:
-            self._say(child.without_answer(exc))
+            self._say(self._lane.child.without_answer(exc))
         except RpcError as exc:
-            self._asker.urls(child.spec, exc)
-            self._record.failed(str(exc))
-            self._record.end("failed")
+            self._asker.urls(self._lane.place.spec, exc)
+            self._note("failed", str(exc))
             self._answer(Failure(self._request.id, exc.error))
         else:
-            self._record.end("admitted")
+            self._note("admitted")
             self._answer(Response(self._request.id, result))
 
+    def expire(self) -> None:
+        """Give the call up, which its child does not answer in time."""
+        self._withdraw("timed out")
+        self._say(self._lane.child.without_answer(SilentError("timed out")))
+
     def _say(self, error: ChildError) -> None:
-        self._record.failed(str(error))
-        self._record.end("failed")
+        self._note("failed", str(error))
         said = self._way.complete(tool_error(str(error)))
         self._answer(Response(self._request.id, said))
 
-    def _expire(self) -> None:
-        self._withdraw("timed out")
-        self._say(self._lane.child.without_answer(SilentError("timed out")))
+    def _note(self, outcome: Outcome, failure: str | None = None) -> None:
+        owner, spec = self._way.owner, self._lane.place.spec
+        note_plain(owner, spec, self._call, (self._began, outcome, failure))
 
     # The client's side
 
@@ -224,7 +215,7 @@ class Passage:
             self._withdraw("cancelled by the caller")
         else:
             self._lane.child.slots.step_out(self._begin_late)
-        self._record.end("cancelled")
+        self._note("cancelled")
         self._over()
         self._reply.give(None)
 
@@ -257,20 +248,16 @@ class Passage:
 
     def _served(self) -> None:
         """Take note that the child has nothing to do with the call any more."""
+        child = self._lane.child
         self._is_settled = True
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._lane.child.answers.end(self._asker)
-        self._lane.child.slots.give()
+        child.deadlines.end(self)
+        child.answers.end(self._asker)
+        child.slots.give()
 
     def _over(self) -> None:
         self._is_settled = True
-        self._lane.place.end_use(self._now())
-        self._express.register.remove(self._request.id, self)
-        self._express.register.ended()
-
-    def _now(self) -> float:
-        return self._way.owner.services.machine.clock()
+        self._lane.place.end_use(self._clock())
+        self._express.register.leave(self._request.id, self)
 
 
 class _Turn:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from hub.core.guard import Admitted, ToolGuard, admit
 from hub.core.paths import LinkReader
+from hub.core.plain_paths import Ground
 from hub.core.values import JsonObject
 from hub.core.whereabouts import Sites, Surroundings
 from hub.runtime.addressing import tool_call
@@ -23,7 +24,7 @@ class Lane:
     """A tool's way to a child that is ready, as one call found it.
 
     It is open while everything that it was found by is still the same. `name` is the child's own
-    for the tool; `judged_in` lacks only the links.
+    for the tool; `judged_in` lacks only the links. `ground` is where plain paths need no judge.
     """
 
     name: str
@@ -34,17 +35,18 @@ class Lane:
     guard: ToolGuard
     operator: int
     judged_in: Surroundings
+    ground: Ground | None
 
     def leads(self, services: Services) -> bool:
         """Return whether the child is still the one that calls of the tool would go to."""
         child, place = self.child, self.place
         return (
-            services.operator.version == self.operator
-            and child.state is self.ready
+            child.state is self.ready
             and place.child is child
             and place.key is self.key
             and not child.is_stopping
             and place.health.is_well
+            and services.operator.version == self.operator
         )
 
     def admit(
@@ -58,15 +60,15 @@ class Lane:
         if call is None:
             return None
 
-        def look() -> Surroundings | None:
-            at, cached = self.judged_in, CachedLinks(links)
+        def look(cached: LinkReader) -> Surroundings | None:
+            at = self.judged_in
             if not stand(cached):
                 return None
             return Surroundings(
                 at.roots, at.cwd, at.env, cached, at.flavour, at.enforcing, sites=at.sites
             )
 
-        return admit(call, self.guard, look)
+        return admit(call, self.guard, self.ground, CachedLinks(links), look)
 
 
 def lane_of(case: Case, child: Child) -> Lane | None:
@@ -90,4 +92,14 @@ def lane_of(case: Case, child: Child) -> Lane | None:
         guard=case.guard,
         operator=services.operator.version,
         judged_in=replace(around, sites=Sites.of(around.roots, around.cwd)),
+        ground=_ground(case, around),
     )
+
+
+def _ground(case: Case, around: Surroundings) -> Ground | None:
+    """Return where a case's plain paths need no judge, as long as all stands that bounds it."""
+    bounds = case.session.services.operator.bounds(case.place.spec.name)
+    if bounds is None or not around.enforcing:
+        return None
+    policy, needs_write = case.guard.policy.policy, case.guard.needs_write
+    return Ground.of(around.roots, bounds, policy, needs_write=needs_write)

@@ -131,32 +131,30 @@ class Lines(asyncio.Protocol):
 
 
 class Flow(asyncio.BaseProtocol):
-    """Makes writers wait while a pipe's other end does not read."""
+    """Makes writers wait while a pipe's other end does not read.
+
+    `is_free`: the pipe takes more now; `is_lost`: it is closed.
+    """
 
     def __init__(self) -> None:
+        self.is_free = True
+        self.is_lost = False
         self._free = anyio.Event()
         self._free.set()
         self._lost = anyio.Event()
 
     def pause_writing(self) -> None:
         self._free = anyio.Event()
+        self.is_free = False
 
     def resume_writing(self) -> None:
         self._free.set()
+        self.is_free = not self.is_lost
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost, self.is_free = True, False
         self._lost.set()
         self._free.set()
-
-    @property
-    def is_free(self) -> bool:
-        """Whether the pipe takes more now."""
-        return self._free.is_set() and not self._lost.is_set()
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the pipe is closed."""
-        return self._lost.is_set()
 
     async def lost(self) -> None:
         """Return once the pipe is closed."""

@@ -12,7 +12,7 @@ from hub.core.in_force import OperatorRoots
 from hub.core.instructions import merged
 from hub.core.names import Names
 from hub.core.paths import Flavour, LinkReader
-from hub.core.roots import RootSet, UnsafePaths
+from hub.core.roots import Root, RootSet, UnsafePaths
 from hub.core.search import Expose
 from hub.core.specs import ServerSpec
 from hub.core.standing import Standing
@@ -128,6 +128,16 @@ class Operator:
         """Return the directories that a server's own arguments name; None if they name none."""
         self._servers[server] = self._again(self._servers[server])
         return _present(self._servers[server])
+
+    def bounds(self, server: ServerName) -> tuple[Root, ...] | None:
+        """Return the directories that bound what a server's clients may share.
+
+        None if one of them was not where it had been, when it was looked at last.
+        """
+        standings = [one for one in (self._ceiling, self._servers[server]) if one is not None]
+        if any(standing.absent for standing in standings):
+            return None
+        return tuple(root for standing in standings for root in standing.present.roots)
 
     def stands(self, server: ServerName, links: LinkReader) -> bool:
         """Return whether all that concerns a server is where it was when it was looked at last."""

@@ -124,6 +124,8 @@ def _as_we_write_it(line: bytes) -> Json:
 
 def _may_be_deep(line: bytes) -> bool:
     """Return whether there are brackets enough for nesting that is too deep."""
+    if len(line) <= 2 * MAX_DEPTH:
+        return False  # each level takes two
     if len(line) < _LONG:
         return line.count(b"[") + line.count(b"{") > MAX_DEPTH
     return any(_has_many(line, bracket) for bracket in (b"[", b"{"))

@@ -8,6 +8,7 @@ What a client sends is parsed once, strictly. What a child answers is carried as
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -272,15 +273,22 @@ def _json(payload: Payload) -> bytes | Raw:
 
 def _pieces(message: Message) -> tuple[bytes | Raw, ...]:
     """Return the JSON of `message` in pieces, so that what is only carried is copied once."""
-    match message:
-        case Response(id_, result):
-            return _HEAD, encode(id_), b',"result":', _json(result), b"}"
-        case Failure(id_, error):
-            return _HEAD, encode(id_), b',"error":', _json(error), b"}"
-        case Request(id_, method, params):
-            asked = {"jsonrpc": "2.0", "id": id_, "method": method}
-            return (encode({**asked, "params": params} if params else asked),)
-        case Notification(method, params):
-            told = {"jsonrpc": "2.0", "method": method}
-            is_empty = not params or params == _NO_PARAMS
-            return (encode(told if is_empty else {**told, "params": params}),)
+    if isinstance(message, Response):
+        return _HEAD, _id(message.id), b',"result":', _json(message.result), b"}"
+    if isinstance(message, Request):
+        head = (_HEAD, _id(message.id), b',"method":', _encoded(message.method))
+        params = message.params
+        return (*head, b',"params":', encode(params), b"}") if params else (*head, b"}")
+    if isinstance(message, Failure):
+        return _HEAD, _id(message.id), b',"error":', _json(message.error), b"}"
+    told, params = {"jsonrpc": "2.0", "method": message.method}, message.params
+    is_empty = not params or params == _NO_PARAMS
+    return (encode(told if is_empty else {**told, "params": params}),)
+
+
+def _id(id_: RequestId | None) -> bytes:
+    return b"%d" % id_ if id_.__class__ is int else encode(id_)
+
+
+_encoded = lru_cache(maxsize=256)(encode)
+"""Methods, of which there are few."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from hub.core.asking import takes_forms
 from hub.core.consent import MAX_QUESTIONS, Wanted, consent_in, question, wanted
@@ -189,7 +190,7 @@ def test_nothing_is_read_relative_to_a_granted_place(top: Path) -> None:
 
 
 def asking(asked: Wanted, **changes: str) -> str:
-    call = replace(CALL, name=changes.pop("name", "read_file"))
+    call = structs.replace(CALL, name=changes.pop("name", "read_file"))
     made = question(
         asked,
         call,

@@ -260,16 +260,17 @@ def test_what_a_tool_needs_is_the_operators_word_before_its_own() -> None:
 
 
 def test_a_call_in_which_nothing_is_judged_is_admitted_without_looking_at_the_disk() -> None:
-    def look() -> Surroundings:
+    def look(_: LinkReader) -> Surroundings:
         raise AssertionError("nothing is to be looked at")
 
     guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy()))
     pathless = Call("tools/call", "t", {"limit": 5}, {"arguments": {"limit": 5}})
-    admitted = admit(pathless, guard, look)
+    admitted = admit(pathless, guard, None, OsLinks(), look)
     assert admitted is not None
     assert admitted.call is pathless
     off = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=Mode.OFF)))
-    assert admit(Call("tools/call", "t", {"path": "/x"}, {}), off, look) is not None
+    call = Call("tools/call", "t", {"path": "/x"}, {})
+    assert admit(call, off, None, OsLinks(), look) is not None
 
 
 def test_what_is_admitted_without_reserve_is_what_the_guard_would_decide(tmp_path: Path) -> None:
@@ -283,10 +284,10 @@ def test_what_is_admitted_without_reserve_is_what_the_guard_would_decide(tmp_pat
             call = Call("tools/call", "t", arguments, {"arguments": arguments})
             decided = decide(call, guard, world)
             plainly = isinstance(decided, Admitted) and decided.would_refuse is None
-            found = admit(call, guard, lambda: world)
+            found = admit(call, guard, None, OsLinks(), lambda _: world)
             assert found == (decided if plainly else None), (mode, arguments)
             if mode is Mode.ENFORCE and arguments is inside:
-                assert admit(call, guard, lambda: None) is None
+                assert admit(call, guard, None, OsLinks(), lambda _: None) is None
 
 
 def test_a_resource_is_judged_by_its_uri(tmp_path: Path) -> None:

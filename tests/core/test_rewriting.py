@@ -1,4 +1,4 @@
-from dataclasses import replace
+from msgspec.structs import replace
 
 from hub.core.rewriting import escaped, rewritten
 from hub.core.values import JsonObject

@@ -24,29 +24,6 @@ def objections(where: Whereabouts, text: str, *, strict: bool) -> list[str | Non
     return [weighed.objection for weighed in where.follow(text, "as given", strict=strict)]
 
 
-@pytest.mark.parametrize(
-    ("text", "plain"),
-    [
-        ("/a/b-c_d.e", True),
-        ("/", False),
-        ("a/b", False),
-        ("/a/", False),
-        ("/a//b", False),
-        ("/a/../b", False),
-        ("/a/./b", False),
-        ("/a/.", False),
-        ("/..", False),
-        ("/a/..b/.c/...", True),
-        ("/a/b c", False),
-        ("/é", False),
-        ("/a" * 300, False),
-    ],
-)
-def test_a_plain_path_reads_in_one_way(tmp_path: Path, text: str, *, plain: bool) -> None:
-    assert of(around(share(tmp_path))).is_plain(text) is plain
-    assert not of(on_windows("C:\\R")).is_plain(text)
-
-
 def test_a_plain_path_is_followed_directory_by_directory(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/evil => ../private", "way => project")
     where = of(around(share(top / "project")))

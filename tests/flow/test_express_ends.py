@@ -76,13 +76,12 @@ class Calls:
         waiting = [
             one
             for one in self.taken[who].values()
-            if one._deadline is not None and not one._is_settled  # pyright: ignore[reportPrivateUsage] - time is not waited for
+            if one._posted is not None and not one._is_settled  # pyright: ignore[reportPrivateUsage] - time is not waited for
         ]
         if waiting:
             one = self._chance.choice(waiting)
-            assert one._deadline is not None  # pyright: ignore[reportPrivateUsage] - see above
-            one._deadline.cancel()  # pyright: ignore[reportPrivateUsage] - see above
-            one._expire()  # pyright: ignore[reportPrivateUsage] - see above
+            one._lane.child.deadlines.end(one)  # pyright: ignore[reportPrivateUsage] - see above
+            one.expire()
 
     def turn_away(self) -> None:
         """Let a client stop to take its answers at once, or take them again."""

@@ -1,0 +1,54 @@
+"""What may take so long and no longer, with one timer for all of it."""
+
+from __future__ import annotations
+
+import asyncio  # noqa: TID251 - a timer without a task
+from typing import Protocol
+
+
+class Expiring(Protocol):
+    """Something under way that ends by itself or by its deadline."""
+
+    def expire(self) -> None:
+        """End it: its time is over."""
+        ...
+
+
+class Deadlines:
+    """Ends what is not over within `allowed` seconds.
+
+    All are allowed the same, so who began first is due first, and a timer for that one is enough.
+    """
+
+    def __init__(self, allowed: float) -> None:
+        self._allowed = allowed
+        self._due: dict[Expiring, float] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_timing = False
+
+    def begin(self, one: Expiring) -> None:
+        """Let `one` expire in time; `end` must follow if it does not come to that."""
+        loop = self._loop
+        if loop is None:
+            # Asked for once: it takes longer than all else here.
+            loop = self._loop = asyncio.get_running_loop()
+        due = self._due[one] = loop.time() + self._allowed
+        if not self._is_timing:
+            self._is_timing = True
+            loop.call_at(due, self._look, loop)
+
+    def end(self, one: Expiring) -> None:
+        """Take note that it is over."""
+        self._due.pop(one, None)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_timing = False
+        now = loop.time()
+        late = [one for one, due in self._due.items() if due <= now]
+        for one in late:
+            # One that expires may have ended another.
+            if self._due.pop(one, None) is not None:
+                one.expire()
+        if self._due and not self._is_timing:
+            self._is_timing = True
+            loop.call_at(next(iter(self._due.values())), self._look, loop)

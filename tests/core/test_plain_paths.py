@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hub.core.claims import Claim
+from hub.core.guard import Admitted, compile_tool, decide
+from hub.core.paths import PathError
+from hub.core.plain_paths import Ground, is_plain
+from hub.core.policy import AccessRule, DenyPatterns, Policy, ToolPolicy
+from hub.core.roots import RootSet, UnsafePaths
+from hub.core.values import Json
+from hub.core.vocabulary import Kind
+from hub.runtime.links import OsLinks
+from tests.core.worlds import POSIX, around, share, tool_call
+from tests.fakes import FakeLinks
+from tests.trees import PROJECT, grow, plant
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("/a/b-c_d.e", True),
+        ("/", False),
+        ("a/b", False),
+        ("/a/", False),
+        ("/a//b", False),
+        ("/a/../b", False),
+        ("/a/./b", False),
+        ("/a/.", False),
+        ("/..", False),
+        ("/a/..b/.c/...", True),
+        ("/a/b c", False),
+        ("/é", False),
+        ("/a" * 300, False),
+    ],
+)
+def test_a_plain_path_reads_in_one_way(text: str, *, plain: bool) -> None:
+    assert is_plain(text) is plain
+
+
+def claim(value: Json, kind: Kind = Kind.PATH) -> Claim:
+    return Claim("/path", "path", kind, value, "its name says so")
+
+
+def ground(
+    roots: RootSet, *bounds: RootSet, policy: Policy | None = None, needs_write: bool = False
+) -> Ground | None:
+    around = [root for bound in bounds for root in bound.roots]
+    return Ground.of(roots, around, policy or Policy(), needs_write=needs_write)
+
+
+def bears(on: Ground | None, *paths: Path | str) -> bool:
+    assert on is not None
+    return on.bears([claim(str(path)) for path in paths], OsLinks())
+
+
+def test_it_bears_plain_paths_that_lead_straight_down_from_a_root(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "project/evil => ../private", "project/way => src")
+    on = ground(share(top / "docs", top / "project"))
+    for inside in ("src", "a.txt", "src/deep/b.txt", "new", "src/new/deep/x", "way-not"):
+        assert bears(on, top / "project" / inside), inside
+    assert bears(on, top / "docs/b.md", top / "project/a.txt")
+    for other in (
+        "project/evil",
+        "project/evil/x",
+        "project/way/a.py",
+        "project/a.txt/x",
+        "project",
+        "project2/x.txt",
+        "private/secret.txt",
+    ):
+        assert not bears(on, top / other), other
+        assert not bears(on, top / "project/a.txt", top / other), other
+
+
+def test_what_is_no_plain_path_is_left_to_others(tmp_path: Path) -> None:
+    on = ground(share(tmp_path))
+    assert on is not None
+    for text in (f"{tmp_path}/a/../b", f"{tmp_path}/a b", "a", "", f"{tmp_path}/", "$HOME"):
+        assert not bears(on, text), text
+    for kind in Kind:
+        assert on.bears([claim(f"{tmp_path}/a", kind)], OsLinks()) is (kind is Kind.PATH)
+    assert not on.bears([claim(5)], OsLinks())
+
+
+def test_many_paths_are_left_to_who_keeps_account(tmp_path: Path) -> None:
+    on = ground(share(tmp_path))
+    assert bears(on, *[tmp_path / str(number) for number in range(64)])
+    assert not bears(on, *[tmp_path / str(number) for number in range(65)])
+
+
+@pytest.mark.parametrize("moved", ["project", ""])
+def test_a_root_or_a_bound_that_was_moved_bears_nothing(tmp_path: Path, moved: str) -> None:
+    top = plant(tmp_path / "top", *PROJECT)
+    on = ground(share(top / "project"), share(top))
+    assert bears(on, top / "project/a.txt")
+    (top / moved).rename(tmp_path / "elsewhere")
+    assert not bears(on, top / "project/a.txt")
+    (top / moved).symlink_to(tmp_path / "elsewhere")
+    assert not bears(on, top / "project/a.txt")
+    (top / moved).unlink()
+    (tmp_path / "elsewhere").rename(top / moved)
+    assert bears(on, top / "project/a.txt")
+
+
+def test_a_disk_that_does_not_answer_is_an_error() -> None:
+    disk = FakeLinks("/r/d/f")
+    on = ground(share("/r", links=disk))
+    assert on is not None
+    disk.unreadable.add("/r/d")
+    with pytest.raises(PathError):
+        on.bears([claim("/r/d/f")], disk)
+
+
+def test_there_is_none_where_a_policy_has_more_to_say(tmp_path: Path) -> None:
+    roots = share(tmp_path)
+    rule = AccessRule(roots.roots[0].parts, "read")
+    assert ground(roots, policy=Policy(access=(rule,))) is not None
+    assert ground(roots, policy=Policy(access=(rule,)), needs_write=True) is None
+    assert ground(roots, policy=Policy(deny=DenyPatterns((".env",)))) is None
+    assert ground(roots, policy=Policy(rewrite="canonical")) is None
+    assert ground(roots, policy=Policy(symlinks="deny")) is not None
+
+
+def test_a_root_with_a_place_in_it_that_is_not_shared_bears_nothing() -> None:
+    disk = FakeLinks("/home/u/.ssh/key", "/home/u/work/x", "/dev/fd/", "/dev/mnt/x/")
+    unsafe = Policy(unsafe=UnsafePaths("/home/u", POSIX))
+    for path, policy, expected in (
+        ("/home/u", unsafe, False),
+        ("/home/u/work", unsafe, True),
+        ("/home/u/.ssh", unsafe, False),
+        ("/home/u", Policy(), True),
+        ("/dev", Policy(), False),
+        ("/dev/mnt", Policy(), True),
+        ("/dev/mnt/x", unsafe, False),
+    ):
+        on = ground(share(path, links=disk), policy=policy)
+        assert on is not None
+        assert bool(on.folders) is expected, path
+
+
+def test_a_shared_file_and_the_top_of_all_are_left_to_others(tmp_path: Path) -> None:
+    file = plant(tmp_path, "f") / "f"
+    on = ground(share(file, "/"))
+    assert on is not None
+    assert on.folders == ()
+    assert not bears(on, file)
+
+
+STEPS = st.lists(st.sampled_from(["a", "b", "c", "..", "."]), min_size=1, max_size=4)
+NAMES = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=4)
+TREES = st.lists(st.tuples(NAMES, st.none() | STEPS), max_size=8)
+
+
+@given(TREES, st.lists(NAMES, min_size=1, max_size=3), st.lists(STEPS, min_size=1, max_size=4))
+def test_what_it_bears_is_what_the_guard_would_admit(
+    tree: list[tuple[list[str], list[str] | None]], shared: list[list[str]], paths: list[list[str]]
+) -> None:
+    with TemporaryDirectory() as made:
+        top = Path(made).resolve()
+        grow(top, [*tree, *((names, None) for names in shared)])
+        folders = [top.joinpath(*names) for names in shared if top.joinpath(*names).is_dir()]
+        world = around(share(*folders))
+        on = ground(world.roots)
+        guard = compile_tool({}, read_only=False, policy=ToolPolicy(Policy()))
+        for names in paths:
+            path = "/".join([str(top), *names])
+            verdict = decide(tool_call({"path": path}), guard, replace(world, links=OsLinks()))
+            if bears(on, path):
+                assert isinstance(verdict, Admitted), path

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import anyio
+
+from hub.runtime.deadlines import Deadlines
+from tests.fakes import Signals
+
+
+class Call:
+    """Something under way, which ends another when it expires if it is told to."""
+
+    def __init__(self, said: list[str], name: str, signals: Signals) -> None:
+        self._said = said
+        self._name = name
+        self._signals = signals
+        self.ends: tuple[Deadlines, Call] | None = None
+
+    def expire(self) -> None:
+        self._said.append(self._name)
+        if self.ends is not None:
+            deadlines, other = self.ends
+            deadlines.end(other)
+        self._signals.moved()
+
+
+class Calls:
+    """Calls that are told apart, and what became of them."""
+
+    def __init__(self) -> None:
+        self.expired: list[str] = []
+        self.signals = Signals()
+
+    def begin(self, deadlines: Deadlines, name: str) -> Call:
+        call = Call(self.expired, name, self.signals)
+        deadlines.begin(call)
+        return call
+
+    async def until(self, *names: str) -> None:
+        await self.signals.until(lambda: self.expired == list(names))
+
+
+async def test_what_is_not_over_in_time_expires_once_in_the_order_it_began() -> None:
+    calls, deadlines = Calls(), Deadlines(0.01)
+    for name in ("a", "b", "c"):
+        calls.begin(deadlines, name)
+    await calls.until("a", "b", "c")
+    calls.begin(deadlines, "d")
+    await calls.until("a", "b", "c", "d")
+
+
+async def test_what_is_over_does_not_expire() -> None:
+    calls, deadlines = Calls(), Deadlines(0.01)
+    first = calls.begin(deadlines, "a")
+    calls.begin(deadlines, "b")
+    third = calls.begin(deadlines, "c")
+    deadlines.end(first)
+    deadlines.end(third)
+    deadlines.end(third)
+    await calls.until("b")
+
+
+async def test_who_began_later_has_its_whole_time() -> None:
+    calls, deadlines = Calls(), Deadlines(0.2)
+    calls.begin(deadlines, "a")
+    await anyio.sleep(0.1)
+    calls.begin(deadlines, "b")
+    await calls.until("a")
+    assert calls.expired == ["a"]
+    await calls.until("a", "b")
+
+
+async def test_one_that_expires_may_end_another() -> None:
+    calls, deadlines = Calls(), Deadlines(0.01)
+    first, second = calls.begin(deadlines, "a"), calls.begin(deadlines, "b")
+    first.ends = (deadlines, second)
+    calls.begin(deadlines, "c")
+    await calls.until("a", "c")
