@@ -49,7 +49,7 @@ def claims(shape: Node, arguments: JsonObject) -> list[Claim]:
         PathError: the arguments are nested too deeply, or there is too much of them.
     """
     found: list[Claim] = []
-    _walk_object(arguments, shape, _Place("", "", Kind.NEUTRAL, 0), found)
+    _walk_object(arguments, shape, _TOP, found)
     return found
 
 
@@ -58,6 +58,9 @@ class _Place(NamedTuple):
     key: str
     inherited: Kind
     depth: int
+
+
+_TOP = _Place("", "", Kind.NEUTRAL, 0)
 
 
 def _check_size(at: _Place, found: list[Claim]) -> None:

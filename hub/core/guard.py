@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -85,26 +85,35 @@ def compile_tool(schema: Json, *, read_only: bool, policy: ToolPolicy) -> ToolGu
     return ToolGuard(compile_shape(schema, policy.arguments), policy, access == "write")
 
 
-def admit(
-    call: Call,
-    guard: ToolGuard,
-    ground: Ground | None,
-    links: LinkReader,
-    look: Callable[[LinkReader], Surroundings | None],
-) -> Admitted | None:
-    """Admit a call that `decide` would admit without reserve; None says nothing of any other.
+class Sight(Protocol):
+    """What a call is judged in, looked at only if something in it is judged."""
 
-    `ground` is that of the roots in force, if plain paths below them need no weighing. Otherwise
-    the surroundings are looked at, of which there may be none to judge something in. `links` should
-    remember what it was told while the call is judged, and no longer.
-    """
+    @property
+    def ground(self) -> Ground | None:
+        """Where plain paths need no weighing, if anywhere."""
+        ...
+
+    def links(self) -> LinkReader:
+        """Return a disk that remembers what it was told, for one call."""
+        ...
+
+    def surroundings(self, links: LinkReader) -> Surroundings | None:
+        """Return the surroundings on that disk; None if they are others by now."""
+        ...
+
+
+def admit(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | None:
+    """Admit a call that `decide` would admit without reserve; None says nothing of any other."""
     if guard.policy.policy.mode is Mode.OFF:
         return Admitted(call, token=_TOKEN)
     try:
         found = claims(guard.shape, call.arguments)
-        if not found or (ground is not None and ground.bears(found, links)):
+        if not found:
             return Admitted(call, token=_TOKEN)
-        around = look(links)
+        ground, links = sight.ground, sight.links()
+        if ground is not None and ground.bears(found, links):
+            return Admitted(call, token=_TOKEN)
+        around = sight.surroundings(links)
         if around is None:
             return None
         refused, allowed = _weigh(call, found, guard, around)

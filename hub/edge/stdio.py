@@ -62,8 +62,6 @@ class _Calls:
 
     def take(self, line: bytes) -> bool:
         """Take a line if it is a call that can be taken now."""
-        if b'"tools/call"' not in line:
-            return False
         try:
             request = wire.parse_client(line)
         except WireError:

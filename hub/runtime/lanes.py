@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from hub.core.guard import Admitted, ToolGuard, admit
+from hub.core.guard import Admitted, Sight, ToolGuard, admit
 from hub.core.paths import LinkReader
 from hub.core.plain_paths import Ground
 from hub.core.values import JsonObject
@@ -14,7 +13,6 @@ from hub.runtime.addressing import tool_call
 from hub.runtime.child import Child
 from hub.runtime.child_state import Ready
 from hub.runtime.consent import Case
-from hub.runtime.links import CachedLinks
 from hub.runtime.places import ChildKey, Place
 from hub.runtime.services import Services
 
@@ -49,26 +47,17 @@ class Lane:
             and services.operator.version == self.operator
         )
 
-    def admit(
-        self, params: JsonObject, links: LinkReader, stand: Callable[[LinkReader], bool]
-    ) -> Admitted | None:
-        """Return the admitted call that a request makes; None if there is more to it than that.
-
-        `stand` says whether the roots that a path is judged by are where they were.
-        """
+    def admit(self, params: JsonObject, sight: Sight) -> Admitted | None:
+        """Return the admitted call that a request makes; None if there is more to it than that."""
         call = tool_call(self.name, params)
-        if call is None:
-            return None
+        return None if call is None else admit(call, self.guard, sight)
 
-        def look(cached: LinkReader) -> Surroundings | None:
-            at = self.judged_in
-            if not stand(cached):
-                return None
-            return Surroundings(
-                at.roots, at.cwd, at.env, cached, at.flavour, at.enforcing, sites=at.sites
-            )
-
-        return admit(call, self.guard, self.ground, CachedLinks(links), look)
+    def surroundings(self, links: LinkReader) -> Surroundings:
+        """Return what a call is judged in, on this disk."""
+        at = self.judged_in
+        return Surroundings(
+            at.roots, at.cwd, at.env, links, at.flavour, at.enforcing, sites=at.sites
+        )
 
 
 def lane_of(case: Case, child: Child) -> Lane | None:

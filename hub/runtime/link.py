@@ -19,6 +19,8 @@ from hub.runtime.process import Process, launch
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Failure, Message, Response, UnreadableAnswerError, lost
 
+_ANSWERS = (Response, Failure)
+
 log = structlog.stdlib.get_logger(__name__)
 
 
@@ -67,7 +69,7 @@ class ProcessLink:
                 message = wire.parse_child(line)
             except WireError:
                 return False
-            if not isinstance(message, Response | Failure):
+            if not isinstance(message, _ANSWERS):
                 return False
             settle(message)
             return True

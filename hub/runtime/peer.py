@@ -201,13 +201,11 @@ class Peer:
 
         Raises: RpcError the other side answered; LostError; GoneError if there is no answer.
         """
-        match answer:
-            case Response(_, result):
-                return result
-            case Failure(_, error, is_ours):
-                raise (LostError if is_ours else RpcError).received(error)
-            case None:
-                raise GoneError(self._gone or "gone")
+        if isinstance(answer, Response):
+            return answer.result
+        if answer is None:
+            raise GoneError(self._gone or "gone")
+        raise (LostError if answer.is_ours else RpcError).received(answer.error)
 
     async def _cancel(self, asked: Request, outlet: Outlet, reason: str) -> None:
         if asked.method == "initialize":  # which the protocol does not let anybody cancel

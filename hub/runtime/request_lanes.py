@@ -14,6 +14,7 @@ from hub.core.asking import FOR_CLIENTS, ROOTS_KEY
 from hub.core.guard import Admitted
 from hub.core.param_headers import AnnotationError, declared
 from hub.core.paths import LinkReader
+from hub.core.plain_paths import Ground
 from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
@@ -23,9 +24,11 @@ from hub.core.protocol import (
 from hub.core.standing import Standing
 from hub.core.uris import uri_from_path
 from hub.core.values import Json, JsonObject, object_or_empty
+from hub.core.whereabouts import Surroundings
 from hub.runtime.client import Client
 from hub.runtime.completing import completed
 from hub.runtime.lanes import Lane
+from hub.runtime.links import CachedLinks
 from hub.runtime.session import Session
 from hub.runtime.strict_json import encode
 from hub.runtime.wire import Payload, Request
@@ -90,15 +93,24 @@ class RequestLane:
 
     def admit(self, params: JsonObject) -> Admitted | None:
         """Return the admitted call that a request makes; None if there is more to it than that."""
-        return self.lane.admit(params, self.owner.services.machine.links, self._stand)
+        return self.lane.admit(params, self)
 
-    def _stand(self, links: LinkReader) -> bool:
+    @property
+    def ground(self) -> Ground | None:
+        return self.lane.ground
+
+    def links(self) -> LinkReader:
+        return CachedLinks(self.owner.services.machine.links)
+
+    def surroundings(self, links: LinkReader) -> Surroundings | None:
+        """Return what a call is judged in if all roots are where they were."""
         services = self.owner.services
-        return (
+        stands = (
             self.standing is not None
             and self.standing.is_unmoved(links, services.machine.flavour)
             and services.operator.stands(self.lane.place.spec.name, links)
         )
+        return self.lane.surroundings(links) if stands else None
 
     def complete(self, result: Payload) -> Payload:
         """Return a child's result with what the modern era wants in it.

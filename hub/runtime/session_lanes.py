@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 from hub.core.guard import Admitted
 from hub.core.paths import LinkReader
+from hub.core.plain_paths import Ground
 from hub.core.session import State
 from hub.core.values import JsonObject, SessionKey
+from hub.core.whereabouts import Surroundings
 from hub.runtime.lanes import Lane
+from hub.runtime.links import CachedLinks
 from hub.runtime.session import Session
 from hub.runtime.wire import Payload, Request
 
@@ -33,10 +36,19 @@ class SessionLane:
 
     def admit(self, params: JsonObject) -> Admitted | None:
         """Return the admitted call that a request makes; None if there is more to it than that."""
-        return self.lane.admit(params, self.owner.services.machine.links, self._stand)
+        return self.lane.admit(params, self)
 
-    def _stand(self, links: LinkReader) -> bool:
-        return self.owner.stands(self.lane.place.spec.name, links)
+    @property
+    def ground(self) -> Ground | None:
+        return self.lane.ground
+
+    def links(self) -> LinkReader:
+        return CachedLinks(self.owner.services.machine.links)
+
+    def surroundings(self, links: LinkReader) -> Surroundings | None:
+        """Return what a call is judged in if all roots are where they were."""
+        lane = self.lane
+        return lane.surroundings(links) if self.owner.stands(lane.place.spec.name, links) else None
 
     def complete(self, result: Payload) -> Payload:
         """Return a child's result as it is."""

@@ -1,5 +1,6 @@
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from hub.core.guard import (
     Admitted,
     Refused,
+    Sight,
     Surroundings,
     ToolGuard,
     admit,
@@ -20,6 +22,7 @@ from hub.core.guard import (
     explain,
 )
 from hub.core.paths import Entry, LinkReader, PathError
+from hub.core.plain_paths import Ground
 from hub.core.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.core.roots import EMPTY, RootSet, UnsafePaths, parse_announcement, root_set
 from hub.core.values import Call, Json, JsonObject
@@ -259,18 +262,43 @@ def test_what_a_tool_needs_is_the_operators_word_before_its_own() -> None:
         assert compile_tool(None, read_only=read_only, policy=policy).needs_write is writes
 
 
-def test_a_call_in_which_nothing_is_judged_is_admitted_without_looking_at_the_disk() -> None:
-    def look(_: LinkReader) -> Surroundings:
+class Looking(Sight):
+    """Looks at a world that is what it was, or at none."""
+
+    def __init__(self, world: Surroundings | None, ground: Ground | None = None) -> None:
+        self.world = world
+        self._ground = ground
+
+    @property
+    def ground(self) -> Ground | None:
+        return self._ground
+
+    def links(self) -> LinkReader:
+        return OsLinks()
+
+    def surroundings(self, links: LinkReader) -> Surroundings | None:
+        return None if self.world is None else replace(self.world, links=links)
+
+
+class Blind(Looking):
+    """Is not to look at anything."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def links(self) -> LinkReader:
         raise AssertionError("nothing is to be looked at")
 
+
+def test_a_call_in_which_nothing_is_judged_is_admitted_without_looking_at_the_disk() -> None:
     guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy()))
     pathless = Call("tools/call", "t", {"limit": 5}, {"arguments": {"limit": 5}})
-    admitted = admit(pathless, guard, None, OsLinks(), look)
+    admitted = admit(pathless, guard, Blind())
     assert admitted is not None
     assert admitted.call is pathless
     off = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=Mode.OFF)))
     call = Call("tools/call", "t", {"path": "/x"}, {})
-    assert admit(call, off, None, OsLinks(), look) is not None
+    assert admit(call, off, Blind()) is not None
 
 
 def test_what_is_admitted_without_reserve_is_what_the_guard_would_decide(tmp_path: Path) -> None:
@@ -284,10 +312,24 @@ def test_what_is_admitted_without_reserve_is_what_the_guard_would_decide(tmp_pat
             call = Call("tools/call", "t", arguments, {"arguments": arguments})
             decided = decide(call, guard, world)
             plainly = isinstance(decided, Admitted) and decided.would_refuse is None
-            found = admit(call, guard, None, OsLinks(), lambda _: world)
+            found = admit(call, guard, Looking(world))
             assert found == (decided if plainly else None), (mode, arguments)
             if mode is Mode.ENFORCE and arguments is inside:
-                assert admit(call, guard, None, OsLinks(), lambda _: None) is None
+                assert admit(call, guard, Looking(None)) is None
+
+
+def test_plain_paths_on_their_ground_are_admitted_without_the_surroundings(tmp_path: Path) -> None:
+    plant(tmp_path, "r/f")
+    roots = share(tmp_path / "r")
+    guard = compile_tool({}, read_only=True, policy=DEFAULT)
+    sight = Looking(None, Ground.of(roots, (), Policy(), needs_write=False))
+    assert admit(tool_call({"path": f"{tmp_path}/r/f", "limit": 5}), guard, sight) is not None
+    for other in ("/etc/x", f"{tmp_path}/r", "f", f"{tmp_path}/r/../r/f"):
+        assert admit(tool_call({"path": other}), guard, sight) is None
+        assert (
+            admit(tool_call({"path": f"{tmp_path}/r/f", "to": {"path": other}}), guard, sight)
+            is None
+        )
 
 
 def test_a_resource_is_judged_by_its_uri(tmp_path: Path) -> None:
