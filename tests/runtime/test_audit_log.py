@@ -94,7 +94,7 @@ def test_what_has_come_meanwhile_is_written_together(tmp_path: Path, appended: A
     with audit_log(path) as audit:
         for record in numbered(audit_module.BATCH + 5):
             audit.write(record)
-    assert appended.batches == [audit_module.BATCH, 5]
+    assert appended.batches == [audit_module.BATCH + 5]
     assert len(lines(path)) == audit_module.BATCH + 5
 
 
