@@ -1,4 +1,7 @@
-"""What is written within one turn of the event loop, as one write: one system call, one wake-up."""
+"""What is written on one occasion, as one write: one system call, one wake-up.
+
+An occasion is something that has arrived, or a turn of the event loop.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,35 @@ LARGE: Final = 64 * 1024
 """Bytes from which on copying pieces into one costs more than writing them one by one."""
 
 
+class Arrival:
+    """What is written while something that has arrived is dealt with, and no task runs."""
+
+    def __init__(self) -> None:
+        self.is_under_way = False
+        self._waiting: list[Gathering] = []
+
+    def begin(self) -> None:
+        """Let what is written from now on wait; `end` must follow, in the same callback."""
+        self.is_under_way = True
+
+    def let_wait(self, gathering: Gathering) -> None:
+        """Let a gathering be written at the end."""
+        self._waiting.append(gathering)
+
+    def end(self) -> None:
+        """Write all that waits."""
+        self.is_under_way = False
+        waiting, self._waiting = self._waiting, []
+        for gathering in waiting:
+            gathering.flush()
+
+
+arrival: Final = Arrival()
+"""That of the loop that runs: callbacks do not interrupt each other."""
+
+
 class Gathering:
-    """Writes into a transport when the turn is over, in order."""
+    """Writes into a transport in order, when what has arrived is dealt with or the turn is over."""
 
     def __init__(self, transport: asyncio.WriteTransport) -> None:
         self._transport = transport
@@ -21,11 +51,17 @@ class Gathering:
     def write(self, piece: bytes) -> None:
         """Write `piece` after what was given before it; a large one at once."""
         if not self._pieces:
-            self._loop.call_soon(self.flush)
+            self._wait()
         self._pieces.append(piece)
         self._size += len(piece)
         if self._size > LARGE:
             self.flush()
+
+    def _wait(self) -> None:
+        if arrival.is_under_way:
+            arrival.let_wait(self)
+        else:
+            self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
         """Write now what has been given."""

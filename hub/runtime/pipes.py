@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 
 from hub.runtime import wire
-from hub.runtime.gathering import Gathering
+from hub.runtime.gathering import Gathering, arrival
 from hub.runtime.lines import LineSplitter
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Message
@@ -54,7 +54,11 @@ class Lines(asyncio.Protocol):
         self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        self._take(self._splitter.feed(data))
+        arrival.begin()
+        try:
+            self._take(self._splitter.feed(data))
+        finally:
+            arrival.end()
         if self._transport is not None and self._is_too_much:
             self._transport.pause_reading()
             self._paused = True

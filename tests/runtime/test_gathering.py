@@ -5,7 +5,7 @@ from typing import cast
 
 import anyio.lowlevel
 
-from hub.runtime.gathering import LARGE, Gathering
+from hub.runtime.gathering import LARGE, Gathering, arrival
 
 
 class Transport:
@@ -63,3 +63,29 @@ async def test_nothing_is_written_into_what_is_closed() -> None:
     transport.closing = True
     await anyio.lowlevel.checkpoint()
     assert transport.written == []
+
+
+async def test_what_is_written_on_an_arrival_is_one_write_each_when_that_is_dealt_with() -> None:
+    (one, first), (other, second) = gathering(), gathering()
+    arrival.begin()
+    one.write(b"a")
+    other.write(b"x")
+    one.write(b"b")
+    assert first.written == second.written == []
+    arrival.end()
+    assert (first.written, second.written) == ([b"ab"], [b"x"])
+    await anyio.lowlevel.checkpoint()
+    assert (first.written, second.written) == ([b"ab"], [b"x"])
+
+
+async def test_what_waited_for_the_turn_is_not_kept_back_by_an_arrival() -> None:
+    made, transport = gathering()
+    made.write(b"a")
+    arrival.begin()
+    made.write(b"b")
+    arrival.end()
+    await anyio.lowlevel.checkpoint()
+    assert transport.written == [b"ab"]
+    made.write(b"c")
+    await anyio.lowlevel.checkpoint()
+    assert transport.written == [b"ab", b"c"]
