@@ -13,22 +13,20 @@ LARGE: Final = 64 * 1024
 
 
 class Arrival:
-    """What is written while something that has arrived is dealt with, and no task runs."""
+    """What is written while something that has arrived is dealt with, within one callback."""
 
     def __init__(self) -> None:
         self.is_under_way = False
         self._waiting: list[Gathering] = []
 
-    def begin(self) -> None:
-        """Let what is written from now on wait; `end` must follow, in the same callback."""
+    def __enter__(self) -> None:
         self.is_under_way = True
 
     def let_wait(self, gathering: Gathering) -> None:
         """Let a gathering be written at the end."""
         self._waiting.append(gathering)
 
-    def end(self) -> None:
-        """Write all that waits."""
+    def __exit__(self, *_: object) -> None:
         self.is_under_way = False
         waiting, self._waiting = self._waiting, []
         for gathering in waiting:

@@ -54,11 +54,8 @@ class Lines(asyncio.Protocol):
         self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        arrival.begin()
-        try:
+        with arrival:
             self._take(self._splitter.feed(data))
-        finally:
-            arrival.end()
         if self._transport is not None and self._is_too_much:
             self._transport.pause_reading()
             self._paused = True

@@ -67,12 +67,11 @@ async def test_nothing_is_written_into_what_is_closed() -> None:
 
 async def test_what_is_written_on_an_arrival_is_one_write_each_when_that_is_dealt_with() -> None:
     (one, first), (other, second) = gathering(), gathering()
-    arrival.begin()
-    one.write(b"a")
-    other.write(b"x")
-    one.write(b"b")
-    assert first.written == second.written == []
-    arrival.end()
+    with arrival:
+        one.write(b"a")
+        other.write(b"x")
+        one.write(b"b")
+        assert first.written == second.written == []
     assert (first.written, second.written) == ([b"ab"], [b"x"])
     await anyio.lowlevel.checkpoint()
     assert (first.written, second.written) == ([b"ab"], [b"x"])
@@ -81,9 +80,8 @@ async def test_what_is_written_on_an_arrival_is_one_write_each_when_that_is_deal
 async def test_what_waited_for_the_turn_is_not_kept_back_by_an_arrival() -> None:
     made, transport = gathering()
     made.write(b"a")
-    arrival.begin()
-    made.write(b"b")
-    arrival.end()
+    with arrival:
+        made.write(b"b")
     await anyio.lowlevel.checkpoint()
     assert transport.written == [b"ab"]
     made.write(b"c")
