@@ -9,13 +9,12 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup
 
+from hub import __version__
 from hub.core.errors import StartError
 from hub.core.names import Names
 from hub.core.paths import Flavour, PathError, resolve
@@ -35,14 +34,15 @@ from hub.runtime.confined import this_kernel
 from hub.runtime.ending import Ending
 from hub.runtime.express import Way
 from hub.runtime.links import OsLinks
+from hub.runtime.logger import Logger
 from hub.runtime.peer import Outlet
 from hub.runtime.relay import Relay
 from hub.runtime.services import Machine, Operator, RootsSettings, Services
 from hub.runtime.wire import Request
 
-log = structlog.stdlib.get_logger(__name__)
+log = Logger(__name__)
 
-INFO: JsonObject = {"name": "roots-hub", "title": "Roots Hub", "version": version("roots-hub")}
+INFO: JsonObject = {"name": "roots-hub", "title": "Roots Hub", "version": __version__}
 _FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
 _OWN_VARIABLES = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG"})
 

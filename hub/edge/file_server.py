@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
-from importlib.metadata import version
 from typing import Annotated
 
 from mcp.server.mcpserver import MCPServer
@@ -26,6 +25,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel, Field
 
+from hub import __version__
 from hub.core.uris import uri_from_path
 from hub.edge.shared_files import (
     FLAVOUR,
@@ -149,7 +149,7 @@ def file_server(directories: Sequence[str]) -> MCPServer:
     server = MCPServer(
         "roots-hub-files",
         title="Files",
-        version=version("roots-hub"),
+        version=__version__,
         instructions="Reads and writes files below the shared directories.",
         log_level="WARNING",
     )

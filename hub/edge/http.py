@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Callable
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
@@ -28,6 +27,7 @@ from hub.edge.resuming import ResumableExchange, Streams
 from hub.edge.server import Front, OpenFront
 from hub.edge.standing_stream import Standing
 from hub.runtime import wire
+from hub.runtime.logger import Logger
 from hub.runtime.peer import GoneError
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Failure, Message, Request
@@ -40,7 +40,7 @@ _UNKNOWN_VERSION: JsonObject = {
     "error": f"MCP-Protocol-Version: known are {', '.join((*HANDSHAKE_VERSIONS, *MODERN_VERSIONS))}"
 }
 
-log = structlog.stdlib.get_logger(__name__)
+log = Logger(__name__)
 
 
 class HttpServer:

@@ -7,16 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
-
 from hub.core.errors import RootError, StartError
 from hub.core.in_force import OperatorRoots, Source
 from hub.core.paths import Flavour, LinkReader
 from hub.core.roots import EMPTY, Root, RootSet, UnsafePaths, root_from_path, root_set
 from hub.edge.config import Roots
 from hub.edge.detect import nearest_project
+from hub.runtime.logger import Logger
 
-log = structlog.stdlib.get_logger(__name__)
+log = Logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from typing import Final
 from urllib.parse import quote
 
 import anyio
-import structlog
 from anyio import to_thread
 
 from hub.core.confinement import (
@@ -36,6 +35,7 @@ from hub.runtime import landlock
 from hub.runtime.brood import Brood
 from hub.runtime.confine import Program, program
 from hub.runtime.link import Link, open_process
+from hub.runtime.logger import Logger
 from hub.runtime.system_places import DEVICES, KERNEL, SETTINGS, SYSTEM
 
 RUNNERS: Final = frozenset(
@@ -45,7 +45,7 @@ RUNNERS: Final = frozenset(
 GIT_PATIENCE = 5.0
 """Seconds that git may take to say who the user is."""
 
-log = structlog.stdlib.get_logger(__name__)
+log = Logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

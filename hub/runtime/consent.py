@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
-
 from hub.core.asking import ASKABLE, CONSENT_KEY, takes_forms
 from hub.core.consent import Consent, Wanted, consent_in, question, wanted, within
 from hub.core.digests import digest
@@ -23,6 +21,7 @@ from hub.core.values import Call, Json, JsonObject
 from hub.core.whereabouts import OUTSIDE, Surroundings
 from hub.runtime import wire
 from hub.runtime.links import CachedLinks
+from hub.runtime.logger import Logger
 from hub.runtime.peer import Asked, GoneError, RpcError, SilentError
 from hub.runtime.places import Place
 from hub.runtime.record import Record
@@ -33,7 +32,7 @@ from hub.runtime.strict_json import WireError
 PATIENCE: Final = 6
 """How many times as long as for its roots a client is waited for: here a person answers."""
 
-log = structlog.stdlib.get_logger(__name__)
+log = Logger(__name__)
 
 
 @dataclass(slots=True, eq=False)

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-import structlog
-
 from hub.core.breaker import (
     CLOSED,
     Answered,
@@ -25,10 +23,11 @@ from hub.core.breaker import (
     step,
 )
 from hub.core.errors import ChildError
+from hub.runtime.logger import Logger
 from hub.runtime.peer import RpcError
 from hub.runtime.rounds import InputNeededError
 
-log = structlog.stdlib.get_logger(__name__)
+log = Logger(__name__)
 
 
 class Health:

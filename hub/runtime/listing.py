@@ -6,18 +6,17 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
-import structlog
-
 from hub.core.catalog import Listing
 from hub.core.protocol import LIST_CHANGED, LISTS, METHOD_NOT_FOUND
 from hub.core.values import Json, JsonObject
 from hub.runtime.greeting import Greeting
+from hub.runtime.logger import Logger
 from hub.runtime.peer import RpcError, SilentError
 from hub.runtime.strict_json import WireError
 
 MAX_PAGES = 1000
 
-log = structlog.stdlib.get_logger(__name__)
+log = Logger(__name__)
 
 Request: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
 

@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup
+
+from hub.runtime.logger import Logger
 
 LIMIT = 1024
 """How many messages may wait for a client that does not read; the oldest are dropped first."""
 
-log = structlog.stdlib.get_logger(__name__)
+log = Logger(__name__)
 
 Send: TypeAlias = Callable[[], Awaitable[None]]
 

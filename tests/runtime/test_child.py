@@ -7,7 +7,6 @@ from dataclasses import replace
 import anyio
 import pytest
 from msgspec import Raw
-from structlog.testing import capture_logs
 
 from hub.core.catalog import Listing
 from hub.core.errors import ChildError
@@ -37,6 +36,7 @@ from tests.fakes import (
     failure,
     paged,
 )
+from tests.logged import capture_logs
 from tests.runtime.rigs import INFO, admitted, remote, roots_at
 
 SPEC = replace(remote(), start_timeout=5.0, timeout=5.0)

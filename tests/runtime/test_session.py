@@ -5,7 +5,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from structlog.testing import capture_logs
 
 from hub.core.in_force import InForce, OperatorRoots
 from hub.core.launch import LaunchTemplate
@@ -16,6 +15,7 @@ from hub.runtime.client import Client
 from hub.runtime.session import RECENT, Session
 from hub.runtime.wire import Notification
 from tests.fakes import ECHO, SILENT, FakeChild, failure
+from tests.logged import capture_logs
 from tests.runtime.rigs import ROOTS, FakeClient, Rig, launched, remote, rig, roots_at
 from tests.trees import plant
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from structlog.testing import capture_logs
 
 from hub.core.values import Json, JsonObject
 from hub.edge import config_watch
@@ -19,6 +18,7 @@ from hub.edge.config_watch import ConfigWatch, Watched
 from hub.edge.fields import LoadContext
 from tests.conftest import PROJECT
 from tests.flow.hubs import SOON, FakeClient, FlowHub, flow_hub, text_of
+from tests.logged import capture_logs
 from tests.trees import plant
 
 ROOTS_HUB = str(PROJECT / ".venv/bin/roots-hub")

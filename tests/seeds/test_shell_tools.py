@@ -15,6 +15,7 @@ from hub.edge.config_file import load_config
 from hub.edge.fields import LoadContext
 from tests.conftest import PROJECT
 from tests.flow.hubs import TWO_ROOTS, FakeClient, flow_hub
+from tests.logged import capture_logs
 from tests.trees import plant
 
 IN_PROJECT = "/home/user/project/config.json"
@@ -216,18 +217,15 @@ async def test_b08_flag_and_environment_roots_fail_fast(tmp_path: Path, where: s
     assert f"{where} {top / 'missing'}" in str(caught.value.exceptions[0])
 
 
-async def test_b08_config_roots_that_are_bad_are_skipped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_b08_config_roots_that_are_bad_are_skipped(tmp_path: Path) -> None:
     top = plant(tmp_path, "data/")
     config = {"roots": {"fallback": [str(top / "missing"), str(top / "data"), "/etc"]}}
-    async with flow_hub(config) as hub:
-        client = await hub.connected(capabilities={})
-        assert await file_paths(client) == [str(top / "data")]
-    captured = capsys.readouterr()
-    log = captured.out + captured.err
-    assert "root skipped" in log
-    assert str(top / "missing") in log
+    with capture_logs() as logs:
+        async with flow_hub(config) as hub:
+            client = await hub.connected(capabilities={})
+            assert await file_paths(client) == [str(top / "data")]
+    skipped = [entry["path"] for entry in logs if entry["event"] == "root skipped"]
+    assert skipped == [str(top / "missing"), "/etc"]
 
 
 async def test_b08_config_roots_that_are_all_bad_grant_nothing(tmp_path: Path) -> None:

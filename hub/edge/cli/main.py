@@ -6,14 +6,16 @@ what and where, then what to do.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
-from importlib.metadata import version
 from typing import Final
 
+from hub import __version__
 from hub.core.errors import ConfigError, HubError, leaves
 from hub.edge.logs import configure_logs
 
@@ -36,7 +38,7 @@ def parser(command: str | None = None) -> ArgumentParser:
         description="One MCP endpoint in front of many MCP servers; every path that a tool call "
         "names stays inside the folders that the client shares.",
     )
-    top.add_argument("--version", action="version", version=f"roots-hub {version('roots-hub')}")
+    top.add_argument("--version", action="version", version=f"roots-hub {__version__}")
     top.add_argument(
         "--log-format", choices=("text", "json"), default="text", help="form of the log on stderr"
     )
@@ -56,9 +58,21 @@ def parser(command: str | None = None) -> ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
-    options = parser(given[0] if given else None).parse_args(given)
+    with _loading():
+        options = parser(given[0] if given else None).parse_args(given)
     configure_logs(options.log_format, options.log_level)
     return _perform(options)
+
+
+@contextmanager
+def _loading() -> Generator[None]:
+    """Look for no garbage: what is loaded stays, and is not looked through later either."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _perform(options: Namespace) -> int:

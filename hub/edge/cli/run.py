@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 
 import anyio
-import structlog
 
 from hub.core.errors import StartError
 from hub.core.values import JsonObject
@@ -31,11 +30,12 @@ from hub.edge.config_file import config_from_command
 from hub.edge.gatekeeper import Gatekeeper
 from hub.edge.signals import ended_by_signals, ignore_ending_signals
 from hub.runtime.ending import Ending
+from hub.runtime.logger import Logger
 
 LAST_PORT = 65535
 """The highest port there is."""
 
-log = structlog.stdlib.get_logger(__name__)
+log = Logger(__name__)
 
 
 def register(subparsers: Subparsers) -> None:
