@@ -28,6 +28,9 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes | None]:
         """Return the lines that `chunk` completes, without their ends and without empty ones."""
+        if b"\n" not in chunk:  # which is found out several times as fast as by splitting
+            self._keep(chunk)
+            return []
         *finished, rest = chunk.split(b"\n")
         lines: list[bytes | None] = []
         for piece in finished:
