@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from hub.core.consent import Consent
 from hub.core.guard import Admitted, Refused
-from hub.core.values import Call, Json, JsonObject, ServerName, SessionKey
+from hub.core.values import Call, JsonObject, ServerName, SessionKey
 
 Outcome: TypeAlias = Literal["admitted", "refused", "failed", "cancelled"]
 
@@ -38,22 +38,39 @@ class AuditRecord(Struct, frozen=True, gc=False):
     ms: float
     consent: Consent | None = None
 
-    def fields(self) -> dict[str, Json]:
-        """Return the record as the JSON object of its line; `time` is ISO 8601 in UTC."""
-        return {
-            "time": _in_utc(self.at),
-            "session": self.session,
-            "principal": self.principal,
-            "server": self.server,
-            "tool": self.tool,
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "pointer": self.pointer,
-            "path": self.path,
-            "would_refuse": self.would_refuse,
-            "ms": round(self.ms, 3),
-            "consent": self.consent,
-        }
+    def line(self) -> AuditLine:
+        """Return what is written of it."""
+        return AuditLine(
+            _in_utc(self.at),
+            self.session,
+            self.principal,
+            self.server,
+            self.tool,
+            self.verdict,
+            self.reason,
+            self.pointer,
+            self.path,
+            self.would_refuse,
+            round(self.ms, 3),
+            self.consent,
+        )
+
+
+class AuditLine(Struct, frozen=True, gc=False):
+    """A record as the JSON object of its line; `time` is ISO 8601 in UTC."""
+
+    time: str
+    session: SessionKey
+    principal: str
+    server: str
+    tool: str
+    verdict: Outcome
+    reason: str | None
+    pointer: str | None
+    path: str | None
+    would_refuse: bool
+    ms: float
+    consent: Consent | None
 
 
 def _in_utc(at: float) -> str:

@@ -10,7 +10,9 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from hub.core.audit import AuditRecord
+from msgspec.structs import asdict
+
+from hub.core.audit import AuditLine, AuditRecord
 from hub.core.values import JsonObject
 from hub.runtime import strict_json
 from hub.runtime.logger import Logger
@@ -104,18 +106,18 @@ class _Writer:
 
 
 def _line(record: AuditRecord) -> bytes:
-    fields = record.fields()
+    line = record.line()
     try:
-        return strict_json.encode(fields) + b"\n"
+        return strict_json.encode(line) + b"\n"
     except strict_json.WireError:  # a file name that is no text
-        return strict_json.encode(_encodable(fields)) + b"\n"
+        return strict_json.encode(_encodable(line)) + b"\n"
 
 
-def _encodable(fields: JsonObject) -> JsonObject:
-    """Return the fields with what is no text made text."""
+def _encodable(line: AuditLine) -> JsonObject:
+    """Return the fields of a line, what is no text made text."""
     return {
         key: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
-        for key, value in fields.items()
+        for key, value in asdict(line).items()
     }
 
 

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from hub.core.audit import AuditRecord
 from hub.core.values import SessionKey
@@ -45,7 +45,7 @@ def test_every_record_is_a_line_and_all_are_written_at_the_end(tmp_path: Path) -
         for record in numbered(1000):
             audit.write(record)
     assert [line["tool"] for line in lines(path)] == [f"t{number}" for number in range(1000)]
-    assert lines(path)[0] == {**RECORD.fields(), "tool": "t0"}
+    assert lines(path)[0] == {**asdict(RECORD.line()), "tool": "t0"}
 
 
 def test_a_log_is_continued(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(
     path, aside = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
     writer = Writer(path)
     for record in numbered(3):
-        writer._append(strict_json.encode(record.fields()) + b"\n")  # pyright: ignore[reportPrivateUsage] - to know when
+        writer._append(strict_json.encode(record.line()) + b"\n")  # pyright: ignore[reportPrivateUsage] - to know when
         assert [line["tool"] for line in lines(path)] == [record.tool]
     assert [line["tool"] for line in lines(aside)] == ["t1"]
 
