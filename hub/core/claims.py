@@ -27,6 +27,7 @@ _FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?file:", re.IGNORECASE)
 _PATH_KEY = re.compile(r"[/\\~]|^\.\.|%2[ef]|^file:", re.IGNORECASE)
 _TOO_MUCH = "the arguments are nested too deeply or too many to judge"
 _UNREAD = Node(why="it is a string in what looks like JSON and cannot be read")
+_NESTED = (dict, list)
 _LONG_NUMBER = 1000
 _LONG_TEXT = 1024
 _LONGEST_POINTER = 4096
@@ -87,7 +88,7 @@ def _walk_object(value: JsonObject, node: Node, at: _Place, found: list[Claim]) 
                     _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth),
                     found,
                 )
-        elif kind is not Kind.IGNORE:
+        elif kind is Kind.PATH or (kind is not Kind.IGNORE and isinstance(member, _NESTED)):
             place = _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth + 1)
             _walk_other(member, inner, place, found)
 
