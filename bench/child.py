@@ -70,7 +70,11 @@ def greeting(version: str) -> bytes:
     """Return the result of a handshake with a client of this version."""
     spoken = version if version in VERSIONS else VERSIONS[-1]
     info = {"name": "bench-child", "version": "1"}
-    result = {"protocolVersion": spoken, "capabilities": {"tools": {}}, "serverInfo": info}
+    result: dict[str, Any] = {
+        "protocolVersion": spoken,
+        "capabilities": {"tools": {}},
+        "serverInfo": info,
+    }
     return json.dumps(result).encode()
 
 

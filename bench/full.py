@@ -5,7 +5,6 @@ All take turns, a little of each in every round, before the same child and with 
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from bench.figures import Part, machine, measure
 from bench.on_http import OnHttp
 from bench.on_stdio import OnStdio
 from bench.placing import place_anywhere, place_us
+from bench.programs import exit_on_sigterm
 
 STARTS = 5
 """Rounds of starts at most: some programs take ten seconds."""
@@ -41,13 +41,14 @@ def beginnings(rounds: int) -> Iterator[str]:
         yield from part.lines()
 
 
+def others(stack: ExitStack) -> list[str]:
+    """Give the lines on the memory of the other programs."""
+    return holdings.of_others(stack, peers.STDIO, peers.HTTP)
+
+
 def held() -> Iterator[str]:
     """Give the lines on listings and memory."""
-    for part in (
-        holdings.listings,
-        lambda stack: holdings.of_others(stack, peers.STDIO, peers.HTTP),
-        holdings.sessions,
-    ):
+    for part in (holdings.listings, others, holdings.sessions):
         with ExitStack() as stack:
             for line in part(stack):
                 yield f"- {line}"
@@ -57,7 +58,7 @@ def held() -> Iterator[str]:
 def main() -> None:
     """Print all tables."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    exit_on_sigterm()
     print(machine())
     print(f"Medians of {rounds} rounds; spread: the middle half of the rounds.\n")
     began = time.monotonic()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bench.piped import CHUNK, WrongAnswerError, checked
 
@@ -182,8 +182,9 @@ class Session:
             for line in got.splitlines():
                 with suppress(ValueError):
                     message = json.loads(line.removeprefix(b"data:"))
-                    if isinstance(message, dict) and message.get("method") == "roots/list":
-                        found.append(message)
+                    sent = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
+                    if sent.get("method") == "roots/list":
+                        found.append(sent)
         return found
 
     def _note(self, got: bytes) -> None:

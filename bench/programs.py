@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from bench.piped import END, WrongAnswerError
@@ -26,6 +27,15 @@ YARD = str(HERE.parent / ".bench" / "yardstick" / "bin" / "python")
 """The Python that has what the bare relays need."""
 BARE = [YARD, str(HERE / "bare_relay.py"), *CHILD]
 BATCHED = [YARD, str(HERE / "bare_relay.py"), "--batch", *CHILD]
+
+
+def exit_on_sigterm() -> None:
+    """Let SIGTERM end this program as an exception does, so that all it started is ended too."""
+
+    def stopped(_number: int, _frame: FrameType | None) -> None:
+        sys.exit(1)
+
+    signal.signal(signal.SIGTERM, stopped)
 
 
 def hub_config(folder: Path, servers: Mapping[str, Sequence[str]]) -> Path:

@@ -7,7 +7,6 @@ CPU of its own.
 
 from __future__ import annotations
 
-import signal
 import sys
 from contextlib import ExitStack
 
@@ -15,12 +14,13 @@ from bench.figures import Part, machine, measure
 from bench.on_http import OnHttp
 from bench.on_stdio import OnStdio
 from bench.placing import place_us
+from bench.programs import exit_on_sigterm
 
 
 def main() -> None:
     """Print the tables."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    exit_on_sigterm()
     print(machine())
     print(f"Medians of {rounds} rounds; spread: the middle half of the rounds.\n", flush=True)
     place_us()
