@@ -8,10 +8,8 @@ import anyio
 from starlette.types import Receive
 
 from hub.edge.exchange import Exchange, until_disconnected
-from hub.edge.plain_calls import CallReply, answer_plainly
 from hub.edge.server import Front
 from hub.runtime import wire
-from hub.runtime.express import Passage
 from hub.runtime.peer import GoneError
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Failure, Request
@@ -45,13 +43,6 @@ async def answer_in(
     status_of: Callable[[Failure], int] = lambda _: 200,
 ) -> None:
     """Answer one request in its own response; it is cancelled when its client is lost."""
-    if request.method == "tools/call":
-
-        def passing(reply: CallReply) -> Passage | None:
-            return front.express.take(request, front.way(request), reply)
-
-        if await answer_plainly(passing, receive, exchange, status_of):
-            return
     try:
         asked = front.peer.accept(request, exchange)
     except WireError as exc:

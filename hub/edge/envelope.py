@@ -6,6 +6,7 @@ request whose headers say something else than its body is refused.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from hub.core.param_headers import NAMED_BY, decoded
@@ -45,12 +46,36 @@ _STATUS: Final = {
 }
 
 
-def rejection(request: Request, headers: Headers) -> Failure | None:
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What headers say of the body; `name` is decoded, `twice` a header that stands repeatedly."""
+
+    version: str | None
+    method: str | None
+    name: str | None
+    twice: str | None
+
+
+def told_in(headers: Headers) -> Told:
+    """Return what a request's headers say of its body."""
+    name = headers.get(_NAME)
+    return Told(
+        version=headers.get(_VERSION),
+        method=headers.get(_METHOD),
+        name=None if name is None else decoded(name),
+        # Who reads the other one of two routes otherwise.
+        twice=next((one for one in (_VERSION, _METHOD, _NAME) if headers.count(one) > 1), None),
+    )
+
+
+def rejection(request: Request, told: Told) -> Failure | None:
     """Return the error for a modern request whose headers or envelope do not fit; else None."""
+    if told.twice is not None:
+        error = _error(HEADER_MISMATCH, f"{told.twice} header appears more than once")
+        return Failure(request.id, error)
     error = (
-        _repeated(headers)
-        or _incomplete(request.params.get("_meta"))
-        or _mismatch(request, headers)
+        _incomplete(request.params.get("_meta"))
+        or _mismatch(request, told)
         or _unsupported(request)
     )
     return None if error is None else Failure(request.id, error)
@@ -62,14 +87,6 @@ def status_of(failure: Failure) -> int:
     return _STATUS.get(code, 200) if isinstance(code, int) else 200
 
 
-def _repeated(headers: Headers) -> JsonObject | None:
-    """Return the error for a header that stands twice: who reads the other one routes otherwise."""
-    for name in (_VERSION, _METHOD, _NAME):
-        if headers.count(name) > 1:
-            return _error(HEADER_MISMATCH, f"{name} header appears more than once")
-    return None
-
-
 def _incomplete(meta: Json) -> JsonObject | None:
     if not isinstance(meta, dict):
         return _error(INVALID_PARAMS, "params._meta must be an object: the request's envelope")
@@ -79,18 +96,17 @@ def _incomplete(meta: Json) -> JsonObject | None:
     return None
 
 
-def _mismatch(request: Request, headers: Headers) -> JsonObject | None:
+def _mismatch(request: Request, told: Told) -> JsonObject | None:
     params = request.params
     meta = params.get("_meta")
     version = meta.get(PROTOCOL_VERSION_META) if isinstance(meta, dict) else None
     key = NAMED_BY.get(request.method)
     named = params.get(key) if key is not None else None
-    given = headers.get(_NAME)
-    if headers.get(_VERSION) is None or headers.get(_VERSION) != version:
+    if told.version is None or told.version != version:
         wrong = _VERSION
-    elif headers.get(_METHOD) != request.method:
+    elif told.method != request.method:
         wrong = _METHOD
-    elif named is not None and (given is None or decoded(given) != named):
+    elif named is not None and told.name != named:
         wrong = _NAME
     else:
         return None

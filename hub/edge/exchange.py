@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import TypeAlias
 
 import anyio
 from starlette.types import Receive, Send
@@ -13,6 +14,8 @@ from hub.runtime import strict_json, wire
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Failure, Message, Response
 
+Field: TypeAlias = tuple[bytes, bytes]
+"""A header as it is on the wire, its name in lower case."""
 PING_EVERY = 15.0
 """Seconds of silence after which a comment keeps an event stream from being cut by a proxy."""
 
@@ -26,7 +29,7 @@ _STREAM_HEADERS = {
 }
 
 
-def _raw_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+def _raw_headers(headers: Mapping[str, str]) -> list[Field]:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 

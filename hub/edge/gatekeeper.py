@@ -22,14 +22,14 @@ class Headers:
     """An HTTP request's headers, by lower-case name; of one that stands twice, the first."""
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        self._raw = list(raw)
-        self._first = {name.lower(): value for name, value in reversed(self._raw)}
+        self.fields = list(raw)
+        self._first = {name.lower(): value for name, value in reversed(self.fields)}
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """All of them, in their order."""
         return [
-            (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in self._raw
+            (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in self.fields
         ]
 
     def get(self, name: str) -> str | None:
@@ -40,7 +40,7 @@ class Headers:
     def count(self, name: str) -> int:
         """Return how often a header stands."""
         wanted = name.encode("latin-1")
-        return sum(found.lower() == wanted for found, _ in self._raw)
+        return sum(found.lower() == wanted for found, _ in self.fields)
 
     def accepts(self, kind: str) -> bool:
         """Return whether the Accept header takes a media type such as `application/json`."""

@@ -16,17 +16,20 @@ from starlette.types import Receive, Scope, Send
 from hub.core.protocol import HANDSHAKE_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS
 from hub.core.values import JsonObject
 from hub.edge.answering import answer_in, read_body
-from hub.edge.envelope import rejection, status_of
+from hub.edge.desk import Desk
+from hub.edge.envelope import Told, rejection, status_of
 from hub.edge.event_store import EventStore
 from hub.edge.exchange import Exchange, respond
 from hub.edge.gatekeeper import Gatekeeper, Headers
-from hub.edge.http_session import HttpSession
-from hub.edge.modern import is_modern
-from hub.edge.modern_calls import ModernCalls
-from hub.edge.resuming import ResumableExchange, Streams
-from hub.edge.server import Front, OpenFront
+from hub.edge.heads import Head, Heads, Settled, unreadable
+from hub.edge.http_session import HttpSession, SessionPost
+from hub.edge.modern_posts import ModernPost, ModernPosts
+from hub.edge.plain_calls import PATIENCE, Post, answer_post
+from hub.edge.resuming import Streams
+from hub.edge.server import OpenFront
 from hub.edge.standing_stream import Standing
 from hub.runtime import wire
+from hub.runtime.deadlines import Deadlines
 from hub.runtime.logger import Logger
 from hub.runtime.peer import GoneError
 from hub.runtime.strict_json import WireError
@@ -44,7 +47,10 @@ log = Logger(__name__)
 
 
 class HttpServer:
-    """The ASGI application; `run` must be entered before it serves."""
+    """The ASGI application; `run` must be entered before it serves.
+
+    `desk` takes plain calls from connections that can do without the application.
+    """
 
     def __init__(
         self,
@@ -55,15 +61,16 @@ class HttpServer:
         clock: Callable[[], float],
         poll_after: float = 0,
     ) -> None:
-        self._modern_calls = ModernCalls(open_front.way, gatekeeper.principal)
+        self._modern_posts = ModernPosts(open_front, gatekeeper.principal)
         self._open_front = open_front
-        self._gatekeeper = gatekeeper
-        self._path = path
+        self._principal = gatekeeper.principal
+        self._heads = Heads(gatekeeper, path)
+        self._patience = Deadlines(PATIENCE)
+        self.desk = Desk(self._heads, self._plain_post, self._patience)
         self._clock = clock
         self._poll_after = poll_after
         self._events = EventStore(clock)
         self._sessions: dict[str, HttpSession] = {}
-        self._exchanges: set[Front] = set()
         self._tasks: TaskGroup | None = None
 
     async def run(
@@ -82,16 +89,15 @@ class HttpServer:
 
     def end_streams(self) -> None:
         """End the streams for notifications, which would otherwise stay open for ever."""
-        for front in self._exchanges:
-            front.end_listening()
+        self._modern_posts.end_listening()
         for session in self._sessions.values():
             session.standing.close()
 
     def end_answers(self) -> None:
         """Give up the requests under way."""
-        self._modern_calls.end()
-        for front in [*self._exchanges, *(session.front for session in self._sessions.values())]:
-            front.close()
+        self._modern_posts.end()
+        for session in list(self._sessions.values()):
+            session.front.close()
 
     async def _expire(self) -> None:
         while True:
@@ -114,15 +120,12 @@ class HttpServer:
         if scope["path"] == "/health":
             await respond(send, 200, {"status": "ok"})
             return
-        refusal = self._gatekeeper.refusal(headers)
+        is_post = scope["method"] == "POST"
+        refusal = self._heads.refusal(scope, headers) or (unreadable(headers) if is_post else None)
         if refusal is not None:
             await respond(send, refusal.status, {"error": refusal.text}, refusal.headers)
-        elif scope["path"].rstrip("/") != self._path.rstrip("/"):
-            await respond(
-                send, 404, {"error": f"There is nothing here; the MCP endpoint is {self._path}"}
-            )
-        elif scope["method"] == "POST":
-            await self._post(headers, receive, send)
+        elif is_post:
+            await self._post(Settled.by(headers), headers, receive, send)
         else:
             await self._other(str(scope["method"]), headers, receive, send)
 
@@ -142,15 +145,7 @@ class HttpServer:
 
     # POST: one message
 
-    async def _post(self, headers: Headers, receive: Receive, send: Send) -> None:
-        if not headers.accepts("application/json") or not headers.accepts("text/event-stream"):
-            await respond(
-                send, 406, {"error": "Accept must name application/json and text/event-stream"}
-            )
-            return
-        if (headers.get("content-type") or "").split(";")[0].strip().lower() != "application/json":
-            await respond(send, 415, {"error": "Content-Type must be application/json"})
-            return
+    async def _post(self, settled: Settled, headers: Headers, receive: Receive, send: Send) -> None:
         try:
             body = await read_body(receive)
         except GoneError:
@@ -165,12 +160,19 @@ class HttpServer:
         except WireError as exc:
             await respond(send, 400, wire.to_bytes(wire.failure_of(exc)))
             return
-        version = headers.get("mcp-protocol-version")
-        enveloped = isinstance(message, Request) and is_modern(message)
-        if version in HANDSHAKE_VERSIONS or (version is None and not enveloped):
+        if settled.is_legacy(message):
             await self._legacy(message, headers, receive, send)
         else:
-            await self._modern(message, headers, receive, send)
+            await self._modern(message, settled.told, headers, receive, send)
+
+    def _plain_post(self, request: Request, head: Head) -> Post | None:
+        """Return how a call is to be answered; None if it is to be told why it is not."""
+        if head.settled.is_legacy(request):
+            session = self._sessions.get(head.session) if head.session is not None else None
+            return None if session is None else SessionPost(session, request)
+        if self._tasks is None or rejection(request, head.settled.told) is not None:
+            return None
+        return ModernPost(self._modern_posts, request, head.fields, self._tasks)
 
     async def _legacy(
         self, message: Message, headers: Headers, receive: Receive, send: Send
@@ -183,15 +185,12 @@ class HttpServer:
         if session is None:
             return
         if isinstance(message, Request):
-            session.in_flight += 1
-            try:
-                exchange = ResumableExchange(send, session.streams)
+            post = SessionPost(session, message)
+            exchange = post.exchange(send)
+            with session.in_use():
                 if headers.prefers_stream:
                     await exchange.begin()
-                await answer_in(session.front, message, receive, exchange)
-            finally:
-                session.in_flight -= 1
-                session.idle_since = self._clock()
+                await answer_post(post, receive, exchange, self._patience)
         else:
             await session.front.peer.receive(message)
             await respond(send, 202, b"")
@@ -222,8 +221,8 @@ class HttpServer:
             return
         key, journal = secrets.token_hex(16), self._events.journal()
         standing, streams = Standing(journal), Streams(journal, self._poll_after)
-        front = self._open_front(standing, self._tasks, self._gatekeeper.principal)
-        session = HttpSession(front, standing, streams, idle_since=self._clock())
+        front = self._open_front(standing, self._tasks, self._principal)
+        session = HttpSession(front, standing, streams, self._clock)
         self._sessions[key] = session
         await answer_in(front, request, receive, Exchange(send, {"mcp-session-id": key}))
         if front.session.client is None:
@@ -232,29 +231,21 @@ class HttpServer:
             session.speaks(front.session.client.version)
 
     async def _modern(
-        self, message: Message, headers: Headers, receive: Receive, send: Send
+        self, message: Message, told: Told, headers: Headers, receive: Receive, send: Send
     ) -> None:
         if not isinstance(message, Request):
-            known = _is_known(headers.get("mcp-protocol-version"))
+            known = _is_known(told.version)
             await (respond(send, 202, b"") if known else respond(send, 400, _UNKNOWN_VERSION))
             return
-        refused = rejection(message, headers)
+        refused = rejection(message, told)
         if refused is not None:
             await respond(send, status_of(refused), wire.to_bytes(refused))
             return
-        exchange, owner = Exchange(send), self._tasks
-        if owner is not None and await self._modern_calls.answer(message, owner, receive, exchange):
+        if self._tasks is None:
+            await respond(send, 503, {"error": "The hub is ending"})
             return
-        async with anyio.create_task_group() as tasks:
-            front = self._open_front(exchange, tasks, self._gatekeeper.principal)
-            front.repeats(headers.pairs)
-            self._exchanges.add(front)
-            try:
-                await answer_in(front, message, receive, exchange, status_of)
-            finally:
-                self._exchanges.discard(front)
-                front.close()
-            tasks.cancel_scope.cancel()
+        post = ModernPost(self._modern_posts, message, headers.fields, self._tasks)
+        await answer_post(post, receive, post.exchange(send), self._patience)
 
     # GET and DELETE: the standing stream, the end
 
@@ -265,12 +256,8 @@ class HttpServer:
         session = await self._session(headers.get("mcp-session-id"), None, send)
         if session is None:
             return
-        session.in_flight += 1
-        try:
+        with session.in_use():
             await session.listen(headers.get("last-event-id"), receive, send)
-        finally:
-            session.in_flight -= 1
-            session.idle_since = self._clock()
 
     async def _delete(self, headers: Headers, send: Send) -> None:
         key = headers.get("mcp-session-id")

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 
 from starlette.types import Receive, Send
 
 from hub.core.protocol import INVALID_REQUEST
+from hub.edge.answering import answer_in
 from hub.edge.event_store import STANDING, EventId
-from hub.edge.exchange import respond
-from hub.edge.resuming import Streams
+from hub.edge.exchange import Exchange, respond
+from hub.edge.resuming import ResumableExchange, Streams
 from hub.edge.server import Front
 from hub.edge.standing_stream import Standing
 from hub.runtime import wire
-from hub.runtime.wire import Failure
+from hub.runtime.express import Passage, Reply
+from hub.runtime.wire import Failure, Request
 
 PRIMED_SINCE = "2025-11-25"
 """The first revision whose clients take an event without data, and a stream that ends early."""
@@ -31,12 +35,34 @@ class HttpSession:
     front: Front
     standing: Standing
     streams: Streams
+    clock: Callable[[], float]
     in_flight: int = 0
-    idle_since: float = 0.0
+    idle_since: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.idle_since = self.clock()
 
     def speaks(self, version: str) -> None:
         """Take note of the revision that was agreed on."""
         self.streams.primed = version >= PRIMED_SINCE
+
+    def begin(self) -> None:
+        """Count a request as in flight; `end` must follow."""
+        self.in_flight += 1
+
+    def end(self) -> None:
+        """Take note that a request has its response, or will never have."""
+        self.in_flight -= 1
+        self.idle_since = self.clock()
+
+    @contextmanager
+    def in_use(self) -> Generator[None]:
+        """Count a request as in flight."""
+        self.begin()
+        try:
+            yield
+        finally:
+            self.end()
 
     def close(self) -> None:
         """End the session."""
@@ -71,3 +97,27 @@ class HttpSession:
         finally:
             if not self.standing.is_open:
                 roots.unreachable()
+
+
+class SessionPost:
+    """One request of a session."""
+
+    def __init__(self, session: HttpSession, request: Request) -> None:
+        self._session = session
+        self._request = request
+        self.begin, self.end = session.begin, session.end
+
+    def pass_on(self, reply: Reply) -> Passage | None:
+        front, request = self._session.front, self._request
+        if request.method != "tools/call":
+            return None  # a prompt may have the name of a tool
+        return front.express.take(request, front.way(request), reply)
+
+    def exchange(self, send: Send) -> ResumableExchange:
+        return ResumableExchange(send, self._session.streams)
+
+    async def converse(self, receive: Receive, exchange: Exchange) -> None:
+        await answer_in(self._session.front, self._request, receive, exchange)
+
+    def status_of(self, failure: Failure) -> int:
+        return 200

@@ -1,21 +1,26 @@
-"""Answers a plain call by its own HTTP response, without a task unless it takes its time."""
+"""Answers plain calls where they arrive, without a task unless they take their time.
+
+A plain call goes by express. Its answer is written where it comes in; whatever else there is to a
+response (something said before the answer, a client that does not read) is left to a task.
+"""
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251 - a future that a callback settles
-from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import anyio
-from starlette.types import Receive
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hub.edge.exchange import Exchange, until_disconnected
-from hub.runtime.express import Passage
+from hub.runtime import wire
+from hub.runtime.deadlines import Deadlines
+from hub.runtime.express import Passage, Reply
+from hub.runtime.peer import GoneError
 from hub.runtime.waiting import Answer
-from hub.runtime.wire import Failure, Request, Response
+from hub.runtime.wire import Failure, Message, Request, Response
 
-PATIENCE = 0.05
-"""Seconds after which a call is watched: whether its client is still there, and kept waiting."""
+PATIENCE: Final = 0.05
+"""Seconds after which a call is waited for by a task, which keeps its client waiting too."""
 
 
 class Detour:
@@ -26,22 +31,105 @@ _DETOUR = Detour()
 Outcome: TypeAlias = Answer | Detour
 
 
-class CallReply:
-    """Where the answer to one call comes in; one coroutine waits for it."""
+class Post(Protocol):
+    """A request that came in a POST, whose response is to be its answer."""
 
-    def __init__(self, outlet: Exchange) -> None:
-        self.outlet = outlet
-        self._loop = asyncio.get_running_loop()
-        self._came = self._loop.create_future()
+    def begin(self) -> None:
+        """Count it as in flight; `end` must follow."""
+        ...
+
+    def end(self) -> None:
+        """Take note that it has its response, or will never have."""
+        ...
+
+    def pass_on(self, reply: Reply) -> Passage | None:
+        """Let it go by express if it can."""
+        ...
+
+    def exchange(self, send: Send) -> Exchange:
+        """Return the response to it."""
+        ...
+
+    async def converse(self, receive: Receive, exchange: Exchange) -> None:
+        """Answer it the general way."""
+        ...
+
+    def status_of(self, failure: Failure) -> int:
+        """Return the HTTP status that an error is sent with."""
+        ...
+
+
+class Line(Protocol):
+    """What is left of the connection that a POST came on: the way of its response."""
+
+    def answer(self, status: int, body: bytes) -> bool:
+        """Write the whole response if it is taken now, and return whether it was."""
+        ...
+
+    @property
+    def send(self) -> Send:
+        """Takes the response piece by piece, once a task serves the request."""
+        ...
+
+    def serve(self, app: ASGIApp) -> None:
+        """Serve the request by a task after all."""
+        ...
+
+
+class PlainCall:
+    """A call on its way, from its POST to the response; messages before its answer come here.
+
+    The response goes by `line`, or is the `exchange` of a task that serves the request already.
+    `patience` says when it takes its time.
+    """
+
+    def __init__(
+        self,
+        post: Post,
+        patience: Deadlines,
+        line: Line | None = None,
+        exchange: Exchange | None = None,
+    ) -> None:
+        self._post = post
+        self._patience = patience
+        self._line = line
+        self._exchange = exchange
+        self._passage: Passage | None = None
         self._outcome: Outcome = None
         self._is_there = False
+        self._is_late = False
+        self._stirred: anyio.Event | None = None
+
+    @property
+    def outlet(self) -> PlainCall:
+        """Where messages that belong to the call go: to its response."""
+        return self
+
+    def begin(self) -> bool:
+        """Send the call on its way if it is plain, and return whether it was."""
+        self._passage = self._post.pass_on(self)
+        if self._passage is None:
+            return False
+        self._post.begin()
+        self._patience.begin(self)
+        return True
+
+    # The answer
 
     def give(self, answer: Answer) -> bool:
-        self._settle(answer)
+        if answer is None or self._exchange is not None or not self._is_written(answer):
+            self._settle(answer)
+        return True
+
+    def _is_written(self, answer: Response | Failure) -> bool:
+        line = self._line
+        if line is None or not line.answer(self._status(answer), wire.to_bytes(answer)):
+            return False
+        self._over()
         return True
 
     async def deliver(self, answer: Response | Failure) -> None:
-        self._settle(answer)
+        self.give(answer)
 
     def detour(self, request: Request) -> None:
         self._settle(_DETOUR)
@@ -49,68 +137,105 @@ class CallReply:
     def _settle(self, outcome: Outcome) -> None:
         if not self._is_there:
             self._outcome, self._is_there = outcome, True
-            self._wake()
+            self._stir()
 
-    def _wake(self) -> None:
-        if not self._came.done():
-            self._came.set_result(None)
+    def _status(self, answer: Answer) -> int:
+        return self._post.status_of(answer) if isinstance(answer, Failure) else 200
 
-    async def is_there_soon(self) -> bool:
-        """Wait for a moment, and return whether the outcome is there."""
-        timer = self._loop.call_later(PATIENCE, self._wake)
+    def _over(self) -> None:
+        self._line = None
+        self._patience.end(self)
+        self._post.end()
+
+    # The client
+
+    def lost(self) -> None:
+        """Give the call up, unless a task does: the connection is closed."""
+        if self._line is not None and self._exchange is None:
+            self._over()
+            self._give_up()
+
+    def _give_up(self) -> None:
+        if self._passage is not None:
+            self._passage.cancel()
+
+    async def send(self, message: Message) -> None:
+        """Send something that is not the answer yet.
+
+        Raises: GoneError when the response is over, or the client has gone.
+        """
+        exchange = self._go_on()
+        if exchange is None:
+            raise GoneError("the response is over")
+        await exchange.send(message)
+
+    # When it takes its time
+
+    def expire(self) -> None:
+        self._is_late = True
+        self._stir()
+
+    def _stir(self) -> None:
+        self._go_on()
+        if self._stirred is not None:
+            self._stirred.set()
+
+    async def _is_stirred(self) -> None:
+        self._stirred = anyio.Event()
+        await self._stirred.wait()
+
+    def _go_on(self) -> Exchange | None:
+        """Let a task see to the response, if there is to be one."""
+        if self._exchange is None and self._line is not None:
+            self._exchange = self._post.exchange(self._line.send)
+            self._line.serve(self._served)
+        return self._exchange
+
+    async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.served(receive)
+
+    async def served(self, receive: Receive) -> None:
+        """Answer the call in its exchange, by a task that serves its request."""
+        exchange = self._go_on()
         try:
-            await self._came
+            if exchange is not None:
+                await self._answer_in(exchange, receive)
         finally:
-            timer.cancel()
-        return self._is_there
+            self._give_up()
+            self._over()
 
-    async def outcome(self) -> Outcome:
-        """Return what came of the call, when it is there."""
+    async def _answer_in(self, exchange: Exchange, receive: Receive) -> None:
+        if not self._is_there and not self._is_late:
+            await self._is_stirred()
         if not self._is_there:
-            self._came = self._loop.create_future()
-            await self._came
-        return self._outcome
+            await self._until_answered(exchange, receive)
+        answer = self._outcome
+        if isinstance(answer, Detour):
+            await self._post.converse(receive, exchange)
+        else:
+            await exchange.finish(answer, status=self._status(answer))
+
+    async def _until_answered(self, exchange: Exchange, receive: Receive) -> None:
+        """Wait for the outcome; the call is given up when its client is lost."""
+
+        async def watch() -> None:
+            await until_disconnected(receive)
+            await exchange.lost()
+            self._give_up()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            tasks.start_soon(exchange.tend)
+            await self._is_stirred()
+            tasks.cancel_scope.cancel()
 
 
-async def answer_plainly(
-    passing: Callable[[CallReply], Passage | None],
-    receive: Receive,
-    exchange: Exchange,
-    status_of: Callable[[Failure], int] = lambda _: 200,
-) -> bool:
-    """Answer a request if it is a plain call; return whether it was, to its end.
-
-    `passing` begins the call, whose answer the reply gets.
-    """
-    reply = CallReply(exchange)
-    passage = passing(reply)
-    if passage is None:
-        return False
-    try:
-        if not await reply.is_there_soon():
-            await _until_answered(passage, reply, receive, exchange)
-        outcome = await reply.outcome()
-    finally:
-        passage.cancel()
-    if isinstance(outcome, Detour):
-        return False
-    status = status_of(outcome) if isinstance(outcome, Failure) else 200
-    await exchange.finish(outcome, status=status)
-    return True
-
-
-async def _until_answered(
-    passage: Passage, reply: CallReply, receive: Receive, exchange: Exchange
+async def answer_post(
+    post: Post, receive: Receive, exchange: Exchange, patience: Deadlines
 ) -> None:
-    """Wait for the outcome; the call is cancelled when its client is lost."""
-
-    async def watch() -> None:
-        await until_disconnected(receive)
-        await exchange.lost()
-        passage.cancel()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch)
-        tasks.start_soon(exchange.tend)
-        await reply.outcome()
-        tasks.cancel_scope.cancel()
+    """Answer a POST's request in `exchange`: by express if it is a plain call."""
+    call = PlainCall(post, patience, exchange=exchange)
+    if call.begin():
+        await call.served(receive)
+    else:
+        await post.converse(receive, exchange)

@@ -7,7 +7,8 @@ import socket
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Literal
+from functools import partial
+from typing import Literal, cast
 
 import anyio
 import uvicorn
@@ -57,7 +58,7 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     app = HttpServer(open_front, gatekeeper, path=path, clock=time.monotonic, poll_after=poll_after)
     config = uvicorn.Config(
         app,
-        http=_parser(),
+        http=_parser(app),
         ws="none",
         interface="asgi3",
         proxy_headers=False,
@@ -75,12 +76,12 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
         tasks.cancel_scope.cancel()
 
 
-def _parser() -> type[asyncio.Protocol] | Literal["h11"]:
+def _parser(app: HttpServer) -> type[asyncio.Protocol] | Literal["h11"]:
     try:
-        from hub.edge.bounded_http import BoundedHttp  # noqa: PLC0415 - httptools is not everywhere
+        from hub.edge.direct_http import DirectHttp  # noqa: PLC0415 - httptools is not everywhere
     except ImportError:
         return "h11"  # which has bounds of its own
-    return BoundedHttp
+    return cast("type[asyncio.Protocol]", partial(DirectHttp, desk=app.desk))
 
 
 async def _stop(server: uvicorn.Server, app: HttpServer, ending: Ending) -> None:

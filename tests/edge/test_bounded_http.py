@@ -49,10 +49,19 @@ class Connection:
         return body
 
 
-class _Server(uvicorn.Server):
+class QuietServer(uvicorn.Server):
+    """A server that leaves signals alone, and says when it begins to end."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ending = anyio.Event()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.ending.set()
+        await super().shutdown(sockets)
+
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Leave them alone."""
         yield
 
 
@@ -62,7 +71,7 @@ async def connected() -> AsyncGenerator[Connection]:
     config = uvicorn.Config(
         made.length, http=BoundedHttp, interface="asgi3", lifespan="off", log_config=None
     )
-    server = _Server(config)
+    server = QuietServer(config)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])

@@ -17,7 +17,8 @@ from hub.core.protocol import (
     UNSUPPORTED_VERSION,
 )
 from hub.core.values import JsonObject
-from hub.edge.envelope import rejection, status_of
+from hub.edge import envelope
+from hub.edge.envelope import status_of, told_in
 from hub.edge.gatekeeper import Headers
 from hub.runtime import wire
 from hub.runtime.wire import Failure, Request
@@ -43,6 +44,10 @@ def headers(*more: tuple[str, str], **changes: str | None) -> Headers:
     }
     pairs = [(name, value) for name, value in fields.items() if value is not None]
     return Headers((name.encode(), value.encode()) for name, value in (*pairs, *more))
+
+
+def rejection(request: Request, sent: Headers) -> Failure | None:
+    return envelope.rejection(request, told_in(sent))
 
 
 def code(found: Failure | None) -> object:

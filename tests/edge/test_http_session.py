@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from hub.core.protocol import INVALID_REQUEST
+from hub.core.values import JsonObject
 from hub.edge import resuming
 from tests.edge.asgi import Connection
 from tests.edge.test_http import Web, asked, code, echo, initialize, told, web
@@ -148,3 +149,13 @@ async def test_a_call_that_takes_long_is_fetched_where_the_hub_is_told_so() -> N
         link.answer(sent["id"], {"content": []})
         await call.served()
         assert len((await site.use("GET", key, last_event_id="1-0")).events) == 1
+
+
+async def test_what_has_the_name_of_a_tool_is_no_call_of_it() -> None:
+    async with web() as site:
+        key = await site.session()
+        await site.post(echo(), key)
+        called = len(site.child.link.requests("tools/call"))
+        prompt: JsonObject = {**echo(3), "method": "prompts/get"}
+        assert "error" in (await site.post(prompt, key)).json
+        assert len(site.child.link.requests("tools/call")) == called

@@ -7,58 +7,118 @@ from typing import Any
 
 import anyio
 import pytest
-from starlette.types import Receive, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hub.core.values import JsonObject
-from hub.edge import plain_calls
 from hub.edge.exchange import Exchange
-from hub.edge.plain_calls import CallReply, answer_plainly
-from hub.runtime.express import Express, Passage
-from hub.runtime.wire import Notification, Request
+from hub.edge.plain_calls import PATIENCE, PlainCall, answer_post
+from hub.runtime.deadlines import Deadlines
+from hub.runtime.express import Express, Passage, Reply
+from hub.runtime.peer import GoneError
+from hub.runtime.wire import Failure, Notification, Request
 from tests.edge.asgi import Connection
 from tests.fakes import ECHO, SILENT, FakeChild
 from tests.runtime.rigs import FakeClient, Rig, remote, rig
+
+REPORTED: JsonObject = {"progressToken": "mine"}
+
+
+class Posted:
+    """A request of a client whose calls of `echo` are plain; any other is answered with 418."""
+
+    def __init__(self, posts: Posts, request: Request) -> None:
+        self.in_flight = 0
+        self.went_generally = False
+        self._posts = posts
+        self._request = request
+
+    def begin(self) -> None:
+        self.in_flight += 1
+
+    def end(self) -> None:
+        self.in_flight -= 1
+
+    def pass_on(self, reply: Reply) -> Passage | None:
+        way = self._posts.at.relay.session_lanes.find(self._posts.client.session, self._request)
+        return self._posts.express.take(self._request, way, reply)
+
+    def exchange(self, send: Send) -> Exchange:
+        return Exchange(send)
+
+    async def converse(self, receive: Receive, exchange: Exchange) -> None:
+        self.went_generally = True
+        await exchange.finish(Failure(7, {"code": 1, "message": "no"}), status=418)
+
+    def status_of(self, failure: Failure) -> int:
+        return 500
+
+
+class Wired:
+    """A connection's response, which is written at once if the connection is free."""
+
+    def __init__(self, posts: Posts, connection: Connection) -> None:
+        self.written: list[tuple[int, bytes]] = []
+        self.is_free = True
+        self.connection = connection
+        self.send = connection.send
+        self._posts = posts
+
+    def answer(self, status: int, body: bytes) -> bool:
+        if self.is_free:
+            self.written.append((status, body))
+        return self.is_free
+
+    def serve(self, app: ASGIApp) -> None:
+        scope: Scope = {}
+        self._posts.at.tasks.start_soon(self.connection.serve, app, scope)
 
 
 class Posts:
     """A client over HTTP whose calls of `echo` are plain."""
 
-    def __init__(self, at: Rig, client: FakeClient) -> None:
+    def __init__(self, at: Rig, client: FakeClient, patience: float) -> None:
         self.at = at
         self.client = client
         self.express = Express(client.peer.backlog, at.tasks)
-        self.plain: list[bool] = []
+        self.patience = Deadlines(patience)
+        self.posted: list[Posted] = []
 
-    async def answer(self, request: Request, receive: Receive, send: Send) -> bool:
-        """Answer a request if it is a plain call."""
-
-        def passing(reply: CallReply) -> Passage | None:
-            way = self.at.relay.session_lanes.find(self.client.session, request)
-            return self.express.take(request, way, reply)
-
-        return await answer_plainly(passing, receive, Exchange(send))
+    def requested(self, id_: int, **params: Any) -> Posted:
+        request = Request(id_, "tools/call", {"name": "echo", "arguments": {}, **params})
+        self.posted.append(Posted(self, request))
+        return self.posted[-1]
 
     def post(self, id_: int, **params: Any) -> Connection:
-        """Send a call on a connection of its own."""
-        connection = Connection()
-        request = Request(id_, "tools/call", {"name": "echo", "arguments": {}, **params})
+        """Send a call on a connection of its own, which a task serves."""
+        connection, posted = Connection(), self.requested(id_, **params)
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            self.plain.append(await self.answer(request, receive, send))
+            await answer_post(posted, receive, Exchange(send), self.patience)
 
-        scope: dict[str, Any] = {}
+        scope: Scope = {}
         self.at.tasks.start_soon(connection.serve, app, scope)
         return connection
 
+    def take(self, id_: int, **params: Any) -> tuple[PlainCall, Wired]:
+        """Send a call on a connection of its own, which no task serves."""
+        wired = Wired(self, Connection())
+        call = PlainCall(self.requested(id_, **params), self.patience, wired)
+        assert call.begin()
+        return call, wired
+
 
 @asynccontextmanager
-async def posting(fake: FakeChild, **spec: Any) -> AsyncGenerator[Posts]:
+async def posting(
+    fake: FakeChild, *, patience: float = PATIENCE, **spec: Any
+) -> AsyncGenerator[Posts]:
     async with rig({"files": replace(remote("files"), **spec)}, {"files": fake}) as at:
         client = at.client()
         answer, fake.answers["tools/call"] = fake.answers["tools/call"], {}
         await client.call("echo", {})
         fake.answers["tools/call"] = answer
-        yield Posts(at, client)
+        posts = Posts(at, client, patience)
+        yield posts
+        assert not any(posted.in_flight for posted in posts.posted)
 
 
 async def test_a_plain_call_is_answered_as_json() -> None:
@@ -69,7 +129,7 @@ async def test_a_plain_call_is_answered_as_json() -> None:
         await connection.served()
         assert connection.status == 200
         assert connection.body == b'{"jsonrpc":"2.0","id":7,"result":{"content":[],"n":1e400}}'
-        assert posts.plain == [True]
+        assert not posts.posted[0].went_generally
 
 
 async def test_a_call_that_is_not_plain_is_left_alone() -> None:
@@ -77,16 +137,14 @@ async def test_a_call_that_is_not_plain_is_left_alone() -> None:
     async with posting(fake) as posts:
         connection = posts.post(7, name="unknown")
         await connection.served()
-        assert connection.sent == []
-        assert posts.plain == [False]
+        assert connection.status == 418
 
 
 async def test_reports_make_the_response_a_stream_that_the_answer_ends() -> None:
     fake = FakeChild(ECHO)
     fake.answers["tools/call"] = SILENT
     async with posting(fake) as posts:
-        meta: JsonObject = {"progressToken": "mine"}
-        connection = posts.post(7, _meta=meta)
+        connection = posts.post(7, _meta=REPORTED)
         asked = await fake.link.request("tools/call", nth=2)
         under = asked["params"]["_meta"]["progressToken"]
         fake.link.notify("notifications/progress", {"progressToken": under, "progress": 1})
@@ -97,11 +155,10 @@ async def test_reports_make_the_response_a_stream_that_the_answer_ends() -> None
         assert last == {"jsonrpc": "2.0", "id": 7, "result": {"a": 1}}
 
 
-async def test_a_client_that_goes_cancels_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_calls, "PATIENCE", 0.0)
+async def test_a_client_that_goes_cancels_its_call() -> None:
     fake = FakeChild(ECHO)
     fake.answers["tools/call"] = SILENT
-    async with posting(fake) as posts:
+    async with posting(fake, patience=0) as posts:
         connection = posts.post(7)
         asked = await fake.link.request("tools/call", nth=2)
         connection.disconnect()
@@ -123,11 +180,10 @@ async def test_a_call_that_its_client_takes_back_has_no_answer() -> None:
         assert connection.events == []
 
 
-async def test_a_slow_call_is_answered_when_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_calls, "PATIENCE", 0.0)
+async def test_a_slow_call_is_answered_when_it_is() -> None:
     fake = FakeChild(ECHO)
     fake.answers["tools/call"] = SILENT
-    async with posting(fake) as posts:
+    async with posting(fake, patience=0) as posts:
         connection = posts.post(7)
         asked = await fake.link.request("tools/call", nth=2)
         await anyio.wait_all_tasks_blocked()
@@ -142,13 +198,13 @@ async def test_a_call_whose_lane_closes_while_it_waits_goes_the_general_way() ->
     async with posting(fake, concurrency=1) as posts:
         first = posts.post(1)
         asked = await fake.link.request("tools/call", nth=2)
-        posts.post(2)
+        second = posts.post(2)
         await anyio.wait_all_tasks_blocked()
         posts.at.services.operator.version += 1
         fake.link.answer(asked["id"], {})
         await first.served()
-        await anyio.wait_all_tasks_blocked()
-        assert sorted(posts.plain) == [False, True]
+        await second.served()
+        assert (first.status, second.status) == (200, 418)
         assert len(fake.link.requests("tools/call")) == 2
         assert posts.client.peer.backlog.takes(2)
 
@@ -156,12 +212,105 @@ async def test_a_call_whose_lane_closes_while_it_waits_goes_the_general_way() ->
 async def test_a_server_that_gives_a_request_up_cancels_its_call() -> None:
     fake = FakeChild(ECHO)
     fake.answers["tools/call"] = SILENT
-    request, connection = Request(1, "tools/call", {"name": "echo", "arguments": {}}), Connection()
-    asked: Any = None
+    connection, asked = Connection(), None
     async with posting(fake) as posts, anyio.create_task_group() as tasks:
-        tasks.start_soon(posts.answer, request, connection.receive, connection.send)
+        posted, exchange = posts.requested(1), Exchange(connection.send)
+        tasks.start_soon(answer_post, posted, connection.receive, exchange, posts.patience)
         asked = await fake.link.request("tools/call", nth=2)
         tasks.cancel_scope.cancel()
     told = await fake.link.request("notifications/cancelled")
+    assert asked is not None
     assert told["params"]["requestId"] == asked["id"]
     assert connection.sent == []
+
+
+# Where no task serves the request
+
+
+async def test_an_answer_is_written_where_it_arrives() -> None:
+    async with posting(FakeChild(ECHO, answers={"tools/call": b'{"content":[]}'})) as posts:
+        _, wired = posts.take(7)
+        await anyio.wait_all_tasks_blocked()
+        assert wired.written == [(200, b'{"jsonrpc":"2.0","id":7,"result":{"content":[]}}')]
+        assert wired.connection.sent == []
+
+
+async def test_an_error_is_written_with_its_status() -> None:
+    error = Failure(None, {"code": -7, "message": "no"})
+    async with posting(FakeChild(ECHO, answers={"tools/call": error})) as posts:
+        _, wired = posts.take(7)
+        await anyio.wait_all_tasks_blocked()
+        assert [status for status, _ in wired.written] == [500]
+
+
+async def test_an_answer_that_a_connection_cannot_take_is_sent_by_a_task() -> None:
+    async with posting(FakeChild(ECHO)) as posts:
+        _, wired = posts.take(7)
+        wired.is_free = False
+        await wired.connection.served()
+        assert wired.connection.json["id"] == 7
+
+
+async def test_what_comes_before_the_answer_makes_a_task_send_both() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with posting(fake) as posts:
+        _, wired = posts.take(7, _meta=REPORTED)
+        asked = await fake.link.request("tools/call", nth=2)
+        under = asked["params"]["_meta"]["progressToken"]
+        fake.link.notify("notifications/progress", {"progressToken": under, "progress": 1})
+        fake.link.answer(asked["id"], {"a": 1})
+        await wired.connection.served()
+        first, last = wired.connection.events
+        assert first["params"] == {"progressToken": "mine", "progress": 1}
+        assert last == {"jsonrpc": "2.0", "id": 7, "result": {"a": 1}}
+        assert wired.written == []
+
+
+async def test_a_call_that_takes_its_time_gets_a_task_that_watches_its_client() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with posting(fake, patience=0) as posts:
+        _, wired = posts.take(7)
+        asked = await fake.link.request("tools/call", nth=2)
+        wired.connection.disconnect()
+        told = await fake.link.request("notifications/cancelled")
+        assert told["params"]["requestId"] == asked["id"]
+        await wired.connection.served()
+        assert wired.connection.sent == []
+
+
+async def test_a_lost_connection_gives_its_call_up() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with posting(fake) as posts:
+        call, wired = posts.take(7)
+        asked = await fake.link.request("tools/call", nth=2)
+        call.lost()
+        told = await fake.link.request("notifications/cancelled")
+        assert told["params"]["requestId"] == asked["id"]
+        with pytest.raises(GoneError):
+            await call.send(Notification("notifications/message", {}))
+        call.lost()
+        assert wired.written == wired.connection.sent == []
+
+
+async def test_a_call_that_its_client_takes_back_ends_an_empty_stream() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with posting(fake) as posts:
+        _, wired = posts.take(7)
+        await fake.link.request("tools/call", nth=2)
+        back = Notification("notifications/cancelled", {"requestId": 7})
+        await posts.client.peer.receive(back)
+        await wired.connection.served()
+        assert wired.connection.events == []
+
+
+async def test_a_call_without_a_task_may_have_to_go_the_general_way() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with posting(fake, concurrency=1) as posts:
+        _, first = posts.take(1)
+        asked = await fake.link.request("tools/call", nth=2)
+        _, second = posts.take(2)
+        posts.at.services.operator.version += 1
+        fake.link.answer(asked["id"], {})
+        await second.connection.served()
+        assert len(first.written) == 1
+        assert second.connection.status == 418

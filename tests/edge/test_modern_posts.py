@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import anyio
+from anyio.abc import TaskGroup
 
 from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
@@ -9,9 +9,13 @@ from hub.core.protocol import (
     SERVER_INFO_META,
 )
 from hub.core.values import JsonObject
-from hub.edge.exchange import Exchange
-from hub.edge.modern_calls import ModernCalls
+from hub.edge.modern_posts import ModernPost, ModernPosts
+from hub.edge.plain_calls import PATIENCE, PlainCall
+from hub.edge.server import Front
 from hub.runtime.client import Client
+from hub.runtime.deadlines import Deadlines
+from hub.runtime.express import Way
+from hub.runtime.peer import Outlet
 from hub.runtime.wire import Failure, Request
 from tests.edge.asgi import Connection
 from tests.fakes import ECHO, SILENT, FakeChild
@@ -34,24 +38,34 @@ async def first(at: Rig) -> None:
     await client.request(client.asked_for("tools/call", PARAMS))
 
 
+class Ways:
+    """Knows the ways of calls, and begins no conversation."""
+
+    def __init__(self, at: Rig) -> None:
+        self._at = at
+
+    def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
+        raise AssertionError("no conversation is needed")
+
+    def way(self, principal: str, request: Request, /) -> Way | None:
+        return self._at.relay.request_lanes.find(principal, request)
+
+
 class Site:
     """An endpoint for modern calls."""
 
     def __init__(self, at: Rig) -> None:
         self.at = at
-        self.calls = ModernCalls(at.relay.request_lanes.find, "alice")
-        self.answered: list[bool] = []
+        self.posts = ModernPosts(Ways(at), "alice")
+        self.taken: list[bool] = []
 
     def post(self, request: Request = CALL) -> Connection:
         connection = Connection()
-
-        async def app() -> None:
-            exchange = Exchange(connection.send)
-            self.answered.append(
-                await self.calls.answer(request, self.at.tasks, connection.receive, exchange)
-            )
-
-        self.at.tasks.start_soon(app)
+        post = ModernPost(self.posts, request, [], self.at.tasks)
+        call = PlainCall(post, Deadlines(PATIENCE), exchange=post.exchange(connection.send))
+        self.taken.append(call.begin())
+        if self.taken[-1]:
+            self.at.tasks.start_soon(call.served, connection.receive)
         return connection
 
 
@@ -96,8 +110,7 @@ async def test_what_has_no_lane_is_left_alone() -> None:
     async with rig({"files": remote()}, {"files": FakeChild(ECHO)}) as at:
         site = Site(at)
         connections = [site.post(), site.post(Request(1, "tools/list", PARAMS))]
-        await anyio.wait_all_tasks_blocked()
-        assert site.answered == [False, False]
+        assert site.taken == [False, False]
         assert all(connection.sent == [] for connection in connections)
 
 
@@ -109,6 +122,6 @@ async def test_the_end_of_the_hub_gives_calls_up() -> None:
         site = Site(at)
         connection = site.post()
         await fake.link.request("tools/call", nth=2)
-        site.calls.end()
+        site.posts.end()
         await fake.link.request("notifications/cancelled")
         assert (await connection.over()).events == []

@@ -1,0 +1,105 @@
+"""Connections that let plain calls be answered where they arrive, without a task for each.
+
+Any other request is served by a task, as uvicorn does it. So is one that waited for the answer to
+the one before it, that wants to be told to go on, or whose connection ends with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from starlette.types import ASGIApp, Scope, Send
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from hub.edge.bounded_http import BoundedHttp
+from hub.edge.desk import Desk
+from hub.edge.heads import Head
+from hub.edge.plain_calls import PlainCall
+
+_JSON = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
+
+
+class DirectHttp(BoundedHttp):
+    """One connection, whose plain calls are given to a `desk`."""
+
+    def __init__(self, *args: Any, desk: Desk, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._desk = desk
+        self._head: Head | None = None
+        self._pieces: list[bytes] = []
+        self.call: PlainCall | None = None
+
+    app: Any
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Serve a request by a task, unless it may turn out that it needs none."""
+        if self._is_whole(cycle):
+            self._head = self._desk.head(cast("Scope", cycle.scope))
+        if self._head is None:
+            self.serve(cycle, app)
+
+    def _is_whole(self, cycle: RequestResponseCycle) -> bool:
+        """Return whether all of a request's body is still to come, and more requests after it."""
+        comes = cycle is self.cycle and cycle.more_body and not cycle.body
+        return comes and cycle.keep_alive and not cycle.waiting_for_100_continue
+
+    def serve(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Serve a request by a task."""
+        super()._start_asgi_task(cycle, app)
+
+    def on_body(self, body: bytes) -> None:
+        if self._head is None:
+            super().on_body(body)
+        else:
+            self._collected = 0
+            self._pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        head, self._head = self._head, None
+        if head is None:
+            return
+        pieces, self._pieces = self._pieces, []
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        cycle = self.cycle
+        self.call = self._desk.take(head, body, _Line(self, cycle))
+        if self.call is None:
+            cycle.body += body
+            self.serve(cycle, self.app)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._head, self._pieces = None, []
+        call, self.call = self.call, None
+        if call is not None:
+            call.lost()
+
+
+class _Line:
+    """The response to one request on a connection."""
+
+    def __init__(self, connection: DirectHttp, cycle: RequestResponseCycle) -> None:
+        self._connection = connection
+        self._cycle = cycle
+
+    def answer(self, status: int, body: bytes) -> bool:
+        connection, cycle = self._connection, self._cycle
+        if not cycle.keep_alive or connection.flow.write_paused or cycle.disconnected:
+            return False
+        head = [STATUS_LINE[status]]
+        for name, value in cycle.default_headers:
+            head += name, b": ", value, b"\r\n"
+        head.append(_JSON % len(body))
+        connection.call = None
+        connection.transport.write(b"".join((*head, body)))
+        cycle.response_started = cycle.response_complete = True
+        connection.on_response_complete()
+        return True
+
+    @property
+    def send(self) -> Send:
+        return cast("Send", self._cycle.send)
+
+    def serve(self, app: ASGIApp) -> None:
+        self._connection.call = None
+        self._connection.serve(self._cycle, app)

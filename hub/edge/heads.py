@@ -1,0 +1,113 @@
+"""What the heads of POSTs settle, found out once for those that say the same.
+
+A client sends the same headers with each of its requests. What depends on them alone is kept by the
+headers themselves, all but those that say how long one body is and whose session it belongs to. A
+head that is turned away is not kept: it is looked at again, and the endpoint says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.types import Scope
+
+from hub.core.protocol import HANDSHAKE_VERSIONS
+from hub.edge.envelope import Told, told_in
+from hub.edge.exchange import Field
+from hub.edge.gatekeeper import Gatekeeper, Headers, Refusal
+from hub.edge.modern import is_modern
+from hub.runtime.wire import MAX_MESSAGE_BYTES, Message, Request
+
+KEPT: Final = 1024
+"""How many are kept; then all are forgotten."""
+MAX_KEPT_BYTES: Final = 4096
+"""How long the headers may be that are kept."""
+_SESSION: Final = b"mcp-session-id"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What headers settle that let a POST be read."""
+
+    told: Told
+    prefers_stream: bool
+
+    @classmethod
+    def by(cls, headers: Headers) -> Settled:
+        """Return what these headers settle."""
+        return cls(told_in(headers), headers.prefers_stream)
+
+    def is_legacy(self, message: Message) -> bool:
+        """Return whether a message with such headers belongs to a session."""
+        version = self.told.version
+        if version is None:
+            return not (isinstance(message, Request) and is_modern(message))
+        return version in HANDSHAKE_VERSIONS
+
+
+@dataclass(slots=True, eq=False)
+class Head:
+    """The head of one POST that may be read; `session` is the one that it names."""
+
+    settled: Settled
+    session: str | None
+    fields: list[Field]
+
+
+class Heads:
+    """Looks at heads for one endpoint: its `path`, and who may speak to it."""
+
+    def __init__(self, gatekeeper: Gatekeeper, path: str) -> None:
+        self._gatekeeper = gatekeeper
+        self._path = path
+        self._kept: dict[tuple[object, ...], Settled] = {}
+
+    def refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
+        """Return why a request is turned away by where it goes and by whom it is, if it is."""
+        refused = self._gatekeeper.refusal(headers)
+        if refused is None and scope["path"].rstrip("/") != self._path.rstrip("/"):
+            return Refusal(404, f"There is nothing here; the MCP endpoint is {self._path}")
+        return refused
+
+    def of(self, scope: Scope) -> Head | None:
+        """Return the head of a POST that may be read and says how long it is; else None."""
+        if scope["method"] != "POST":
+            return None
+        fields: list[Field] = scope["headers"]
+        key: list[object] = [scope["path"]]
+        length = session = None
+        for field in fields:
+            if field[0] == b"content-length":
+                length = field[1]
+            elif field[0] == _SESSION:
+                session = session or field[1].decode("latin-1")
+            else:
+                key.append(field)
+        if length is None or int(length) > MAX_MESSAGE_BYTES:
+            return None
+        settled = self._settled(scope, tuple(key))
+        return None if settled is None else Head(settled, session, fields)
+
+    def _settled(self, scope: Scope, key: tuple[object, ...]) -> Settled | None:
+        found = self._kept.get(key)
+        if found is not None:
+            return found
+        headers = Headers(scope["headers"])
+        if self.refusal(scope, headers) or unreadable(headers):
+            return None
+        found = Settled.by(headers)
+        if sum(len(name) + len(value) for name, value in scope["headers"]) <= MAX_KEPT_BYTES:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            self._kept[key] = found
+        return found
+
+
+def unreadable(headers: Headers) -> Refusal | None:
+    """Return why a POST with such headers is turned away before its body is read, if it is."""
+    if not headers.accepts("application/json") or not headers.accepts("text/event-stream"):
+        return Refusal(406, "Accept must name application/json and text/event-stream")
+    if (headers.get("content-type") or "").split(";")[0].strip().lower() != "application/json":
+        return Refusal(415, "Content-Type must be application/json")
+    return None

@@ -1,0 +1,115 @@
+"""Answers the requests of the modern era over HTTP, each of which stands for itself.
+
+A plain call needs no conversation; any other request is a conversation of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+from anyio.abc import TaskGroup
+from starlette.types import Receive, Send
+
+from hub.edge.answering import answer_in
+from hub.edge.envelope import status_of
+from hub.edge.exchange import Exchange, Field
+from hub.edge.gatekeeper import Headers
+from hub.edge.server import Front, OpenFront
+from hub.runtime.express import Express, Passage, Reply
+from hub.runtime.strict_json import RequestId
+from hub.runtime.waiting import Underway
+from hub.runtime.wire import Failure, Request
+
+
+class _Underway:
+    """The calls under way: of clients that know nothing of each other, so ids say nothing."""
+
+    def __init__(self) -> None:
+        self._calls: set[Underway] = set()
+
+    def takes(self, id_: RequestId) -> bool:
+        return True
+
+    def enter(self, id_: RequestId, underway: Underway) -> None:
+        self._calls.add(underway)
+
+    def leave(self, id_: RequestId, underway: Underway) -> None:
+        self._calls.discard(underway)
+
+    def cancel(self) -> None:
+        for call in list(self._calls):
+            call.cancel()
+
+
+class ModernPosts:
+    """Answers what the clients of one principal ask."""
+
+    def __init__(self, open_front: OpenFront, principal: str) -> None:
+        self._open_front = open_front
+        self._principal = principal
+        self._underway = _Underway()
+        self._fronts: set[Front] = set()
+
+    def pass_on(self, request: Request, tasks: TaskGroup, reply: Reply) -> Passage | None:
+        """Let a request go by express if it is a call that a lane is open for."""
+        if request.method != "tools/call":
+            return None
+        way = self._open_front.way(self._principal, request)
+        return Express(self._underway, tasks).take(request, way, reply)
+
+    async def converse(
+        self, request: Request, fields: Sequence[Field], receive: Receive, exchange: Exchange
+    ) -> None:
+        """Answer a request the general way; `fields` are the headers that it came with."""
+        async with anyio.create_task_group() as tasks:
+            front = self._open_front(exchange, tasks, self._principal)
+            front.repeats(Headers(fields).pairs)
+            self._fronts.add(front)
+            try:
+                await answer_in(front, request, receive, exchange, status_of)
+            finally:
+                self._fronts.discard(front)
+                front.close()
+            tasks.cancel_scope.cancel()
+
+    def end_listening(self) -> None:
+        """End the streams for notifications."""
+        for front in self._fronts:
+            front.end_listening()
+
+    def end(self) -> None:
+        """Give up the requests under way."""
+        self._underway.cancel()
+        for front in list(self._fronts):
+            front.close()
+
+
+class ModernPost:
+    """One such request, and the headers that it came with."""
+
+    def __init__(
+        self, posts: ModernPosts, request: Request, fields: Sequence[Field], tasks: TaskGroup
+    ) -> None:
+        self._posts = posts
+        self._request = request
+        self._fields = fields
+        self._tasks = tasks
+
+    def begin(self) -> None:
+        """Count nothing: no session waits for it."""
+
+    def end(self) -> None:
+        """Count nothing."""
+
+    def pass_on(self, reply: Reply) -> Passage | None:
+        return self._posts.pass_on(self._request, self._tasks, reply)
+
+    def exchange(self, send: Send) -> Exchange:
+        return Exchange(send)
+
+    async def converse(self, receive: Receive, exchange: Exchange) -> None:
+        await self._posts.converse(self._request, self._fields, receive, exchange)
+
+    def status_of(self, failure: Failure) -> int:
+        return status_of(failure)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+from starlette.types import ASGIApp, Receive, Send
+
+from hub.edge.desk import Desk
+from hub.edge.exchange import Exchange
+from hub.edge.gatekeeper import Gatekeeper
+from hub.edge.heads import Head, Heads
+from hub.edge.plain_calls import PATIENCE
+from hub.runtime.deadlines import Deadlines
+from hub.runtime.express import Passage, Reply
+from hub.runtime.wire import Failure, Request
+from tests.edge.asgi import scope_of
+
+JSON_FIRST, STREAM_FIRST = "application/json, text/event-stream", "text/event-stream, */*"
+FIELDS = {"host": "localhost", "content-type": "application/json", "content-length": "2"}
+
+
+class Unplain:
+    """A request that does not go by express."""
+
+    def begin(self) -> None:
+        raise AssertionError("it is not in flight")
+
+    end = begin
+
+    def pass_on(self, reply: Reply) -> Passage | None:
+        return None
+
+    def exchange(self, send: Send) -> Exchange:
+        raise AssertionError("it has no response here")
+
+    async def converse(self, receive: Receive, exchange: Exchange) -> None:
+        raise AssertionError("it is not answered here")
+
+    def status_of(self, failure: Failure) -> int:
+        return 200
+
+
+class Unused:
+    """A connection that nothing is written to."""
+
+    def answer(self, status: int, body: bytes) -> bool:
+        raise AssertionError("nothing is answered")
+
+    @property
+    def send(self) -> Send:
+        raise AssertionError("nothing is sent")
+
+    def serve(self, app: ASGIApp) -> None:
+        raise AssertionError("nothing is served")
+
+
+class Seen:
+    """A desk, and the requests that it asked about."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        heads = Heads(Gatekeeper("127.0.0.1", None), "/mcp")
+        self.desk = Desk(heads, self._find, Deadlines(PATIENCE))
+
+    def _find(self, request: Request, head: Head) -> Unplain | None:
+        self.requests.append(request)
+        return Unplain() if request.id == 1 else None
+
+    def head(self, accept: str = JSON_FIRST) -> Head | None:
+        return self.desk.head(scope_of("POST", {**FIELDS, "accept": accept}))
+
+    def takes(self, body: bytes) -> bool:
+        head = self.head()
+        assert head is not None
+        return self.desk.take(head, body, Unused()) is not None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b'"tools/call"',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call"',
+        b'{"jsonrpc":"2.0","method":"tools/call"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"a":"tools/call"}}}',
+    ],
+)
+def test_what_is_no_call_is_left_alone(body: bytes) -> None:
+    seen = Seen()
+    assert not seen.takes(body)
+    assert seen.requests == []
+
+
+@pytest.mark.parametrize("id_", [1, 2])
+def test_a_call_that_is_not_plain_or_not_allowed_is_left_alone(id_: int) -> None:
+    seen = Seen()
+    assert not seen.takes(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call"}' % id_)
+    assert [request.id for request in seen.requests] == [id_]
+
+
+def test_who_wants_a_stream_is_not_answered_at_the_desk() -> None:
+    assert Seen().head() is not None
+    assert Seen().head(f"text/event-stream, {JSON_FIRST}") is None
