@@ -16,20 +16,20 @@ from hub.runtime.surrogates import masked
 
 _top = msgspec.json.Decoder(dict[str, Raw])
 _KEY = re.compile(rb'\s*"(?:[^"\\]|\\.)*+"\s*:\s*')
+_BEGINNING = re.compile(rb"\s*\{\s*")
 _BEHIND = re.compile(rb"\s*[,}]")
 
 
-def _members(payload: Raw) -> tuple[dict[str, Raw], bytes]:
+def _members(payload: Raw) -> tuple[dict[str, Raw], bytes | memoryview]:
     """Return the fields at the top, and the text they were read in, which is as long as ours.
 
     It is another where ours holds a lone surrogate, which the decoder refuses.
     """
-    text = bytes(payload)
     try:
         try:
-            return _top.decode(text), text
+            return _top.decode(payload), memoryview(payload)
         except msgspec.DecodeError:
-            text = masked(text)
+            text = masked(bytes(payload))
             return _top.decode(text), text
     except (msgspec.DecodeError, RecursionError) as exc:
         raise WireError(INVALID_REQUEST, f"Expected a JSON object: {exc}") from exc
@@ -43,7 +43,7 @@ def parted(payload: Raw, keys: AbstractSet[str]) -> tuple[dict[str, Raw], Raw]:
     members, read = _members(payload)
     if keys.isdisjoint(members):
         return {}, payload
-    text = bytes(payload)
+    text, read = bytes(payload), bytes(read)
     taken: dict[str, Raw] = {}
     kept: list[bytes] = []
     at = read.index(b"{") + 1
@@ -66,6 +66,8 @@ def parted(payload: Raw, keys: AbstractSet[str]) -> tuple[dict[str, Raw], Raw]:
 
 def with_fields(payload: Raw, fields: Mapping[str, Json | Raw]) -> Raw:
     """Return a carried object with fields that it does not have yet before its own."""
-    own = bytes(payload).lstrip()[1:].lstrip()
+    found = _BEGINNING.match(payload)
+    own = memoryview(payload)[found.end() if found is not None else 0 :]
     made = encode(fields)[:-1]
-    return Raw(made + (b"}" if own == b"}" else b"," + own))
+    # Copied once: it may be large.
+    return Raw(b"".join((made, b"" if bytes(own[:1]) == b"}" else b",", own)))
