@@ -7,8 +7,9 @@ call try, and what becomes of it decides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 PAUSE = 1.0
 """Seconds to the next start after the first failed one; doubled by each further failure."""
@@ -24,24 +25,21 @@ SPREAD = 0.5
 NEVER = float("-inf")
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(Struct, frozen=True):
     """Everything is let through from `until` on."""
 
     failures: int = 0
     until: float = NEVER
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(Struct, frozen=True):
     """Nothing is let through before `until`."""
 
     failures: int
     until: float
 
 
-@dataclass(frozen=True, slots=True)
-class HalfOpen:
+class HalfOpen(Struct, frozen=True):
     """One call may try; `is_taken` once there is one."""
 
     failures: int
@@ -52,30 +50,25 @@ Breaker: TypeAlias = Closed | Open | HalfOpen
 CLOSED = Closed()
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
+class Looked(Struct, frozen=True):
     """Somebody wants the child at `now`."""
 
     now: float
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """A call has begun to try."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """The call that tried was answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class GivenUp:
+class GivenUp(Struct, frozen=True):
     """The call that tried has ended, and says nothing about the child: it was cancelled, say."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fell:
+class Fell(Struct, frozen=True):
     """The child fell at `now`, after it had answered calls for `ran` seconds; None: it never did.
 
     `chance` is a random number from 0 up to 1.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from hub.core.errors import ConfigError
 from hub.core.names import Names
@@ -15,8 +17,7 @@ from hub.core.values import BuiltinRoute, ChildRoute, Json, JsonObject, Route, S
 _Entries = Iterable[tuple[ServerName, JsonObject]]
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """What one child offers, all pages, as it sent it."""
 
     tools: tuple[JsonObject, ...] = ()
@@ -25,16 +26,14 @@ class Listing:
     prompts: tuple[JsonObject, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ToolText:
+class ToolText(Struct, frozen=True):
     """What the operator puts in the place of a tool's own texts; None leaves them."""
 
     title: str | None = None
     description: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """Which of a child's tools clients see, by globs on its own names, and how described."""
 
     allow: tuple[str, ...] = ("*",)
@@ -56,8 +55,7 @@ class Offer:
 _ALL = Offer()
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateRoute:
+class TemplateRoute(Struct, frozen=True):
     """A public URI template and the child's own that it leads to."""
 
     public: UriTemplate
@@ -65,8 +63,7 @@ class TemplateRoute:
     route: ChildRoute
 
 
-@dataclass(frozen=True, slots=True)
-class Catalog:
+class Catalog(Struct, frozen=True):
     """Listings with public names, in the config's order of servers and then each child's own.
 
     An entry is the child's own object but for what had to be renamed or the operator described.
@@ -78,12 +75,12 @@ class Catalog:
     prompts: tuple[JsonObject, ...]
     servers: tuple[ServerName, ...]
     resource_server: ServerName | None
-    tool_routes: Mapping[str, Route] = field(repr=False)
-    prompt_routes: Mapping[str, ChildRoute] = field(repr=False)
-    resource_routes: Mapping[str, ChildRoute] = field(repr=False)
-    template_routes: Mapping[str, TemplateRoute] = field(repr=False)
+    tool_routes: Mapping[str, Route]
+    prompt_routes: Mapping[str, ChildRoute]
+    resource_routes: Mapping[str, ChildRoute]
+    template_routes: Mapping[str, TemplateRoute]
     own_tools: Mapping[ServerName, Mapping[str, ChildRoute]] = field(
-        repr=False, default_factory=dict[ServerName, Mapping[str, ChildRoute]]
+        default_factory=dict[ServerName, Mapping[str, ChildRoute]]
     )
     """With `expose: search`: by server and its own name, what has no public name then."""
 

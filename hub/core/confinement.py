@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from hub.core.filesystem_servers import runs_elsewhere
 from hub.core.launch import LaunchPlan, LaunchTemplate
@@ -14,8 +15,7 @@ from hub.core.roots import Root
 ConfineMode: TypeAlias = Literal["off", "auto", "require"]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfineSetting:
+class ConfineSetting(Struct, frozen=True):
     """The operator's word on one child: `read` and `write` are granted beside its roots."""
 
     mode: ConfineMode = "off"
@@ -23,8 +23,7 @@ class ConfineSetting:
     write: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """A directory with all that is below it, or a file.
 
     With an `identity` (device and inode) it grants nothing once something else is in that place.
@@ -34,8 +33,7 @@ class Grant:
     identity: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Grants:
+class Grants(Struct, frozen=True):
     """Everything a child may touch, `write` for reading too. `unheld`: what no grant can express.
 
     Landlock adds up what is granted on the way to a file: nothing can be taken out of a grant.
@@ -46,8 +44,7 @@ class Grants:
     unheld: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
+class Needs(Struct, frozen=True):
     """What a program needs on this machine, whatever its roots are."""
 
     read: tuple[str, ...] = ()
@@ -88,16 +85,14 @@ def _below(root: Root, parts: tuple[str, ...]) -> str:
     return "/".join((root.path.rstrip("/"), *parts[len(root.parts) :]))
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """What this machine's kernel can do: the version of Landlock it has, or why it has none."""
 
     abi: int = 0
     why_not: str = "this machine was not asked"
 
 
-@dataclass(frozen=True, slots=True)
-class Confined:
+class Confined(Struct, frozen=True):
     """A child that the kernel confines."""
 
     abi: int
@@ -106,8 +101,7 @@ class Confined:
         return f"landlock (ABI {self.abi})"
 
 
-@dataclass(frozen=True, slots=True)
-class Unconfined:
+class Unconfined(Struct, frozen=True):
     """A child that was to be confined and cannot be: `reason` says why and what to do."""
 
     reason: str
@@ -116,8 +110,7 @@ class Unconfined:
         return "unconfined"
 
 
-@dataclass(frozen=True, slots=True)
-class NotAsked:
+class NotAsked(Struct, frozen=True):
     """A child that nobody asked to confine."""
 
     def __str__(self) -> str:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.core.guard import Refused, ToolGuard, decide, explain
 from hub.core.paths import parts_of
@@ -32,8 +34,7 @@ _NOUN: Final = {"tools/call": "tool", "prompts/get": "prompt", "resources/read":
 _QUOTES: Final = frozenset({"Pi", "Pf"})
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A place outside the roots that a call would reach, and the argument that leads there.
 
     `exists` False: nothing is there yet, and a grant is for that very name alone.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from hub.core.naming import LONGEST_KEY, kind_of_key
 from hub.core.values import Json, JsonObject, object_or_empty
@@ -30,8 +32,7 @@ _READ_OF_A_DESCRIPTION = 240
 Verdict: TypeAlias = "tuple[Kind, str]"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """What is known about one place in a tool's arguments.
 
     `values` are those that the schema itself offers. A place that is not `declared` takes the kind

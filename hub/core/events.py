@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 ENDS = 256
 """How many bytes of each end of an event's text are kept of one that was too long."""
@@ -10,8 +10,7 @@ ENDS = 256
 _MARK = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One event that has a text; with `is_cut` that is only its beginning and its end."""
 
     name: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Protocol
 
 from msgspec import Struct
@@ -24,8 +23,7 @@ _SHOWN = 4096
 _PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A call that does not reach its child: the argument, its path as the client wrote it, why."""
 
     pointer: str
@@ -59,8 +57,7 @@ class Admitted(Struct, frozen=True):
             raise TypeError("only the guard admits a call")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolGuard:
+class ToolGuard(Struct, frozen=True):
     """How the calls of one tool are judged: compiled once per schema and policy."""
 
     shape: Node
@@ -68,8 +65,7 @@ class ToolGuard:
     needs_write: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """One judged value, for `explain`."""
 
     pointer: str

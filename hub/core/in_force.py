@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from hub.core.roots import EMPTY, Rejected, RootSet
 from hub.core.session import State, Undeclared
@@ -13,8 +14,7 @@ Source: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorRoots:
+class OperatorRoots(Struct, frozen=True):
     """What the operator lays down: a stand-in for a client's roots, and what no roots exceed.
 
     `fallback` None means that nothing was configured, which is another thing than a set that grants
@@ -29,8 +29,7 @@ class OperatorRoots:
     strict: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class InForce:
+class InForce(Struct, frozen=True):
     """The roots a client's calls are judged against.
 
     `enforcing` False: there is nothing to judge against, and the operator lets such clients pass.

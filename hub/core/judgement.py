@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from decimal import Decimal
+
+from msgspec.structs import replace
 
 from hub.core.claims import Claim
 from hub.core.commands import words_of

@@ -6,8 +6,9 @@ import json
 import ntpath
 import posixpath
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from hub.core.errors import ConfigError
 from hub.core.filesystem_servers import has_filesystem_word, is_known, program_index, runs_elsewhere
@@ -18,31 +19,45 @@ ArgsMode: TypeAlias = Literal["auto", "append", "replace", "none"]
 """`roots.args`: what is done with an argv that places no roots itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchTemplate:
+class LaunchTemplate(Struct, frozen=True):
     """A stdio child as the config has it, parsed; only an argument may be `${roots}`."""
 
     name: str
     command: Template
     args: tuple[Template, ...] = ()
-    env: tuple[tuple[str, Template], ...] = field(default=(), repr=False)
+    env: tuple[tuple[str, Template], ...] = ()
     cwd: Template | None = None
     args_mode: ArgsMode = "auto"
 
+    def __repr__(self) -> str:
+        return f"LaunchTemplate({self.name!r})"
 
-@dataclass(frozen=True, slots=True)
-class LaunchPlan:
+
+class LaunchPlan(Struct, frozen=True, eq=False):
     """A child process to be. Equal plans are one child: only what shapes the child is compared.
 
     `env` is what is set on top of the inherited environment. `cwd` is None for the private empty
     directory that the runtime makes. `shown` is `argv` fit to be printed: variables as written.
     """
 
-    argv: tuple[str, ...] = field(repr=False)
-    env: tuple[tuple[str, str], ...] = field(repr=False)
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
     cwd: str | None
     roots: RootSet
-    shown: tuple[str, ...] = field(compare=False)
+    shown: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"LaunchPlan({self.shown!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LaunchPlan) and self._shape == other._shape
+
+    def __hash__(self) -> int:
+        return hash(self._shape)
+
+    @property
+    def _shape(self) -> tuple[object, ...]:
+        return self.argv, self.env, self.cwd, self.roots
 
 
 def plan(

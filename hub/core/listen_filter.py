@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from hub.core.values import Json, JsonObject, object_or_empty
 
@@ -25,8 +26,7 @@ class FilterError(ValueError):
     """The filter of a request is none; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListenFilter:
+class ListenFilter(Struct, frozen=True):
     """The change notifications that are wanted, by method, and the resources, by URI."""
 
     lists: frozenset[str] = frozenset()

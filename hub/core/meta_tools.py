@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final, cast
+
+from msgspec import Struct
 
 from hub.core.search import MAX_PATTERN, SYNTAX, Pattern, SearchError, SearchIn
 from hub.core.values import Json, JsonObject, ServerName
@@ -130,8 +131,7 @@ _TAKES: Mapping[str, JsonObject] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A call of a meta tool that only looks, its arguments read."""
 
     name: str
@@ -146,8 +146,7 @@ class Question:
         return None if self.server is None else (self.server,)
 
 
-@dataclass(frozen=True, slots=True)
-class Inner:
+class Inner(Struct, frozen=True):
     """The call that a `call-tool` is about; `arguments` None if it has none."""
 
     server: ServerName

@@ -6,8 +6,9 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from hub.core.errors import RouteError
 from hub.core.values import JsonObject
@@ -26,8 +27,7 @@ class CursorError(RouteError):
         self.data: JsonObject = {"reason": reason, "cursor": cursor}
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """Some entries of a listing, and the cursor of the next ones if there are more."""
 
     entries: tuple[JsonObject, ...]

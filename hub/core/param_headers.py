@@ -11,9 +11,10 @@ import binascii
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
+
+from msgspec import Struct
 
 from hub.core.values import Json, JsonObject
 
@@ -60,8 +61,7 @@ class AnnotationError(ValueError):
     """A tool marks its arguments as the protocol forbids; the text says where and how."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParamHeader:
+class ParamHeader(Struct, frozen=True):
     """One argument that a tool wants repeated: the header's name, where it stands, its type."""
 
     name: str

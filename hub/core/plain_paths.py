@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hub.core.claims import Claim
 from hub.core.paths import Entry, LinkReader, is_process_relative
@@ -27,8 +28,7 @@ def is_plain(text: str) -> bool:
     return len(text) <= _LONGEST and _PLAIN.fullmatch(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(Struct, frozen=True):
     """Where nothing but a link, or a directory that was moved, can speak against a plain path.
 
     `marks` are directories that bound the roots from outside, and what stands there as long as they

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from hub.core.paths import is_inside
 from hub.core.roots import UnsafePaths
@@ -28,8 +29,7 @@ class Mode(Enum):
     """Nothing is judged."""
 
 
-@dataclass(frozen=True, slots=True)
-class AccessRule:
+class AccessRule(Struct, frozen=True):
     """At and below the place `parts`, tools may do no more than `access`."""
 
     parts: tuple[str, ...]
@@ -74,8 +74,7 @@ class DenyPatterns:
         return self._spec is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """An operator's decisions for a server; the default enforces and adds nothing.
 
     `unsafe` None lifts the built-in list. `refuse_options`: no leading `-` where a revision goes.
@@ -97,8 +96,7 @@ class Policy:
         return max(around, key=lambda rule: len(rule.parts)).access if around else "write"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPolicy:
+class ToolPolicy(Struct, frozen=True):
     """A server's policy and what its operator says about one tool.
 
     `arguments` maps JSON pointers (`*` stands for any index or key) to the kind of what is there.

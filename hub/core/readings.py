@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import unquote_to_bytes
+
+from msgspec import Struct
 
 from hub.core.paths import Flavour, PathError
 from hub.core.uris import UriError, path_from_uri
@@ -21,8 +22,7 @@ Readings: TypeAlias = "dict[str, str]"
 """Each reading, and how it comes about."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(Struct, frozen=True):
     """Whose eyes a string is read with: a child's environment and platform.
 
     `whole` reads the string only as one path: no lists, no `key=value`, no flags.

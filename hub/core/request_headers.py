@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hub.core.param_headers import (
     NAMED_BY,
@@ -40,8 +41,7 @@ def request_headers(
     return {name.lower().encode(): value.encode() for name, value in headers.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
+class Offered(Struct, frozen=True):
     """A listing of tools as it holds over HTTP, what they mark, and whom it is without and why."""
 
     listing: JsonObject

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from hub.core.digests import digest
 from hub.core.values import Json, JsonObject, ServerName
 
 
-@dataclass(frozen=True, slots=True)
-class ChildRound:
+class ChildRound(Struct, frozen=True):
     """What the modern child `server` asked: of the client under `keys`, of the hub under `own`.
 
     `own` has the method behind each key, `state` is the child's own state, which is its secret.
@@ -23,8 +22,7 @@ class ChildRound:
     wants_roots: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
+class Carried(Struct, frozen=True):
     """What the next round of a call builds on.
 
     `consent` proves which question the user was asked, `consented` what the user has said yes to,
@@ -78,8 +76,7 @@ def _child_in(listed: list[Json]) -> ChildRound | None:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Brought:
+class Brought(Struct, frozen=True):
     """What one request brings for the call that it continues.
 
     `is_retry`: it brought a state, so its responses are to what was asked in the round before.

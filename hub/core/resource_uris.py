@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
+
+from msgspec import Struct
 
 _EXPRESSION: Final = re.compile(r"(\{[^{}]*\})")
 _REACHING: Final = ("{+", "{#", "{/", "{?", "{&", "{;", "{.")
@@ -31,8 +32,7 @@ def unwrapped(server: str, uri: str) -> str | None:
     return unquote(rest, errors="surrogatepass")
 
 
-@dataclass(frozen=True, slots=True)
-class UriTemplate:
+class UriTemplate(Struct, frozen=True):
     """A URI template (RFC 6570), read as far as routing needs it.
 
     `literals` has one element more than `expressions`. Matching is linear in the URI's length and

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.core.errors import RootError
 from hub.core.paths import Entry, Flavour, LinkReader, PathError, is_inside, parts_of, resolve
@@ -20,8 +22,7 @@ _UNSAFE = {
 _UNSAFE_AT_HOME = (".ssh", ".aws", ".gnupg", ".kube")
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(Struct, frozen=True):
     """One shared directory or file: `uri` as announced, `path` canonical when it was announced."""
 
     uri: str
@@ -42,16 +43,14 @@ def entry_of(root: Root) -> Entry:
     return Entry("file" if root.is_file else "directory", root.device, root.inode)
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Struct, frozen=True):
     """An announced root that grants nothing, and the sentence that says why."""
 
     uri: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class RootSet:
+class RootSet(Struct, frozen=True):
     """Roots in the client's order, no two of them the same place."""
 
     roots: tuple[Root, ...]
@@ -84,8 +83,7 @@ class RootSet:
 EMPTY = RootSet(())
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
+class Announcement(Struct, frozen=True):
     """What a client's answer to `roots/list` comes to."""
 
     roots: RootSet
@@ -174,8 +172,7 @@ def _uri_and_name(entry: Json) -> tuple[str, str]:
     return (uri if isinstance(uri, str) else ""), (name if isinstance(name, str) else "")
 
 
-@dataclass(frozen=True, slots=True)
-class _World:
+class _World(Struct, frozen=True):
     links: LinkReader
     flavour: Flavour
     unsafe: UnsafePaths | None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.core.catalog import Catalog, Listing, Offer, merge
 from hub.core.errors import RouteError
@@ -36,8 +38,7 @@ class SearchError(RouteError):
     """A model asked for what is not there, or in a wrong way: the text says how to ask better."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """What tools are searched by: alternatives of words, a word split at its `*`.
 
     The time a search takes is bounded by the lengths of pattern and text multiplied, whatever they

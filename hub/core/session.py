@@ -6,8 +6,10 @@ announce a burst of changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.core.roots import Announcement
 from hub.core.session_events import (
@@ -37,8 +39,7 @@ RETRY_AFTER = 30.0
 """Seconds after a failed ask until a call starts another one in the background."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """A usable answer: what it comes to, and when it came.
 
     `is_empty`: it named no usable root. A root that is gone from the disk since is another thing.
@@ -49,31 +50,26 @@ class Known:
     is_empty: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Unopened:
+class Unopened(Struct, frozen=True):
     """The client has not finished its handshake: nothing is known, and it may not be asked yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Undeclared:
+class Undeclared(Struct, frozen=True):
     """The client does not declare the roots capability: it is never asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unasked:
+class Unasked(Struct, frozen=True):
     """Something is to be asked as soon as the client can be reached."""
 
 
-@dataclass(frozen=True, slots=True)
-class Debouncing:
+class Debouncing(Struct, frozen=True):
     """The client announced a change; asking waits until `due` for more of them."""
 
     began: float
     due: float
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(Struct, frozen=True):
     """A request is under way.
 
     `changed`: its answer may be old already. `wanted`: a call waits for a newer one.
@@ -83,21 +79,18 @@ class Asking:
     wanted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Struct, frozen=True):
     """The newest request has been answered, or has failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(Struct, frozen=True):
     """The client is gone."""
 
 
 Phase: TypeAlias = Unopened | Undeclared | Unasked | Debouncing | Asking | Settled | Closed
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """The record of one client's roots.
 
     `asked` counts the requests sent, `settled` those that came to an end. `last` is the newest

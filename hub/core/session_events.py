@@ -5,62 +5,55 @@ Times are seconds on any clock that never goes back; every event that needs one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from hub.core.roots import Announcement
 
 # Events
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """The client finished its handshake."""
 
     declares_roots: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """The client sent its roots with a request; `announcement` is None if it sent no list."""
 
     announcement: Announcement | None
     now: float
 
 
-@dataclass(frozen=True, slots=True)
-class Reachable:
+class Reachable(Struct, frozen=True):
     """A request can be sent to the client outside of its own requests."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """The client announced `notifications/roots/list_changed`."""
 
     now: float
 
 
-@dataclass(frozen=True, slots=True)
-class Needed:
+class Needed(Struct, frozen=True):
     """A call needs the roots; the client can be reached through it."""
 
     now: float
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """The client is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ticked:
+class Ticked(Struct, frozen=True):
     """Time has passed."""
 
     now: float
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """Request number `asked` was answered; `announcement` is None if with no list of roots."""
 
     asked: int
@@ -68,8 +61,7 @@ class Answered:
     now: float
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """Request number `asked` brought nothing; `unreachable`: it did not even get to the client."""
 
     asked: int
@@ -78,8 +70,7 @@ class Failed:
     unreachable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Revised:
+class Revised(Struct, frozen=True):
     """Roots of the last answer came, went or were replaced on disk: what it comes to now."""
 
     announcement: Announcement
@@ -95,27 +86,23 @@ Event: TypeAlias = ClientEvent | OwnEvent
 # Effects
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """Send `roots/list` as request number `asked`."""
 
     asked: int
 
 
-@dataclass(frozen=True, slots=True)
-class Wake:
+class Wake(Struct, frozen=True):
     """Send `Ticked` at the time `at`; a later Wake replaces this one."""
 
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(Struct, frozen=True):
     """The roots in force may be others now."""
 
 
-@dataclass(frozen=True, slots=True)
-class Warn:
+class Warn(Struct, frozen=True):
     """Tell the operator."""
 
     text: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from hub.core.catalog import Offer
 from hub.core.confinement import ConfineSetting
@@ -29,13 +30,15 @@ def shown_url(url: str) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteTarget:
+class RemoteTarget(Struct, frozen=True):
     """A child behind a URL. URL and headers may hold secrets: neither is shown as it is."""
 
-    url: str = field(repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
     transport: Literal["http", "sse"] = "http"
+
+    def __repr__(self) -> str:
+        return f"RemoteTarget({self.shown!r})"
 
     @property
     def shown(self) -> str:
@@ -46,8 +49,7 @@ class RemoteTarget:
 Target: TypeAlias = LaunchTemplate | RemoteTarget
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSpec:
+class ServerSpec(Struct, frozen=True):
     """One configured server. Times are in seconds.
 
     `ceiling` holds the directories that a filesystem server's own arguments name; None if they name

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.core.paths import Flavour, LinkReader, PathError, resolve
 from hub.core.roots import Rejected, Root, RootSet, entry_of
@@ -17,8 +19,7 @@ class Condition(Enum):
     REPLACED = "Path was replaced by another one since it was shared"
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """Roots in their order, each with its condition; only those that are present grant anything.
 
     A root that went grants again when something that is no link stands at the same place. One that

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
+
+from msgspec import Struct
 
 _PLACEHOLDER = re.compile(r"(?P<escaped>\$\$\{)|\$\{(?P<body>[^{}]*)\}|(?P<open>\$\{)")
 _VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
@@ -26,26 +27,22 @@ class TemplateError(ValueError):
     """A template cannot be read or filled; the text is the sentence that says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(Struct, frozen=True):
     """`${name}` or `${name:-default}`."""
 
     name: str
     default: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class EachRoot:
+class EachRoot(Struct, frozen=True):
     """`${roots}`: as many argv elements as there are roots."""
 
 
-@dataclass(frozen=True, slots=True)
-class FirstRoot:
+class FirstRoot(Struct, frozen=True):
     """`${root}`."""
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedRoots:
+class JoinedRoots(Struct, frozen=True):
     """`${roots:SEPARATOR}`."""
 
     separator: str
@@ -54,8 +51,7 @@ class JoinedRoots:
 Part: TypeAlias = str | Variable | EachRoot | FirstRoot | JoinedRoots
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(Struct, frozen=True):
     """A text and the placeholders in it, in order."""
 
     parts: tuple[Part, ...]

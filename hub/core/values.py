@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, NewType, TypeAlias
 
@@ -48,8 +47,7 @@ class Call(Struct, frozen=True):
     params: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class ChildRoute:
+class ChildRoute(Struct, frozen=True):
     """A public name that leads to `name` at the child `server`, listed there as `definition`."""
 
     server: ServerName
@@ -57,8 +55,7 @@ class ChildRoute:
     definition: Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltinRoute:
+class BuiltinRoute(Struct, frozen=True):
     """A public name that leads to one of the hub's own tools."""
 
     name: str

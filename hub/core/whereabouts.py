@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hub.core.paths import (
     DeadEndError,
@@ -32,8 +33,7 @@ _EFFORT = 10
 _CHARACTERS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Sites:
+class Sites(Struct, frozen=True):
     """What is asked of roots again and again, looked up once: by path, by components, by depth."""
 
     bases: tuple[str, ...]
@@ -56,8 +56,7 @@ class Sites:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """The world that one call is judged in: what its client shares and where its child runs.
 
     `enforcing` False: no roots are in force for this client; only the operator's patterns are.
@@ -76,8 +75,7 @@ class Surroundings:
     sites: Sites | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighed(Struct, frozen=True):
     """One reading: the path, how it comes about, where it leads, and what speaks against it."""
 
     reading: str

@@ -7,12 +7,12 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from hub import __version__
 from hub.core.errors import StartError
@@ -47,8 +47,7 @@ _FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
 _OWN_VARIABLES = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG"})
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """What the command line adds: `given` are `--root` options, `ceiling` bounds all clients.
 
     `watched` is the config's file, whose roots are taken over when they change. `is_for_one`: one

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias, cast
 
 import yaml
+from msgspec import Struct
 
 from hub.core.errors import ConfigError
 
@@ -105,8 +105,7 @@ def _scalar(text: str) -> str:
     return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=math.inf).strip()
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
+class _Member(Struct, frozen=True):
     key: yaml.Node
     value: yaml.Node
 

@@ -6,11 +6,11 @@ import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-import yaml
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -32,8 +32,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """A config, and what its operator should hear of it."""
 
     config: HubConfig
@@ -162,29 +161,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> Raw:
     return seen
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML in which a key that is written twice is an error."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"duplicate key {key.value!r}", problem_mark=key.start_mark
-                )
-            seen.add(str(key.value))
-        return super().construct_mapping(node, deep)
-
-
 def _yaml(text: str) -> Raw:
-    try:
-        return _mapping(yaml.load(text, _Loader))  # noqa: S506 - a SafeLoader
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ConfigError(f"{at}{error.problem}", "Correct the YAML.") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"not YAML: {error.__class__.__name__}", "Correct it.") from None
+    from hub.edge.yaml_text import read_yaml  # noqa: PLC0415 - loads YAML, which JSON and `wrap` do without
+
+    return _mapping(read_yaml(text))
 
 
 def _mapping(raw: object) -> Raw:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from hub.core.errors import HubError
 from hub.core.in_force import OperatorRoots
@@ -29,8 +29,7 @@ log = Logger(__name__)
 RootsOf: TypeAlias = Callable[[Roots], OperatorRoots]
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(Struct, frozen=True):
     """A config file, and how it looked before it was loaded."""
 
     source: str

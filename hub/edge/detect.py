@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 MARKERS = (".git", "package.json", "Cargo.toml", "pyproject.toml", "pom.xml", "build.gradle")
 WORKSPACE = ".code-workspace"
@@ -14,8 +15,7 @@ MAX_DEPTH = 4
 _SKIPPED = frozenset({"node_modules", ".venv", "venv", "target", "build", "dist", "__pycache__"})
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(Struct, frozen=True):
     """A project's directory, its name, and the file or directory that shows it is one."""
 
     path: Path

@@ -6,8 +6,9 @@ request whose headers say something else than its body is refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from hub.core.param_headers import NAMED_BY, decoded
 from hub.core.protocol import (
@@ -46,8 +47,7 @@ _STATUS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """What headers say of the body; `name` is decoded, `twice` a header that stands repeatedly."""
 
     version: str | None

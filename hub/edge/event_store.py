@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import count
 from math import inf
 from typing import Final
+
+from msgspec import Struct
 
 MAX_BYTES = 256 * 1024 * 1024
 """How much is kept of all sessions together; the oldest goes first, here as below."""
@@ -27,8 +28,7 @@ STANDING: Final = 0
 _ID = re.compile(r"(\d{1,15})-(\d{1,15})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class EventId:
+class EventId(Struct, frozen=True):
     """Which event of which stream."""
 
     stream: int
@@ -44,8 +44,7 @@ class EventId:
         return f"{self.stream}-{self.number}"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """An event as it is on the wire; `serial` counts all events of its session."""
 
     serial: int

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, TypeAlias
 from urllib.parse import urlsplit
 
+from msgspec import Struct, field
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -23,13 +23,15 @@ from hub.core.policy import DenyPatterns
 from hub.core.templates import literal, parse_template
 
 
-@dataclass(frozen=True, slots=True)
-class LoadContext:
+class LoadContext(Struct, frozen=True):
     """What a config is read against. Relative paths start at `directory`."""
 
     directory: Path
     home: str | None = None
-    environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __repr__(self) -> str:
+        return f"LoadContext({self.directory!r})"
 
 
 def _context(info: ValidationInfo) -> LoadContext:

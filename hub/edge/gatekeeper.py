@@ -9,9 +9,10 @@ from __future__ import annotations
 import hmac
 import ipaddress
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from hub.core.errors import ConfigError
 
@@ -61,8 +62,7 @@ def _taken(accept: str) -> frozenset[str]:
     return frozenset(part.split(";")[0].strip().lower() for part in accept.split(","))
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """Why a request is turned away before it is read."""
 
     status: int

@@ -7,9 +7,9 @@ head that is turned away is not kept: it is looked at again, and the endpoint sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from starlette.types import Scope
 
 from hub.core.protocol import HANDSHAKE_VERSIONS
@@ -26,8 +26,7 @@ MAX_KEPT_BYTES: Final = 4096
 _SESSION: Final = b"mcp-session-id"
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Struct, frozen=True):
     """What headers settle that let a POST be read."""
 
     told: Told
@@ -46,8 +45,7 @@ class Settled:
         return version in HANDSHAKE_VERSIONS
 
 
-@dataclass(slots=True, eq=False)
-class Head:
+class Head(Struct, eq=False):
     """The head of one POST that may be read; `session` is the one that it names."""
 
     settled: Settled

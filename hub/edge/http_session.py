@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec import Struct
 from starlette.types import Receive, Send
 
 from hub.core.protocol import INVALID_REQUEST
@@ -24,8 +24,7 @@ PRIMED_SINCE = "2025-11-25"
 """The first revision whose clients take an event without data, and a stream that ends early."""
 
 
-@dataclass(slots=True, eq=False)
-class HttpSession:
+class HttpSession(Struct, eq=False):
     """What belongs to one session.
 
     `standing` carries what belongs to no request, `streams` what belongs to one; `idle_since`
@@ -37,7 +36,7 @@ class HttpSession:
     streams: Streams
     clock: Callable[[], float]
     in_flight: int = 0
-    idle_since: float = field(init=False)
+    idle_since: float = 0.0
 
     def __post_init__(self) -> None:
         self.idle_since = self.clock()

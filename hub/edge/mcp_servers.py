@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from hub.core.errors import ConfigError
 from hub.core.templates import literal
@@ -30,8 +31,7 @@ _TRANSPORTS: Final[Mapping[str, str | None]] = {
 _THEIR_PLACEHOLDER: Final = re.compile(r"\$\{(env:(?P<name>\w+)|workspaceFolder|userHome)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Translated:
+class Translated(Struct, frozen=True):
     """A client's config in the hub's shape; `section` is the key that its servers stand under."""
 
     raw: Raw

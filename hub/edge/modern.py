@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.core.asking import ASKABLE, ROOTS_KEY
 from hub.core.listen_filter import LISTEN
@@ -67,8 +68,7 @@ def is_modern(request: Request) -> bool:
     return enveloped and request.method != "initialize"
 
 
-@dataclass(frozen=True, slots=True)
-class _Roots:
+class _Roots(Struct, frozen=True):
     """Where a request's roots are from, if it brings none itself.
 
     They are `kept` of an earlier request; or there are none, and it is served as far as that goes.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from hub.core.errors import RootError, StartError
 from hub.core.in_force import OperatorRoots, Source
@@ -18,8 +19,7 @@ from hub.runtime.logger import Logger
 log = Logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """The machine as far as roots are concerned."""
 
     links: LinkReader

@@ -7,9 +7,9 @@ can come back.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
 
 import anyio
+from msgspec import Struct, field
 from starlette.types import Receive, Send
 
 from hub.edge.event_store import EventId, Journal
@@ -22,8 +22,7 @@ RESUME_WITHIN = 60.0
 """Seconds that a call goes on whose client has gone with an event's id; then it is cancelled."""
 
 
-@dataclass(slots=True, eq=False)
-class Streams:
+class Streams(Struct, eq=False):
     """What the requests of one session are answered on.
 
     `primed`: the client takes an event without data, and a response that ends before the answer.

@@ -8,9 +8,10 @@ import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from hub.core.errors import StartError
 
@@ -30,8 +31,7 @@ def look(path: Path) -> Look | None:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """A file that nobody else who uses this module changes meanwhile; `text` is what is in it."""
 
     path: Path

@@ -11,12 +11,13 @@ import sys
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from hub.core.paths import Flavour, PathError, is_inside, parts_of, resolve
 from hub.runtime.links import OsLinks
@@ -32,8 +33,7 @@ class SharedFilesError(Exception):
     """What was asked cannot be done; the text names the path and says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """What is known of a file or directory without opening it."""
 
     path: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from hub.core.catalog import Offer, ToolText
 from hub.core.confinement import ConfineSetting

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hub.core.catalog import Catalog
 from hub.core.errors import RouteError
@@ -29,8 +30,7 @@ from hub.core.values import (
 from hub.runtime.builtin import GET_ROOTS
 
 
-@dataclass(frozen=True, slots=True)
-class Addressed:
+class Addressed(Struct, frozen=True):
     """A call as a client made it: method, public name, and params without the client's envelope.
 
     With `expose: search`, `question` is what a meta tool was asked; a `call-tool` is the call that

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
+from msgspec import Struct, field
 
 from hub.core.asking import ELICITED
 from hub.core.request_state import UNASKED, Brought, Carried, ChildRound
@@ -26,8 +26,7 @@ PAUSES: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 """Seconds before a child is called again that asks for nothing else; the last one stays."""
 
 
-@dataclass(slots=True, eq=False)
-class CallAsker:
+class CallAsker(Struct, eq=False):
     """The client on whose behalf a call runs; it is reached through the call's own outlet.
 
     `token` is what it wants progress reported under, if it does. `brought` is what its request

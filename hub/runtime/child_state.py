@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from hub.core.catalog import Listing
 from hub.runtime.greeting import Greeting
 
 
-@dataclass(frozen=True, slots=True)
-class Starting:
+class Starting(Struct, frozen=True):
     """The child is being launched, greeted and listed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Struct, frozen=True):
     """The child answers calls."""
 
     greeting: Greeting
     listing: Listing
 
 
-@dataclass(frozen=True, slots=True)
-class Down:
+class Down(Struct, frozen=True):
     """The child is gone, and why."""
 
     reason: str

@@ -6,12 +6,12 @@ import random
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import NoReturn, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from hub.core.catalog import Listing
 from hub.core.confinement import Kernel

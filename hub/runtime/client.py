@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from hub.core.values import JsonObject, object_or_empty
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(Struct, frozen=True):
     """A client's era and protocol version, its capabilities, its name."""
 
     era: Literal["legacy", "modern"]

@@ -6,10 +6,11 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from hub.core.filesystem_servers import program_index, short_name
 from hub.runtime.system_places import SYSTEM
@@ -40,8 +41,7 @@ _PYTHON: Final = re.compile(r"python[\d.]*")
 _UV: Final = {"uv", "uvx"}
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """A command and what it runs with. `command` is the file that is executed."""
 
     command: str

@@ -8,13 +8,14 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 import anyio
 from anyio import to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.core.confinement import (
     Confined,
@@ -48,8 +49,7 @@ GIT_PATIENCE = 5.0
 log = Logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """Where a confined child may write beside its roots. `cache` is kept, and the server's own."""
 
     home: str

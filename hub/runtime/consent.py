@@ -7,8 +7,9 @@ comes with the retry, together with a text that only this process can have made 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from hub.core.asking import ASKABLE, CONSENT_KEY, takes_forms
 from hub.core.consent import Consent, Wanted, consent_in, question, wanted, within
@@ -35,8 +36,7 @@ PATIENCE: Final = 6
 log = Logger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class Case:
+class Case(Struct, eq=False):
     """One call that is being decided: whose it is, and what it is judged by.
 
     `pointer` makes of a pointer into the call's arguments one into those that the client wrote.

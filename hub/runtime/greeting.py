@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from hub.core.errors import ChildError
 from hub.core.protocol import (
@@ -28,8 +27,7 @@ from hub.runtime.wire import Payload
 Era: TypeAlias = Literal["legacy", "modern"]
 
 
-@dataclass(frozen=True, slots=True)
-class Greeting:
+class Greeting(Struct, frozen=True):
     """What a child said of itself; `declared` is what the hub said that it can do as a client."""
 
     era: Era
@@ -44,8 +42,7 @@ class Greeting:
         return isinstance(self.capabilities.get(capability), dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Introduction:
+class Introduction(Struct, frozen=True):
     """Who the hub says it is, and what it can do as the child's client."""
 
     info: JsonObject

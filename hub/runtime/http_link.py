@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from hub.core.events import Event, EventParser
@@ -39,8 +39,7 @@ _OK, _ACCEPTED, _NOT_FOUND, _REDIRECTS = 200, 202, 404, 300
 log = Logger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class _Post:
+class _Post(Struct, eq=False):
     """A request under way."""
 
     request: Request

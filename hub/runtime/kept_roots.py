@@ -7,8 +7,9 @@ is, or of one connection over stdio; nobody else is told apart well enough.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from hub.core.roots import Announcement
 from hub.core.values import SessionKey
@@ -19,8 +20,7 @@ _ANYBODY: Final = "local"
 """The principal of everybody who may connect without saying who he is."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptAnswer:
+class KeptAnswer(Struct, frozen=True):
     """What a client announced, and when."""
 
     announcement: Announcement

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.core.guard import Admitted, Sight, ToolGuard, admit
 from hub.core.paths import LinkReader
@@ -17,8 +18,7 @@ from hub.runtime.places import ChildKey, Place
 from hub.runtime.services import Services
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """A tool's way to a child that is ready, as one call found it.
 
     It is open while everything that it was found by is still the same. `name` is the child's own

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from hub.core.in_force import InForce
 from hub.core.launch import LaunchPlan, LaunchTemplate, plan

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import replace
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from hub.core.catalog import Listing
 from hub.core.protocol import LIST_CHANGED, LISTS, METHOD_NOT_FOUND

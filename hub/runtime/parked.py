@@ -9,11 +9,11 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
 import anyio
+from msgspec import Struct, field
 
 from hub.core.asking import in_modern_words, inward, takes
 from hub.core.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND
@@ -36,8 +36,7 @@ TOLD_BETWEEN: Final = 256
 """How many notifications are kept for the next round; the oldest are dropped first."""
 
 
-@dataclass(slots=True, eq=False)
-class _Question:
+class _Question(Struct, eq=False):
     """What a child asked, as the client is asked it."""
 
     request: JsonObject

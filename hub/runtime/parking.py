@@ -6,11 +6,11 @@ result: until the retry brings the answer the call is parked, in a task of the h
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
 from hub.core.request_state import Brought

@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Protocol, Self, runtime_checkable
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import Json, JsonObject
@@ -90,8 +90,7 @@ class LostError(RpcError):
     """The answer was lost on its way."""
 
 
-@dataclass(slots=True, eq=False)
-class Asked:
+class Asked(Struct, eq=False):
     """A request of the other side that is being answered."""
 
     request: Request

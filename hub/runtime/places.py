@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from hub.core.catalog import Listing
 from hub.core.launch import LaunchPlan
@@ -18,8 +19,7 @@ from hub.runtime.health import Health
 from hub.runtime.parties import Lessee
 
 
-@dataclass(frozen=True, slots=True)
-class ChildKey:
+class ChildKey(Struct, frozen=True):
     """What makes two uses of a server one child.
 
     `plan` is None for a remote child; `asks` is what the hub declares to it on its clients' behalf.
@@ -36,8 +36,7 @@ class ChildKey:
     unknown: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Place:
+class Place(Struct, eq=False):
     """Where the child of one key stands: alive, gone, or not started yet.
 
     `is_kept`: calls of its key still come here.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, cast
 
 import anyio
+from msgspec.structs import replace
 
 from hub.core.audit import refusal_of
 from hub.core.catalog import Catalog

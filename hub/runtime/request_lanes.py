@@ -7,8 +7,9 @@ can be asked nothing else, are judged alike as long as these roots are where the
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from hub.core.asking import FOR_CLIENTS, ROOTS_KEY
 from hub.core.guard import Admitted
@@ -72,8 +73,7 @@ def _roots_in(client: Client, responses: Json) -> bytes | None:
     return encode(responses[ROOTS_KEY])
 
 
-@dataclass(frozen=True, slots=True)
-class RequestLane:
+class RequestLane(Struct, frozen=True):
     """A lane, and the roots that the request brought: None if it was not asked for any.
 
     `owner` is whose call found it; its session is over.

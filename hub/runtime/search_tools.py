@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from hub.core.catalog import Catalog
 from hub.core.describing import takes_paths, told_of, with_sentence
@@ -33,8 +34,7 @@ def answer(question: Question, session: Session, catalog: Catalog, missing: Miss
     return {"content": [{"type": "text", "text": text}], "structuredContent": report}
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
+class _View(Struct, frozen=True):
     """What one session can learn of the servers' tools."""
 
     session: Session

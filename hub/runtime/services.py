@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from hub.core.confinement import Kernel
 from hub.core.in_force import OperatorRoots
@@ -21,8 +22,7 @@ from hub.runtime.audit_log import AuditSink
 from hub.runtime.children import Children
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """The computer the hub runs on, as the guard and the launch plans see it."""
 
     links: LinkReader
@@ -38,8 +38,7 @@ class Machine:
         return round(self.wall_clock() - self.clock() + at, 3)
 
 
-@dataclass(frozen=True, slots=True)
-class RootsSettings:
+class RootsSettings(Struct, frozen=True):
     """How clients are asked for roots. Times are in seconds."""
 
     timeout: float = 10.0
@@ -48,8 +47,7 @@ class RootsSettings:
     reuse: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(Struct, frozen=True):
     """One hub's shared parts; `info` is its name and version as the protocol's `Implementation`.
 
     `tasks` is for what outlives the request that began it. `is_for_one`: the hub has one client,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from hub.core.guard import Admitted
 from hub.core.paths import LinkReader
@@ -16,8 +16,7 @@ from hub.runtime.session import Session
 from hub.runtime.wire import Payload, Request
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLane:
+class SessionLane(Struct, frozen=True):
     """A lane, and what its session's roots were known to be when it was found."""
 
     lane: Lane

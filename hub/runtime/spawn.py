@@ -11,7 +11,8 @@ import asyncio  # noqa: TID251 - loops differ in who closes what they watch
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
 class End:
@@ -40,8 +41,7 @@ class End:
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class Spawned:
+class Spawned(Struct, frozen=True):
     """A process that was started, and our ends of its pipes."""
 
     popen: subprocess.Popen[bytes]

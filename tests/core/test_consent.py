@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from hub.core.asking import takes_forms
 from hub.core.consent import MAX_QUESTIONS, Wanted, consent_in, question, wanted

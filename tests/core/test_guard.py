@@ -1,6 +1,5 @@
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
@@ -8,6 +7,7 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from hub.core.guard import (
     Admitted,

@@ -1,8 +1,7 @@
 """The table of DESIGN.md, "Roots": what a client says, and which roots are in force for it."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from hub.core.in_force import InForce, OperatorRoots, at_server, for_rootless, in_force
 from hub.core.paths import Flavour

@@ -250,6 +250,19 @@ def test_secrets_are_not_shown() -> None:
     assert "s3cret" not in repr(made)
 
 
+def test_plans_that_only_look_different_are_one_child() -> None:
+    written, spelled = template("svc", "--token=${TOKEN}"), template("svc", "--token=s3cret")
+    plans = [plan(made, TWO, ENVIRONMENT) for made in (written, spelled)]
+    assert plans[0].shown != plans[1].shown
+    assert len({*plans}) == 1
+    assert plans[0] != plan(written, TWO, {"TOKEN": "other"})
+    assert plans[0] != plans[0].argv
+
+
+def test_a_template_does_not_show_what_it_sets() -> None:
+    assert "s3cret" not in repr(template("svc", "x", env={"T": "s3cret"}))
+
+
 @given(
     st.lists(
         st.text(alphabet="ab '\"\n\t$(){}roots:~*-\\", min_size=1).map("/".__add__),

@@ -8,14 +8,13 @@ from hub.core.request_state import NOTHING, Carried, ChildRound, carried_in, ide
 from hub.core.values import JsonObject, ServerName
 
 TEXT = st.none() | st.text()
-ROUNDS = st.builds(
-    ChildRound,
-    server=st.text().map(ServerName),
-    keys=st.lists(st.text()).map(tuple),
-    own=st.dictionaries(st.text(), st.text()),
-    state=TEXT,
-    wants_roots=st.booleans(),
-)
+ROUNDS = st.tuples(
+    st.text().map(ServerName),
+    st.lists(st.text()).map(tuple),
+    st.dictionaries(st.text(), st.text()),
+    TEXT,
+    st.booleans(),
+).map(lambda said: ChildRound(*said[:2], {**said[2]}, *said[3:]))
 CARRIED = st.builds(Carried, consent=TEXT, consented=TEXT, parked=TEXT, child=st.none() | ROUNDS)
 
 

@@ -1,11 +1,11 @@
 """The state machine of a client's roots, as scripts: events in, effects out."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from hub.core.roots import EMPTY, Announcement, Root, RootSet
 from hub.core.session import (

@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from hub.core.launch import LaunchTemplate
 from hub.core.policy import Mode, Policy, ToolPolicy

@@ -1,7 +1,7 @@
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hub.core import watched_links
 from hub.core.policy import DenyPatterns, Policy

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hub.core.values import JsonObject

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from msgspec.structs import force_setattr
 
 from hub.core.asking import CONSENT_KEY, ROOTS_KEY
 from hub.core.protocol import (
@@ -342,7 +343,7 @@ async def test_a_state_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     child = silent()
     async with scripted(child) as hub:
         now = [1000.0]
-        object.__setattr__(hub.services.machine, "clock", lambda: now[0])
+        force_setattr(hub.services.machine, "clock", lambda: now[0])
         caller = Caller(hub)
         result = await asked(child, caller)
         key, _ = question(result)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import force_setattr
 
 from hub.core.asking import CONSENT_KEY, ROOTS_KEY
 from hub.core.protocol import (
@@ -361,7 +362,7 @@ async def test_an_answer_that_comes_too_late_counts_no_more(
     now: list[float] = [1000.0]
     clock: Callable[[], float] = lambda: now[0]  # noqa: E731
     async with flow_hub(ASK) as hub:
-        object.__setattr__(hub.services.machine, "clock", clock)
+        force_setattr(hub.services.machine, "clock", clock)
         modern = Modern(hub, top)
         state = (await modern.read(f"{top}/b/x"))["requestState"]
         now[0] += 61

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from hub.core.values import JsonObject
 from hub.runtime.child import Child

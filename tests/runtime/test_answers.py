@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from hub.core.paths import Flavour
 from hub.core.protocol import METHOD_NOT_FOUND

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import anyio
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from hub.core.catalog import Listing
 from hub.core.errors import ChildError

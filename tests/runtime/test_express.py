@@ -3,13 +3,13 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from hub.core.policy import Policy
 from hub.core.values import Json, JsonObject

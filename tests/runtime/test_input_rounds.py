@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from hub.core.asking import ELICITATION, ROOTS_KEY, SAMPLING
 from hub.core.errors import ChildError

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from hub.core.catalog import Listing
 from hub.core.paths import Flavour

@@ -8,12 +8,12 @@ import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from hub.core.errors import ChildError
 from hub.core.launch import LaunchPlan

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +12,7 @@ import anyio
 import jsonschema
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from hub.core.catalog import Offer, ToolText
 from hub.core.errors import ChildError, RouteError

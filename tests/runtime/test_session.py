@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from hub.core.in_force import InForce, OperatorRoots
 from hub.core.launch import LaunchTemplate

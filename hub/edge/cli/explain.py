@@ -6,11 +6,11 @@ import json
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import anyio
+from msgspec import Struct
 
 from hub.core.errors import ConfigError, RouteError, StartError
 from hub.core.guard import Admitted, Judged, Refused, compile_tool, decide, explain
@@ -74,8 +74,7 @@ def perform(options: Namespace) -> int:
     return 0 if _refused(verdict) is None else 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
+class _Case(Struct, frozen=True):
     name: str
     arguments: JsonObject
     schema: Json

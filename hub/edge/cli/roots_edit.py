@@ -6,10 +6,11 @@ import os
 from argparse import Namespace
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from hub.core.errors import ConfigError, RootError, StartError
@@ -46,8 +47,7 @@ def register(roots: Subparsers) -> None:
     rename.set_defaults(perform=_rename)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(Struct, frozen=True):
     """A root in the config: `path` is absolute, and canonical if there is something."""
 
     path: str
@@ -55,8 +55,7 @@ class _Kept:
     written: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Config:
+class _Config(Struct, frozen=True):
     """The config that is to be changed."""
 
     source: str

@@ -8,10 +8,10 @@ import shutil
 import socket
 import sys
 from argparse import ArgumentTypeError, Namespace
-from dataclasses import replace
 from functools import partial
 
 import anyio
+from msgspec.structs import replace
 
 from hub.core.errors import StartError
 from hub.core.values import JsonObject

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import ast
+import gc
 import json
 import os
 import socket
 import subprocess
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -314,20 +317,48 @@ def test_a_client_that_hangs_up_at_once_ends_it(tmp_path: Path) -> None:
         assert json.loads(line)["level"]
 
 
+def loaded_of(names: tuple[str, ...], code: str) -> list[str]:
+    """Return which of the modules a new process has loaded that has run `code`."""
+    show = f"import sys; print([name for name in {names} if name in sys.modules])"
+    ran = subprocess.run(  # noqa: S603 - this Python
+        [sys.executable, "-c", f"{code}; {show}"], capture_output=True, text=True, check=True
+    )
+    loaded: list[str] = ast.literal_eval(ran.stdout)
+    return loaded
+
+
 def test_a_command_loads_what_it_needs_and_no_more() -> None:
     slow = ("cryptography", "httpx2", "jsonschema", "mcp", "mcp_types", "pathspec", "uvicorn")
-    others = ("hub.edge.cli.explain", "hub.edge.cli.inspect", "hub.edge.cli.roots")
-    code = f"""
-import sys
-from hub.edge.cli import main
-main.parser("wrap")
-import hub.edge.stdio
-print([name for name in {(*slow, *others)} if name in sys.modules])
-"""
-    ran = subprocess.run(  # noqa: S603 - this Python
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert ran.stdout == "[]\n"
+    # What draws tracebacks for developers is found by libraries that it is only installed beside.
+    drawn = ("attr", "pygments", "rich")
+    others = ("hub.edge.cli.explain", "hub.edge.cli.inspect", "hub.edge.cli.roots", "yaml")
+    code = "from hub.edge.cli import main; main.parser('wrap'); import hub.edge.stdio"
+    assert loaded_of((*slow, *drawn, *others), code) == []
+
+
+def test_yaml_is_loaded_for_yaml_alone(tmp_path: Path) -> None:
+    config = '{"servers": {"a": {"command": "x"}}, "version": 1}'
+    for name, loaded in ((".mcp.json", []), ("hub.yaml", ["yaml"])):
+        (tmp_path / name).write_text(config)
+        code = (
+            "from pathlib import Path; from hub.edge.fields import LoadContext; "
+            "from hub.edge.config_file import load_config; "
+            f"load_config({str(tmp_path / name)!r}, LoadContext(Path()))"
+        )
+        assert loaded_of(("yaml",), code) == loaded
+
+
+def test_nothing_looks_for_garbage_while_the_hub_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    looking: list[bool] = []
+
+    def watched(command: str | None) -> ArgumentParser:
+        looking.append(gc.isenabled())
+        return parser(command)
+
+    monkeypatch.setattr(module, "parser", watched)
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert [*looking, gc.isenabled()] == [False, True]
 
 
 @pytest.mark.parametrize("command", ["run", "wrap", "check", "plan", "schema", "explain", "roots"])
