@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +30,8 @@ class Beginnings:
     """The programs, started anew in each round."""
 
     def __init__(self, stack: ExitStack, peers: Sequence[Peer], http: Sequence[Peer]) -> None:
+        # Installed programs have their byte code; the round that is not counted writes it.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         self._folder = folder_in(stack)
         slow = folder_in(stack)
         configs = [
