@@ -23,7 +23,15 @@ ROOTS_KEY: Final = _OWN + "roots"
 """Under which the hub asks for roots, beside what a child may ask for."""
 CONSENT_KEY: Final = _OWN + "consent"
 """Under which the hub asks for consent."""
+ROOTS: Final[JsonObject] = {ROOTS_KEY: {"method": "roots/list"}}
+"""The request for a client's roots."""
 _ESCAPED: Final = _OWN + "child/"
+
+
+def wanting_roots(state: Json = None) -> JsonObject:
+    """Return the result that asks a client for its roots, and for its state again if it had one."""
+    held: JsonObject = {} if state is None else {"requestState": state}
+    return {"resultType": "input_required", "inputRequests": ROOTS, **held}
 
 
 def outward(key: str) -> str:

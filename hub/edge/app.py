@@ -37,6 +37,7 @@ from hub.runtime.links import OsLinks
 from hub.runtime.logger import Logger
 from hub.runtime.peer import Outlet
 from hub.runtime.relay import Relay
+from hub.runtime.request_lanes import AskedForRoots
 from hub.runtime.services import Machine, Operator, RootsSettings, Services
 from hub.runtime.wire import Request
 
@@ -198,7 +199,7 @@ class Fronts:
     def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
         return Front(self._relay, self._rounds, self._services, outlet, tasks, principal=principal)
 
-    def way(self, principal: str, request: Request, /) -> Way | None:
+    def way(self, principal: str, request: Request, /) -> Way | AskedForRoots | None:
         return self._relay.request_lanes.find(principal, request)
 
 

@@ -17,7 +17,8 @@ from hub.edge.resuming import ResumableExchange, Streams
 from hub.edge.server import Front
 from hub.edge.standing_stream import Standing
 from hub.runtime import wire
-from hub.runtime.express import Passage, Reply
+from hub.runtime.express import Reply
+from hub.runtime.waiting import Underway
 from hub.runtime.wire import Failure, Request
 
 PRIMED_SINCE = "2025-11-25"
@@ -106,7 +107,7 @@ class SessionPost:
         self._request = request
         self.begin, self.end = session.begin, session.end
 
-    def pass_on(self, reply: Reply) -> Passage | None:
+    def pass_on(self, reply: Reply) -> Underway | None:
         front, request = self._session.front, self._request
         if request.method != "tools/call":
             return None  # a prompt may have the name of a tool

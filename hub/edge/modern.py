@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.core.asking import ASKABLE, ROOTS_KEY
+from hub.core.asking import ASKABLE, ROOTS, ROOTS_KEY, wanting_roots
 from hub.core.listen_filter import LISTEN
 from hub.core.protocol import (
     CALLS,
@@ -33,7 +33,7 @@ from hub.core.protocol import (
 from hub.core.request_state import UNASKED as NOTHING_BROUGHT
 from hub.core.request_state import Brought
 from hub.core.values import Json, JsonObject, object_or_empty
-from hub.edge.rounds import ROOTS, Rounds, can_be_asked, wanting_roots
+from hub.edge.rounds import Rounds, can_be_asked
 from hub.runtime import wire
 from hub.runtime.client import Client
 from hub.runtime.completing import completed

@@ -16,7 +16,7 @@ from hub.edge.envelope import status_of
 from hub.edge.exchange import Exchange, Field
 from hub.edge.gatekeeper import Headers
 from hub.edge.server import Front, OpenFront
-from hub.runtime.express import Express, Passage, Reply
+from hub.runtime.express import Express, Reply
 from hub.runtime.strict_json import RequestId
 from hub.runtime.waiting import Underway
 from hub.runtime.wire import Failure, Request
@@ -51,7 +51,7 @@ class ModernPosts:
         self._underway = _Underway()
         self._fronts: set[Front] = set()
 
-    def pass_on(self, request: Request, tasks: TaskGroup, reply: Reply) -> Passage | None:
+    def pass_on(self, request: Request, tasks: TaskGroup, reply: Reply) -> Underway | None:
         """Let a request go by express if it is a call that a lane is open for."""
         if request.method != "tools/call":
             return None
@@ -102,7 +102,7 @@ class ModernPost:
     def end(self) -> None:
         """Count nothing."""
 
-    def pass_on(self, reply: Reply) -> Passage | None:
+    def pass_on(self, reply: Reply) -> Underway | None:
         return self._posts.pass_on(self._request, self._tasks, reply)
 
     def exchange(self, send: Send) -> Exchange:

@@ -14,9 +14,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from hub.edge.exchange import Exchange, until_disconnected
 from hub.runtime import wire
 from hub.runtime.deadlines import Deadlines
-from hub.runtime.express import Passage, Reply
+from hub.runtime.express import Reply
 from hub.runtime.peer import GoneError
-from hub.runtime.waiting import Answer
+from hub.runtime.waiting import Answer, Underway
 from hub.runtime.wire import Failure, Message, Request, Response
 
 PATIENCE: Final = 0.05
@@ -42,7 +42,7 @@ class Post(Protocol):
         """Take note that it has its response, or will never have."""
         ...
 
-    def pass_on(self, reply: Reply) -> Passage | None:
+    def pass_on(self, reply: Reply) -> Underway | None:
         """Let it go by express if it can."""
         ...
 
@@ -94,7 +94,7 @@ class PlainCall:
         self._patience = patience
         self._line = line
         self._exchange = exchange
-        self._passage: Passage | None = None
+        self._passage: Underway | None = None
         self._outcome: Outcome = None
         self._is_there = False
         self._is_late = False
@@ -107,11 +107,13 @@ class PlainCall:
 
     def begin(self) -> bool:
         """Send the call on its way if it is plain, and return whether it was."""
+        self._post.begin()
         self._passage = self._post.pass_on(self)
         if self._passage is None:
+            self._post.end()
             return False
-        self._post.begin()
-        self._patience.begin(self)
+        if self._passage.can_be_cancelled:
+            self._patience.begin(self)  # otherwise its answer has been given by now
         return True
 
     # The answer

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from hub.core.asking import ASKABLE, ROOTS_KEY
+from hub.core.asking import ASKABLE
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.request_state import UNASKED, Brought, identity
-from hub.core.values import Json, JsonObject, object_or_empty
+from hub.core.values import JsonObject, object_or_empty
 from hub.runtime.audience import RELAYED
 from hub.runtime.client import Client
 from hub.runtime.kept_roots import KeptRoots
@@ -19,9 +17,6 @@ from hub.runtime.sealing import Seals
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 from hub.runtime.wire import Payload, Request
-
-ROOTS: Final[JsonObject] = {ROOTS_KEY: {"method": "roots/list"}}
-"""The request for a client's roots."""
 
 
 def can_be_asked(client: Client, method: str) -> bool:
@@ -89,9 +84,3 @@ class Rounds:
             **({"inputRequests": needed.requests} if needed.requests else {}),
             "requestState": self._seals.seal(needed.carried, known_by, lasts=needed.lasts),
         }
-
-
-def wanting_roots(state: Json = None) -> JsonObject:
-    """Return the result that asks a client for its roots, and for its state again if it had one."""
-    held: JsonObject = {} if state is None else {"requestState": state}
-    return {"resultType": "input_required", "inputRequests": ROOTS, **held}

@@ -30,6 +30,7 @@ from hub.runtime.express import Express, Way
 from hub.runtime.logger import Logger
 from hub.runtime.peer import Asked, Outlet, Peer, RpcError
 from hub.runtime.relay import Relay
+from hub.runtime.request_lanes import AskedForRoots
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 from hub.runtime.strict_json import WireError
@@ -79,7 +80,7 @@ class Front:
         self._relay.session_lanes.forget(self.session)
         self.session.close()
 
-    def way(self, request: Request) -> Way | None:
+    def way(self, request: Request) -> Way | AskedForRoots | None:
         """Return how a call of this client goes if it can go by express."""
         if self.session.client is not None:
             return self._relay.session_lanes.find(self.session, request)
@@ -202,6 +203,6 @@ class OpenFront(Protocol):
         """Begin one: how the client is reached, who owns its tasks, who it is."""
         ...
 
-    def way(self, principal: str, request: Request, /) -> Way | None:
+    def way(self, principal: str, request: Request, /) -> Way | AskedForRoots | None:
         """Return how a modern call goes if it can go by express."""
         ...

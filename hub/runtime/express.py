@@ -19,6 +19,7 @@ from hub.runtime.lanes import Lane
 from hub.runtime.peer import GoneError, LostError, Outlet, Peer, RpcError, SilentError
 from hub.runtime.record import note_plain
 from hub.runtime.relay import tool_error
+from hub.runtime.request_lanes import AskedForRoots
 from hub.runtime.session import Session
 from hub.runtime.strict_json import RequestId
 from hub.runtime.waiting import Answer, Progress, Underway, token_in
@@ -102,10 +103,17 @@ class Express:
         self.register = register
         self.tasks = tasks
 
-    def take(self, request: Request, way: Way | None, reply: Reply) -> Passage | None:
-        """Take a request if it is a plain call, and return the passage that it is then."""
+    def take(
+        self, request: Request, way: Way | AskedForRoots | None, reply: Reply
+    ) -> Underway | None:
+        """Take a request if it is a plain call, and return what it is then, until it is answered.
+
+        One that is asked for roots has its answer at once.
+        """
         if way is None or not self.register.takes(request.id):
             return None
+        if isinstance(way, AskedForRoots):
+            return way if reply.give(Response(request.id, way.result)) else None
         admitted = way.admit(request.params)
         if admitted is None:
             return None

@@ -1,69 +1,122 @@
 """Whether a modern client's request can be served without its roots, or it must be asked first.
 
 Such a client is asked by its request's result and sends the request again: a round trip that only
-those requests make whose answer its roots can change.
+those requests make whose answer its roots can change. Why one was asked says which others are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from hub.core.audit import refusal_of
-from hub.core.guard import Refused, acts_on_places, compile_tool, decide
+from hub.core.catalog import Listing
+from hub.core.guard import Refused, ToolGuard, acts_on_places, compile_tool, decide
 from hub.core.in_force import NOT_ASKED
 from hub.core.launch import LaunchTemplate, mentions_roots
 from hub.core.protocol import MISSING_CLIENT_CAPABILITY
 from hub.core.specs import ServerSpec
-from hub.core.values import Call, JsonObject, ServerName, object_or_empty
+from hub.core.values import Call, Json, JsonObject, ServerName, object_or_empty
 from hub.core.whereabouts import OUTSIDE, Surroundings
 from hub.runtime.addressing import Addressed
 from hub.runtime.builtin import GET_ROOTS
 from hub.runtime.consent import Case
 from hub.runtime.links import CachedLinks
-from hub.runtime.parties import RootsNeededError
 from hub.runtime.peer import RpcError
+from hub.runtime.places import Place
+from hub.runtime.services import Services
 from hub.runtime.session import Session
 
 _ASKABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
 _REQUIRED: JsonObject = {"requiredCapabilities": {"roots": {}}}
 
 
-def ask_before_looking(
-    session: Session, named: Addressed, owners: Collection[ServerName] | None
-) -> None:
-    """Let the client be asked where the call is sure to need roots, before any child is started.
+class Known(Struct, frozen=True):
+    """What was known of the one server that a call is for: `tool` is the call's name there.
 
-    Raises: RootsNeededError.
+    `listing` is what the child at `place` offers, whose clients' roots are not known.
+    """
+
+    place: Place
+    listing: Listing | None
+    tool: str
+
+
+class Need(Struct, frozen=True):
+    """Why the client of a call was asked for its roots before anything else was done.
+
+    It is so whatever comes to be known if `known` is None, and whatever the arguments if `guard`
+    is; otherwise the guard asks for the roots, in surroundings that lack only the links.
+    """
+
+    services: Services
+    known: Known | None = None
+    guard: ToolGuard | None = None
+    judged_in: Surroundings | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing else is known by now than when it was found."""
+        known = self.known
+        if known is None:
+            return True
+        listed = self.services.children.last_known(known.place)
+        return known.place.is_kept and listed is known.listing
+
+    def is_of(self, arguments: Json) -> bool:
+        """Return whether a call of the same tool, by a client of the same kind, is asked too."""
+        if not isinstance(arguments, dict | None):
+            return False  # it is no call
+        if self.guard is None or self.judged_in is None:
+            return True
+        call = Call("tools/call", "", {} if arguments is None else arguments, {})
+        around = replace(self.judged_in, links=CachedLinks(self.services.machine.links))
+        return refusal_of(decide(call, self.guard, around)) is not None
+
+
+def need_before_looking(
+    session: Session, named: Addressed, owners: Collection[ServerName] | None
+) -> Need | None:
+    """Return why the client is asked where the call is sure to need roots; None if it is not.
+
+    No child is started to find that out.
     """
     if not session.unasked or named.question is not None or named.method not in _ASKABLE:
-        return
+        return None
+    services = session.services
     if named.server is None and named.name == GET_ROOTS and named.method == "tools/call":
-        raise RootsNeededError
-    servers = session.services.servers
+        return Need(services)
+    servers = services.servers
     specs = [servers[name] for name in (servers if owners is None else owners) if name in servers]
     if not specs:
-        return
-    if all(_depends(session, spec) for spec in specs) or _is_telling(session, named, specs):
-        raise RootsNeededError
+        return None
+    if all(_depends(session, spec) for spec in specs):
+        return Need(services)
+    return _told(session, named, specs)
 
 
-def ask_before_deciding(case: Case) -> None:
-    """Let the client be asked for its roots if what becomes of its call depends on them.
+def need_before_deciding(case: Case) -> Need | None:
+    """Return why the client is asked if what becomes of its call depends on its roots, else None.
 
     It does where the guard would refuse a client without roots; where the child is launched for its
     roots or asks for them; and where a tool that can be given a place works, without one, where it
     was launched.
 
-    Raises: RootsNeededError; RpcError where a client without roots has no use of the server.
+    Raises: RpcError where a client without roots has no use of the server.
     """
     session = case.session
     if session.unasked and case.call.method in _ASKABLE:
-        depends = _depends(session, case.place.spec) or acts_on_places(case.guard)
-        if depends or refusal_of(case.decide()) is not None:
-            raise RootsNeededError
+        known = Known(case.place, session.services.children.last_known(case.place), case.call.name)
+        if _depends(session, case.place.spec) or acts_on_places(case.guard):
+            return Need(session.services, known)
+        if refusal_of(case.decide()) is not None:
+            return Need(session.services, known, case.guard, case.around())
     elif session.is_modern and case.call.method in _ASKABLE and _is_in_vain(case):
         text = "This call names a path, and the operator serves no paths to clients without roots"
         raise RpcError(MISSING_CLIENT_CAPABILITY, text, _REQUIRED)
+    return None
 
 
 def _is_in_vain(case: Case) -> bool:
@@ -82,18 +135,16 @@ def _depends(session: Session, spec: ServerSpec) -> bool:
     return launched or session.services.children.ask_for_roots(spec.name)
 
 
-def _is_telling(session: Session, named: Addressed, specs: list[ServerSpec]) -> bool:
-    """Return whether arguments name a place that no schema can explain away: none is known yet."""
-    children, machine = session.services.children, session.services.machine
-    if any(children.last_known(session.place(spec, NOT_ASKED)) is not None for spec in specs):
-        return False
-    uri: JsonObject = {"uri": named.name}
-    by_uri = named.method.startswith("resources/")
-    arguments = uri if by_uri else object_or_empty(named.params.get("arguments"))
-    call = Call(named.method, named.name, arguments, named.params)
-    guards = (
-        compile_tool(None, read_only=True, policy=spec.policy_of(named.name)) for spec in specs
-    )
+def _told(session: Session, named: Addressed, specs: list[ServerSpec]) -> Need | None:
+    """Return the need of arguments that name a place which no schema, as none is known, explains.
+
+    It is that of other calls, too, where they are for one server.
+    """
+    services = session.services
+    places = [session.place(spec, NOT_ASKED) for spec in specs]
+    if any(services.children.last_known(place) is not None for place in places):
+        return None
+    machine = services.machine
     around = Surroundings(
         roots=NOT_ASKED.roots,
         cwd=None,
@@ -102,4 +153,13 @@ def _is_telling(session: Session, named: Addressed, specs: list[ServerSpec]) -> 
         flavour=machine.flavour,
         enforcing=True,
     )
-    return all(isinstance(decide(call, guard, around), Refused) for guard in guards)
+    uri: JsonObject = {"uri": named.name}
+    by_uri = named.method.startswith("resources/")
+    arguments = uri if by_uri else object_or_empty(named.params.get("arguments"))
+    call = Call(named.method, named.name, arguments, named.params)
+    guards = [
+        compile_tool(None, read_only=True, policy=spec.policy_of(named.name)) for spec in specs
+    ]
+    if not all(isinstance(decide(call, guard, around), Refused) for guard in guards):
+        return None
+    return Need(services, Known(places[0], None, named.name), guards[0], around)

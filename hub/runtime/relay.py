@@ -33,7 +33,7 @@ from hub.runtime.catalogs import Catalogs
 from hub.runtime.child import Child, StaleError
 from hub.runtime.consent import Case, Desk
 from hub.runtime.lanes import lane_of
-from hub.runtime.needs import ask_before_deciding, ask_before_looking
+from hub.runtime.needs import Need, need_before_deciding, need_before_looking
 from hub.runtime.parties import Asker, RootsNeededError
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.record import Record
@@ -60,7 +60,7 @@ class Relay:
     def __init__(self, services: Services) -> None:
         self.catalogs = Catalogs(services)
         self.session_lanes = SessionLanes()
-        self.request_lanes = RequestLanes()
+        self.request_lanes = RequestLanes(services.info)
         self._services = services
         self._desk = Desk()
         self._guards: dict[tuple[str, str, str], tuple[object, ToolGuard]] = {}
@@ -100,7 +100,7 @@ class Relay:
     ) -> Payload:
         force = await session.force(asked.outlet)
         owners = named.servers(self._services.names)
-        ask_before_looking(session, named, owners)
+        self._ask(session, asked, need_before_looking(session, named, owners))
         catalog = await self._catalog_for(session, force, named)
         try:
             route = named.route(catalog)
@@ -122,7 +122,7 @@ class Relay:
 
     async def _judged(self, case: Case, seat: Seat, public: str) -> Payload:
         """Let the guard decide on a call, and take it to its child if it may go there."""
-        ask_before_deciding(case)
+        self._ask(case.session, case.asked, need_before_deciding(case))
         call, spec = case.call, case.place.spec
         with Record(self._services, case.session, spec, call) as record:
             verdict = await self._decide(case, record)
@@ -141,6 +141,15 @@ class Relay:
                 asker.urls(spec, exc)
                 raise
             return self._leaving_lane(public, case, child, result)
+
+    def _ask(self, session: Session, asked: Asked, need: Need | None) -> None:
+        """Let the client be asked for its roots if there is a need, and the next calls as well.
+
+        Raises: RootsNeededError.
+        """
+        if need is not None:
+            self.request_lanes.ask(session, asked.request, need)
+            raise RootsNeededError
 
     def _leaving_lane(self, public: str, case: Case, child: Child, result: Payload) -> Payload:
         """Return a call's result, and let the next calls of the tool go the way that it went."""

@@ -1,17 +1,19 @@
 """The lanes that modern requests have found: each request's own roots are part of the key.
 
 A modern request stands for itself. Two that bring the same roots, of clients of one principal that
-can be asked nothing else, are judged alike as long as these roots are where they were.
+can be asked nothing else, are judged alike as long as these roots are where they were. One that
+brings none is asked for them by what others of its kind were asked by.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from hub.core.asking import FOR_CLIENTS, ROOTS_KEY
+from hub.core.asking import FOR_CLIENTS, ROOTS_KEY, wanting_roots
+from hub.core.catalog import Listing
 from hub.core.guard import Admitted
 from hub.core.param_headers import AnnotationError, declared
 from hub.core.paths import LinkReader
@@ -19,6 +21,7 @@ from hub.core.plain_paths import Ground
 from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
+    LOG_LEVEL_META,
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
 )
@@ -26,24 +29,33 @@ from hub.core.standing import Standing
 from hub.core.uris import uri_from_path
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.core.whereabouts import Surroundings
+from hub.runtime.audience import RELAYED
 from hub.runtime.client import Client
 from hub.runtime.completing import completed
 from hub.runtime.lanes import Lane
 from hub.runtime.links import CachedLinks
+from hub.runtime.needs import Need
 from hub.runtime.session import Session
 from hub.runtime.strict_json import encode
-from hub.runtime.wire import Payload, Request
+from hub.runtime.wire import Payload, Raw, Request
 
 KEPT: Final = 4096
-"""How many lanes are kept; the one that was not gone for longest makes room."""
+"""How many lanes are kept; the one that was not gone for longest makes room. As many needs."""
+MAX_KEY: Final = 16_384
+"""How long a key may be to be kept: it is its client who wrote it."""
 _ENVELOPE: Final = {PROTOCOL_VERSION_META, CLIENT_INFO_META, CLIENT_CAPABILITIES_META}
 _PARAMS: Final = {"name", "arguments", "_meta", "inputResponses"}
+_ASKED: Final = {"name", "arguments", "_meta"}
 
 _NONE: Final = b"none"
 _NOT_BROUGHT: Final = b"not brought"
 
+Kept = TypeVar("Kept")
 RequestKey: TypeAlias = tuple[str, str, bytes]
-"""Principal, public name of the tool, and the roots: as brought, `none` or `not brought`."""
+"""Principal, public name of the tool, and the roots: as brought, `none` or `not brought`.
+
+Of calls that are asked for roots: and what else their client can be asked.
+"""
 
 
 def key_of(principal: str, params: JsonObject) -> RequestKey | None:
@@ -61,6 +73,22 @@ def key_of(principal: str, params: JsonObject) -> RequestKey | None:
         return None
     roots = _roots_in(client, params.get("inputResponses"))
     return None if roots is None else (principal, name, roots)
+
+
+def asked_key(principal: str, params: JsonObject) -> RequestKey | None:
+    """Return the key of a call that may be asked for roots; None for another, or one of a retry."""
+    name, meta = params.get("name"), params.get("_meta")
+    if not isinstance(name, str) or not isinstance(meta, dict) or not params.keys() <= _ASKED:
+        return None
+    if LOG_LEVEL_META in meta or meta.get(PROTOCOL_VERSION_META) not in MODERN_VERSIONS:
+        return None
+    capabilities = meta.get(CLIENT_CAPABILITIES_META)
+    if not isinstance(capabilities, dict):
+        return None
+    client = Client("modern", MODERN_VERSIONS[-1], capabilities, {})
+    if not client.declares("roots"):
+        return None
+    return principal, name, encode(client.declared(RELAYED))
 
 
 def _roots_in(client: Client, responses: Json) -> bytes | None:
@@ -120,14 +148,28 @@ class RequestLane(Struct, frozen=True):
         return completed(result, self.owner.services.info)
 
 
+class AskedForRoots(Struct, frozen=True):
+    """How a call goes that comes again with its client's roots: no further than to this result."""
+
+    result: Raw
+    can_be_cancelled: bool = False
+
+    def cancel(self) -> None:
+        """Do nothing: it has its answer as soon as it is taken."""
+
+
 class RequestLanes:
-    """The lanes of modern requests, by their keys."""
+    """The lanes of modern requests, by their keys; `info` names the hub."""
 
-    def __init__(self) -> None:
+    def __init__(self, info: JsonObject) -> None:
         self._lanes: OrderedDict[RequestKey, RequestLane] = OrderedDict()
+        self._needs: OrderedDict[RequestKey, Need] = OrderedDict()
+        self._asked = AskedForRoots(Raw(encode(completed(wanting_roots(), info))))
 
-    def find(self, principal: str, request: Request) -> RequestLane | None:
-        """Return the lane of a principal's request if there is one, and it is open."""
+    def find(self, principal: str, request: Request) -> RequestLane | AskedForRoots | None:
+        """Return how a principal's request goes, if it is known from one like it."""
+        if self._is_asked(principal, request.params):
+            return self._asked
         key = key_of(principal, request.params)
         found = self._lanes.get(key) if key is not None else None
         if key is None or found is None:
@@ -138,10 +180,39 @@ class RequestLanes:
         self._lanes.move_to_end(key)
         return found
 
+    def _is_asked(self, principal: str, params: JsonObject) -> bool:
+        key = asked_key(principal, params) if self._needs else None
+        need = self._needs.get(key) if key is not None else None
+        if key is None or need is None:
+            return False
+        if not need.is_open:
+            del self._needs[key]
+            return False
+        self._needs.move_to_end(key)
+        return need.is_of(params.get("arguments"))
+
+    def ask(self, session: Session, request: Request, need: Need) -> None:
+        """Keep the need that a modern call has just been asked for roots by."""
+        services, known = session.services, need.known
+        key = asked_key(session.principal, request.params)
+        if request.method != "tools/call" or key is None or not _is_short(key):
+            return
+        if services.expose != "tools" or services.settings.reuse:
+            return  # the arguments say which tool is called; roots of a request count for others
+        if known is not None:
+            several = services.names.mode == "never" and len(services.servers) > 1
+            if several or known.place.spec.share == "session":
+                return
+            if known.listing is not None and _is_repeated(known.listing, known.tool):
+                return
+        _add(self._needs, key, need)
+
     def keep(self, session: Session, params: JsonObject, lane: Lane) -> None:
         """Keep the lane that a modern call has just gone."""
         key = key_of(session.principal, params)
-        if key is None or _is_repeated(lane) or lane.place.spec.share == "session":
+        if key is None or not _is_short(key) or lane.place.spec.share == "session":
+            return
+        if _is_repeated(lane.ready.listing, lane.name):
             return
         if key[2] != _NONE and session.services.settings.reuse:
             return  # what one request brings is also for those after it
@@ -152,16 +223,24 @@ class RequestLanes:
                 return
         elif not session.unasked:
             return  # it was judged by roots that came another way
-        self._lanes[key] = RequestLane(lane, session, standing)
-        self._lanes.move_to_end(key)
-        while len(self._lanes) > KEPT:
-            self._lanes.popitem(last=False)
+        _add(self._lanes, key, RequestLane(lane, session, standing))
 
 
-def _is_repeated(lane: Lane) -> bool:
-    """Return whether the tool wants arguments in HTTP headers too, which are then to be checked."""
-    for tool in lane.ready.listing.tools:
-        if tool.get("name") == lane.name:
+def _add(kept: OrderedDict[RequestKey, Kept], key: RequestKey, one: Kept) -> None:
+    kept[key] = one
+    kept.move_to_end(key)
+    while len(kept) > KEPT:
+        kept.popitem(last=False)
+
+
+def _is_short(key: RequestKey) -> bool:
+    return sum(map(len, key)) <= MAX_KEY
+
+
+def _is_repeated(listing: Listing, name: str) -> bool:
+    """Return whether a tool wants arguments in HTTP headers too, which are then to be checked."""
+    for tool in listing.tools:
+        if tool.get("name") == name:
             try:
                 return bool(declared(tool.get("inputSchema")))
             except AnnotationError:

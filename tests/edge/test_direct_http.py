@@ -15,7 +15,18 @@ from anyio.abc import SocketStream
 from hub.core.values import JsonObject
 from hub.edge.direct_http import DirectHttp
 from tests.edge.test_bounded_http import QuietServer
-from tests.edge.test_http import HEADERS, TOKEN, Web, echo, initialize, told, web
+from tests.edge.test_http import (
+    HEADERS,
+    MODERN,
+    ROOTS,
+    TOKEN,
+    Web,
+    echo,
+    enveloped,
+    initialize,
+    told,
+    web,
+)
 from tests.fakes import ECHO, SILENT, FakeChild
 
 pytestmark = pytest.mark.live
@@ -269,3 +280,15 @@ async def test_a_hub_that_ends_answers_the_call_under_way_and_then_hangs_up() ->
         assert json.loads((await client.answer())[1])["id"] == 2
         with pytest.raises(anyio.EndOfStream):
             await client.stream.receive()
+
+
+async def test_a_call_that_is_asked_for_roots_again_needs_no_task() -> None:
+    async with connected() as client:
+        body: Any = enveloped(echo(7), ROOTS)
+        body["params"]["arguments"] = {"text": "file:///somewhere"}
+        client.key = ""
+        fields = {"mcp_protocol_version": MODERN, "mcp_method": "tools/call", "mcp_name": "echo"}
+        answers = [await client.post(body, **fields) for _ in range(3)]
+        assert json.loads(answers[0][1])["result"]["resultType"] == "input_required"
+        assert answers == [answers[0]] * 3
+        assert Noting.served == 1

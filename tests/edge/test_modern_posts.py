@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from anyio.abc import TaskGroup
 
 from hub.core.protocol import (
@@ -15,11 +16,13 @@ from hub.edge.server import Front
 from hub.runtime.client import Client
 from hub.runtime.deadlines import Deadlines
 from hub.runtime.express import Way
+from hub.runtime.parties import RootsNeededError
 from hub.runtime.peer import Outlet
+from hub.runtime.request_lanes import AskedForRoots
 from hub.runtime.wire import Failure, Request
 from tests.edge.asgi import Connection
-from tests.fakes import ECHO, SILENT, FakeChild
-from tests.runtime.rigs import Rig, remote, rig
+from tests.fakes import ECHO, READ, SILENT, FakeChild
+from tests.runtime.rigs import ROOTS, Rig, remote, rig
 
 VERSION = "2026-07-28"
 META: JsonObject = {
@@ -47,7 +50,7 @@ class Ways:
     def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
         raise AssertionError("no conversation is needed")
 
-    def way(self, principal: str, request: Request, /) -> Way | None:
+    def way(self, principal: str, request: Request, /) -> Way | AskedForRoots | None:
         return self._at.relay.request_lanes.find(principal, request)
 
 
@@ -104,6 +107,20 @@ async def test_an_error_has_the_status_that_the_era_wants() -> None:
         connection = await Site(at).post().over()
         assert connection.status == 400
         assert connection.json["error"]["message"] == "no"
+
+
+async def test_a_call_that_is_asked_for_roots_is_answered_so() -> None:
+    async with rig({"files": remote()}, {"files": FakeChild(READ)}) as at:
+        params: JsonObject = {"name": "read", "_meta": {**META, CLIENT_CAPABILITIES_META: ROOTS}}
+        client = at.client()
+        client.session.greeted(Client("modern", VERSION, ROOTS, {}))
+        client.session.unasked = True
+        with pytest.raises(RootsNeededError):
+            await client.request(client.asked_for("tools/call", params))
+        connection = await Site(at).post(Request(7, "tools/call", params)).over()
+        assert connection.status == 200
+        assert connection.json["id"] == 7
+        assert connection.json["result"]["resultType"] == "input_required"
 
 
 async def test_what_has_no_lane_is_left_alone() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec import Raw
 from msgspec.structs import replace
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -13,8 +14,10 @@ from hub.core.values import JsonObject
 from hub.edge.exchange import Exchange
 from hub.edge.plain_calls import PATIENCE, PlainCall, answer_post
 from hub.runtime.deadlines import Deadlines
-from hub.runtime.express import Express, Passage, Reply
+from hub.runtime.express import Express, Reply, Way
 from hub.runtime.peer import GoneError
+from hub.runtime.request_lanes import AskedForRoots
+from hub.runtime.waiting import Underway
 from hub.runtime.wire import Failure, Notification, Request
 from tests.edge.asgi import Connection
 from tests.fakes import ECHO, SILENT, FakeChild
@@ -38,8 +41,11 @@ class Posted:
     def end(self) -> None:
         self.in_flight -= 1
 
-    def pass_on(self, reply: Reply) -> Passage | None:
-        way = self._posts.at.relay.session_lanes.find(self._posts.client.session, self._request)
+    def pass_on(self, reply: Reply) -> Underway | None:
+        way: Way | AskedForRoots | None = self._posts.known
+        way = way or self._posts.at.relay.session_lanes.find(
+            self._posts.client.session, self._request
+        )
         return self._posts.express.take(self._request, way, reply)
 
     def exchange(self, send: Send) -> Exchange:
@@ -82,6 +88,7 @@ class Posts:
         self.express = Express(client.peer.backlog, at.tasks)
         self.patience = Deadlines(patience)
         self.posted: list[Posted] = []
+        self.known: AskedForRoots | None = None
 
     def requested(self, id_: int, **params: Any) -> Posted:
         request = Request(id_, "tools/call", {"name": "echo", "arguments": {}, **params})
@@ -130,6 +137,33 @@ async def test_a_plain_call_is_answered_as_json() -> None:
         assert connection.status == 200
         assert connection.body == b'{"jsonrpc":"2.0","id":7,"result":{"content":[],"n":1e400}}'
         assert not posts.posted[0].went_generally
+
+
+async def test_a_call_whose_answer_is_known_is_over_as_soon_as_it_is_taken() -> None:
+    fake = FakeChild(ECHO)
+    answer = b'{"jsonrpc":"2.0","id":7,"result":{}}'
+    async with posting(fake) as posts:
+        posts.known = AskedForRoots(Raw(b"{}"))
+        call, wired = posts.take(7)
+        assert wired.written == [(200, answer)]
+        assert posts.posted[0].in_flight == 0
+        assert not posts.patience._due  # pyright: ignore[reportPrivateUsage] - nothing is to come
+        call.lost()
+        connection = posts.post(7)
+        await connection.served()
+        assert (connection.status, connection.body) == (200, answer)
+        assert len(fake.link.requests("tools/call")) == 1
+
+
+async def test_a_known_answer_waits_for_a_client_that_does_not_read() -> None:
+    async with posting(FakeChild(ECHO)) as posts:
+        posts.known = AskedForRoots(Raw(b"{}"))
+        wired = Wired(posts, Connection())
+        wired.is_free = False
+        assert PlainCall(posts.requested(7), posts.patience, wired).begin()
+        await wired.connection.served()
+        assert wired.connection.body == b'{"jsonrpc":"2.0","id":7,"result":{}}'
+        assert wired.written == []
 
 
 async def test_a_call_that_is_not_plain_is_left_alone() -> None:

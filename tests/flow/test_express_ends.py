@@ -46,7 +46,7 @@ class Calls:
         request = Request(id_, "tools/call", params)
         way = caller.at.relay.session_lanes.find(caller.client.session, request)
         passage = caller.express.take(request, way, caller.reply)
-        if passage is not None:
+        if isinstance(passage, Passage):
             self.taken[who][id_] = passage
 
     @property

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from hub.core.policy import Policy
 from hub.core.values import Json, JsonObject
 from hub.runtime.express import Express
+from hub.runtime.request_lanes import AskedForRoots
 from hub.runtime.waiting import Answer
 from hub.runtime.wire import Failure, Notification, Request, Response, as_object, lost
 from tests.fakes import ECHO, READ, SILENT, FakeChild, RecordingOutlet, Signals
@@ -403,3 +404,20 @@ async def test_an_error_that_names_urls_is_known_to_the_client(fake: FakeChild, 
         caller.client.session.audience.tell(FILES, done)
         await caller.client.session.audience.mailbox.flush()
         assert done in caller.client.outlet.messages
+
+
+async def test_a_call_that_is_asked_for_roots_has_its_answer_at_once(
+    fake: FakeChild, top: Path
+) -> None:
+    way = AskedForRoots(Raw(b'{"resultType":"input_required"}'))
+    async with calling(fake, top) as caller:
+        request = Request("x", "tools/call", {"name": "read"})
+        assert caller.express.take(request, way, caller.reply) is not None
+        assert caller.reply.answers == [Response("x", way.result)]
+        assert caller.client.peer.backlog.is_idle
+        caller.reply.is_stuck = True
+        assert caller.express.take(request, way, caller.reply) is None
+        caller.reply.is_stuck = False
+        caller.client.peer.backlog.add("x", way)
+        assert caller.express.take(request, way, caller.reply) is None, "its id is in use"
+        assert len(caller.reply.answers) == 1

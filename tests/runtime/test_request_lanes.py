@@ -17,10 +17,11 @@ from hub.core.protocol import (
 from hub.core.values import Json, JsonObject
 from hub.runtime import request_lanes
 from hub.runtime.client import Client
+from hub.runtime.parties import RootsNeededError
 from hub.runtime.peer import RpcError
-from hub.runtime.request_lanes import RequestLane, key_of
+from hub.runtime.request_lanes import AskedForRoots, RequestLane, key_of
 from hub.runtime.services import RootsSettings
-from hub.runtime.wire import Request
+from hub.runtime.wire import Request, as_object
 from tests.fakes import ECHO, READ, FakeChild
 from tests.runtime.rigs import INFO, ROOTS, FakeClient, Rig, remote, rig, roots_at
 from tests.trees import plant
@@ -73,7 +74,20 @@ async def called(
     client = modern(at, *shared, unasked=unasked)
     await client.request(client.asked_for("tools/call", given))
     client.session.close()
-    return at.relay.request_lanes.find("alice", Request(1, "tools/call", given))
+    found = at.relay.request_lanes.find("alice", Request(1, "tools/call", given))
+    assert not isinstance(found, AskedForRoots)
+    return found
+
+
+async def asked(at: Rig, given: JsonObject) -> AskedForRoots | None:
+    """Make a call that is asked for its client's roots, and return how the next one goes."""
+    client = modern(at, "/", unasked=True)
+    with pytest.raises(RootsNeededError):
+        await client.request(client.asked_for("tools/call", given))
+    client.session.close()
+    found = at.relay.request_lanes.find("alice", Request(1, "tools/call", given))
+    assert not isinstance(found, RequestLane)
+    return found
 
 
 async def test_a_call_leaves_its_lane_to_calls_that_bring_the_same_roots(top: Path) -> None:
@@ -163,6 +177,38 @@ async def test_only_so_many_lanes_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
         assert await called(at, params(name="echo")) is not None
         request = Request(1, "tools/call", params())
         assert at.relay.request_lanes.find("alice", request) is None
+
+
+async def test_a_call_that_was_asked_for_roots_tells_what_the_next_is_answered() -> None:
+    async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
+        found = await asked(at, params(capabilities=ROOTS))
+        assert found is not None
+        assert as_object(found.result) == {
+            "resultType": "input_required",
+            "inputRequests": {ROOTS_KEY: {"method": "roots/list"}},
+            "_meta": {SERVER_INFO_META: INFO},
+        }
+        assert not found.can_be_cancelled
+        found.cancel()
+
+
+async def test_only_so_many_needs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_lanes, "KEPT", 1)
+    async with rig({"files": FILES}, {"files": FakeChild(READ, {**READ, "name": "look"})}) as at:
+        given = params(capabilities=ROOTS)
+        assert await asked(at, given) is not None
+        assert await asked(at, {**given, "name": "look"}) is not None
+        assert at.relay.request_lanes.find("alice", Request(1, "tools/call", given)) is None
+
+
+async def test_what_is_too_long_to_be_kept_leaves_none(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_lanes, "MAX_KEY", 4)
+    async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
+        given = params(capabilities=ROOTS)
+        assert await asked(at, given) is None
+        assert await called(at, {**given, "inputResponses": bringing(top)}, top) is None
 
 
 async def test_results_are_completed_for_their_clients() -> None:
