@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import anyio
+from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from hub.core.asking import ELICITED
@@ -30,7 +31,8 @@ class CallAsker(Struct, eq=False):
     """The client on whose behalf a call runs; it is reached through the call's own outlet.
 
     `token` is what it wants progress reported under, if it does. `brought` is what its request
-    brought from the round before, `consented` what its user has agreed to in this call.
+    brought from the round before, `consented` what its user has agreed to in this call. `tasks` are
+    for what goes out within it, where they are not those of the owner, whose own call may be over.
     """
 
     owner: Session
@@ -39,6 +41,7 @@ class CallAsker(Struct, eq=False):
     mailbox: Mailbox | None = None
     brought: Brought = UNASKED
     consented: str | None = None
+    tasks: TaskGroup | None = None
     _pauses: int = 0
     _sent_to: list[str] = field(default_factory=list[str])
     _giving_up: Stoppable | None = None
@@ -141,7 +144,8 @@ class CallAsker(Struct, eq=False):
 
     def _own_mailbox(self) -> Mailbox:
         if self.mailbox is None:
-            self.mailbox = self.owner.audience.mailbox_of_call()
+            tasks = self.tasks
+            self.mailbox = Mailbox(tasks) if tasks else self.owner.audience.mailbox_of_call()
         return self.mailbox
 
     @property

@@ -136,7 +136,7 @@ class Passage:
         self._request = request
         self._call = call
         self._reply = reply
-        self._asker = CallAsker(owner, reply.outlet, token_in(request.params))
+        self._asker = CallAsker(owner, reply.outlet, token_in(request.params), tasks=express.tasks)
         self._clock = owner.services.machine.clock
         self._began = self._clock()
         if owner.unasked:

@@ -43,7 +43,8 @@ KEPT: Final = 4096
 """How many lanes are kept; the one that was not gone for longest makes room. As many needs."""
 MAX_KEY: Final = 16_384
 """How long a key may be to be kept: it is its client who wrote it."""
-_ENVELOPE: Final = {PROTOCOL_VERSION_META, CLIENT_INFO_META, CLIENT_CAPABILITIES_META}
+_NEEDED: Final = {PROTOCOL_VERSION_META, CLIENT_CAPABILITIES_META}
+_ENVELOPE: Final = {*_NEEDED, CLIENT_INFO_META, "progressToken"}
 _PARAMS: Final = {"name", "arguments", "_meta", "inputResponses"}
 _ASKED: Final = {"name", "arguments", "_meta"}
 
@@ -63,7 +64,10 @@ def key_of(principal: str, params: JsonObject) -> RequestKey | None:
     name, meta = params.get("name"), params.get("_meta")
     if not isinstance(name, str) or not isinstance(meta, dict) or not params.keys() <= _PARAMS:
         return None
-    if meta.keys() != _ENVELOPE or meta[PROTOCOL_VERSION_META] not in MODERN_VERSIONS:
+    if (
+        not _NEEDED <= meta.keys() <= _ENVELOPE
+        or meta[PROTOCOL_VERSION_META] not in MODERN_VERSIONS
+    ):
         return None
     capabilities = meta[CLIENT_CAPABILITIES_META]
     if not isinstance(capabilities, dict):

@@ -697,9 +697,13 @@ async def test_a_modern_client_that_disconnects_cancels_its_call() -> None:
         assert call.sent == []
 
 
-async def test_progress_makes_a_modern_answer_a_stream() -> None:
-    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_progress_makes_a_modern_answer_a_stream(is_first: bool) -> None:
+    child = FakeChild(ECHO)
     async with web(child) as site:
+        if not is_first:
+            await site.modern(echo(), mcp_name="echo")
+        child.answers["tools/call"] = SILENT
         body: Any = enveloped(echo())
         body["params"]["_meta"]["progressToken"] = "mine"
         call = site.start(
@@ -711,12 +715,13 @@ async def test_progress_makes_a_modern_answer_a_stream() -> None:
             mcp_name="echo",
         )
         link = await child.connected()
-        sent = await link.request("tools/call")
+        sent = await link.request("tools/call", nth=1 if is_first else 2)
         token = sent["params"]["_meta"]["progressToken"]
         link.notify("notifications/progress", {"progressToken": token, "progress": 1})
         assert (await call.heard(1))[0]["params"] == {"progressToken": "mine", "progress": 1}
         link.answer(sent["id"], {"content": []})
         assert (await call.over()).events[1]["result"]["resultType"] == "complete"
+        assert len(site.fronts) == 1, "a call like one before needs no conversation"
 
 
 def listen(id_: int = 7, **fields: Any) -> JsonObject:

@@ -235,7 +235,7 @@ async def test_results_are_completed_for_their_clients() -> None:
         params(capabilities=ROOTS, inputResponses=5),
         params(requestState="x"),
         params(unknown=1),
-        {**params(), "_meta": {**dict(params()["_meta"]), "progressToken": 1}},  # pyright: ignore
+        {**params(), "_meta": {**dict(params()["_meta"]), "unknown": 1}},  # pyright: ignore
         {**params(), "_meta": {PROTOCOL_VERSION_META: VERSION}},
         {**params(), "name": 5},
         {**params(), "_meta": 5},
@@ -244,6 +244,14 @@ async def test_results_are_completed_for_their_clients() -> None:
 )
 def test_a_call_that_may_want_more_than_its_answer_has_no_key(more: JsonObject) -> None:
     assert key_of("alice", more) is None
+
+
+def test_who_calls_and_whether_he_hears_of_progress_makes_no_other_call() -> None:
+    envelope = params()["_meta"]
+    assert isinstance(envelope, dict)
+    unnamed = {key: value for key, value in envelope.items() if key != CLIENT_INFO_META}
+    for meta in (unnamed, {**envelope, "progressToken": 1}):
+        assert key_of("alice", {**params(), "_meta": meta}) == key_of("alice", params())
 
 
 def test_a_version_that_the_hub_does_not_speak_has_no_key() -> None:
