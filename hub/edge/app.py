@@ -36,6 +36,7 @@ from hub.runtime.express import Way
 from hub.runtime.links import OsLinks
 from hub.runtime.logger import Logger
 from hub.runtime.peer import Outlet
+from hub.runtime.plans import Plans
 from hub.runtime.relay import Relay
 from hub.runtime.request_lanes import AskedForRoots
 from hub.runtime.services import Machine, Operator, RootsSettings, Services
@@ -72,6 +73,12 @@ def this_machine(environment: Mapping[str, str]) -> Machine:
         wall_clock=time.time,
         kernel=this_kernel(),
     )
+
+
+def _environment() -> Mapping[str, str]:
+    """Return this process' environment, which is asked for with every call."""
+    # Windows takes names in any case, which its mapping knows.
+    return os.environ if sys.platform == "win32" else dict(os.environ)
 
 
 def place_of(machine: Machine, *, allow_unsafe: bool) -> Place:
@@ -111,7 +118,7 @@ async def running_hub(
 
     Raises: ConfigError, StartError, alone or in an exception group.
     """
-    machine = this_machine(os.environ if environment is None else environment)
+    machine = this_machine(_environment() if environment is None else environment)
     place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
     servers = server_specs(config, place)
     settle_confinement(servers.values(), machine.kernel)
@@ -134,6 +141,7 @@ async def running_hub(
                     settings=settings,
                     audit=audit,
                     tasks=tasks,
+                    plans=Plans(machine.environment, machine.directory),
                     expose=config.expose,
                     is_for_one=setting.is_for_one,
                     preface=config.instructions,

@@ -78,8 +78,8 @@ class ClientRoots:
         self._tasks = tasks
         self._clock = clock
         self._moved = anyio.Event()
-        self._timer = anyio.CancelScope()
-        self._asking = anyio.CancelScope()
+        self._timer: anyio.CancelScope | None = None
+        self._asking: anyio.CancelScope | None = None
         self._asking_through: Outlet | None = None
         self._is_certain = True
 
@@ -114,7 +114,7 @@ class ClientRoots:
     def unreachable(self) -> None:
         """Take note that this way to the client is gone: what was asked on it gets no answer."""
         if self._asking_through is None:
-            self._asking.cancel()
+            _cancel(self._asking)
 
     def list_changed(self) -> None:
         """Take note that the client says its roots have changed."""
@@ -122,7 +122,7 @@ class ClientRoots:
 
     def ended(self) -> None:
         """Take note that the client is gone."""
-        self._timer.cancel()
+        _cancel(self._timer)
         self._feed(Ended())
 
     async def current(self, outlet: Outlet) -> State:
@@ -132,7 +132,7 @@ class ClientRoots:
         except anyio.get_cancelled_exc_class():
             # Who asks through a call's own response gets no answer once the call is gone.
             if self._asking_through is outlet:
-                self._asking.cancel()
+                _cancel(self._asking)
             raise
         self._look_again()
         return self.state
@@ -175,9 +175,9 @@ class ClientRoots:
                 case Ask(number):
                     self._tasks.start_soon(self._perform_ask, number, outlet)
                 case Wake(at):
-                    self._timer.cancel()
-                    self._timer = anyio.CancelScope()
-                    self._tasks.start_soon(self._perform_wake, at, self._timer)
+                    _cancel(self._timer)
+                    self._timer = timer = anyio.CancelScope()
+                    self._tasks.start_soon(self._perform_wake, at, timer)
                 case Publish():
                     self._changed()
                 case Warn(text):
@@ -191,10 +191,11 @@ class ClientRoots:
             self._feed(Ticked(self._clock()))
 
     async def _perform_ask(self, number: int, outlet: Outlet | None) -> None:
-        self._asking, self._asking_through = anyio.CancelScope(), outlet
-        with self._asking:
+        self._asking_through = outlet
+        with anyio.CancelScope() as scope:
+            self._asking = scope
             await self._ask_once(number, outlet)
-        if self._asking.cancelled_caught:
+        if scope.cancelled_caught:
             reason = "the way to the client is gone"
             self._feed(Failed(number, reason, self._clock(), unreachable=True))
 
@@ -233,3 +234,8 @@ class ClientRoots:
             more, cursor = page.get("roots"), page.get("nextCursor")
             roots = [*roots, *(more if isinstance(more, list) else [])]
         return {**first, "roots": roots}
+
+
+def _cancel(scope: anyio.CancelScope | None) -> None:
+    if scope is not None:
+        scope.cancel()

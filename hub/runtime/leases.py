@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec.structs import replace
-
 from hub.core.in_force import InForce
-from hub.core.launch import LaunchPlan, LaunchTemplate, plan
+from hub.core.launch import LaunchPlan
 from hub.core.roots import EMPTY
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, ServerName, SessionKey
@@ -70,20 +68,5 @@ class Leases:
         )
 
     def plan(self, spec: ServerSpec, here: InForce) -> LaunchPlan | None:
-        """Return how a server's process is launched under these roots; None for a remote one.
-
-        Raises: ConfigError if a variable it needs is not set.
-        """
-        if not isinstance(spec.target, LaunchTemplate):
-            return None
-        machine = self._services.machine
-        shared = spec.share == "all"
-        made = plan(
-            spec.target,
-            EMPTY if shared else here.roots,
-            machine.environment,
-            directories=spec.directories,
-        )
-        if made.cwd is None and (shared or not here.enforcing):
-            return replace(made, cwd=machine.directory)
-        return made
+        """Return how a server's process is launched under these roots; see `Plans.of`."""
+        return self._services.plans.of(spec, here)

@@ -153,10 +153,9 @@ class Relay:
 
     def _leaving_lane(self, public: str, case: Case, child: Child, result: Payload) -> Payload:
         """Return a call's result, and let the next calls of the tool go the way that it went."""
-        lane = lane_of(case, child)
-        if lane is not None and case.session.is_modern:
-            self.request_lanes.keep(case.session, case.asked.request.params, lane)
-        elif lane is not None:
+        if case.session.is_modern:
+            self.request_lanes.keep(case, child)
+        elif (lane := lane_of(case, child)) is not None:
             self.session_lanes.keep(case.session, public, lane)
         return result
 

@@ -30,9 +30,11 @@ from hub.core.uris import uri_from_path
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.core.whereabouts import Surroundings
 from hub.runtime.audience import RELAYED
+from hub.runtime.child import Child
 from hub.runtime.client import Client
 from hub.runtime.completing import completed
-from hub.runtime.lanes import Lane
+from hub.runtime.consent import Case
+from hub.runtime.lanes import Lane, lane_of
 from hub.runtime.links import CachedLinks
 from hub.runtime.needs import Need
 from hub.runtime.session import Session
@@ -211,12 +213,14 @@ class RequestLanes:
                 return
         _add(self._needs, key, need)
 
-    def keep(self, session: Session, params: JsonObject, lane: Lane) -> None:
-        """Keep the lane that a modern call has just gone."""
+    def keep(self, case: Case, child: Child) -> None:
+        """Keep the lane that a modern call has just gone, if there is one."""
+        session, params = case.session, case.asked.request.params
         key = key_of(session.principal, params)
-        if key is None or not _is_short(key) or lane.place.spec.share == "session":
+        if key is None or not _is_short(key) or case.place.spec.share == "session":
             return
-        if _is_repeated(lane.ready.listing, lane.name):
+        lane = lane_of(case, child)
+        if lane is None or _is_repeated(lane.ready.listing, lane.name):
             return
         if key[2] != _NONE and session.services.settings.reuse:
             return  # what one request brings is also for those after it

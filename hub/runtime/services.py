@@ -20,6 +20,7 @@ from hub.core.standing import Standing
 from hub.core.values import JsonObject, ServerName
 from hub.runtime.audit_log import AuditSink
 from hub.runtime.children import Children
+from hub.runtime.plans import Plans
 
 
 class Machine(Struct, frozen=True):
@@ -52,6 +53,7 @@ class Services(Struct, frozen=True):
 
     `tasks` is for what outlives the request that began it. `is_for_one`: the hub has one client,
     which will use what there is. `preface` is what the operator tells clients of the servers' use.
+    `plans` are those of `servers` on `machine`.
     """
 
     info: JsonObject
@@ -63,6 +65,7 @@ class Services(Struct, frozen=True):
     settings: RootsSettings
     audit: AuditSink
     tasks: TaskGroup
+    plans: Plans
     expose: Expose = "tools"
     is_for_one: bool = False
     preface: str | None = None

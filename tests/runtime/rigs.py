@@ -27,6 +27,7 @@ from hub.runtime.client import Client
 from hub.runtime.link import Link
 from hub.runtime.links import OsLinks
 from hub.runtime.peer import Asked, Peer, RpcError
+from hub.runtime.plans import Plans
 from hub.runtime.relay import Relay
 from hub.runtime.services import Machine, Operator, RootsSettings, Services
 from hub.runtime.session import Session
@@ -143,6 +144,7 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
                 settings=settings or RootsSettings(timeout=5.0, debounce=0.001),
                 audit=audit,
                 tasks=tasks,
+                plans=Plans(machine.environment, machine.directory),
             )
             yield Rig(services, Relay(services), audit, tasks)
             tasks.cancel_scope.cancel()
