@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
@@ -34,7 +35,6 @@ from hub.runtime.confined import this_kernel
 from hub.runtime.ending import Ending
 from hub.runtime.express import Way
 from hub.runtime.links import OsLinks
-from hub.runtime.logger import Logger
 from hub.runtime.peer import Outlet
 from hub.runtime.plans import Plans
 from hub.runtime.relay import Relay
@@ -42,7 +42,7 @@ from hub.runtime.request_lanes import AskedForRoots
 from hub.runtime.services import Machine, Operator, RootsSettings, Services
 from hub.runtime.wire import Request
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 INFO: JsonObject = {"name": "roots-hub", "title": "Roots Hub", "version": __version__}
 _FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}

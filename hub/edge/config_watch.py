@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 import anyio
 import anyio.to_thread
+import structlog
 from msgspec import Struct
 
 from hub.core.errors import HubError
@@ -16,7 +17,6 @@ from hub.edge.config import HubConfig, Roots
 from hub.edge.config_file import load_config
 from hub.edge.fields import LoadContext
 from hub.edge.saving import Look, look
-from hub.runtime.logger import Logger
 from hub.runtime.services import Operator
 
 EVERY = 0.5
@@ -24,7 +24,7 @@ EVERY = 0.5
 LIVE: Final = frozenset({"fallback", "ceiling", "detect", "when_missing", "when_empty", "strict"})
 """Keys of `roots` that a running hub takes over."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 RootsOf: TypeAlias = Callable[[Roots], OperatorRoots]
 

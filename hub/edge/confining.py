@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import structlog
+
 from hub.core.confinement import Kernel, Unconfined, standing
 from hub.core.errors import ConfigError
 from hub.core.launch import LaunchTemplate
 from hub.core.specs import ServerSpec
-from hub.runtime.logger import Logger
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 def settle_confinement(servers: Iterable[ServerSpec], kernel: Kernel) -> None:

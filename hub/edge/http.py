@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Callable
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
@@ -30,7 +31,6 @@ from hub.edge.server import OpenFront
 from hub.edge.standing_stream import Standing
 from hub.runtime import wire
 from hub.runtime.deadlines import Deadlines
-from hub.runtime.logger import Logger
 from hub.runtime.peer import GoneError
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Failure, Message, Request
@@ -43,7 +43,7 @@ _UNKNOWN_VERSION: JsonObject = {
     "error": f"MCP-Protocol-Version: known are {', '.join((*HANDSHAKE_VERSIONS, *MODERN_VERSIONS))}"
 }
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class HttpServer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import queue
@@ -10,17 +9,15 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Literal
 
-from hub.runtime.logger import fields_of
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
 
 BACKLOG = 10_000
 """How many lines may wait for stderr; further ones are counted and lost."""
 LAST_LINES = 1.0
 """Seconds that the last lines may take when the hub ends."""
-_COLORS: Final = {logging.INFO: 32, logging.WARNING: 33, logging.ERROR: 31}
-_UNCLEAR: Final = frozenset(" =\"'")
-"""What a value is quoted for."""
 
 
 class _Stderr(logging.Handler):
@@ -66,61 +63,54 @@ def _write(text: str) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-class _Form(logging.Formatter):
-    """Dates lines as ISO 8601 does."""
-
-    default_time_format = "%Y-%m-%dT%H:%M:%S"
-    default_msec_format = "%s.%03d"
-
-
-class _Text(_Form):
-    """One line for people, and a traceback below it, without variables: clients sent those."""
-
-    def __init__(self, *, colors: bool) -> None:
-        super().__init__()
-        self._colors = _COLORS if colors else {}
-
-    def format(self, record: logging.LogRecord) -> str:
-        level = f"{record.levelname.lower():<8}"
-        if color := self._colors.get(record.levelno):
-            level = f"\x1b[{color}m{level}\x1b[0m"
-        fields = "".join(
-            f" {name}={_shown(value)}" for name, value in sorted(fields_of(record).items())
-        )
-        line = f"{self.formatTime(record)} [{level}] {record.getMessage()}{fields}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
-
-
-class _Json(_Form):
-    """One object a line, its time in UTC."""
-
-    default_msec_format = "%s.%03dZ"
-    converter = time.gmtime
-
-    def format(self, record: logging.LogRecord) -> str:
-        said: dict[str, object] = {
-            **fields_of(record),
-            "event": record.getMessage(),
-            "level": record.levelname.lower(),
-            "timestamp": self.formatTime(record),
-        }
-        if record.exc_info:
-            said["exception"] = self.formatException(record.exc_info)
-        return json.dumps(said, default=repr)
-
-
-def _shown(value: object) -> str:
-    """Return a value so that it ends where the next blank is, and moves no terminal."""
-    if isinstance(value, str) and value.isprintable() and not _UNCLEAR & {*value}:
-        return value
-    return repr(value)
-
-
 def configure_logs(form: Literal["text", "json"], level: str = "info") -> None:
     """Send the log, and libraries' warnings, to stderr; stdout belongs to the protocol."""
+    shared: list[Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=form == "json"),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
     handler = _Stderr()
-    handler.setFormatter(_Json() if form == "json" else _Text(colors=sys.stderr.isatty()))
+    remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared, processors=[remove, *_renderers(form)]
+        )
+    )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("hub").setLevel(level.upper())
+
+
+def _renderers(form: Literal["text", "json"]) -> list[Processor]:
+    if form == "json":
+        return [structlog.processors.ExceptionRenderer(), structlog.processors.JSONRenderer()]
+    # Not the pretty tracebacks: they show local variables, and with them what clients sent.
+    plain = structlog.dev.plain_traceback
+    colors = sys.stderr.isatty()
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=colors, pad_event_to=0, exception_formatter=plain
+    )
+    return [_printable, renderer]
+
+
+def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Write out what could end a line or move a terminal: clients and servers said it."""
+    for name, value in event.items():
+        if isinstance(value, str) and name != "exception" and not value.isprintable():
+            event[name] = "".join(map(_written_out, value))
+    return event
+
+
+def _written_out(char: str) -> str:
+    return char if char.isprintable() else char.encode("unicode_escape").decode()

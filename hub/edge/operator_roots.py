@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import structlog
 from msgspec import Struct
 
 from hub.core.errors import RootError, StartError
@@ -14,9 +15,8 @@ from hub.core.paths import Flavour, LinkReader
 from hub.core.roots import EMPTY, Root, RootSet, UnsafePaths, root_from_path, root_set
 from hub.edge.config import Roots
 from hub.edge.detect import nearest_project
-from hub.runtime.logger import Logger
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Place(Struct, frozen=True):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 
 from hub.core.errors import HubError, RouteError
@@ -27,7 +28,6 @@ from hub.edge.modern import CAPABILITIES, GREETING_GRACE, Modern, is_modern, sup
 from hub.edge.rounds import Rounds
 from hub.runtime.client import Client
 from hub.runtime.express import Express, Way
-from hub.runtime.logger import Logger
 from hub.runtime.peer import Asked, Outlet, Peer, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.request_lanes import AskedForRoots
@@ -37,7 +37,7 @@ from hub.runtime.strict_json import WireError
 from hub.runtime.subscriptions import Subscriptions
 from hub.runtime.wire import Notification, Payload, Request
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 _ROOTS_CHANGED = frozenset({"notifications/roots/list_changed", "roots/list_changed"})
 

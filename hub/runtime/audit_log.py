@@ -10,12 +10,12 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
+import structlog
 from msgspec.structs import asdict
 
 from hub.core.audit import AuditLine, AuditRecord
 from hub.core.values import JsonObject
 from hub.runtime import strict_json
-from hub.runtime.logger import Logger
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Size at which the file is renamed to `NAME.1`, in place of an older one."""
@@ -26,7 +26,7 @@ PAUSE = 0.1
 BATCH = 64
 """Records that are put into words at once: more would hold calls up."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class AuditSink(Protocol):

@@ -15,11 +15,11 @@ from contextlib import asynccontextmanager, suppress
 from itertools import count
 
 import anyio
+import structlog
 from anyio import to_thread
 
 from hub.runtime import watchdog
 from hub.runtime.ending import Ending
-from hub.runtime.logger import Logger
 from hub.runtime.watchdog import (
     HAS_PROC,
     LOOK_EVERY,
@@ -37,7 +37,7 @@ TERM_GRACE, TERM_GRACE_AT_END = 2.0, 0.8
 _HIGHEST, _LOWEST = 1 << 62, 1 << 60
 """Microseconds of real-time CPU time: 36,000 years of it are no limit to anybody."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Family:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 import anyio
+import structlog
 from msgspec import Raw
 
 from hub.core.catalog import Catalog, Listing, merge
@@ -16,7 +17,6 @@ from hub.core.search import search_catalog
 from hub.core.values import ChildRoute, JsonObject, ServerName
 from hub.runtime.builtin import BUILTINS
 from hub.runtime.listed import Listed, encoded
-from hub.runtime.logger import Logger
 from hub.runtime.peer import Asked
 from hub.runtime.places import Place
 from hub.runtime.services import Services
@@ -27,7 +27,7 @@ LIST_GRACE = 5.0
 KEPT = 64
 """How many merged catalogs are remembered."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Catalogs:

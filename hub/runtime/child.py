@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 
 from hub.core.errors import ChildError, leaves
@@ -34,7 +35,6 @@ from hub.runtime.hearing import SUBSCRIBING, Hearing, hearing_of
 from hub.runtime.input_rounds import in_rounds
 from hub.runtime.link import AnsweringLink, Link
 from hub.runtime.listing import Request, read_again, read_listing
-from hub.runtime.logger import Logger
 from hub.runtime.parties import Asker
 from hub.runtime.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
 from hub.runtime.slots import Slots
@@ -47,7 +47,7 @@ LAST_WORDS = 0.5
 STALL = 30.0
 """Seconds that a child may write without reading what it is answered."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class StaleError(Exception):

@@ -10,6 +10,7 @@ from functools import partial
 from typing import NoReturn, Protocol
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
@@ -32,7 +33,6 @@ from hub.runtime.greeting import Introduction
 from hub.runtime.health import Health
 from hub.runtime.link import Link
 from hub.runtime.listeners import Listeners
-from hub.runtime.logger import Logger
 from hub.runtime.parties import Lessee
 from hub.runtime.peer import RpcError
 from hub.runtime.places import ChildKey, Place
@@ -42,7 +42,7 @@ KEPT_LISTINGS = 256
 SWEEP_EVERY = 1.0
 """Seconds between looks for children that nobody uses."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Opener(Protocol):

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 
 from hub.core.paths import Flavour, LinkReader
@@ -37,12 +38,11 @@ from hub.core.session_events import (
 from hub.core.standing import Standing
 from hub.core.values import Json
 from hub.runtime import wire
-from hub.runtime.logger import Logger
 from hub.runtime.peer import GoneError, Outlet, RpcError, SilentError
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Payload
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 MAX_PAGES = 16
 """How many pages of roots are read; no protocol revision has any, some clients do."""

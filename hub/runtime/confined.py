@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import quote
 
 import anyio
+import structlog
 from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,7 +37,6 @@ from hub.runtime import landlock
 from hub.runtime.brood import Brood
 from hub.runtime.confine import Program, program
 from hub.runtime.link import Link, open_process
-from hub.runtime.logger import Logger
 from hub.runtime.system_places import DEVICES, KERNEL, SETTINGS, SYSTEM
 
 RUNNERS: Final = frozenset(
@@ -46,7 +46,7 @@ RUNNERS: Final = frozenset(
 GIT_PATIENCE = 5.0
 """Seconds that git may take to say who the user is."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Places(Struct, frozen=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import structlog
 from msgspec import Struct
 
 from hub.core.asking import ASKABLE, CONSENT_KEY, takes_forms
@@ -22,7 +23,6 @@ from hub.core.values import Call, Json, JsonObject
 from hub.core.whereabouts import OUTSIDE, Surroundings
 from hub.runtime import wire
 from hub.runtime.links import CachedLinks
-from hub.runtime.logger import Logger
 from hub.runtime.peer import Asked, GoneError, RpcError, SilentError
 from hub.runtime.places import Place
 from hub.runtime.record import Record
@@ -33,7 +33,7 @@ from hub.runtime.strict_json import WireError
 PATIENCE: Final = 6
 """How many times as long as for its roots a client is waited for: here a person answers."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Case(Struct, eq=False):

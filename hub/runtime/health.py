@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+import structlog
+
 from hub.core.breaker import (
     CLOSED,
     Answered,
@@ -23,11 +25,10 @@ from hub.core.breaker import (
     step,
 )
 from hub.core.errors import ChildError
-from hub.runtime.logger import Logger
 from hub.runtime.peer import RpcError
 from hub.runtime.rounds import InputNeededError
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Health:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 
 from hub.core.listen_filter import (
@@ -24,7 +25,6 @@ from hub.core.listen_filter import (
 from hub.core.protocol import INVALID_PARAMS, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.runtime.greeting import Greeting, Introduction, with_envelope
-from hub.runtime.logger import Logger
 from hub.runtime.peer import GoneError, Outlet, Peer, RpcError
 from hub.runtime.strict_json import RequestId
 from hub.runtime.wire import Message, Notification, Payload, Request, as_object
@@ -37,7 +37,7 @@ PAUSES: Final = (1.0, 2.0, 5.0, 15.0, 60.0)
 Missed: TypeAlias = Callable[[frozenset[str]], None]
 """Takes the notifications that may have been sent while nobody heard."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class _Stream:

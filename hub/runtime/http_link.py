@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -22,7 +23,6 @@ from hub.runtime import wire
 from hub.runtime.arrivals import Arrivals
 from hub.runtime.endpoint import CONNECT_TIMEOUT, DRAIN, Endpoint, Exchange, ExchangeError, Headers
 from hub.runtime.http_session import HttpSession
-from hub.runtime.logger import Logger
 from hub.runtime.peer import GoneError
 from hub.runtime.received import is_session_unknown, messages_in, refusal_in
 from hub.runtime.resumption import SessionEndedError, pause, resumed
@@ -36,7 +36,7 @@ _BROKE_OFF = "the connection broke off"
 _ACCEPTS = {b"accept": b"application/json, text/event-stream", b"content-type": b"application/json"}
 _OK, _ACCEPTED, _NOT_FOUND, _REDIRECTS = 200, 202, 404, 300
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class _Post(Struct, eq=False):

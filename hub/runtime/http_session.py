@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import structlog
+
 from hub.core.request_headers import Marked, modern_version, offered, request_headers
 from hub.runtime import wire
 from hub.runtime.endpoint import Exchange, Headers
-from hub.runtime.logger import Logger
 from hub.runtime.wire import Payload, Request
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class HttpSession:

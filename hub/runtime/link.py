@@ -7,12 +7,13 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol, runtime_checkable
 
+import structlog
+
 from hub.core.launch import LaunchPlan
 from hub.core.protocol import INTERNAL_ERROR
 from hub.runtime import wire
 from hub.runtime.brood import Brood
 from hub.runtime.lines import Cut
-from hub.runtime.logger import Logger
 from hub.runtime.peer import Outlet
 from hub.runtime.process import Process, launch
 from hub.runtime.strict_json import WireError
@@ -20,7 +21,7 @@ from hub.runtime.wire import Failure, Message, Response, UnreadableAnswerError, 
 
 _ANSWERS = (Response, Failure)
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Link(Protocol):

@@ -8,6 +8,7 @@ cannot be asked for here: a client that has roots which are not known subscribes
 from __future__ import annotations
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 
 from hub.core.errors import ChildError, HubError
@@ -23,7 +24,6 @@ from hub.core.protocol import INVALID_PARAMS, LIST_CHANGED
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, ServerName, object_or_empty
 from hub.runtime.child import Child
-from hub.runtime.logger import Logger
 from hub.runtime.parties import RootsNeededError
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.relay import Relay
@@ -31,7 +31,7 @@ from hub.runtime.session import Session
 from hub.runtime.subscriptions import Subscriptions
 from hub.runtime.wire import Notification, Request, as_object
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Listening:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TypeAlias
 
+import structlog
 from msgspec.structs import replace
 
 from hub.core.catalog import Listing
 from hub.core.protocol import LIST_CHANGED, LISTS, METHOD_NOT_FOUND
 from hub.core.values import Json, JsonObject
 from hub.runtime.greeting import Greeting
-from hub.runtime.logger import Logger
 from hub.runtime.peer import RpcError, SilentError
 from hub.runtime.strict_json import WireError
 
 MAX_PAGES = 1000
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 Request: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
 

@@ -7,14 +7,13 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
-
-from hub.runtime.logger import Logger
 
 LIMIT = 1024
 """How many messages may wait for a client that does not read; the oldest are dropped first."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 Send: TypeAlias = Callable[[], Awaitable[None]]
 

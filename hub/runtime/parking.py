@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
 from hub.core.request_state import Brought
 from hub.runtime.asker import CallAsker
-from hub.runtime.logger import Logger
 from hub.runtime.parked import KEPT, ParkedCall
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.relay import Relay
@@ -27,7 +27,7 @@ MAX_PARKED: Final = 256
 MAX_PARKED_OF_ONE: Final = 64
 """How many of these may be one principal's."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Parking:

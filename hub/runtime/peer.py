@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Protocol, Self, runtime_checkable
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
@@ -19,7 +20,6 @@ from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import Json, JsonObject
 from hub.runtime import wire
 from hub.runtime.backlog import Backlog
-from hub.runtime.logger import Logger
 from hub.runtime.strict_json import RequestId, WireError
 from hub.runtime.waiting import Answer, Progress, TaskWaiter, Waiter, Waiters, token_in, with_token
 from hub.runtime.wire import Failure, Message, Notification, Payload, Request, Response, failure_of
@@ -27,7 +27,7 @@ from hub.runtime.wire import Failure, Message, Notification, Payload, Request, R
 CANCEL_GRACE = 2.0
 """Seconds that telling the other side of a cancellation may take."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Outlet(Protocol):

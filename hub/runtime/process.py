@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import structlog
 
 from hub.core.errors import ChildError
 from hub.core.launch import LaunchPlan
 from hub.runtime.brood import Brood, Family
 from hub.runtime.exits import when_ended
-from hub.runtime.logger import Logger
 from hub.runtime.peer import GoneError
 from hub.runtime.pipes import Flow, Lines, PipeOutlet
 from hub.runtime.spawn import Spawned, spawn
@@ -29,7 +29,7 @@ KILLED_GRACE = 1.0
 EXIT_GRACE = 0.2
 """Seconds an exit code may come after the end of the output."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class _Spoken(asyncio.Protocol):

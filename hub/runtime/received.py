@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import msgspec
+import structlog
 from msgspec import Raw
 
 from hub.core.events import Event
@@ -12,7 +13,6 @@ from hub.core.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND
 from hub.runtime import wire
 from hub.runtime.endpoint import Exchange, ExchangeError
 from hub.runtime.link import answered_by
-from hub.runtime.logger import Logger
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Failure, Message, UnreadableAnswerError, lost
 
@@ -22,7 +22,7 @@ _BAD_REQUEST, _NOT_FOUND = 400, 404
 _SERVER_ERROR = -32000
 _FORGOTTEN = ("session", "not initialized")
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 _batch = msgspec.json.Decoder(list[Raw])
 

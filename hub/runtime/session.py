@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 
 from hub.core.audit import refusal_details
@@ -34,14 +35,13 @@ from hub.runtime.client import Client
 from hub.runtime.client_roots import ClientRoots
 from hub.runtime.grants import Grants
 from hub.runtime.leases import Leases
-from hub.runtime.logger import Logger
 from hub.runtime.peer import GoneError, Outlet, Peer
 from hub.runtime.places import Place
 from hub.runtime.services import Services
 from hub.runtime.verbosity import log_from
 from hub.runtime.wire import Notification, Payload
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 RECENT = 20
 """How many refusals are remembered for a session."""

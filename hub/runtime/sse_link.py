@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
@@ -14,7 +15,6 @@ from hub.core.events import Event, EventParser
 from hub.runtime import wire
 from hub.runtime.arrivals import Arrivals
 from hub.runtime.endpoint import CONNECT_TIMEOUT, DRAIN, Endpoint, Exchange, ExchangeError
-from hub.runtime.logger import Logger
 from hub.runtime.peer import GoneError
 from hub.runtime.received import messages_in, refusal_in
 from hub.runtime.strict_json import RequestId
@@ -24,7 +24,7 @@ _ACCEPTS = {b"accept": b"text/event-stream", b"cache-control": b"no-store"}
 _JSON = {b"content-type": b"application/json"}
 _OK, _REDIRECTS = 200, 300
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class SseLink:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import deque
 
 import anyio
+import structlog
 
 from hub.runtime.lines import LineSplitter
-from hub.runtime.logger import Logger
 
 STDERR_LINE_LIMIT = 8 * 1024
 STDERR_KEPT = 5
 LINES_PER_SECOND = 50
 """How many lines of one child are logged in a second; of more, only how many there were."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Stderr:

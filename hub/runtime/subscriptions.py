@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import structlog
+
 from hub.core.errors import ChildError, HubError, RouteError
 from hub.core.protocol import INVALID_PARAMS
 from hub.core.values import Json, JsonObject, ServerName
 from hub.runtime.child import Child
-from hub.runtime.logger import Logger
 from hub.runtime.peer import Asked, Outlet, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.session import Session
 from hub.runtime.wire import Payload, Request
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 _RENEWAL = "roots-hub/renewal"
 """The id of a request that no client sent."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 import anyio
+import structlog
 
 from hub.core.errors import ChildError
 from hub.core.values import SessionKey
 from hub.runtime.child import Child
 from hub.runtime.child_state import Ready
-from hub.runtime.logger import Logger
 from hub.runtime.peer import RpcError
 
 PATIENCE: Final = 2.0
 """Seconds that a call waits for its child to take the level it wants."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 async def log_from(child: Child, level: str, session: SessionKey | None = None) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias
 
 import anyio
+import structlog
 
 from hub.core.values import JsonObject
-from hub.runtime.logger import Logger
 from hub.runtime.strict_json import RequestId
 from hub.runtime.wire import Failure, Payload, Response, as_object
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 Answer: TypeAlias = Response | Failure | None
 """What comes of a request; None if nothing ever will, because the other side is gone."""

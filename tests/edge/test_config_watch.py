@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.in_force import OperatorRoots
 from hub.core.paths import Flavour
@@ -20,7 +21,6 @@ from hub.edge.operator_roots import Place, operator_roots
 from hub.runtime.links import OsLinks
 from hub.runtime.services import Machine, Operator
 from tests.fakes import FakeClock
-from tests.logged import capture_logs
 from tests.trees import plant
 
 SERVERS = "servers: {files: {command: files-server}}\n"

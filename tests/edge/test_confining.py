@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.confinement import ConfineMode, ConfineSetting, Kernel
 from hub.core.errors import ConfigError
@@ -9,7 +10,6 @@ from hub.core.specs import RemoteTarget, ServerSpec
 from hub.core.templates import parse_template
 from hub.core.values import ServerName
 from hub.edge.confining import settle_confinement
-from tests.logged import capture_logs
 
 ABLE, UNABLE = Kernel(7, ""), Kernel(0, "there is no Landlock here")
 

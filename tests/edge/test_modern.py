@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.asking import ROOTS_KEY
 from hub.core.pages import page_of
@@ -30,7 +31,6 @@ from hub.runtime.wire import Failure, Message, Request, Response
 from tests.edge.scripted import refusal, scripted
 from tests.fakes import ECHO, READ, SILENT, FakeChild
 from tests.flow.hubs import FakeClient, text_of
-from tests.logged import capture_logs
 from tests.trees import plant
 
 VERSION = MODERN_VERSIONS[-1]

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.errors import RootError, StartError
 from hub.core.in_force import OperatorRoots
@@ -12,7 +13,6 @@ from hub.core.roots import UnsafePaths
 from hub.edge.config import Roots
 from hub.edge.operator_roots import Place, operator_roots
 from hub.runtime.links import OsLinks
-from tests.logged import capture_logs
 from tests.trees import plant
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.errors import ChildError, ConfigError, RouteError
 from hub.core.protocol import (
@@ -27,7 +28,6 @@ from hub.runtime.wire import Failure, Message, Response
 from tests.edge.scripted import ROOTS, ScriptedHub, refusal, scripted
 from tests.fakes import ECHO, SILENT, Answer, FakeChild, Script
 from tests.flow.hubs import READ_FILE, FakeClient
-from tests.logged import capture_logs
 from tests.trees import plant
 
 ENVELOPE: JsonObject = {

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import anyio
 import anyio.to_thread
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.protocol import INVALID_REQUEST, PARSE_ERROR
 from hub.core.values import JsonObject
@@ -23,7 +24,6 @@ from hub.runtime.pipes import Lines, open_lines
 from tests.edge.scripted import ROOTS, scripted
 from tests.edge.test_modern import envelope
 from tests.fakes import ECHO, SILENT, FakeChild
-from tests.logged import capture_logs
 
 # The hub leaves a pipe's queue to the collector.
 pytestmark = pytest.mark.filterwarnings(

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import asdict, replace
+from structlog.testing import capture_logs
 
 from hub.core.audit import AuditRecord
 from hub.core.values import SessionKey
 from hub.runtime import audit_log as audit_module
 from hub.runtime import strict_json
 from hub.runtime.audit_log import NoAudit, audit_log
-from tests.logged import capture_logs
 
 Writer = audit_module._Writer  # pyright: ignore[reportPrivateUsage] - its thread is watched
 RECORD = AuditRecord(

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from hub.runtime import brood as module
 from hub.runtime import watchdog
 from hub.runtime.brood import Brood, Family, keeping
 from hub.runtime.ending import Ending
 from hub.runtime.watchdog import HAS_PROC, Mark, start_of
-from tests.logged import capture_logs
 
 pytestmark = [
     pytest.mark.live,

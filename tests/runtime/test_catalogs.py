@@ -4,6 +4,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.catalog import Catalog
 from hub.core.errors import ChildError, RouteError
@@ -14,7 +15,6 @@ from hub.runtime import catalogs as catalogs_module
 from hub.runtime.builtin import GET_ROOTS
 from hub.runtime.wire import as_object
 from tests.fakes import ECHO, READ, SILENT, FakeChild
-from tests.logged import capture_logs
 from tests.runtime.rigs import FakeClient, Rig, launched, remote, rig
 from tests.trees import plant
 

@@ -7,6 +7,7 @@ import anyio
 import pytest
 from msgspec import Raw
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from hub.core.catalog import Listing
 from hub.core.errors import ChildError
@@ -36,7 +37,6 @@ from tests.fakes import (
     failure,
     paged,
 )
-from tests.logged import capture_logs
 from tests.runtime.rigs import INFO, admitted, remote, roots_at
 
 SPEC = replace(remote(), start_timeout=5.0, timeout=5.0)

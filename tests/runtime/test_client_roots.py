@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import anyio.abc
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.paths import Flavour
 from hub.core.roots import Announcement, parse_announcement
@@ -18,7 +19,6 @@ from hub.runtime.links import OsLinks
 from hub.runtime.peer import GoneError, Outlet, RpcError, SilentError
 from hub.runtime.wire import Payload
 from tests.fakes import RecordingOutlet, Signals
-from tests.logged import capture_logs
 from tests.trees import plant
 
 CALL = RecordingOutlet()

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.confinement import ConfineMode, ConfineSetting, Kernel
 from hub.core.errors import ChildError
@@ -27,7 +28,6 @@ from hub.runtime.link import Link
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Notification
 from tests.confinement import needs_landlock
-from tests.logged import capture_logs
 from tests.runtime.rigs import roots_at
 
 pytestmark = pytest.mark.filterwarnings(

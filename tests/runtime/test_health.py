@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.errors import ChildError
 from hub.core.request_state import NOTHING
@@ -8,7 +9,6 @@ from hub.runtime.health import Health
 from hub.runtime.peer import RpcError
 from hub.runtime.rounds import InputNeededError
 from tests.fakes import FakeClock
-from tests.logged import capture_logs
 
 
 def failing(times: int) -> tuple[Health, FakeClock]:

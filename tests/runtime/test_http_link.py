@@ -7,6 +7,7 @@ import anyio
 import httpx2
 import pytest
 from msgspec import Raw
+from structlog.testing import capture_logs
 
 from hub.core.protocol import METHOD_NOT_FOUND, MODERN_VERSIONS, PROTOCOL_VERSION_META
 from hub.core.specs import RemoteTarget
@@ -16,7 +17,6 @@ from hub.runtime.endpoint import Endpoint
 from hub.runtime.http_link import HttpLink
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Failure, Message, Notification, Request, Response, lost
-from tests.logged import capture_logs
 from tests.runtime.scripted_http import (
     URL,
     Answer,

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import httpx2
 from msgspec import Raw
+from structlog.testing import capture_logs
 
 from hub.core.protocol import MODERN_VERSIONS, PROTOCOL_VERSION_META
 from hub.core.values import JsonObject
 from hub.runtime.endpoint import Exchange
 from hub.runtime.http_session import HttpSession
 from hub.runtime.wire import Request
-from tests.logged import capture_logs
 from tests.runtime.scripted_http import URL, json_body
 
 MODERN: JsonObject = {"_meta": {PROTOCOL_VERSION_META: MODERN_VERSIONS[-1]}}

@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 from msgspec import Raw
+from structlog.testing import capture_logs
 
 from hub.core.errors import ChildError
 from hub.core.launch import LaunchPlan
@@ -21,7 +22,6 @@ from hub.runtime.link import ProcessLink, open_process
 from hub.runtime.peer import GoneError, RpcError
 from hub.runtime.process import Process
 from hub.runtime.wire import Failure, Notification, Request, Response
-from tests.logged import capture_logs
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 PING = b'{"id":1,"method":"ping"}'

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.catalog import Listing
 from hub.core.protocol import INTERNAL_ERROR, INVALID_REQUEST, LISTS, METHOD_NOT_FOUND
@@ -12,7 +13,6 @@ from hub.runtime.greeting import Greeting
 from hub.runtime.listing import read_listing
 from hub.runtime.peer import GoneError, RpcError, SilentError
 from hub.runtime.strict_json import WireError
-from tests.logged import capture_logs
 
 Pages = Callable[[str, JsonObject], JsonObject]
 

@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from hub.runtime import mailbox as mailbox_module
 from hub.runtime.mailbox import Mailbox
-from tests.logged import capture_logs
 
 
 class Post:

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import pytest
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from hub.core.errors import ChildError
 from hub.core.launch import LaunchPlan
@@ -26,7 +27,6 @@ from hub.runtime.peer import GoneError
 from hub.runtime.process import Process, launch
 from hub.runtime.stderr import STDERR_LINE_LIMIT
 from hub.runtime.wire import Notification
-from tests.logged import capture_logs
 from tests.loops import BOTH
 
 live = pytest.mark.live

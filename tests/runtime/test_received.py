@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec import Raw
+from structlog.testing import capture_logs
 
 from hub.core.events import Event
 from hub.core.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND
@@ -11,7 +12,6 @@ from hub.runtime.endpoint import Endpoint
 from hub.runtime.peer import RpcError
 from hub.runtime.received import is_session_unknown, messages_in, refusal_in
 from hub.runtime.wire import Failure, Message, Notification, Response
-from tests.logged import capture_logs
 from tests.runtime.scripted_http import URL, Feed, ScriptedHttp, json_body
 
 ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"n":1e400,"m":1.0,"unknown":null}}'

@@ -5,6 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from hub.core.in_force import InForce, OperatorRoots
 from hub.core.launch import LaunchTemplate
@@ -15,7 +16,6 @@ from hub.runtime.client import Client
 from hub.runtime.session import RECENT, Session
 from hub.runtime.wire import Notification
 from tests.fakes import ECHO, SILENT, FakeChild, failure
-from tests.logged import capture_logs
 from tests.runtime.rigs import ROOTS, FakeClient, Rig, launched, remote, rig, roots_at
 from tests.trees import plant
 

@@ -7,6 +7,7 @@ import anyio
 import httpx2
 import pytest
 from msgspec import Raw
+from structlog.testing import capture_logs
 
 from hub.core.errors import ChildError, leaves
 from hub.core.specs import RemoteTarget
@@ -16,7 +17,6 @@ from hub.runtime.endpoint import Endpoint
 from hub.runtime.peer import GoneError
 from hub.runtime.sse_link import SseLink
 from hub.runtime.wire import Failure, Message, Notification, Request, Response, lost
-from tests.logged import capture_logs
 from tests.runtime.scripted_http import URL, Answer, Feed, ScriptedHttp, Sent, events, never
 
 BEGIN = b"event: endpoint\ndata: /messages?id=1\n\n"

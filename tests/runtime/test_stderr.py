@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from hub.runtime.stderr import LINES_PER_SECOND, STDERR_LINE_LIMIT, Stderr
-from tests.logged import capture_logs
 
 
 async def test_each_line_is_logged_and_the_last_ones_are_kept() -> None:

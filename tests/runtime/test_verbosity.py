@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.values import JsonObject, SessionKey
 from hub.runtime import verbosity
@@ -12,7 +13,6 @@ from hub.runtime.child import Child
 from hub.runtime.places import Place
 from hub.runtime.verbosity import log_from
 from tests.fakes import ECHO, SILENT, FakeChild
-from tests.logged import capture_logs
 from tests.runtime.rigs import Rig, remote, rig
 
 LOGS: JsonObject = {"tools": {}, "logging": {}}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.values import Json, JsonObject
 from hub.edge import config_watch
@@ -18,7 +19,6 @@ from hub.edge.config_watch import ConfigWatch, Watched
 from hub.edge.fields import LoadContext
 from tests.conftest import PROJECT
 from tests.flow.hubs import SOON, FakeClient, FlowHub, flow_hub, text_of
-from tests.logged import capture_logs
 from tests.trees import plant
 
 ROOTS_HUB = str(PROJECT / ".venv/bin/roots-hub")

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.errors import StartError
 from hub.core.values import Json, JsonObject
@@ -15,7 +16,6 @@ from hub.edge.config_file import load_config
 from hub.edge.fields import LoadContext
 from tests.conftest import PROJECT
 from tests.flow.hubs import TWO_ROOTS, FakeClient, flow_hub
-from tests.logged import capture_logs
 from tests.trees import plant
 
 IN_PROJECT = "/home/user/project/config.json"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias, TypedDict, final
 
 import anyio
+import structlog
 
 from hub.core.confinement import standing
 from hub.core.errors import ChildError, HubError
@@ -33,11 +34,10 @@ from hub.edge.operator_roots import operator_roots
 from hub.edge.specs import server_specs
 from hub.runtime.child_state import Ready
 from hub.runtime.confined import planned_grants, this_kernel
-from hub.runtime.logger import Logger
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 @final

@@ -11,6 +11,7 @@ from argparse import ArgumentTypeError, Namespace
 from functools import partial
 
 import anyio
+import structlog
 from msgspec.structs import replace
 
 from hub.core.errors import StartError
@@ -30,12 +31,11 @@ from hub.edge.config_file import config_from_command
 from hub.edge.gatekeeper import Gatekeeper
 from hub.edge.signals import ended_by_signals, ignore_ending_signals
 from hub.runtime.ending import Ending
-from hub.runtime.logger import Logger
 
 LAST_PORT = 65535
 """The highest port there is."""
 
-log = Logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 def register(subparsers: Subparsers) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.errors import ConfigError, StartError
 from hub.core.launch import LaunchPlan
@@ -17,7 +18,6 @@ from hub.edge.cli import inspect
 from hub.edge.config import json_schema
 from hub.runtime.link import Link
 from tests.fakes import ECHO, READ, FakeChild
-from tests.logged import capture_logs
 from tests.trees import plant
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from hub.core.errors import ConfigError, StartError
 from hub.core.launch import LaunchTemplate
@@ -24,7 +25,6 @@ from hub.edge.gatekeeper import Gatekeeper, Headers
 from hub.edge.server import OpenFront
 from hub.runtime.ending import Ending
 from hub.runtime.services import Services
-from tests.logged import capture_logs
 from tests.trees import plant
 
 
