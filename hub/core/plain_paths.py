@@ -7,7 +7,8 @@ directories and no link, so that wherever it ends is inside.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -28,29 +29,34 @@ def is_plain(text: str) -> bool:
     return len(text) <= _LONGEST and _PLAIN.fullmatch(text) is not None
 
 
-class Ground(Struct, frozen=True):
-    """Where nothing but a link, or a directory that was moved, can speak against a plain path.
+class _Folder(NamedTuple):
+    """A directory among the roots: its path with a slash behind.
 
-    `marks` are directories that bound the roots from outside, and what stands there as long as they
-    are where they were; `folders` are those directories among the roots, each with a slash behind.
+    `marks` are the directory itself and those above it without which it would not be shared, each
+    with what stands there as long as nobody has moved it. `top` is the length of the path of the
+    uppermost with a slash behind: from there on no link may be on the way.
     """
 
+    path: str
     marks: tuple[tuple[str, Entry], ...]
-    folders: tuple[tuple[str, Entry], ...]
+    top: int
+
+
+class Ground(Struct, frozen=True):
+    """Where nothing but a link, or a directory that was moved, can speak against a plain path."""
+
+    folders: tuple[_Folder, ...]
 
     @staticmethod
     def of(
-        roots: RootSet, bounds: Iterable[Root], policy: Policy, *, needs_write: bool
+        roots: RootSet, bounds: Sequence[Root], policy: Policy, *, needs_write: bool
     ) -> Ground | None:
         """Return the ground of `roots` within `bounds`; None where a policy has more to say."""
         restricts = policy.deny or (policy.access and needs_write)
         if restricts or policy.rewrite != "verbatim":
             return None
         folders = (root for root in roots.roots if _is_ground(root, policy))
-        return Ground(
-            marks=tuple({(root.path, entry_of(root)): None for root in bounds}),
-            folders=tuple((f"{root.path}/", entry_of(root)) for root in folders),
-        )
+        return Ground(tuple(_folder(root, bounds) for root in folders))
 
     def bears(self, claims: Sequence[Claim], links: LinkReader) -> bool:
         """Return whether all that is claimed are plain paths, not many, that lead straight down.
@@ -58,9 +64,6 @@ class Ground(Struct, frozen=True):
         Raises:
             PathError: the disk does not say what is there.
         """
-        for path, was in self.marks:
-            if links.entry(path) != was:
-                return False
         if len(claims) > _MANY:
             return False
         for _, _, kind, value, _ in claims:
@@ -71,10 +74,19 @@ class Ground(Struct, frozen=True):
         return True
 
     def _has(self, path: str, links: LinkReader) -> bool:
-        for folder, was in self.folders:
+        for folder, marks, top in self.folders:
             if path.startswith(folder):
-                return links.entry(folder[:-1]) == was and _is_straight(path, len(folder), links)
+                for place, was in marks:
+                    if links.entry(place) != was:
+                        return False
+                return _is_straight(path, top, links)
         return False
+
+
+def _folder(root: Root, bounds: Sequence[Root]) -> _Folder:
+    above = (bound for bound in bounds if bound.covers(root.parts))
+    marks = {(one.path, entry_of(one)): None for one in (root, *above)}
+    return _Folder(f"{root.path}/", tuple(marks), min(len(path) for path, _ in marks) + 1)
 
 
 def _is_ground(root: Root, policy: Policy) -> bool:

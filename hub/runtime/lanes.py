@@ -87,7 +87,9 @@ def lane_of(case: Case, child: Child) -> Lane | None:
 
 def _ground(case: Case, around: Surroundings) -> Ground | None:
     """Return where a case's plain paths need no judge, as long as all stands that bounds it."""
-    bounds = case.session.services.operator.bounds(case.place.spec.name)
+    operator, last = case.session.services.operator, case.session.roots.state.last
+    shared = None if last is None else last.announcement.roots
+    bounds = operator.bounds(case.place.spec.name, shared)
     if bounds is None or not around.enforcing:
         return None
     policy, needs_write = case.guard.policy.policy, case.guard.needs_write

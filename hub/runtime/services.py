@@ -130,15 +130,18 @@ class Operator:
         self._servers[server] = self._again(self._servers[server])
         return _present(self._servers[server])
 
-    def bounds(self, server: ServerName) -> tuple[Root, ...] | None:
-        """Return the directories that bound what a server's clients may share.
+    def bounds(self, server: ServerName, shared: RootSet | None) -> tuple[Root, ...] | None:
+        """Return what bounds a server's clients: the ceilings, and the roots that they narrow.
 
-        None if one of them was not where it had been, when it was looked at last.
+        Those are `shared`, or the stand-in for them. None if a directory of a ceiling was not where
+        it had been, when it was looked at last.
         """
         standings = [one for one in (self._ceiling, self._servers[server]) if one is not None]
         if any(standing.absent for standing in standings):
             return None
-        return tuple(root for standing in standings for root in standing.present.roots)
+        own = _present(self._fallback) if shared is None else shared
+        sets = [*(standing.present for standing in standings), *([] if own is None else [own])]
+        return tuple(root for each in sets for root in each.roots)
 
     def stands(self, server: ServerName, links: LinkReader) -> bool:
         """Return whether all that concerns a server is where it was when it was looked at last."""

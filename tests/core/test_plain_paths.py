@@ -109,6 +109,27 @@ def test_a_root_or_a_bound_that_was_moved_bears_nothing(tmp_path: Path, moved: s
     assert bears(on, top / "project/a.txt")
 
 
+def test_no_link_may_be_between_a_bound_and_a_root(tmp_path: Path) -> None:
+    top = plant(tmp_path / "top", "bound/way/project/a.txt")
+    project = top / "bound/way/project"
+    on = ground(share(project), share(top / "bound"), share(top))
+    assert bears(on, project / "a.txt")
+    (top / "bound/way").rename(tmp_path / "elsewhere")
+    (top / "bound/way").symlink_to(tmp_path / "elsewhere")
+    assert not bears(on, project / "a.txt"), "it leads out of the bound"
+    assert bears(
+        ground(share(tmp_path / "elsewhere/project")), tmp_path / "elsewhere/project/a.txt"
+    )
+
+
+def test_a_bound_that_is_not_above_a_root_does_not_count(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT)
+    on = ground(share(top / "docs", top / "project"), share(top / "docs"), share(top / "project"))
+    (top / "docs").rename(top / "elsewhere")
+    assert bears(on, top / "project/a.txt")
+    assert not bears(on, top / "docs/b.md")
+
+
 def test_a_disk_that_does_not_answer_is_an_error() -> None:
     disk = FakeLinks("/r/d/f")
     on = ground(share("/r", links=disk))

@@ -88,3 +88,19 @@ def test_who_follows_the_operator_is_told_of_other_roots_until_it_has_enough(
     leave()
     operator.take(OperatorRoots())
     assert told == ["a", "b", "b"]
+
+
+def test_what_bounds_a_server_are_the_ceilings_and_the_roots_that_they_narrow(
+    tmp_path: Path,
+) -> None:
+    top = plant(tmp_path, "fallback/", "ceiling/", "own/", "shared/")
+    files = launched(ceiling=roots_at(top / "own"))
+    given = OperatorRoots(fallback=roots_at(top / "fallback"), ceiling=roots_at(top / "ceiling"))
+    operator = Operator(given, {files.name: files}, machine())
+    for shared, last in ((None, "fallback"), (roots_at(top / "shared"), "shared")):
+        bounds = operator.bounds(files.name, shared)
+        assert bounds is not None
+        assert [root.path for root in bounds] == [str(top / n) for n in ("ceiling", "own", last)]
+    (top / "own").rmdir()
+    operator.ceiling_of(files.name)
+    assert operator.bounds(files.name, None) is None

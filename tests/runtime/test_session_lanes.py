@@ -147,3 +147,30 @@ async def test_a_ceiling_that_another_session_found_replaced_closes_a_lane(top: 
         plant(top, "a/f")
         assert (await other.call("read", call))["isError"] is True
         assert not kept.is_open
+
+
+@pytest.mark.parametrize("narrowed", ["operator", "server"])
+@pytest.mark.parametrize("shared_by", ["client", "fallback"])
+async def test_a_root_that_was_replaced_around_its_ceiling_admits_nothing(
+    top: Path, narrowed: str, shared_by: str
+) -> None:
+    shared = plant(top, "shared/a/f") / "shared"
+    ceiling, spec = roots_at(shared / "a"), FILES
+    operator = OperatorRoots(fallback=roots_at(shared), fallback_source="config")
+    if narrowed == "operator":
+        operator = replace(operator, ceiling=ceiling)
+    else:
+        spec = replace(FILES, ceiling=ceiling)
+    async with rig({"files": spec}, children(), operator=operator) as at:
+        client = at.client(*([shared] if shared_by == "client" else []))
+        call: JsonObject = {"path": f"{shared}/a/f"}
+        await client.call("read", call)
+        kept = lane(at, client)
+        assert kept is not None
+        params: JsonObject = {"name": "read", "arguments": call}
+        assert kept.admit(params) is not None
+        move(shared)
+        shared.mkdir()
+        (top / "moved/a").rename(shared / "a")
+        assert kept.admit(params) is None
+        assert (await client.call("read", call))["isError"] is True
