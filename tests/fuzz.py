@@ -16,7 +16,10 @@ import time
 from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent
-MODULES = ("tests/core/test_guard.py", "tests/core/test_paths.py", "tests/core/test_uris.py")
+MODULES = (
+    *("tests/core/test_guard.py", "tests/core/test_paths.py", "tests/core/test_uris.py"),
+    *("tests/core/test_plain_paths.py", "tests/flow/test_express_verdicts.py"),
+)
 DEFAULT_SECONDS = 600
 _NODE = re.compile(r"^tests/.*::.*$", re.MULTILINE)
 _EXAMPLES = re.compile(r"(\d+) passing,")

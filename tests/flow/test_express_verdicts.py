@@ -1,0 +1,246 @@
+"""What goes by express is what the relay would admit, whatever becomes of the tree in between."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, Literal, TypeAlias
+
+import anyio
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from hub.core.in_force import OperatorRoots
+from hub.core.paths import Flavour, parts_of
+from hub.core.policy import AccessRule, DenyPatterns, Mode, Policy
+from hub.core.roots import UnsafePaths
+from hub.core.values import JsonObject
+from hub.runtime.express import Way
+from hub.runtime.request_lanes import RequestLane
+from hub.runtime.wire import Request
+from tests.fakes import READ, FakeChild
+from tests.runtime.rigs import ROOTS, FakeClient, Rig, remote, rig, roots_at
+from tests.runtime.test_request_lanes import bringing, modern
+from tests.runtime.test_request_lanes import params as modern_params
+from tests.trees import plant
+
+POSIX = Flavour.POSIX
+WRITE: JsonObject = {"name": "write", "inputSchema": READ["inputSchema"]}
+TREE = ("in/a/b/c/f", "in/a/f", "in/a/.ssh/key", "in/b/f", "in/a b/f", "out/b/c/f", "out/f")
+PLACES = (
+    *("in", "in/a", "in/a/b", "in/a/b/c", "in/a/f", "in/a/.ssh", "in/b", "in/b/f", "in/a b"),
+    *("in/new", "in/a/new", "out", "out/b", "out/f", "out/new"),
+)
+ASKED = (
+    *PLACES,
+    "in/a/b/c/f",
+    "in/a/b/new/x",
+    "in/a/f/x",
+    "in/b/../a/f",
+    "in/a/.ssh/key",
+    "out/b/c",
+)
+SETS = (
+    (),
+    ("in",),
+    ("in/a",),
+    ("in/a", "in/a/b"),
+    ("in/a/b", "in"),
+    ("in/a/f", "in/b"),
+    ("in/a b",),
+)
+
+
+def policies(top: Path) -> tuple[Policy, ...]:
+    """Return policies of every kind."""
+    rule = AccessRule(parts_of(str(top / "in/a/b"), POSIX), "read")
+    return (
+        Policy(),
+        Policy(unsafe=UnsafePaths(str(top / "in/a"), POSIX)),
+        Policy(symlinks="deny"),
+        Policy(rewrite="canonical"),
+        Policy(deny=DenyPatterns(("b/c/", "new"))),
+        Policy(access=(rule,)),
+        Policy(mode=Mode.REPORT),
+        Policy(mode=Mode.OFF),
+    )
+
+
+Change: TypeAlias = tuple[str, str, str]
+"""What is done, to which place, and with which other."""
+
+
+def move(one: Path, other: Path) -> None:
+    one.rename(other)
+
+
+def link_back(one: Path, other: Path) -> None:
+    """Leave a link where something was that is somewhere else now."""
+    one.rename(other)
+    one.symlink_to(other)
+
+
+def swap(one: Path, other: Path) -> None:
+    spare = one.with_name("spare")
+    other.rename(spare)
+    one.rename(other)
+    spare.rename(one)
+
+
+def link(one: Path, other: Path) -> None:
+    one.symlink_to(other)
+
+
+def again(one: Path, other: Path) -> None:
+    """Put another directory in place of one, with all that was in it."""
+    names, spare = [path.name for path in one.iterdir()], one.with_name("spare")
+    one.rename(spare)
+    one.mkdir()
+    for name in names:
+        (spare / name).rename(one / name)
+    spare.rmdir()
+
+
+def remove(one: Path, other: Path) -> None:
+    if one.is_dir() and not one.is_symlink():
+        one.rmdir()
+    else:
+        one.unlink()
+
+
+CHANGES: Final[dict[str, Callable[[Path, Path], None]]] = {
+    "move": move,
+    "link back": link_back,
+    "swap": swap,
+    "link": link,
+    "again": again,
+    "remove": remove,
+    "make": lambda one, other: one.mkdir(parents=True),
+    "write": lambda one, other: one.touch(),
+    "special": lambda one, other: os.mkfifo(one),
+}
+
+
+def change(top: Path, how: Change) -> None:
+    """Change the tree if it can be changed so."""
+    what, one, other = how
+    with suppress(OSError):
+        CHANGES[what](top / one, top / other)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Who shares what, and what the operator lays down."""
+
+    era: Literal["legacy", "modern"]
+    shared: tuple[str, ...]
+    ceiling: tuple[str, ...]
+    own: tuple[str, ...]
+    policy: int
+
+
+SETTINGS = st.builds(
+    Setting,
+    era=st.sampled_from(("legacy", "modern")),
+    shared=st.sampled_from(SETS[1:]) | st.sampled_from(SETS),
+    ceiling=st.just(()) | st.sampled_from(SETS),
+    own=st.just(()) | st.sampled_from(SETS),
+    policy=st.sampled_from([0, 0, 0, *range(8)]),
+)
+CHANGING = st.lists(
+    st.tuples(st.sampled_from(sorted(CHANGES)), st.sampled_from(PLACES), st.sampled_from(PLACES)),
+    min_size=1,
+    max_size=6,
+)
+CALLS = st.lists(
+    st.tuples(st.sampled_from(("read", "write")), st.sampled_from(ASKED)), min_size=1, max_size=5
+)
+
+
+class Judged:
+    """A client whose calls are judged in both ways."""
+
+    def __init__(self, at: Rig, fake: FakeChild, shared: list[Path], era: str) -> None:
+        self._at = at
+        self._fake = fake
+        self._shared = shared
+        self._era = era
+        self._legacy = at.client(*shared) if era == "legacy" else None
+
+    def _params(self, tool: str, path: str) -> JsonObject:
+        arguments: JsonObject = {"path": path}
+        if self._era == "legacy":
+            return {"name": tool, "arguments": arguments}
+        if not self._shared:
+            return modern_params(arguments, name=tool)
+        brought = bringing(*self._shared)
+        return modern_params(arguments, name=tool, capabilities=ROOTS, inputResponses=brought)
+
+    def _way(self, request: Request) -> Way | None:
+        if self._legacy is None:
+            found = self._at.relay.request_lanes.find("alice", request)
+            return found if isinstance(found, RequestLane) else None
+        return self._at.relay.session_lanes.find(self._legacy.session, request)
+
+    async def call(self, tool: str, path: str) -> None:
+        """Make a call: if it may go by express, then the relay must admit the very same."""
+        params = self._params(tool, path)
+        way = self._way(Request(1, "tools/call", params))
+        admitted = None if way is None else way.admit(params)
+        client = self._legacy or modern(self._at, *self._shared)
+        await self._relayed(client, params)
+        if admitted is None or self._is_moved_as_a_whole():
+            return
+        record = self._at.audit.records[-1]
+        assert (record.verdict, record.would_refuse) == ("admitted", False), record
+        sent = [link.requests("tools/call") for link in self._fake.links]
+        assert admitted.call.params in [calls[-1]["params"] for calls in sent if calls]
+
+    async def _relayed(self, client: FakeClient, params: JsonObject) -> None:
+        await client.request(client.asked_for("tools/call", params))
+        if client is not self._legacy:
+            client.session.close()
+
+    def _is_moved_as_a_whole(self) -> bool:
+        """Whether a root was moved with all above it, and is found by a link in its place.
+
+        It is the very directory that was shared, though the relay wants it shared anew.
+        """
+        operator = self._at.services.operator.roots()
+        given = [*self._shared, *(operator.ceiling.paths if operator.ceiling else ())]
+        return any(os.path.realpath(place) != str(place) for place in given)
+
+
+async def walk(setting: Setting, changes: list[Change], calls: list[tuple[str, str]]) -> None:
+    """Make all calls again and again, while the tree changes."""
+    with TemporaryDirectory() as made:
+        top = plant(Path(made), *TREE)
+        sets = (setting.shared, setting.ceiling, setting.own)
+        shared, ceiling, own = ([top / name for name in names] for names in sets)
+        operator = OperatorRoots(ceiling=roots_at(*ceiling) if ceiling else None)
+        spec = replace(
+            remote("files"),
+            policy=policies(top)[setting.policy],
+            ceiling=roots_at(*own) if own else None,
+        )
+        fake = FakeChild(READ, WRITE)
+        async with rig({"files": spec}, {"files": fake}, operator=operator) as at:
+            judged = Judged(at, fake, shared, setting.era)
+            for following in [*changes, None]:
+                for tool, path in (*calls, *calls):
+                    await judged.call(tool, f"{top}/{path}")
+                if following is not None:
+                    change(top, following)
+
+
+@given(SETTINGS, CHANGING, CALLS)
+def test_a_call_goes_by_express_only_if_the_relay_would_admit_it(
+    setting: Setting, changes: list[Change], calls: list[tuple[str, str]]
+) -> None:
+    anyio.run(partial(walk, setting, changes, calls), backend_options={"use_uvloop": True})
