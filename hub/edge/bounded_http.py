@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from hub.runtime.gathering import Gathering
+from hub.runtime.gathering import LARGE, Gathering
 
 MAX_HEAD: Final = 64 * 1024
 """How many bytes may come that are no part of a body: the head of a request, its trailers."""
@@ -21,6 +21,14 @@ class _Gathered:
         self._gathering = Gathering(transport)
         self.write = self._gathering.write
 
+    def write_whole(self, head: bytes, body: bytes) -> None:
+        self._gathering.flush()
+        if len(body) > LARGE:
+            self._transport.write(head)
+            self._transport.write(body)
+        else:
+            self._transport.write(head + body)
+
     def close(self) -> None:
         self._gathering.flush()
         self._transport.close()
@@ -33,9 +41,15 @@ class BoundedHttp(HttpToolsProtocol):
     """One connection. Who sends a head without an end is told so, and loses it."""
 
     _collected = 0
+    _gathered: _Gathered
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as its base has it
-        super().connection_made(cast("asyncio.Transport", _Gathered(transport)))
+        self._gathered = _Gathered(transport)
+        super().connection_made(cast("asyncio.Transport", self._gathered))
+
+    def write_whole(self, head: bytes, body: bytes) -> None:
+        """Write a response that no piece follows which would be worth waiting for."""
+        self._gathered.write_whole(head, body)
 
     def data_received(self, data: bytes) -> None:
         self._collected += len(data)

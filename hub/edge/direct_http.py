@@ -15,16 +15,21 @@ from hub.edge.bounded_http import BoundedHttp
 from hub.edge.desk import Desk
 from hub.edge.heads import Head
 from hub.edge.plain_calls import PlainCall
+from hub.runtime.deadlines import Deadlines
 
 _JSON = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
 
 
 class DirectHttp(BoundedHttp):
-    """One connection, whose plain calls are given to a `desk`."""
+    """One connection, whose plain calls are given to a `desk`.
 
-    def __init__(self, *args: Any, desk: Desk, **options: Any) -> None:
+    `idle` ends connections, of all that share it, that have no request for too long.
+    """
+
+    def __init__(self, *args: Any, desk: Desk, idle: Deadlines, **options: Any) -> None:
         super().__init__(*args, **options)
         self._desk = desk
+        self._idle = idle
         self._head: Head | None = None
         self._pieces: list[bytes] = []
         self.call: PlainCall | None = None
@@ -67,8 +72,25 @@ class DirectHttp(BoundedHttp):
             cycle.body += body
             self.serve(cycle, self.app)
 
+    # Between requests: without a timer for each
+
+    def on_response_complete(self) -> None:
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        self._idle.begin(self)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle.end(self)
+
+    def expire(self) -> None:
+        self.timeout_keep_alive_handler()
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._idle.end(self)
         self._head, self._pieces = None, []
         call, self.call = self.call, None
         if call is not None:
@@ -91,7 +113,7 @@ class _Line:
             head += name, b": ", value, b"\r\n"
         head.append(_JSON % len(body))
         connection.call = None
-        connection.transport.write(b"".join((*head, body)))
+        connection.write_whole(b"".join(head), body)
         cycle.response_started = cycle.response_complete = True
         connection.on_response_complete()
         return True

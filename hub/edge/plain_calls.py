@@ -145,7 +145,7 @@ class PlainCall:
         return self._post.status_of(answer) if isinstance(answer, Failure) else 200
 
     def _over(self) -> None:
-        self._line = None
+        self._line = self._passage = None
         self._patience.end(self)
         self._post.end()
 
@@ -154,8 +154,9 @@ class PlainCall:
     def lost(self) -> None:
         """Give the call up, unless a task does: the connection is closed."""
         if self._line is not None and self._exchange is None:
-            self._over()
+            self._line = None
             self._give_up()
+            self._over()
 
     def _give_up(self) -> None:
         if self._passage is not None:

@@ -16,8 +16,11 @@ import uvicorn
 from hub.edge.gatekeeper import Gatekeeper
 from hub.edge.http import HttpServer
 from hub.edge.server import OpenFront
+from hub.runtime.deadlines import Deadlines
 from hub.runtime.ending import Ending
 
+KEEP_ALIVE = 5
+"""Seconds that a connection stays open without a request."""
 LAST_ANSWERS = 3
 """Seconds that responses under way get when the hub is told to end."""
 
@@ -66,6 +69,7 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
         access_log=False,
         log_config=None,
         server_header=False,
+        timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=LAST_ANSWERS + 1,
     )
     server = _Server(config, ready)
@@ -81,7 +85,8 @@ def _parser(app: HttpServer) -> type[asyncio.Protocol] | Literal["h11"]:
         from hub.edge.direct_http import DirectHttp  # noqa: PLC0415 - httptools is not everywhere
     except ImportError:
         return "h11"  # which has bounds of its own
-    return cast("type[asyncio.Protocol]", partial(DirectHttp, desk=app.desk))
+    made = partial(DirectHttp, desk=app.desk, idle=Deadlines(KEEP_ALIVE))
+    return cast("type[asyncio.Protocol]", made)
 
 
 async def _stop(server: uvicorn.Server, app: HttpServer, ending: Ending) -> None:

@@ -74,6 +74,8 @@ def key_of(principal: str, params: JsonObject) -> RequestKey | None:
     capabilities = meta[CLIENT_CAPABILITIES_META]
     if not isinstance(capabilities, dict):
         return None
+    if not capabilities:
+        return (principal, name, _NONE) if params.get("inputResponses") is None else None
     client = Client("modern", MODERN_VERSIONS[-1], capabilities, {})
     if any(client.declares(name) for name in FOR_CLIENTS.values()):
         return None

@@ -14,6 +14,7 @@ from anyio.abc import SocketStream
 
 from hub.core.values import JsonObject
 from hub.edge.direct_http import DirectHttp
+from hub.runtime.deadlines import Deadlines, Expiring
 from tests.edge.test_bounded_http import QuietServer
 from tests.edge.test_http import (
     HEADERS,
@@ -42,6 +43,7 @@ class Client:
         self.server = server
         self.stream = stream
         self.key = ""
+        self.idle = Idle()
         self._got = b""
 
     def bytes_of(self, message: JsonObject, **more: str) -> bytes:
@@ -95,7 +97,8 @@ async def connected(
     listener = socket.create_server(("127.0.0.1", 0))
     with anyio.fail_after(20):
         async with web(child, token=token) as site, anyio.create_task_group() as tasks:
-            http = cast("type[Any]", partial(Noting, desk=site.app.desk))
+            idle = Idle()
+            http = cast("type[Any]", partial(Noting, desk=site.app.desk, idle=idle))
             server = QuietServer(
                 uvicorn.Config(site.app, http=http, lifespan="off", log_config=None)
             )
@@ -108,6 +111,7 @@ async def connected(
             try:
                 async with await anyio.connect_tcp(*listener.getsockname()[:2]) as stream:
                     client = Client(site, server, stream)
+                    client.idle = idle
                     more = AUTHORIZED if token else {}
                     await client.post(initialize(), **more)
                     await client.post(told(), **more)
@@ -117,6 +121,24 @@ async def connected(
                     yield client
             finally:
                 server.should_exit = True
+
+
+class Idle(Deadlines):
+    """Connections that are idle, until a test says that it was too long."""
+
+    def __init__(self) -> None:
+        super().__init__(60)
+        self.waiting: set[Expiring] = set()
+
+    def begin(self, one: Expiring) -> None:
+        self.waiting.add(one)
+
+    def end(self, one: Expiring) -> None:
+        self.waiting.discard(one)
+
+    def all_expire(self) -> None:
+        for one in list(self.waiting):
+            one.expire()
 
 
 class Noting(DirectHttp):
@@ -267,6 +289,20 @@ async def test_an_answer_waits_for_a_client_that_does_not_read() -> None:
         for id_ in range(2, 8):
             status, body = await client.answer()
             assert (status, json.loads(body)["id"]) == (200, id_)
+
+
+async def test_a_connection_that_is_idle_for_too_long_is_closed() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with connected(child) as client:
+        await client.stream.send(client.bytes_of(echo(2)))
+        asked = await child.link.request("tools/call", nth=2)
+        client.idle.all_expire()
+        child.link.answer(asked["id"], {"content": []})
+        assert json.loads((await client.answer())[1])["id"] == 2
+        client.idle.all_expire()
+        with pytest.raises(anyio.EndOfStream):
+            await client.stream.receive()
+        assert not client.idle.waiting
 
 
 async def test_a_hub_that_ends_answers_the_call_under_way_and_then_hangs_up() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -267,6 +269,20 @@ async def test_an_answer_is_written_where_it_arrives() -> None:
         await anyio.wait_all_tasks_blocked()
         assert wired.written == [(200, b'{"jsonrpc":"2.0","id":7,"result":{"content":[]}}')]
         assert wired.connection.sent == []
+
+
+async def test_a_call_that_is_over_is_no_garbage_to_be_looked_for() -> None:
+    async with posting(FakeChild(ECHO)) as posts:
+        gc.disable()
+        try:
+            call, wired = posts.take(7)
+            left = weakref.ref(call)
+            del call
+            await anyio.wait_all_tasks_blocked()
+            assert len(wired.written) == 1
+            assert left() is None
+        finally:
+            gc.enable()
 
 
 async def test_an_error_is_written_with_its_status() -> None:
