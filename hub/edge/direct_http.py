@@ -64,13 +64,15 @@ class DirectHttp(BoundedHttp):
         head, self._head = self._head, None
         if head is None:
             return
-        pieces, self._pieces = self._pieces, []
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        cycle = self.cycle
+        body, cycle = self._body(), self.cycle
         self.call = self._desk.take(head, body, _Line(self, cycle))
         if self.call is None:
             cycle.body += body
             self.serve(cycle, self.app)
+
+    def _body(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     # Between requests: without a timer for each
 

@@ -1,4 +1,4 @@
-"""The event loop that commands run on: uvloop where it can be imported, else asyncio's own."""
+"""What commands run on: uvloop where it can be imported, and memory that large messages find."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import TypeVar, TypeVarTuple
 
 import anyio
 
+from hub.runtime.allocator import keep_for_large_messages
+
 Args = TypeVarTuple("Args")
 Result = TypeVar("Result")
 
 
 def run_loop(main: Callable[[*Args], Awaitable[Result]], *args: *Args) -> Result:
     """Run `main` to its end on the fastest loop there is."""
+    keep_for_large_messages()
     return anyio.run(main, *args, backend_options={"use_uvloop": _has_uvloop()})
 
 
