@@ -16,6 +16,7 @@ from hub.runtime import wire
 from hub.runtime.deadlines import Deadlines
 from hub.runtime.express import Reply
 from hub.runtime.peer import GoneError
+from hub.runtime.strict_json import WireError
 from hub.runtime.waiting import Answer, Underway
 from hub.runtime.wire import Failure, Message, Request, Response
 
@@ -125,7 +126,10 @@ class PlainCall:
 
     def _is_written(self, answer: Response | Failure) -> bool:
         line = self._line
-        if line is None or not line.answer(self._status(answer), wire.to_bytes(answer)):
+        try:
+            if line is None or not line.answer(self._status(answer), wire.to_bytes(answer)):
+                return False
+        except WireError:  # it has no JSON form: who answers by a task is the one to fail
             return False
         self._over()
         return True
