@@ -65,10 +65,12 @@ class DirectHttp(BoundedHttp):
         if head is None:
             return
         body, cycle = self._body(), self.cycle
-        self.call = self._desk.take(head, body, _Line(self, cycle))
-        if self.call is None:
+        call = self._desk.take(head, body, _Line(self, cycle))
+        if call is None:
             cycle.body += body
             self.serve(cycle, self.app)
+        elif not cycle.response_complete:
+            self.call = call
 
     def _body(self) -> bytes:
         pieces, self._pieces = self._pieces, []
@@ -88,7 +90,8 @@ class DirectHttp(BoundedHttp):
         self._idle.end(self)
 
     def expire(self) -> None:
-        self.timeout_keep_alive_handler()
+        if self.cycle.response_complete:  # a request may have come with the one before it
+            self.timeout_keep_alive_handler()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

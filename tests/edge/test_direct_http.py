@@ -12,6 +12,12 @@ import pytest
 import uvicorn
 from anyio.abc import SocketStream
 
+from hub.core.protocol import (
+    CLIENT_CAPABILITIES_META,
+    CLIENT_INFO_META,
+    HEADER_MISMATCH,
+    PROTOCOL_VERSION_META,
+)
 from hub.core.values import JsonObject
 from hub.edge.direct_http import DirectHttp
 from hub.runtime.deadlines import Deadlines, Expiring
@@ -32,6 +38,16 @@ from tests.fakes import ECHO, SILENT, FakeChild
 
 pytestmark = pytest.mark.live
 
+META: JsonObject = {
+    PROTOCOL_VERSION_META: MODERN,
+    CLIENT_INFO_META: {"name": "test"},
+    CLIENT_CAPABILITIES_META: {},
+}
+MODERN_CALL = {
+    "mcp_protocol_version": MODERN,
+    "mcp_method": "tools/call",
+    "mcp_name": "echo",
+}
 AUTHORIZED = {"authorization": f"Bearer {TOKEN}"}
 
 
@@ -78,9 +94,14 @@ class Client:
         found, _, self._got = self._got.partition(end)
         return found
 
+    @staticmethod
+    def message(id_: int, *, modern: bool) -> JsonObject:
+        return echo(id_, META if modern else None)
+
     async def call(self, id_: int, **more: str) -> Any:
         """Return the result of a call."""
-        status, body = await self.post(echo(id_), **more)
+        message = self.message(id_, modern="mcp_method" in more)
+        status, body = await self.post(message, **more)
         assert status == 200
         answer = json.loads(body)
         assert answer["id"] == id_
@@ -219,6 +240,32 @@ async def test_the_same_headers_with_another_token_are_refused() -> None:
             assert status == 401
         await client.call(4, **AUTHORIZED)
         assert len(client.site.child.link.requests("tools/call")) == 3
+
+
+async def test_modern_calls_need_no_task_and_no_session() -> None:
+    async with connected() as client:
+        client.key = ""
+        await client.call(1, **MODERN_CALL)
+        Noting.served = 0
+        assert (await client.call(2, **MODERN_CALL))["resultType"] == "complete"
+        assert Noting.served == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"mcp_name": "other"}, {"mcp_method": "tools/list"}, {"mcp_protocol_version": "2099-01-01"}],
+)
+async def test_headers_that_say_something_else_are_refused_on_the_same_connection(
+    changes: dict[str, str],
+) -> None:
+    async with connected() as client:
+        client.key = ""
+        for id_ in (1, 2):
+            await client.call(id_, **MODERN_CALL)
+            status, body = await client.post(
+                client.message(id_, modern=True), **MODERN_CALL | changes
+            )
+            assert (status, json.loads(body)["error"]["code"]) == (400, HEADER_MISMATCH)
 
 
 async def test_a_call_in_a_session_that_is_over_is_told_so() -> None:
