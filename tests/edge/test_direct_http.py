@@ -98,6 +98,9 @@ class Client:
     def message(id_: int, *, modern: bool) -> JsonObject:
         return echo(id_, META if modern else None)
 
+    def connections(self) -> list[Any]:
+        return list(self.server.server_state.connections)
+
     async def call(self, id_: int, **more: str) -> Any:
         """Return the result of a call."""
         message = self.message(id_, modern="mcp_method" in more)
@@ -344,6 +347,8 @@ async def test_a_connection_that_is_idle_for_too_long_is_closed() -> None:
         await client.stream.send(client.bytes_of(echo(2)))
         asked = await child.link.request("tools/call", nth=2)
         client.idle.all_expire()
+        for connection in client.connections():
+            connection.expire()
         child.link.answer(asked["id"], {"content": []})
         assert json.loads((await client.answer())[1])["id"] == 2
         client.idle.all_expire()
