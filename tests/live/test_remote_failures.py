@@ -17,17 +17,27 @@ import pytest
 
 from tests.live.programs import ROOTS_HUB, call, config_file, connected, report
 
-EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n"
+LAST = b"Connection: close\r\n"
+"""Lets nobody use a connection again whose end may still be on its way."""
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n" + LAST
 ANSWERS = {
-    "html": b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>",
-    "bare": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-    "taken": b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n",
+    "html": b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+    + LAST
+    + b"Content-Length: 6\r\n\r\n<html>",
+    "bare": b"HTTP/1.1 200 OK\r\n" + LAST + b"Content-Length: 0\r\n\r\n",
+    "taken": b"HTTP/1.1 202 Accepted\r\n" + LAST + b"Content-Length: 0\r\n\r\n",
     "nonsense": b"220 mail.example ESMTP\r\n\r\n",
     "nothing": b"",
-    "number": b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n17",
-    "moved": b"HTTP/1.1 302 Found\r\nLocation: /elsewhere?key=s3cret\r\nContent-Length: 0\r\n\r\n",
+    "number": b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+    + LAST
+    + b"Content-Length: 2\r\n\r\n17",
+    "moved": b"HTTP/1.1 302 Found\r\nLocation: /elsewhere?key=s3cret\r\n"
+    + LAST
+    + b"Content-Length: 0\r\n\r\n",
     "ended": EVENTS + b"\r\n: that was all\n\n",
-    "cut": b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
+    "cut": b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+    + LAST
+    + b"Content-Length: 1000\r\n\r\n{",
     "broken": EVENTS + b"Transfer-Encoding: chunked\r\n\r\n20\r\ndata: {",
 }
 """What some tools are answered with, to the byte."""
