@@ -283,12 +283,13 @@ async def test_a_directory_that_becomes_a_link_after_its_path_was_admitted(
         (place / "file").write_text(text)
     (project / "link").symlink_to(other)
     read: list[str] = []
-    with swapping(folder, project / "link"):
+    met = {"inside", "the secret" if mode == "off" else "PermissionError"}
+    with swapping(folder, project / "link"), anyio.fail_after(50):
         async with server(mode, project, *RECORDER) as direct:
-            while len(read) < RACES:
+            # Who wins a race is chance, and more so on a busy machine: until it was met both ways.
+            while len(read) < RACES or not met <= set(read):
                 if is_admitted(folder / "file", project):
                     read.append(await direct.call("try_file", path=str(folder / "file")))
-    assert "inside" in read
     assert ("the secret" in read) == (mode == "off")
     assert ("PermissionError" in read) == (mode != "off")
 
