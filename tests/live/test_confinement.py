@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
 from hub.core.confinement import ConfineMode
