@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from enum import Enum
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
 
 MAX_LINKS = 40
 PATH_MAX = 4096
@@ -35,10 +37,13 @@ class DeadEndError(PathError):
     """The kernel finds nothing here, whatever the path is opened for."""
 
 
-class Entry(NamedTuple):
+EntryKind: TypeAlias = Literal["directory", "file", "link", "other"]
+
+
+class Entry(Struct, frozen=True, gc=False):
     """What one name in a directory is, itself and not what a link points to."""
 
-    kind: Literal["directory", "file", "link", "other"]
+    kind: EntryKind
     device: int
     inode: int
 

@@ -42,6 +42,8 @@ class TooManyError(ValueError):
 
 def json_in(text: str) -> str | None:
     """Return what of `text` can be JSON, without what may stand around it; None if nothing can."""
+    if "[" not in text and "{" not in text:
+        return None
     before = _BEFORE.match(text)
     if before is None or _NO_JSON.match(text, before.end()):
         return None

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
+from typing import Final
 
-from hub.core.paths import DeadEndError, Entry, LinkReader, PathError
+from hub.core.paths import DeadEndError, Entry, EntryKind, LinkReader, PathError
 
-_JUNCTION = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT: a Windows link that `S_ISLNK` does not know
+_KINDS: Final[Mapping[int, EntryKind]] = {
+    stat.S_IFDIR: "directory",
+    stat.S_IFREG: "file",
+    stat.S_IFLNK: "link",
+}
+_HAS_JUNCTIONS: Final = os.name == "nt"
+_JUNCTION: Final = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT: a link that looks like a directory
+_UNASKED: Final = Entry("other", -1, -1)
 
 
 class OsLinks(LinkReader):
@@ -24,13 +33,10 @@ class OsLinks(LinkReader):
             raise PathError(_sentence(exc)) from exc
         except ValueError as exc:
             raise PathError("it contains a character that no path can have") from exc
-        mode = found.st_mode
-        if stat.S_ISDIR(mode) and getattr(found, "st_reparse_tag", 0) != _JUNCTION:
-            return Entry("directory", found.st_dev, found.st_ino)
-        if stat.S_ISREG(mode):
-            return Entry("file", found.st_dev, found.st_ino)
-        is_link = stat.S_ISLNK(mode) or stat.S_ISDIR(mode)
-        return Entry("link" if is_link else "other", found.st_dev, found.st_ino)
+        kind: EntryKind = _KINDS.get(stat.S_IFMT(found.st_mode), "other")
+        if _HAS_JUNCTIONS and getattr(found, "st_reparse_tag", 0) == _JUNCTION:
+            kind = "link"
+        return Entry(kind, found.st_dev, found.st_ino)
 
     def target(self, path: str) -> str:
         try:
@@ -48,11 +54,10 @@ class CachedLinks(LinkReader):
         self._entries: dict[str, Entry | None] = {}
 
     def entry(self, path: str) -> Entry | None:
-        try:
-            return self._entries[path]
-        except KeyError:
+        found = self._entries.get(path, _UNASKED)
+        if found is _UNASKED:
             found = self._entries[path] = self._inner.entry(path)
-            return found
+        return found
 
     def target(self, path: str) -> str:
         return self._inner.target(path)
