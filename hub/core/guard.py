@@ -6,6 +6,7 @@ import json
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from hub.core.claims import Claim, claims
 from hub.core.detection import Node, compile_shape
@@ -55,6 +56,8 @@ class Admitted(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.token is not _TOKEN:
             raise TypeError("only the guard admits a call")
+        # Otherwise a copy with another call in it would be admitted as well.
+        force_setattr(self, "token", None)
 
 
 class ToolGuard(Struct, frozen=True):

@@ -160,6 +160,12 @@ def test_no_roots_refuse_everything() -> None:
 def test_only_the_guard_admits() -> None:
     with pytest.raises(TypeError):
         Admitted(tool_call({}))
+    admitted = judge({}, around(EMPTY))
+    assert isinstance(admitted, Admitted)
+    with pytest.raises(TypeError):
+        replace(admitted, call=tool_call({"path": "/etc/passwd"}))
+    with pytest.raises(TypeError):
+        Admitted(tool_call({}), token=admitted.token)
 
 
 def test_modes(tmp_path: Path) -> None:
