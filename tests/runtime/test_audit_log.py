@@ -98,6 +98,26 @@ def test_what_has_come_meanwhile_is_written_together(tmp_path: Path, appended: A
     assert len(lines(path)) == audit_module.BATCH + 5
 
 
+def test_what_comes_while_lines_are_made_waits_for_the_next_ones(
+    tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third, later = numbered(4)
+    line_of = audit_module._line  # pyright: ignore[reportPrivateUsage] - to know when
+
+    def line(record: AuditRecord) -> bytes:
+        if record is not later:
+            writer.write(later)
+        return line_of(record)
+
+    monkeypatch.setattr(audit_module, "_line", line)
+    writer = Writer(tmp_path / "audit.jsonl")
+    for record in (first, second, third):
+        writer.write(record)
+    for _ in range(2):
+        writer._write_all()  # pyright: ignore[reportPrivateUsage] - its thread would choose when
+    assert appended.batches == [3, 3]
+
+
 def test_records_are_on_the_disk_soon_without_more_of_them(
     tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
