@@ -34,5 +34,6 @@ def read_yaml(text: str) -> object:
         mark = error.problem_mark
         at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise ConfigError(f"{at}{error.problem}", "Correct the YAML.") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # A date that no calendar has is a ValueError.
         raise ConfigError(f"not YAML: {error.__class__.__name__}", "Correct it.") from None

@@ -34,7 +34,9 @@ b: {<<: *a, args: [b]}
         ("? {a: 1}\n: 1", "line 1, column 3: found unhashable key"),
         ("a: [1", "line 1, column 6: "),
         ("a: !!python/name:os.system x", "line 1, column 4: could not determine a constructor"),
-        ("a: \x07", "not YAML"),
+        ("a: \x07", "not YAML: ReaderError"),
+        ("a: 2026-13-01", "not YAML: ValueError"),
+        ("a: " + "[" * 5000, "not YAML: RecursionError"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(text: str, where: str) -> None:
