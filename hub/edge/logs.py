@@ -9,10 +9,11 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from typing import Literal
+from io import StringIO
+from typing import Literal, TextIO
 
 import structlog
-from structlog.typing import EventDict, Processor, WrappedLogger
+from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
 BACKLOG = 10_000
 """How many lines may wait for stderr; further ones are counted and lost."""
@@ -95,22 +96,34 @@ def configure_logs(form: Literal["text", "json"], level: str = "info") -> None:
 def _renderers(form: Literal["text", "json"]) -> list[Processor]:
     if form == "json":
         return [structlog.processors.ExceptionRenderer(), structlog.processors.JSONRenderer()]
-    # Not the pretty tracebacks: they show local variables, and with them what clients sent.
-    plain = structlog.dev.plain_traceback
     colors = sys.stderr.isatty()
     renderer = structlog.dev.ConsoleRenderer(
-        colors=colors, pad_event_to=0, exception_formatter=plain
+        colors=colors, pad_event_to=0, exception_formatter=_traceback
     )
     return [_printable, renderer]
+
+
+def _traceback(lines: TextIO, error: ExcInfo) -> None:
+    """Write a traceback without what moves a terminal.
+
+    It is no pretty one: those show local variables, and with them what clients sent.
+    """
+    made = StringIO()
+    structlog.dev.plain_traceback(made, error)
+    lines.write("\n".join(map(_written_out, made.getvalue().split("\n"))))
 
 
 def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Write out what could end a line or move a terminal: clients and servers said it."""
     for name, value in event.items():
-        if isinstance(value, str) and name != "exception" and not value.isprintable():
-            event[name] = "".join(map(_written_out, value))
+        if isinstance(value, str):
+            event[name] = _written_out(value)
     return event
 
 
-def _written_out(char: str) -> str:
-    return char if char.isprintable() else char.encode("unicode_escape").decode()
+def _written_out(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )

@@ -67,6 +67,17 @@ def test_a_traceback_follows_its_line(capsys: pytest.CaptureFixture[str]) -> Non
     assert [rest[0], rest[-1]] == ["Traceback (most recent call last):", "ValueError: why"]
 
 
+def test_what_an_error_says_moves_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("text")
+    try:
+        raise ValueError("\x1b[2Jgone")  # noqa: TRY301 - there is to be one
+    except ValueError:
+        a_logger().exception("it failed")
+    err = written(capsys)
+    assert err.endswith("\nValueError: \\x1b[2Jgone\n")
+    assert "\x1b" not in err
+
+
 def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("json")
     a_logger().warning("two\nlines", server="files")
