@@ -79,7 +79,7 @@ class Heads:
             if field[0] == b"content-length":
                 length = field[1]
             elif field[0] == _SESSION:
-                session = session or field[1].decode("latin-1")
+                session = field[1].decode("latin-1") if session is None else session
             else:
                 key.append(field)
         if length is None or int(length) > MAX_MESSAGE_BYTES:

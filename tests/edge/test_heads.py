@@ -5,7 +5,7 @@ from starlette.types import Scope
 
 from hub.core.values import JsonObject
 from hub.edge import heads as module
-from hub.edge.gatekeeper import Gatekeeper
+from hub.edge.gatekeeper import Gatekeeper, Headers
 from hub.edge.heads import KEPT, MAX_KEPT_BYTES, Heads, Settled
 from hub.runtime.wire import MAX_MESSAGE_BYTES, Notification, Request
 from tests.edge.asgi import scope_of
@@ -62,12 +62,13 @@ def test_the_length_of_a_body_and_whose_session_it_is_are_read_anew() -> None:
     assert heads.times == 1
 
 
-def test_of_a_session_that_is_named_twice_the_first_counts() -> None:
-    scope = post(mcp_session_id="one")
+@pytest.mark.parametrize("first", ["one", ""])
+def test_of_a_session_that_is_named_twice_the_first_counts(first: str) -> None:
+    scope = post(mcp_session_id=first)
     scope["headers"].append((b"mcp-session-id", b"other"))
     head = Looked().of(scope)
     assert head is not None
-    assert head.session == "one"
+    assert head.session == first == Headers(scope["headers"]).get("mcp-session-id")
 
 
 @pytest.mark.parametrize(
