@@ -104,13 +104,14 @@ def _renderers(form: Literal["text", "json"]) -> list[Processor]:
 
 
 def _traceback(lines: TextIO, error: ExcInfo) -> None:
-    """Write a traceback without what moves a terminal.
+    """Write a traceback, indented: no line that an error brings with it passes for the log's own.
 
     It is no pretty one: those show local variables, and with them what clients sent.
     """
     made = StringIO()
     structlog.dev.plain_traceback(made, error)
-    lines.write("\n".join(map(_written_out, made.getvalue().split("\n"))))
+    for line in made.getvalue().strip("\n").split("\n"):
+        lines.write(f"\n  {_written_out(line)}")
 
 
 def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -64,18 +64,19 @@ def test_a_traceback_follows_its_line(capsys: pytest.CaptureFixture[str]) -> Non
         a_logger().exception("it failed: 100 %", a=1)
     first, *rest = written(capsys).splitlines()
     assert "it failed: 100 %" in first
-    assert [rest[0], rest[-1]] == ["Traceback (most recent call last):", "ValueError: why"]
+    assert [rest[0], rest[-1]] == ["  Traceback (most recent call last):", "  ValueError: why"]
 
 
-def test_what_an_error_says_moves_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_an_error_says_moves_no_terminal_and_passes_for_no_line_of_the_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     configure_logs("text")
     try:
-        raise ValueError("\x1b[2Jgone")  # noqa: TRY301 - there is to be one
+        raise ValueError("\x1b[2Jgone\nas if")  # noqa: TRY301 - there is to be one
     except ValueError:
         a_logger().exception("it failed")
-    err = written(capsys)
-    assert err.endswith("\nValueError: \\x1b[2Jgone\n")
-    assert "\x1b" not in err
+    _, *rest = written(capsys).splitlines()
+    assert rest[-2:] == ["  ValueError: \\x1b[2Jgone", "  as if"]
 
 
 def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
