@@ -52,6 +52,9 @@ class Head(Struct, eq=False):
     session: str | None
     fields: list[Field]
 
+    def __repr__(self) -> str:
+        return f"Head({self.settled!r})"  # the rest are secrets
+
 
 class Heads:
     """Looks at heads for one endpoint: its `path`, and who may speak to it."""

@@ -62,6 +62,13 @@ def test_the_length_of_a_body_and_whose_session_it_is_are_read_anew() -> None:
     assert heads.times == 1
 
 
+def test_a_head_that_is_shown_shows_no_secrets() -> None:
+    shown = repr(Looked(TOKEN).of(post(authorization=f"Bearer {TOKEN}", mcp_session_id="one")))
+    assert "Told" in shown
+    assert TOKEN not in shown
+    assert "one" not in shown.replace("None", "")
+
+
 @pytest.mark.parametrize("first", ["one", ""])
 def test_of_a_session_that_is_named_twice_the_first_counts(first: str) -> None:
     scope = post(mcp_session_id=first)
