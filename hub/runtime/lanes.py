@@ -54,10 +54,7 @@ class Lane(Struct, frozen=True):
 
     def surroundings(self, links: LinkReader) -> Surroundings:
         """Return what a call is judged in, on this disk."""
-        at = self.judged_in
-        return Surroundings(
-            at.roots, at.cwd, at.env, links, at.flavour, at.enforcing, sites=at.sites
-        )
+        return replace(self.judged_in, links=links)
 
 
 def lane_of(case: Case, child: Child) -> Lane | None:
