@@ -26,6 +26,8 @@ class DirectHttp(BoundedHttp):
     `idle` ends connections, of all that share it, that have no request for too long.
     """
 
+    app: Any
+
     def __init__(self, *args: Any, desk: Desk, idle: Deadlines, **options: Any) -> None:
         super().__init__(*args, **options)
         self._desk = desk
@@ -33,8 +35,6 @@ class DirectHttp(BoundedHttp):
         self._head: Head | None = None
         self._pieces: list[bytes] = []
         self.call: PlainCall | None = None
-
-    app: Any
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Serve a request by a task, unless it may turn out that it needs none."""

@@ -72,13 +72,11 @@ class Record:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not isinstance(
-            error, StaleError | RootsNeededError
-        ):  # then it is judged again, and recorded later
-            self.end(self._outcome(error))
+        # With these it is judged again, and recorded later.
+        if not isinstance(error, StaleError | RootsNeededError):
+            self._write(self._outcome(error))
 
-    def end(self, outcome: Outcome) -> None:
-        """Write the record."""
+    def _write(self, outcome: Outcome) -> None:
         machine, refused = self._services.machine, refusal_of(self.verdict)
         named = refused or self._outside
         self._services.audit.write(

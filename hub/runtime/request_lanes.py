@@ -57,7 +57,7 @@ Kept = TypeVar("Kept")
 RequestKey: TypeAlias = tuple[str, str, bytes]
 """Principal, public name of the tool, and the roots: as brought, `none` or `not brought`.
 
-Of calls that are asked for roots: and what else their client can be asked.
+Where the call is asked for roots, what else its client can be asked stands in their place.
 """
 
 
