@@ -84,6 +84,7 @@ class DirectHttp(BoundedHttp):
             return
         self.server_state.total_requests += 1
         self.flow.resume_reading()
+        self._idle.end(self)  # this request came with the one before it
         self._idle.begin(self)
 
     def _unset_keepalive_if_required(self) -> None:

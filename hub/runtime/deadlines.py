@@ -27,7 +27,10 @@ class Deadlines:
         self._is_timing = False
 
     def begin(self, one: Expiring) -> None:
-        """Let `one` expire in time; `end` must follow if it does not come to that."""
+        """Let `one` expire in time; if it does not come to that, `end` must follow.
+
+        It must before `one` begins again, too, which would otherwise keep its place in the order.
+        """
         loop = self._loop
         if loop is None:
             # Asked for once: it takes longer than all else here.

@@ -155,6 +155,7 @@ class Idle(Deadlines):
         self.waiting: set[Expiring] = set()
 
     def begin(self, one: Expiring) -> None:
+        assert one not in self.waiting, "it has to end before it begins again"
         self.waiting.add(one)
 
     def end(self, one: Expiring) -> None:
@@ -375,8 +376,11 @@ async def test_a_call_that_is_asked_for_roots_again_needs_no_task() -> None:
         body: Any = enveloped(echo(7), ROOTS)
         body["params"]["arguments"] = {"text": "file:///somewhere"}
         client.key = ""
-        fields = {"mcp_protocol_version": MODERN, "mcp_method": "tools/call", "mcp_name": "echo"}
-        answers = [await client.post(body, **fields) for _ in range(3)]
+        answers = [await client.post(body, **MODERN_CALL) for _ in range(3)]
         assert json.loads(answers[0][1])["result"]["resultType"] == "input_required"
         assert answers == [answers[0]] * 3
         assert Noting.served == 1
+        # Of two that come at once the first is answered before the second is read.
+        await client.stream.send(2 * client.bytes_of(body, **MODERN_CALL))
+        assert [await client.answer() for _ in range(2)] == answers[:2]
+        assert await client.post(body, **MODERN_CALL) == answers[0]
