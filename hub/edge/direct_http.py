@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from starlette.types import ASGIApp, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from hub.edge.bounded_http import BoundedHttp
@@ -65,7 +65,11 @@ class DirectHttp(BoundedHttp):
         if head is None:
             return
         body, cycle = self._body(), self.cycle
-        call = self._desk.take(head, body, _Line(self, cycle))
+        try:
+            call = self._desk.take(head, body, _Line(self, cycle))
+        except Exception as error:  # noqa: BLE001 - the parser would take it for the client's
+            self.serve(cycle, _failing(error))
+            return
         if call is None:
             cycle.body += body
             self.serve(cycle, self.app)
@@ -101,6 +105,15 @@ class DirectHttp(BoundedHttp):
         call, self.call = self.call, None
         if call is not None:
             call.lost()
+
+
+def _failing(error: Exception) -> ASGIApp:
+    """Return what tells a mistake of our own as any application's is told."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise error
+
+    return app
 
 
 class _Line:

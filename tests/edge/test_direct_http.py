@@ -19,7 +19,10 @@ from hub.core.protocol import (
     PROTOCOL_VERSION_META,
 )
 from hub.core.values import JsonObject
+from hub.edge.desk import Desk
 from hub.edge.direct_http import DirectHttp
+from hub.edge.heads import Head
+from hub.edge.plain_calls import Line
 from hub.runtime.deadlines import Deadlines, Expiring
 from tests.edge.test_bounded_http import QuietServer
 from tests.edge.test_http import (
@@ -384,3 +387,16 @@ async def test_a_call_that_is_asked_for_roots_again_needs_no_task() -> None:
         await client.stream.send(2 * client.bytes_of(body, **MODERN_CALL))
         assert [await client.answer() for _ in range(2)] == answers[:2]
         assert await client.post(body, **MODERN_CALL) == answers[0]
+
+
+async def test_a_mistake_of_our_own_is_told_as_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def mistaken(_desk: Desk, _head: Head, _body: bytes, _line: Line) -> None:
+        raise KeyError("ours")
+
+    async with connected() as client:
+        monkeypatch.setattr(Desk, "take", mistaken)
+        status, _ = await client.post(echo(2))
+        assert status == 500
+        assert "KeyError: 'ours'" in caplog.text
