@@ -82,11 +82,12 @@ class Front:
 
     def way(self, request: Request) -> Way | AskedForRoots | None:
         """Return how a call of this client goes if it can go by express."""
-        if self.session.client is not None:
-            return self._relay.session_lanes.find(self.session, request)
-        if not is_modern(request):
-            return None
-        return self._relay.request_lanes.find(self.session.principal, request)
+        enveloped = is_modern(request)
+        if enveloped is not (self.session.client is None):
+            return None  # it is to be told what it lacks, or has too much
+        if enveloped:
+            return self._relay.request_lanes.find(self.session.principal, request)
+        return self._relay.session_lanes.find(self.session, request)
 
     async def _serve(self, asked: Asked) -> Payload:
         """Answer one request.

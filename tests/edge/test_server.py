@@ -24,7 +24,7 @@ from hub.core.values import JsonObject
 from hub.edge.server import CAPABILITIES
 from hub.runtime import strict_json
 from hub.runtime.strict_json import WireError
-from hub.runtime.wire import Failure, Message, Response
+from hub.runtime.wire import Failure, Message, Request, Response
 from tests.edge.scripted import ROOTS, ScriptedHub, refusal, scripted
 from tests.fakes import ECHO, SILENT, Answer, FakeChild, Script
 from tests.flow.hubs import READ_FILE, FakeClient
@@ -168,6 +168,9 @@ async def test_after_a_handshake_an_envelope_is_refused() -> None:
         error = await refusal(client, "tools/call", {**SAY, **ENVELOPE})
         assert error["code"] == INVALID_REQUEST
         assert (await client.call("echo", text="hi"))["structuredContent"] == {"text": "hi"}
+        for params, is_known in ((SAY, True), ({**SAY, **ENVELOPE}, False)):
+            way = client.front.way(Request(1, "tools/call", params))
+            assert (way is not None) is is_known
 
 
 async def test_after_an_envelope_a_handshake_is_refused() -> None:
