@@ -19,6 +19,7 @@ from hub.core.protocol import (
     PROTOCOL_VERSION_META,
 )
 from hub.core.values import JsonObject
+from hub.edge import http
 from hub.edge.desk import Desk
 from hub.edge.direct_http import DirectHttp
 from hub.edge.heads import Head
@@ -52,6 +53,12 @@ MODERN_CALL = {
     "mcp_name": "echo",
 }
 AUTHORIZED = {"authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no call take its time, however busy the machine is."""
+    monkeypatch.setattr(http, "PATIENCE", 60)
 
 
 class Client:
@@ -125,9 +132,9 @@ async def connected(
     with anyio.fail_after(20):
         async with web(child, token=token) as site, anyio.create_task_group() as tasks:
             idle = Idle()
-            http = cast("type[Any]", partial(Noting, desk=site.app.desk, idle=idle))
+            noting = cast("type[Any]", partial(Noting, desk=site.app.desk, idle=idle))
             server = QuietServer(
-                uvicorn.Config(site.app, http=http, lifespan="off", log_config=None)
+                uvicorn.Config(site.app, http=noting, lifespan="off", log_config=None)
             )
 
             async def serve() -> None:

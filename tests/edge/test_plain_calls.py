@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hub.core.values import JsonObject
 from hub.edge.exchange import Exchange
-from hub.edge.plain_calls import PATIENCE, PlainCall, answer_post
+from hub.edge.plain_calls import PlainCall, answer_post
 from hub.runtime.deadlines import Deadlines
 from hub.runtime.express import Express, Reply, Way
 from hub.runtime.peer import GoneError
@@ -118,9 +118,7 @@ class Posts:
 
 
 @asynccontextmanager
-async def posting(
-    fake: FakeChild, *, patience: float = PATIENCE, **spec: Any
-) -> AsyncGenerator[Posts]:
+async def posting(fake: FakeChild, *, patience: float = 60, **spec: Any) -> AsyncGenerator[Posts]:
     async with rig({"files": replace(remote("files"), **spec)}, {"files": fake}) as at:
         client = at.client()
         answer, fake.answers["tools/call"] = fake.answers["tools/call"], {}
