@@ -7,7 +7,7 @@ from msgspec import Struct
 from hub.core.guard import Admitted
 from hub.core.paths import LinkReader
 from hub.core.plain_paths import Ground
-from hub.core.session import State
+from hub.core.session import Closed, State
 from hub.core.values import JsonObject, SessionKey
 from hub.core.whereabouts import Surroundings
 from hub.runtime.lanes import Lane
@@ -70,9 +70,10 @@ class SessionLanes:
         return None
 
     def keep(self, session: Session, public: str, lane: Lane) -> None:
-        """Keep the lane that a call of the session has just gone."""
+        """Keep the lane that a call of the session has just gone, unless the session is over."""
         state = session.roots.state
-        if state.awaits is None and state.failed is None:
+        is_settled = state.awaits is None and state.failed is None
+        if is_settled and not isinstance(state.phase, Closed):
             kept = SessionLane(lane, session, state)
             self._lanes.setdefault(session.key, {})[public] = kept
 

@@ -113,6 +113,19 @@ async def test_a_session_that_is_over_has_no_lanes(top: Path) -> None:
         assert lane(at, client) is None
 
 
+async def test_a_call_that_is_answered_as_its_session_ends_leaves_none(top: Path) -> None:
+    async with rig({"files": FILES}, children()) as at:
+        client = at.client(top / "a")
+        await client.call("read", {})
+        kept = lane(at, client)
+        assert kept is not None
+        lanes = at.relay.session_lanes
+        lanes.forget(client.session)
+        client.session.close()
+        lanes.keep(client.session, "read", kept.lane)
+        assert not lanes._lanes  # pyright: ignore[reportPrivateUsage] - nobody would look for it
+
+
 @pytest.mark.parametrize("who", ["client", "operator"])
 async def test_a_call_that_was_under_way_when_roots_changed_leaves_none(
     top: Path, who: str
