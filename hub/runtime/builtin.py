@@ -6,11 +6,12 @@ from hub.core.confinement import standing
 from hub.core.in_force import InForce
 from hub.core.launch import LaunchTemplate
 from hub.core.specs import ServerSpec
-from hub.core.values import Json, JsonObject
+from hub.core.values import Json, JsonObject, object_or_empty
 from hub.runtime import strict_json
 from hub.runtime.child_state import Ready
 from hub.runtime.places import Place
 from hub.runtime.session import Session
+from hub.runtime.surrogates import mended
 
 GET_ROOTS = "get-roots"
 
@@ -53,7 +54,8 @@ BUILTINS: tuple[JsonObject, ...] = (
 
 def get_roots(session: Session, force: InForce) -> JsonObject:
     """Return the result of `get-roots`: the same JSON as text and as structured content."""
-    report = _report(session, force)
+    # A path on the disk need not be text. The URI beside it says all of it.
+    report = object_or_empty(mended(_report(session, force)))
     text = strict_json.encode(report).decode()
     return {"content": [{"type": "text", "text": text}], "structuredContent": report}
 

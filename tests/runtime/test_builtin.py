@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -180,3 +182,13 @@ async def test_it_says_why_a_server_is_down_and_when_it_is_tried_again(top: Path
         again = found[0]
         assert isinstance(again, dict)
         assert again["retryAt"] is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has file names that are no text")
+async def test_a_root_whose_path_is_no_text_is_reported_as_far_as_it_can_be(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    plant(tmp_path, f"{name}/", f"link => {name}")
+    async with rig({"files": remote()}, {"files": FakeChild()}) as at:
+        found = await report(at.client(tmp_path / "link"))
+    assert found["filePaths"] == [f"{tmp_path}/caf\ufffd"]
+    assert found["roots"] == [{"uri": f"file://{tmp_path}/link"}]
