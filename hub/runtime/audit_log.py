@@ -25,6 +25,8 @@ PAUSE = 0.1
 """Seconds for which records are collected before they are written."""
 BATCH = 64
 """Records that are put into words at once: more would hold calls up."""
+MAX_WRITTEN = 1024 * 1024
+"""Bytes from which on lines are not kept back for others to be written with them."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -88,21 +90,38 @@ class _Writer:
 
     def _write_all(self) -> None:
         lines: list[bytes] = []
+        size = 0
         for _ in range(len(self._records)):  # what comes meanwhile waits: the backlog bounds it
             lines.append(_line(self._records.popleft()))
+            size += len(lines[-1])
             if len(lines) % BATCH == 0:
                 time.sleep(0)
-        try:
+            if size > MAX_WRITTEN:
+                self._append(b"".join(lines))
+                lines, size = [], 0
+        if lines:
             self._append(b"".join(lines))
-        except OSError as exc:
-            log.error("audit lines lost", lines=len(lines), error=str(exc))  # noqa: TRY400 - the disk's word says it
 
     def _append(self, lines: bytes) -> None:
+        written = 0
+        try:
+            self._make_room()
+            with self._path.open("ab", buffering=0) as file:
+                try:
+                    while written < len(lines):
+                        written += file.write(memoryview(lines)[written:])
+                except OSError:
+                    # Half a line would spoil the next one too.
+                    half = written - lines.rfind(b"\n", 0, written) - 1
+                    file.truncate(file.tell() - half)
+                    raise
+        except OSError as exc:
+            log.error("audit lines lost", lines=lines.count(b"\n", written), error=str(exc))  # noqa: TRY400 - the disk's word says it
+
+    def _make_room(self) -> None:
         if self._path.exists() and self._path.stat().st_size >= MAX_FILE_BYTES:
             with suppress(OSError):  # a log that grows on is better than one that loses lines
                 self._path.replace(self._path.with_name(self._path.name + ".1"))
-        with self._path.open("ab") as file:
-            file.write(lines)
 
 
 def _line(record: AuditRecord) -> bytes:

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -190,6 +193,48 @@ def test_a_disk_that_fails_loses_lines_says_so_and_may_recover(tmp_path: Path) -
     with audit_log(path) as audit:
         audit.write(RECORD)
     assert len(lines(path)) == 1
+
+
+@contextmanager
+def files_end_at(size: int) -> Generator[None]:
+    """Let the system write no file beyond a size, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_disk_that_is_full_gets_no_half_line(tmp_path: Path) -> None:
+    path, every = tmp_path / "audit.jsonl", numbered(100)
+    with capture_logs() as logs, files_end_at(10_000), audit_log(path) as audit:
+        for record in every:
+            audit.write(record)
+    kept = len(lines(path))
+    assert 0 < kept < 100
+    assert [(entry["event"], entry["lines"]) for entry in logs] == [
+        ("audit lines lost", 100 - kept)
+    ]
+    with audit_log(path) as audit:
+        audit.write(replace(RECORD, tool="after"))
+    written = [line["tool"] for line in lines(path)]
+    assert written == [*(record.tool for record in every[:kept]), "after"]
+
+
+def test_many_long_lines_are_not_collected_and_a_log_is_put_aside_between_them(
+    tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_module, "MAX_FILE_BYTES", 3 * 1024 * 1024)
+    path = tmp_path / "audit.jsonl"
+    with audit_log(path) as audit:
+        for record in numbered(50):
+            audit.write(replace(record, path="x" * 100_000))
+    assert max(appended.batches) == 11
+    assert sum(appended.batches) == 50
+    aside = lines(path.with_name("audit.jsonl.1"))
+    assert [line["tool"] for line in (*aside, *lines(path))] == [f"t{n}" for n in range(50)]
+    assert path.stat().st_size < audit_module.MAX_FILE_BYTES
 
 
 def test_no_audit_keeps_nothing() -> None:
