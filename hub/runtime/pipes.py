@@ -1,7 +1,6 @@
 """Lines of JSON over pipes, without worker threads.
 
-Pipes are asyncio transports: what arrives is cut into lines where it arrives, and a full pipe makes
-its writers wait.
+Pipes are asyncio transports: what arrives is cut there and then; a full pipe makes writers wait.
 """
 
 from __future__ import annotations
@@ -31,9 +30,8 @@ MAX_UNREAD = 64 * 1024 * 1024
 class Lines(asyncio.Protocol):
     """The lines of a readable pipe, in order; reading pauses while too much of them waits.
 
-    `taker`, if there is one, is offered each line as soon as all before it are done with, and says
-    whether it took it. What it leaves waits for `next`, whose caller is done with a line when it
-    asks for another.
+    `taker`, if any, is offered each line as soon as all before it are done with, and says whether
+    it took it. What it leaves waits for `next`, whose caller is done with a line when it asks on.
     """
 
     def __init__(self, *, backlog: int = 256) -> None:
@@ -166,9 +164,12 @@ class Flow(asyncio.BaseProtocol):
 
         Raises: GoneError when it never will.
         """
-        await self._free.wait()
-        if self.is_lost:
-            raise GoneError("the pipe is closed")
+        while True:
+            await self._free.wait()
+            if self.is_lost:
+                raise GoneError("the pipe is closed")
+            if self.is_free:
+                return  # else another who waited has filled it again
 
 
 class PipeOutlet:

@@ -1,3 +1,4 @@
+import asyncio  # noqa: TID251 - a pipe's transport
 import io
 import os
 from collections.abc import AsyncGenerator
@@ -154,6 +155,24 @@ async def test_a_pipe_that_nobody_reads_makes_its_writer_wait() -> None:
                 read += await anyio.to_thread.run_sync(os.read, made.reader.fileno(), 65536)
             await sent.wait()
         assert bytes(read) == to_bytes(big) + b"\n"
+
+
+async def test_of_many_writers_that_wait_no_more_write_than_the_pipe_takes() -> None:
+    large = Notification("n", {"text": "x" * (WRITE_HIGH_WATER // 4)})
+    size, writers = len(to_bytes(large)) + 1, 20
+    async with pipe() as made:
+        transport, flow = await asyncio.get_running_loop().connect_write_pipe(Flow, made.writer)
+        outlet, read, most = PipeOutlet(transport, flow), 0, 0
+        async with anyio.create_task_group() as tasks:
+            for _ in range(writers):
+                tasks.start_soon(outlet.send, large)
+            await anyio.wait_all_tasks_blocked()
+            while read < writers * size:
+                most = max(most, transport.get_write_buffer_size())
+                read += len(await anyio.to_thread.run_sync(os.read, made.reader.fileno(), 65536))
+        assert most <= WRITE_HIGH_WATER + size
+        made.reader.close()
+        await outlet.lost()
 
 
 async def test_a_pipe_whose_reader_is_gone_is_gone() -> None:
