@@ -8,8 +8,12 @@ from __future__ import annotations
 import asyncio  # noqa: TID251 - the transport's own turn of the loop
 from typing import Final
 
+import structlog
+
 LARGE: Final = 64 * 1024
 """Bytes from which on copying pieces into one costs more than writing them one by one."""
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Arrival:
@@ -30,7 +34,11 @@ class Arrival:
         self.is_under_way = False
         waiting, self._waiting = self._waiting, []
         for gathering in waiting:
-            gathering.flush()
+            try:
+                gathering.flush()
+            except Exception:
+                # It is another connection than the one on which something arrived.
+                log.exception("not written")
 
 
 arrival: Final = Arrival()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - a transport
+from contextlib import suppress
 from typing import cast
 
 import anyio.lowlevel
@@ -22,8 +23,15 @@ class Transport:
         return self.closing
 
 
-def gathering() -> tuple[Gathering, Transport]:
-    transport = Transport()
+class Broken(Transport):
+    """Takes nothing."""
+
+    def write(self, piece: bytes) -> None:
+        raise RuntimeError("broken")
+
+
+def gathering(given: Transport | None = None) -> tuple[Gathering, Transport]:
+    transport = given or Transport()
     return Gathering(cast("asyncio.WriteTransport", transport)), transport
 
 
@@ -87,3 +95,24 @@ async def test_what_waited_for_the_turn_is_not_kept_back_by_an_arrival() -> None
     made.write(b"c")
     await anyio.lowlevel.checkpoint()
     assert transport.written == [b"ab", b"c"]
+
+
+async def test_a_transport_that_fails_keeps_nothing_else_back() -> None:
+    (broken, _), (sound, transport) = gathering(Broken()), gathering()
+    with arrival:
+        broken.write(b"a")
+        sound.write(b"x")
+    await anyio.lowlevel.checkpoint()
+    assert transport.written == [b"x"]
+    with arrival:
+        sound.write(b"y")
+    assert transport.written == [b"x", b"y"]
+
+
+async def test_what_was_written_is_not_kept_back_by_what_fails_after_it() -> None:
+    made, transport = gathering()
+    with suppress(ValueError), arrival:
+        made.write(b"a")
+        raise ValueError
+    assert transport.written == [b"a"]
+    assert not arrival.is_under_way
