@@ -48,10 +48,12 @@ class Deadlines:
         self._is_timing = False
         now = loop.time()
         late = [one for one, due in self._due.items() if due <= now]
-        for one in late:
-            # One that expires may have ended another.
-            if self._due.pop(one, None) is not None:
-                one.expire()
-        if self._due and not self._is_timing:
-            self._is_timing = True
-            loop.call_at(next(iter(self._due.values())), self._look, loop)
+        try:
+            for one in late:
+                # One that expires may have ended another.
+                if self._due.pop(one, None) is not None:
+                    one.expire()
+        finally:
+            if self._due and not self._is_timing:
+                self._is_timing = True
+                loop.call_at(next(iter(self._due.values())), self._look, loop)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio  # noqa: TID251 - who hears of what fails in a callback
+from typing import Any
+
 import anyio
 
 from hub.runtime.deadlines import Deadlines
@@ -75,3 +78,21 @@ async def test_one_that_expires_may_end_another() -> None:
     first.ends = (deadlines, second)
     calls.begin(deadlines, "c")
     await calls.until("a", "c")
+
+
+async def test_one_that_fails_to_expire_keeps_no_other_from_it() -> None:
+    class Failing:
+        def expire(self) -> None:
+            raise RuntimeError("failing")
+
+    calls, deadlines, loop = Calls(), Deadlines(0.01), asyncio.get_running_loop()
+    told: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: told.append(context))
+    try:
+        deadlines.begin(Failing())
+        calls.begin(deadlines, "a")
+        with anyio.fail_after(5):
+            await calls.until("a")
+    finally:
+        loop.set_exception_handler(None)
+    assert [str(one["exception"]) for one in told] == ["failing"]
