@@ -9,7 +9,7 @@ import anyio
 
 from hub.core.protocol import INTERNAL_ERROR, INVALID_REQUEST
 from hub.core.values import Json
-from hub.runtime.strict_json import RequestId, WireError
+from hub.runtime.strict_json import RequestId, WireError, request_id
 from hub.runtime.waiting import Underway
 
 MAX_ASKED = 1024
@@ -51,7 +51,8 @@ class Backlog:
 
     def cancel(self, id_: Json) -> None:
         """Give up the request that its asker takes back."""
-        underway = self._underway.get(id_) if isinstance(id_, int | str) else None
+        known = request_id(id_)
+        underway = self._underway.get(known) if known is not None else None
         if underway is not None and underway.can_be_cancelled:
             underway.cancel()
 
@@ -105,7 +106,8 @@ class Backlog:
     def close(self) -> None:
         """Give up everything, and let go who waits for room."""
         self._is_closed = True
-        for underway in list(self._underway.values()):
+        # Who came last first: what still waits in a line behind others is not to have its turn.
+        for underway in reversed(list(self._underway.values())):
             underway.cancel()
         self._moves()
 

@@ -18,6 +18,12 @@ _LONG = 64 * 1024
 RequestId: TypeAlias = int | str
 
 
+def request_id(value: Json) -> RequestId | None:
+    """Return `value` if it is a request's id, or a token of that kind; None for all else."""
+    # Python takes `true` for 1.
+    return value if isinstance(value, int | str) and not isinstance(value, bool) else None
+
+
 class WireError(Exception):
     """A message that cannot be taken: a JSON-RPC error `code`, and the request's id if known."""
 

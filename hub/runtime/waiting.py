@@ -9,7 +9,7 @@ import anyio
 import structlog
 
 from hub.core.values import JsonObject
-from hub.runtime.strict_json import RequestId
+from hub.runtime.strict_json import RequestId, request_id
 from hub.runtime.wire import Failure, Payload, Response, as_object
 
 log = structlog.stdlib.get_logger(__name__)
@@ -83,8 +83,8 @@ class Waiters:
 
     async def report(self, params: Payload) -> None:
         """Give a progress report to who wants it."""
-        token = as_object(params).get("progressToken")
-        waiter = self._waiting.get(token) if isinstance(token, int | str) else None
+        token = request_id(as_object(params).get("progressToken"))
+        waiter = self._waiting.get(token) if token is not None else None
         if waiter is not None and waiter.progress is not None:
             await waiter.progress(params)
 
@@ -104,5 +104,4 @@ def with_token(params: JsonObject, token: RequestId) -> JsonObject:
 def token_in(params: JsonObject) -> RequestId | None:
     """Return what a request's asker wants progress reported under, if it does."""
     meta = params.get("_meta")
-    token = meta.get("progressToken") if isinstance(meta, dict) else None
-    return token if isinstance(token, int | str) and not isinstance(token, bool) else None
+    return request_id(meta.get("progressToken")) if isinstance(meta, dict) else None

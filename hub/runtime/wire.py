@@ -22,6 +22,7 @@ from hub.runtime.strict_json import (
     WireError,
     decode_strict,
     encode,
+    request_id,
 )
 from hub.runtime.surrogates import has_surrogates, masked
 
@@ -120,8 +121,7 @@ def message_of(value: JsonObject) -> Message:
 
     Raises: WireError if it is none.
     """
-    id_ = value.get("id")
-    known_id = id_ if isinstance(id_, int | str) and not isinstance(id_, bool) else None
+    known_id = request_id(value.get("id"))
     if value.get("jsonrpc") != "2.0":
         raise WireError(INVALID_REQUEST, 'Not JSON-RPC: "jsonrpc" must be "2.0"', known_id)
     if "id" in value and known_id is None and "error" not in value:

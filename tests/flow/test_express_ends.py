@@ -165,6 +165,7 @@ async def test_each_call_ends_once_and_nothing_of_it_stays_behind(
         await calls.finish()
         assert len(at.audit.records) == await calls.check() > 0
         assert (place.uses, child.answers.busy) == (0, 0)
+        assert not child.deadlines._due  # pyright: ignore[reportPrivateUsage] - it would keep calls
         for _ in range(SLOTS):
             assert child.slots.take(), "none is lost"
         assert not child.slots.take(), "none is given twice"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from hub.core.values import Json
 from hub.runtime import backlog as backlog_module
 from hub.runtime.backlog import Backlog
 
@@ -41,3 +42,33 @@ async def test_it_is_idle_once_every_request_has_ended() -> None:
             tasks.start_soon(backlog.idle)
             await anyio.wait_all_tasks_blocked()
             backlog.ended()
+
+
+class Underway:
+    """A request that notes in a list that it was given up."""
+
+    can_be_cancelled = True
+
+    def __init__(self, name: str, given_up: list[str]) -> None:
+        self._name = name
+        self._given_up = given_up
+
+    def cancel(self) -> None:
+        self._given_up.append(self._name)
+
+
+@pytest.mark.parametrize(("id_", "expected"), [(1, ["1"]), ("1", ["one"]), (True, []), (1.0, [])])
+def test_a_request_is_taken_back_by_its_very_id(id_: Json, expected: list[str]) -> None:
+    backlog, given_up = Backlog(), list[str]()
+    backlog.enter(1, Underway("1", given_up))
+    backlog.enter("1", Underway("one", given_up))
+    backlog.cancel(id_)
+    assert given_up == expected
+
+
+def test_at_the_end_what_came_last_is_given_up_first() -> None:
+    backlog, given_up = Backlog(), list[str]()
+    for name in "abc":
+        backlog.enter(name, Underway(name, given_up))
+    backlog.close()
+    assert given_up == ["c", "b", "a"]

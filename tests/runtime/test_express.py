@@ -333,6 +333,20 @@ async def test_a_call_whose_lane_closes_while_it_waits_goes_the_relays_way(
         assert caller.client.peer.backlog.takes(2)
 
 
+async def test_a_child_sees_nothing_of_calls_in_line_whose_client_goes(
+    fake: FakeChild, top: Path
+) -> None:
+    fake.answers["tools/call"] = SILENT
+    async with calling(fake, top, concurrency=2) as caller:
+        for id_ in range(6):
+            assert caller.take(id_, "echo", {"text": f"{id_}"})
+        caller.client.peer.close("gone")
+        await anyio.wait_all_tasks_blocked()
+        sent = fake.link.requests("tools/call")[2:]
+        assert [one["params"]["arguments"]["text"] for one in sent] == ["0", "1"]
+        assert len(fake.link.requests("notifications/cancelled")) == 2
+
+
 async def test_what_the_child_reports_goes_out_before_its_answer(
     fake: FakeChild, top: Path
 ) -> None:

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from hub.core.protocol import INVALID_REQUEST, PARSE_ERROR
 from hub.core.values import Json, JsonObject
-from hub.runtime.strict_json import MAX_DEPTH, WireError, decode_strict, encode
+from hub.runtime.strict_json import (
+    MAX_DEPTH,
+    RequestId,
+    WireError,
+    decode_strict,
+    encode,
+    request_id,
+)
 
 
 def refused(line: bytes, *, repeated_keys: bool = False) -> WireError:
@@ -207,3 +214,11 @@ def test_depth_is_bounded_in_short_and_long_texts(
 def test_many_brackets_are_not_deep() -> None:
     wide: list[JsonObject] = [{"a": [1]} for _ in range(10_000)]
     assert decode_strict(encode(wide)) == wide
+
+
+@pytest.mark.parametrize(
+    ("value", "id_"),
+    [(1, 1), ("1", "1"), ("", ""), (0, 0), (True, None), (1.0, None), (None, None), ([1], None)],
+)
+def test_a_requests_id_is_a_text_or_a_whole_number(value: Json, id_: RequestId | None) -> None:
+    assert request_id(value) == id_

@@ -59,7 +59,7 @@ async def test_a_report_goes_as_it_came_to_who_wants_it() -> None:
     waiters = Waiters()
     waiters.add(1, Note(keep))
     waiters.add(2, Note())
-    for token in (b"1", b"2", b"3", b"[1]", b"null"):
+    for token in (b"1", b"2", b"3", b"[1]", b"null", b"true"):
         await waiters.report(Raw(b'{"progressToken":%b,"progress":1e400}' % token))
     assert reports == [Raw(b'{"progressToken":1,"progress":1e400}')]
 
