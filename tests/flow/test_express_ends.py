@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from hub.core.values import JsonObject
 from hub.runtime.child import Child
+from hub.runtime.child_state import Down
 from hub.runtime.express import Passage
 from hub.runtime.strict_json import RequestId
 from hub.runtime.wire import Notification, Request, lost
@@ -106,11 +107,11 @@ class Calls:
             case _:
                 await anyio.wait_all_tasks_blocked()
 
-    async def finish(self) -> None:
-        """Let the child answer all that it has got and still gets."""
+    async def finish(self, child: Child) -> None:
+        """Let the child answer all that it has got and still gets, if it is there."""
         self._fake.is_full = False
         await anyio.wait_all_tasks_blocked()
-        while self.unanswered and not self._fake.closed:
+        while self.unanswered and not (self._fake.closed or isinstance(child.state, Down)):
             self.answer()
             await anyio.wait_all_tasks_blocked()
 
@@ -162,7 +163,7 @@ async def test_each_call_ends_once_and_nothing_of_it_stays_behind(
         child = place.child
         assert child is not None
         end(fate, fake, child, clients[0])
-        await calls.finish()
+        await calls.finish(child)
         assert len(at.audit.records) == await calls.check() > 0
         assert (place.uses, child.answers.busy) == (0, 0)
         assert not child.deadlines._due  # pyright: ignore[reportPrivateUsage] - it would keep calls
