@@ -14,8 +14,10 @@ from hub.runtime.addressing import tool_call
 from hub.runtime.child import Child
 from hub.runtime.child_state import Ready
 from hub.runtime.consent import Case
+from hub.runtime.links import CachedLinks
 from hub.runtime.places import ChildKey, Place
 from hub.runtime.services import Services
+from hub.runtime.session import Session
 
 
 class Lane(Struct, frozen=True):
@@ -55,6 +57,32 @@ class Lane(Struct, frozen=True):
     def surroundings(self, links: LinkReader) -> Surroundings:
         """Return what a call is judged in, on this disk."""
         return replace(self.judged_in, links=links)
+
+
+class Found(Struct, frozen=True):
+    """A lane, and whose call found it: what a call that goes it is judged in."""
+
+    lane: Lane
+    owner: Session
+
+    def admit(self, params: JsonObject) -> Admitted | None:
+        """Return the admitted call that a request makes; None if there is more to it than that."""
+        return self.lane.admit(params, self)
+
+    @property
+    def ground(self) -> Ground | None:
+        return self.lane.ground
+
+    def links(self) -> LinkReader:
+        return CachedLinks(self.owner.services.machine.links)
+
+    def surroundings(self, links: LinkReader) -> Surroundings | None:
+        """Return what a call is judged in if all roots are where they were."""
+        return self.lane.surroundings(links) if self.stands(links) else None
+
+    def stands(self, links: LinkReader) -> bool:
+        """Return whether all roots that a call is judged by are where they were."""
+        raise NotImplementedError
 
 
 def lane_of(case: Case, child: Child) -> Lane | None:

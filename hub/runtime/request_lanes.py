@@ -14,10 +14,8 @@ from msgspec import Struct
 
 from hub.core.asking import FOR_CLIENTS, ROOTS_KEY, wanting_roots
 from hub.core.catalog import Listing
-from hub.core.guard import Admitted
 from hub.core.param_headers import AnnotationError, declared
 from hub.core.paths import LinkReader
-from hub.core.plain_paths import Ground
 from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
@@ -28,14 +26,12 @@ from hub.core.protocol import (
 from hub.core.standing import Standing
 from hub.core.uris import uri_from_path
 from hub.core.values import Json, JsonObject, object_or_empty
-from hub.core.whereabouts import Surroundings
 from hub.runtime.audience import RELAYED
 from hub.runtime.child import Child
 from hub.runtime.client import Client
 from hub.runtime.completing import completed
 from hub.runtime.consent import Case
-from hub.runtime.lanes import Lane, lane_of
-from hub.runtime.links import CachedLinks
+from hub.runtime.lanes import Found, lane_of
 from hub.runtime.needs import Need
 from hub.runtime.session import Session
 from hub.runtime.strict_json import encode
@@ -109,14 +105,12 @@ def _roots_in(client: Client, responses: Json) -> bytes | None:
     return encode(responses[ROOTS_KEY])
 
 
-class RequestLane(Struct, frozen=True):
+class RequestLane(Found, frozen=True):
     """A lane, and the roots that the request brought: None if it was not asked for any.
 
-    `owner` is whose call found it; its session is over.
+    The session of the `owner` is over.
     """
 
-    lane: Lane
-    owner: Session
     standing: Standing | None
 
     @property
@@ -127,26 +121,13 @@ class RequestLane(Struct, frozen=True):
             return False
         return place.is_kept and self.lane.leads(services)
 
-    def admit(self, params: JsonObject) -> Admitted | None:
-        """Return the admitted call that a request makes; None if there is more to it than that."""
-        return self.lane.admit(params, self)
-
-    @property
-    def ground(self) -> Ground | None:
-        return self.lane.ground
-
-    def links(self) -> LinkReader:
-        return CachedLinks(self.owner.services.machine.links)
-
-    def surroundings(self, links: LinkReader) -> Surroundings | None:
-        """Return what a call is judged in if all roots are where they were."""
+    def stands(self, links: LinkReader) -> bool:
         services = self.owner.services
-        stands = (
+        return (
             self.standing is not None
             and self.standing.is_unmoved(links, services.machine.flavour)
             and services.operator.stands(self.lane.place.spec.name, links)
         )
-        return self.lane.surroundings(links) if stands else None
 
     def complete(self, result: Payload) -> Payload:
         """Return a child's result with what the modern era wants in it.

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
-from hub.core.guard import Admitted
 from hub.core.paths import LinkReader
-from hub.core.plain_paths import Ground
 from hub.core.session import Closed, State
-from hub.core.values import JsonObject, SessionKey
-from hub.core.whereabouts import Surroundings
-from hub.runtime.lanes import Lane
-from hub.runtime.links import CachedLinks
+from hub.core.values import SessionKey
+from hub.runtime.lanes import Found, Lane
 from hub.runtime.session import Session
 from hub.runtime.wire import Payload, Request
 
 
-class SessionLane(Struct, frozen=True):
+class SessionLane(Found, frozen=True):
     """A lane, and what its session's roots were known to be when it was found."""
 
-    lane: Lane
-    owner: Session
     roots: State
 
     @property
@@ -33,21 +25,8 @@ class SessionLane(Struct, frozen=True):
             and owner.holds(self.lane.place)
         )
 
-    def admit(self, params: JsonObject) -> Admitted | None:
-        """Return the admitted call that a request makes; None if there is more to it than that."""
-        return self.lane.admit(params, self)
-
-    @property
-    def ground(self) -> Ground | None:
-        return self.lane.ground
-
-    def links(self) -> LinkReader:
-        return CachedLinks(self.owner.services.machine.links)
-
-    def surroundings(self, links: LinkReader) -> Surroundings | None:
-        """Return what a call is judged in if all roots are where they were."""
-        lane = self.lane
-        return lane.surroundings(links) if self.owner.stands(lane.place.spec.name, links) else None
+    def stands(self, links: LinkReader) -> bool:
+        return self.owner.stands(self.lane.place.spec.name, links)
 
     def complete(self, result: Payload) -> Payload:
         """Return a child's result as it is."""
