@@ -59,15 +59,12 @@ class Backlog:
     def enter(self, id_: RequestId, underway: Underway) -> None:
         """Register a request that `takes` said yes to, and count it; `leave` must follow."""
         self._underway[id_] = underway
-        self._answering += 1
+        self.begun()
 
     def leave(self, id_: RequestId, underway: Underway) -> None:
         """Take note that such a request has had its answer sent, or will never have."""
-        if self._underway.get(id_) is underway:
-            del self._underway[id_]
-        self._answering -= 1
-        if self._moved is not None:
-            self._moves()
+        self.remove(id_, underway)
+        self.ended()
 
     def begun(self) -> None:
         """Count a request; `ended` must follow."""
