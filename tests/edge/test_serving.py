@@ -98,7 +98,7 @@ async def test_a_head_without_an_end_is_refused() -> None:
 
 
 async def test_without_httptools_another_parser_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "hub.edge.bounded_http", None)
+    monkeypatch.setitem(sys.modules, "hub.edge.direct_http", None)
     await test_a_client_is_served_over_a_socket()
     await test_a_head_without_an_end_is_refused()
 
