@@ -12,9 +12,9 @@ PARTS = {"server": servers.judge, "client": clients.judge}
 
 
 def _show(word: str, line: str, wrong: list[str]) -> None:
-    print(word, line, flush=True)  # noqa: T201
+    print(word, line, flush=True)  # noqa: T201 - what it is run for
     for one in wrong:
-        print("   ", one[:600], flush=True)  # noqa: T201
+        print("   ", one[:600], flush=True)  # noqa: T201 - what it is run for
 
 
 def main() -> int:

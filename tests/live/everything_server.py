@@ -72,7 +72,7 @@ def main() -> None:
         return
     app = server.streamable_http_app(event_store=Events(), retry_interval=100)
     listener = socket.create_server(("127.0.0.1", 0))
-    print(f"serves http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)  # noqa: T201
+    print(f"serves http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)  # noqa: T201 - who started it waits for this
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=0)
     anyio.run(uvicorn.Server(config).serve, [listener])
 

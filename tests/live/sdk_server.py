@@ -38,7 +38,7 @@ def main() -> None:
         app = server.streamable_http_app(max_request_body_size=LARGEST)
     listener = socket.create_server(("127.0.0.1", 0))
     path = "/sse" if sys.argv[1] == "sse" else "/mcp"
-    print(f"serves http://127.0.0.1:{listener.getsockname()[1]}{path}", flush=True)  # noqa: T201
+    print(f"serves http://127.0.0.1:{listener.getsockname()[1]}{path}", flush=True)  # noqa: T201 - who started it waits for this
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=0)
     anyio.run(uvicorn.Server(config).serve, [listener])
 

@@ -14,7 +14,7 @@ from hub.core.protocol import (
     PROTOCOL_VERSION_META,
     SERVER_INFO_META,
 )
-from hub.core.values import Json, JsonObject
+from hub.core.values import Json, JsonObject, object_or_empty
 from hub.runtime import request_lanes
 from hub.runtime.client import Client
 from hub.runtime.parties import RootsNeededError
@@ -235,7 +235,7 @@ async def test_results_are_completed_for_their_clients() -> None:
         params(capabilities=ROOTS, inputResponses=5),
         params(requestState="x"),
         params(unknown=1),
-        {**params(), "_meta": {**dict(params()["_meta"]), "unknown": 1}},  # pyright: ignore
+        {**params(), "_meta": {**object_or_empty(params()["_meta"]), "unknown": 1}},
         {**params(), "_meta": {PROTOCOL_VERSION_META: VERSION}},
         {**params(), "name": 5},
         {**params(), "_meta": 5},
