@@ -109,9 +109,12 @@ class PlainCall:
     def begin(self) -> bool:
         """Send the call on its way if it is plain, and return whether it was."""
         self._post.begin()
-        self._passage = self._post.pass_on(self)
+        try:
+            self._passage = self._post.pass_on(self)
+        finally:
+            if self._passage is None:
+                self._post.end()
         if self._passage is None:
-            self._post.end()
             return False
         if self._passage.can_be_cancelled:
             self._patience.begin(self)  # otherwise its answer has been given by now

@@ -175,6 +175,19 @@ async def test_a_call_that_is_not_plain_is_left_alone() -> None:
         assert connection.status == 418
 
 
+async def test_a_call_that_a_mistake_of_our_own_stops_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def mistaken(_posted: Posted, _reply: Reply) -> None:
+        raise KeyError("ours")
+
+    async with posting(FakeChild(ECHO)) as posts:
+        monkeypatch.setattr(Posted, "pass_on", mistaken)
+        with pytest.raises(KeyError):
+            posts.take(7)
+        assert posts.posted[0].in_flight == 0
+
+
 async def test_reports_make_the_response_a_stream_that_the_answer_ends() -> None:
     fake = FakeChild(ECHO)
     fake.answers["tools/call"] = SILENT
