@@ -108,80 +108,81 @@ class Case(Struct, eq=False):
         return tuple(place for place in granted if within(place, ceilings))
 
 
-class Desk:
-    """Decides calls, and asks where asking is wanted and of use."""
+async def decide_or_ask(case: Case, record: Record) -> Admitted | Refused:
+    """Return the verdict after all consent that there is; `record` learns of both.
 
-    async def decide(self, case: Case, record: Record) -> Admitted | Refused:
-        """Return the verdict after all consent that there is; `record` learns of both.
+    The user is asked only where asking is wanted and of use.
 
-        Raises: InputNeededError if a modern client has to be asked first.
-        """
-        refused = record.verdict = case.decide()
-        if not isinstance(refused, Refused) or refused.reason != OUTSIDE:
-            return refused
-        if case.guard.policy.policy.on_refused != "ask":
-            return refused
-        granted = case.session.grants.of(case.place.spec.name, writes=case.guard.needs_write)
-        verdict: Admitted | Refused = case.decide(granted) if granted else refused
-        said: Consent | None = None
-        if isinstance(verdict, Admitted):
-            said, case.granted = "session", granted
-        else:
-            places = case.wanted(granted)
-            said = await self._said(case, places)
-            if said in {"once", "session"}:
-                await case.look_again()
-                case.granted = (*granted, *(one.place for one in places))
-                verdict = case.decide(case.granted)
-        if said is not None:
-            record.consented(said, refused)
-        record.verdict = verdict
-        return verdict
+    Raises: InputNeededError if a modern client has to be asked first.
+    """
+    refused = record.verdict = case.decide()
+    if not isinstance(refused, Refused) or refused.reason != OUTSIDE:
+        return refused
+    if case.guard.policy.policy.on_refused != "ask":
+        return refused
+    granted = case.session.grants.of(case.place.spec.name, writes=case.guard.needs_write)
+    verdict: Admitted | Refused = case.decide(granted) if granted else refused
+    said: Consent | None = None
+    if isinstance(verdict, Admitted):
+        said, case.granted = "session", granted
+    else:
+        places = case.wanted(granted)
+        said = await _said(case, places)
+        if said in {"once", "session"}:
+            await case.look_again()
+            case.granted = (*granted, *(one.place for one in places))
+            verdict = case.decide(case.granted)
+    if said is not None:
+        record.consented(said, refused)
+    record.verdict = verdict
+    return verdict
 
-    async def _said(self, case: Case, places: tuple[Wanted, ...]) -> Consent | None:
-        """Return what the user says to these places; None if there is nobody or nothing to ask."""
-        client = case.session.client
-        if client is None or not places or case.call.method not in ASKABLE:
-            return None
-        if not takes_forms(client.capabilities):
-            return None
-        return self._retried(case, places) if client.is_modern else await _asked(case, places)
 
-    def _retried(self, case: Case, places: tuple[Wanted, ...]) -> Consent:
-        """Return what a modern client answered to all of `places`.
+async def _said(case: Case, places: tuple[Wanted, ...]) -> Consent | None:
+    """Return what the user says to these places; None if there is nobody or nothing to ask."""
+    client = case.session.client
+    if client is None or not places or case.call.method not in ASKABLE:
+        return None
+    if not takes_forms(client.capabilities):
+        return None
+    return _retried(case, places) if client.is_modern else await _asked(case, places)
 
-        Raises: InputNeededError for the next of them if it has not.
-        """
-        carried = case.brought.carried
-        if carried.consented == digest(_subject(case, places)):
-            return self._once(case, places)
-        answer, answered = case.brought.responses.get(CONSENT_KEY), 0
-        if answer is not None:
-            answered = self._proven(case, places, carried.consent)
-            if not answered or consent_in(answer) == "refused":
-                return "refused"
-        if answered == len(places):
-            return self._once(case, places)
-        timeout = case.session.services.settings.timeout * PATIENCE
-        asked: JsonObject = {
-            "method": "elicitation/create",
-            "params": _question(case, places[answered], lasting=False),
-        }
-        subject = digest(_subject(case, places[: answered + 1]))
-        raise InputNeededError({CONSENT_KEY: asked}, Carried(consent=subject), lasts=timeout)
 
-    @staticmethod
-    def _once(case: Case, places: tuple[Wanted, ...]) -> Consent:
-        # There is no session that it could last for, only further rounds of this call.
-        case.consented = digest(_subject(case, places))
-        return "once"
+def _retried(case: Case, places: tuple[Wanted, ...]) -> Consent:
+    """Return what a modern client answered to all of `places`.
 
-    @staticmethod
-    def _proven(case: Case, places: tuple[Wanted, ...], consent: str | None) -> int:
-        """Return to how many of `places` an answer with this state is the last missing one."""
-        counts = range(1, len(places) + 1)
-        fits = (n for n in counts if consent == digest(_subject(case, places[:n])))
-        return next(fits, 0)
+    Raises: InputNeededError for the next of them if it has not.
+    """
+    carried = case.brought.carried
+    if carried.consented == digest(_subject(case, places)):
+        return _once(case, places)
+    answer, answered = case.brought.responses.get(CONSENT_KEY), 0
+    if answer is not None:
+        answered = _proven(case, places, carried.consent)
+        if not answered or consent_in(answer) == "refused":
+            return "refused"
+    if answered == len(places):
+        return _once(case, places)
+    timeout = case.session.services.settings.timeout * PATIENCE
+    asked: JsonObject = {
+        "method": "elicitation/create",
+        "params": _question(case, places[answered], lasting=False),
+    }
+    subject = digest(_subject(case, places[: answered + 1]))
+    raise InputNeededError({CONSENT_KEY: asked}, Carried(consent=subject), lasts=timeout)
+
+
+def _once(case: Case, places: tuple[Wanted, ...]) -> Consent:
+    # There is no session that it could last for, only further rounds of this call.
+    case.consented = digest(_subject(case, places))
+    return "once"
+
+
+def _proven(case: Case, places: tuple[Wanted, ...], consent: str | None) -> int:
+    """Return to how many of `places` an answer with this state is the last missing one."""
+    counts = range(1, len(places) + 1)
+    fits = (n for n in counts if consent == digest(_subject(case, places[:n])))
+    return next(fits, 0)
 
 
 async def _asked(case: Case, places: tuple[Wanted, ...]) -> Consent:

@@ -31,7 +31,7 @@ from hub.runtime.asker import CallAsker
 from hub.runtime.builtin import get_roots
 from hub.runtime.catalogs import Catalogs
 from hub.runtime.child import Child, StaleError
-from hub.runtime.consent import Case, Desk
+from hub.runtime.consent import Case, decide_or_ask
 from hub.runtime.lanes import lane_of
 from hub.runtime.needs import Need, need_before_deciding, need_before_looking
 from hub.runtime.parties import Asker, RootsNeededError
@@ -62,7 +62,6 @@ class Relay:
         self.session_lanes = SessionLanes()
         self.request_lanes = RequestLanes(services.info)
         self._services = services
-        self._desk = Desk()
         self._guards: dict[tuple[str, str, str], tuple[object, ToolGuard]] = {}
 
     async def call(
@@ -200,7 +199,7 @@ class Relay:
         raise RootsNeededError
 
     async def _decide(self, case: Case, record: Record) -> Admitted | Refused:
-        verdict = await self._desk.decide(case, record)
+        verdict = await decide_or_ask(case, record)
         refused = refusal_of(verdict)
         if refused is None:
             return verdict
