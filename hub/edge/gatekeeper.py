@@ -16,6 +16,8 @@ from msgspec import Struct, field
 
 from hub.core.errors import ConfigError
 
+BLANKS = b" \t"
+"""What may stand around a header's value without being a part of it (RFC 9110, 5.5)."""
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -23,7 +25,7 @@ class Headers:
     """An HTTP request's headers, by lower-case name; of one that stands twice, the first."""
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        self.fields = list(raw)
+        self.fields = [(name, value.strip(BLANKS)) for name, value in raw]
         self._first = {name.lower(): value for name, value in reversed(self.fields)}
 
     @property

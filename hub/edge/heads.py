@@ -15,7 +15,7 @@ from starlette.types import Scope
 from hub.core.protocol import HANDSHAKE_VERSIONS
 from hub.edge.envelope import Told, told_in
 from hub.edge.exchange import Field
-from hub.edge.gatekeeper import Gatekeeper, Headers, Refusal
+from hub.edge.gatekeeper import BLANKS, Gatekeeper, Headers, Refusal
 from hub.edge.modern import is_modern
 from hub.runtime.wire import MAX_MESSAGE_BYTES, Message, Request
 
@@ -82,7 +82,7 @@ class Heads:
             if field[0] == b"content-length":
                 length = field[1]
             elif field[0] == _SESSION:
-                session = field[1].decode("latin-1") if session is None else session
+                session = _text(field[1]) if session is None else session
             else:
                 key.append(field)
         if length is None or int(length) > MAX_MESSAGE_BYTES:
@@ -103,6 +103,10 @@ class Heads:
                 self._kept.clear()
             self._kept[key] = found
         return found
+
+
+def _text(value: bytes) -> str:
+    return value.strip(BLANKS).decode("latin-1")
 
 
 def unreadable(headers: Headers) -> Refusal | None:

@@ -155,6 +155,12 @@ def test_headers_have_no_case_and_the_first_counts() -> None:
     assert found.pairs == [("x-name", "1"), ("x-name", "2"), ("other", "\xff")]
 
 
+def test_blanks_around_a_value_are_no_part_of_it() -> None:
+    found = Headers([(b"mcp-name", b" \t a tool\t "), (b"empty", b"  ")])
+    assert found.get("mcp-name") == "a tool"
+    assert found.pairs == [("mcp-name", "a tool"), ("empty", "")]
+
+
 @pytest.mark.parametrize(
     ("accept", "takes"),
     [

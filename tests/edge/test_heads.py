@@ -69,13 +69,13 @@ def test_a_head_that_is_shown_shows_no_secrets() -> None:
     assert "one" not in shown.replace("None", "")
 
 
-@pytest.mark.parametrize("first", ["one", ""])
+@pytest.mark.parametrize("first", ["one", "", " one\t"])
 def test_of_a_session_that_is_named_twice_the_first_counts(first: str) -> None:
     scope = post(mcp_session_id=first)
     scope["headers"].append((b"mcp-session-id", b"other"))
     head = Looked().of(scope)
     assert head is not None
-    assert head.session == first == Headers(scope["headers"]).get("mcp-session-id")
+    assert head.session == first.strip() == Headers(scope["headers"]).get("mcp-session-id")
 
 
 @pytest.mark.parametrize(
