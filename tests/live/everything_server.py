@@ -198,6 +198,27 @@ def _schema_of_2020_12() -> dict[str, Any]:
 server._tool_manager._tools["json_schema_2020_12_tool"].parameters = _schema_of_2020_12()  # pyright: ignore[reportPrivateUsage]
 
 
+# What becomes a task at a server that has tasks; this one answers at once
+
+
+@server.tool()
+def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Hello, {name}!"
+
+
+@server.tool()
+def slow_compute(seconds: float) -> str:
+    """Claim to have worked for so long."""
+    return f"computed for {seconds} seconds"
+
+
+@server.tool()
+def confirm_delete(filename: str) -> str:
+    """Delete nothing."""
+    return f"{filename} is kept"
+
+
 # What a tool tells while it works
 
 
