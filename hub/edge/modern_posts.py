@@ -6,11 +6,13 @@ A plain call needs no conversation; any other request is a conversation of its o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
 from starlette.types import Receive, Send
 
+from hub.core.protocol import INTERNAL_ERROR
 from hub.edge.answering import answer_in
 from hub.edge.envelope import status_of
 from hub.edge.exchange import Exchange, Field
@@ -21,12 +23,18 @@ from hub.runtime.strict_json import RequestId
 from hub.runtime.waiting import Underway
 from hub.runtime.wire import Failure, Request
 
+MAX_UNDERWAY: Final = 10_000
+"""How many requests may be under way, as many as there may be sessions; more are refused."""
+
 
 class _Underway:
     """The calls under way: of clients that know nothing of each other, so ids say nothing."""
 
     def __init__(self) -> None:
         self._calls: set[Underway] = set()
+
+    def __len__(self) -> int:
+        return len(self._calls)
 
     def takes(self, id_: RequestId) -> bool:
         return True
@@ -51,9 +59,13 @@ class ModernPosts:
         self._underway = _Underway()
         self._fronts: set[Front] = set()
 
+    @property
+    def _is_full(self) -> bool:
+        return len(self._underway) + len(self._fronts) >= MAX_UNDERWAY
+
     def pass_on(self, request: Request, tasks: TaskGroup, reply: Reply) -> Underway | None:
         """Let a request go by express if it is a call that a lane is open for."""
-        if request.method != "tools/call":
+        if request.method != "tools/call" or self._is_full:
             return None
         way = self._open_front.way(self._principal, request)
         return Express(self._underway, tasks).take(request, way, reply)
@@ -62,6 +74,11 @@ class ModernPosts:
         self, request: Request, fields: Sequence[Field], receive: Receive, exchange: Exchange
     ) -> None:
         """Answer a request the general way; `fields` are the headers that it came with."""
+        if self._is_full:
+            said = f"{MAX_UNDERWAY} requests are under way; try again later"
+            refused = Failure(request.id, {"code": INTERNAL_ERROR, "message": said})
+            await exchange.finish(refused, status=503)
+            return
         async with anyio.create_task_group() as tasks:
             front = self._open_front(exchange, tasks, self._principal)
             front.repeats(Headers(fields).pairs)

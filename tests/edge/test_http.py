@@ -13,6 +13,7 @@ from hub.core.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META
 from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
     HEADER_MISMATCH,
+    INTERNAL_ERROR,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     MISSING_CLIENT_CAPABILITY,
@@ -21,7 +22,7 @@ from hub.core.protocol import (
     UNSUPPORTED_VERSION,
 )
 from hub.core.values import JsonObject
-from hub.edge import exchange
+from hub.edge import exchange, modern_posts
 from hub.edge import http as module
 from hub.edge.app import Fronts, Setting, running_hub
 from hub.edge.config import HubConfig
@@ -678,17 +679,21 @@ async def test_a_modern_notification_is_taken_and_dropped() -> None:
         assert (answer.status, answer.body) == (202, b"")
 
 
+def begin_calling(site: Web, message: JsonObject | None = None) -> Connection:
+    return site.start(
+        "POST",
+        None,
+        enveloped(echo()) if message is None else message,
+        mcp_protocol_version=MODERN,
+        mcp_method="tools/call",
+        mcp_name="echo",
+    )
+
+
 async def test_a_modern_client_that_disconnects_cancels_its_call() -> None:
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with web(child) as site:
-        call = site.start(
-            "POST",
-            None,
-            enveloped(echo()),
-            mcp_protocol_version=MODERN,
-            mcp_method="tools/call",
-            mcp_name="echo",
-        )
+        call = begin_calling(site)
         link = await child.connected()
         await link.request("tools/call")
         call.disconnect()
@@ -706,14 +711,7 @@ async def test_progress_makes_a_modern_answer_a_stream(is_first: bool) -> None:
         child.answers["tools/call"] = SILENT
         body: Any = enveloped(echo())
         body["params"]["_meta"]["progressToken"] = "mine"
-        call = site.start(
-            "POST",
-            None,
-            body,
-            mcp_protocol_version=MODERN,
-            mcp_method="tools/call",
-            mcp_name="echo",
-        )
+        call = begin_calling(site, body)
         link = await child.connected()
         sent = await link.request("tools/call", nth=1 if is_first else 2)
         token = sent["params"]["_meta"]["progressToken"]
@@ -748,6 +746,30 @@ async def test_a_modern_client_listens_on_a_stream_until_it_leaves() -> None:
         assert told["params"]["_meta"] == {SUBSCRIPTION_ID_META: 7}
         stream.disconnect()
         await site.until_closed(2)
+
+
+async def test_so_many_modern_requests_are_under_way_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(modern_posts, "MAX_UNDERWAY", 2)
+    child = FakeChild(ECHO)
+    async with web(child) as site:
+        await site.modern(echo(), mcp_name="echo")
+        child.answers["tools/call"] = SILENT
+        stream, call = begin_listening(site), begin_calling(site)
+        await stream.heard(1)
+        sent = await child.link.request("tools/call", nth=2)
+        for refused in (
+            await site.modern(echo(9), mcp_name="echo"),
+            await site.modern(asked("tools/list", 9)),
+        ):
+            assert (refused.status, refused.json["id"]) == (503, 9)
+            told = "2 requests are under way; try again later"
+            assert refused.json["error"] == {"code": INTERNAL_ERROR, "message": told}
+        assert len(child.link.requests("tools/call")) == 2
+        child.link.answer(sent["id"], {"content": []})
+        await call.over()
+        assert (await site.modern(asked("tools/list"))).status == 200
 
 
 async def test_a_stream_is_answered_when_the_hub_ends() -> None:

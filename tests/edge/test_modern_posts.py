@@ -10,6 +10,7 @@ from hub.core.protocol import (
     SERVER_INFO_META,
 )
 from hub.core.values import JsonObject
+from hub.edge import modern_posts as module
 from hub.edge.modern_posts import ModernPost, ModernPosts
 from hub.edge.plain_calls import PATIENCE, PlainCall
 from hub.edge.server import Front
@@ -129,6 +130,22 @@ async def test_what_has_no_lane_is_left_alone() -> None:
         connections = [site.post(), site.post(Request(1, "tools/list", PARAMS))]
         assert site.taken == [False, False]
         assert all(connection.sent == [] for connection in connections)
+
+
+async def test_so_many_calls_go_by_express_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_UNDERWAY", 1)
+    fake = FakeChild(ECHO)
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        await first(at)
+        fake.answers["tools/call"] = SILENT
+        site = Site(at)
+        connections = [site.post(), site.post()]
+        assert site.taken == [True, False]
+        asked = await fake.link.request("tools/call", nth=2)
+        fake.link.answer(asked["id"], {})
+        await connections[0].over()
+        site.post()
+        assert site.taken == [True, False, True]
 
 
 async def test_the_end_of_the_hub_gives_calls_up() -> None:
