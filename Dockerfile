@@ -4,6 +4,7 @@
 #
 # HUB_TOKEN is the bearer token that clients must send. Inside a container the hub has to bind
 # 0.0.0.0, and it refuses a public bind without a token: name it as listen.token: "${HUB_TOKEN}".
+# The hub needs no init beside it: as process 1 it takes away ended processes that nobody waits for.
 # Servers that need node or other programs need an image made FROM this one that has them.
 
 FROM python:3.13-slim AS build

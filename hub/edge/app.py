@@ -37,6 +37,7 @@ from hub.runtime.express import Way
 from hub.runtime.links import OsLinks
 from hub.runtime.peer import Outlet
 from hub.runtime.plans import Plans
+from hub.runtime.reaping import inherits_orphans, reap_orphans
 from hub.runtime.relay import Relay
 from hub.runtime.request_lanes import AskedForRoots
 from hub.runtime.services import Machine, Operator, RootsSettings, Services
@@ -157,6 +158,8 @@ def _roots_settings(config: HubConfig, place: Place) -> RootsSettings:
 async def _own_tasks() -> AsyncGenerator[TaskGroup]:
     """Own the tasks that outlive the requests which began them; they end with the context."""
     async with anyio.create_task_group() as tasks:
+        if inherits_orphans():
+            tasks.start_soon(reap_orphans)
         try:
             yield tasks
         finally:
