@@ -188,6 +188,8 @@ def _text(case: _Case, verdict: Admitted | Refused, judged: tuple[Judged, ...]) 
         lines += ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     if not judged and refused is None:
         lines.append("No argument is judged as a path.")
+    elif not case.around.enforcing:
+        lines += ["", "There are no roots to hold it to; --root DIR names one."]
     return "\n".join(lines)
 
 
@@ -224,6 +226,7 @@ def _json(case: _Case, verdict: Admitted | Refused, judged: tuple[Judged, ...]) 
         "message": refused.message() if refused is not None else None,
         "pointer": refused.pointer if refused is not None else None,
         "roots": list(case.around.roots.uris),
+        "enforcing": case.around.enforcing,
         "arguments": arguments,
     }
     return json.dumps(shown, indent=2, default=str)

@@ -48,6 +48,19 @@ def test_an_allowed_call_says_so(tree: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == ("files.read: allowed\nNo argument is judged as a path.\n")
 
 
+def test_who_has_no_roots_is_told_that_there_are_none_to_be_held_to(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("a.b", "--arguments", '{"path": "/etc/passwd"}')
+    assert run(*arguments) == 0
+    told = "There are no roots to hold it to; --root DIR names one.\n"
+    assert capsys.readouterr().out.endswith(f"/etc/passwd  fine\n\n{told}")
+    assert run(*arguments, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["enforcing"] is False
+    assert run(*arguments, "--root", str(tree)) == 1
+    assert told not in capsys.readouterr().out
+
+
 def test_it_can_be_read_by_a_program(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = ("--root", f"{tree}/project/a.txt")
     assert run("a.b.c", "--arguments", '{"path": 7}', "--json", *root) == 1
