@@ -2,8 +2,8 @@
 # docker run -e HUB_TOKEN=... -p 127.0.0.1:8765:8765 \
 #     -v ./hub.yaml:/etc/roots-hub/hub.yaml:ro -v ./project:/srv/project roots-hub
 #
-# HUB_TOKEN is the bearer token that clients must send. Inside a container the hub has to bind
-# 0.0.0.0, and it refuses a public bind without a token: name it as listen.token: "${HUB_TOKEN}".
+# HUB_TOKEN is the bearer token that clients must send, unless hub.yaml has a listen.token. Inside a
+# container the hub has to bind 0.0.0.0, and it refuses a public bind without a token.
 # The hub needs no init beside it: as process 1 it takes away ended processes that nobody waits for.
 # Servers that need node or other programs need an image made FROM this one that has them.
 

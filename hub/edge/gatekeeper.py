@@ -90,7 +90,7 @@ class Gatekeeper:
         if not is_loopback(host) and not token:
             raise ConfigError(
                 f"listen: {host} can be reached from other machines, and there is no token",
-                "Set listen.token (for example to ${HUB_TOKEN}), or bind 127.0.0.1.",
+                "Set the variable HUB_TOKEN or listen.token to one, or bind 127.0.0.1.",
             )
         self._loopback = is_loopback(host)
         self._names = _LOOPBACK_NAMES | {host}

@@ -212,7 +212,7 @@ def test_a_bind_that_others_can_reach_needs_a_token(tree: Path) -> None:
     assert done.stdout == ""
     assert done.stderr == (
         "roots-hub: listen: 0.0.0.0 can be reached from other machines, and there is no token\n"
-        "Set listen.token (for example to ${HUB_TOKEN}), or bind 127.0.0.1.\n"
+        "Set the variable HUB_TOKEN or listen.token to one, or bind 127.0.0.1.\n"
     )
 
 

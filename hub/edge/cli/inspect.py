@@ -188,7 +188,8 @@ def _check(options: Namespace) -> int:
     settle_confinement((spec for spec, _ in servers), this_kernel())
     Names([spec.name for spec, _ in servers], config.names)
     names = ", ".join(spec.name for spec, _ in servers)
-    print(f"{len(servers)} servers: {names}. The config is fine.")
+    count = "1 server" if len(servers) == 1 else f"{len(servers)} servers"
+    print(f"{count}: {names}. The config is fine.")
     return run_loop(_connect, config, Setting(given=options.root)) if options.connect else 0
 
 

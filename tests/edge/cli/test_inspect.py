@@ -189,7 +189,7 @@ def test_warnings_are_shown(
     assert run("check", "--config", "client.json") == 0
     warning, fine = capsys.readouterr().out.splitlines()
     assert warning.startswith("warning: client.json: ")
-    assert fine == "1 servers: a. The config is fine."
+    assert fine == "1 server: a. The config is fine."
     assert run("plan", "--config", "client.json") == 0
 
 
