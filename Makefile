@@ -27,7 +27,7 @@ help:
 	@echo 'make run      serve the current directory over HTTP on $(LISTEN)'
 	@echo 'make test     install what the tests need and run them (PYTEST="-k roots" narrows)'
 	@echo 'make conformance  the MCP conformance suite: the hub as a server, the hub as a client (CONFORMANCE=server narrows)'
-	@echo 'make confinement-tests  the same for servers too heavy to be installed always (600 MB)'
+	@echo 'make confinement-tests  confinement of servers too heavy to be installed always (600 MB)'
 	@echo 'make orphans  end the hub in every way, ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) times each (20 minutes): no process may be left'
 	@echo 'make fuzz     the guard on ever new input, for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make soak     clients that come and go, for SOAK_SECONDS=$(SOAK_SECONDS): nothing may be left, no call lost'
