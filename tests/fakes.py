@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Literal
 
 import anyio
+from msgspec.structs import replace
 
 from hub.core.audit import AuditRecord
 from hub.core.launch import LaunchPlan
@@ -300,8 +301,8 @@ class FakeLink:
         match answer:
             case bytes():
                 self.say(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(id_), answer))
-            case wire.Failure(_, error, is_ours):
-                self._send.send_nowait(wire.Failure(id_, error, is_ours))
+            case wire.Failure():
+                self._send.send_nowait(replace(answer, id=id_))
             case Silence():
                 pass
             case _:

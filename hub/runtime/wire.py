@@ -8,8 +8,7 @@ What a client sends is parsed once, strictly. What a child answers is carried as
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import Raw
@@ -20,8 +19,11 @@ from hub.runtime.strict_json import (
     RequestId,
     UnreadableAnswerError,
     WireError,
+    as_we_write_it,
     decode_strict,
     encode,
+    encode_line,
+    is_too_deep,
     request_id,
 )
 from hub.runtime.surrogates import has_surrogates, masked
@@ -32,39 +34,46 @@ Payload: TypeAlias = Raw | JsonObject
 """A result, error or params object: bytes only carried, or an object somebody made or read."""
 
 
-class Request(msgspec.Struct, frozen=True):
+class _Versioned(msgspec.Struct, frozen=True, tag_field="jsonrpc", tag="2.0"):
+    """What every message begins with."""
+
+
+class Request(_Versioned, frozen=True, omit_defaults=True):
     """A JSON-RPC request."""
 
     id: RequestId
     method: str
-    params: JsonObject
+    params: JsonObject = {}
 
 
-class Notification(msgspec.Struct, frozen=True):
+class Notification(_Versioned, frozen=True, omit_defaults=True):
     """A JSON-RPC notification."""
 
     method: str
-    params: Payload
+    params: Payload = {}
 
 
-class Response(msgspec.Struct, frozen=True):
+class Response(_Versioned, frozen=True):
     """A successful answer."""
 
     id: RequestId
     result: Payload
 
 
-class Failure(msgspec.Struct, frozen=True):
-    """An error answer, without id if the request was unreadable; `is_ours`: none will come."""
+class Failure(_Versioned, frozen=True):
+    """An error answer; without id if the request was unreadable."""
 
     id: RequestId | None
     error: Payload
-    is_ours: bool = False
 
 
-def lost(id_: RequestId, why: str) -> Failure:
+class Lost(Failure, frozen=True):
+    """What stands for an answer that will not come."""
+
+
+def lost(id_: RequestId, why: str) -> Lost:
     """Return what stands for an answer that will not come."""
-    return Failure(id_, {"code": INTERNAL_ERROR, "message": why}, is_ours=True)
+    return Lost(id_, {"code": INTERNAL_ERROR, "message": why})
 
 
 Message: TypeAlias = Request | Notification | Response | Failure
@@ -93,6 +102,9 @@ def parse_client(line: bytes) -> Message:
 
     Raises: WireError, to be answered on that message alone.
     """
+    request = _spelled(line)
+    if request is not None:
+        return request
     try:
         value = decode_strict(line)
     except WireError as exc:
@@ -102,6 +114,36 @@ def parse_client(line: bytes) -> Message:
         what = "Batches are not supported" if isinstance(value, list) else "Not a JSON-RPC object"
         raise WireError(INVALID_REQUEST, what)
     return message_of(value)
+
+
+class _Leading(_Versioned, frozen=True):
+    """A request in the order in which we write it."""
+
+    id: int | str
+    method: str
+    params: dict[str, Any]
+
+
+class _Trailing(msgspec.Struct, frozen=True):
+    """A request in the order in which the TypeScript SDK writes it."""
+
+    method: str
+    params: dict[str, Any]
+    jsonrpc: Literal["2.0"]
+    id: int | str
+
+
+_leading = msgspec.json.Decoder(_Leading)
+_trailing = msgspec.json.Decoder(_Trailing)
+
+
+def _spelled(line: bytes) -> Request | None:
+    """Return the request in `line` if it is spelled as most are; None says nothing of any other."""
+    decoder = _trailing if line.startswith(b'{"method"') else _leading
+    found = as_we_write_it(line, cast("msgspec.json.Decoder[_Leading | _Trailing]", decoder))
+    if found is None or is_too_deep(line, found.params):
+        return None
+    return Request(found.id, found.method, found.params)
 
 
 def _id_of(line: bytes) -> RequestId | None:
@@ -161,15 +203,12 @@ def _object(value: Json, what: str, id_: RequestId | None) -> JsonObject:
     return value
 
 
-_NO_PARAMS = Raw(b"{}")
-
-
 class _Envelope(msgspec.Struct, gc=False):
     """The outside of a child's message; what is inside stays bytes."""
 
     id: int | str | None = None
     method: str | None = None
-    params: Raw = _NO_PARAMS
+    params: Raw = Raw(b"")
     result: Raw = Raw(b"")
     error: Raw = Raw(b"")
 
@@ -244,51 +283,21 @@ def _unreadable(line: bytes, why: Exception) -> WireError:
     return WireError(PARSE_ERROR, f"Not a JSON-RPC message: {why}", _id_of(line))
 
 
-def _params_of(envelope: _Envelope) -> Raw:
+def _params_of(envelope: _Envelope) -> Payload:
     """Return the params, which may be absent or null; all else must be an object."""
     text = bytes(envelope.params)
-    if text == b"null":
-        return _NO_PARAMS
+    if text in {b"", b"null"}:
+        return {}
     if not text.startswith(b"{"):
         raise WireError(INVALID_PARAMS, '"params" must be an object', envelope.id)
     return envelope.params
 
 
-_HEAD = b'{"jsonrpc":"2.0","id":'
-
-
 def to_bytes(message: Message) -> bytes:
     """Return `message` as JSON without a line end."""
-    return b"".join(_pieces(message))
+    return encode(message)
 
 
 def to_line(message: Message) -> bytes:
     """Return `message` as a line of JSON."""
-    return b"".join((*_pieces(message), b"\n"))
-
-
-def _json(payload: Payload) -> bytes | Raw:
-    return encode(payload) if isinstance(payload, dict) else payload
-
-
-def _pieces(message: Message) -> tuple[bytes | Raw, ...]:
-    """Return the JSON of `message` in pieces, so that what is only carried is copied once."""
-    if isinstance(message, Response):
-        return _HEAD, _id(message.id), b',"result":', _json(message.result), b"}"
-    if isinstance(message, Request):
-        head = (_HEAD, _id(message.id), b',"method":', _encoded(message.method))
-        params = message.params
-        return (*head, b',"params":', encode(params), b"}") if params else (*head, b"}")
-    if isinstance(message, Failure):
-        return _HEAD, _id(message.id), b',"error":', _json(message.error), b"}"
-    told, params = {"jsonrpc": "2.0", "method": message.method}, message.params
-    is_empty = not params or params == _NO_PARAMS
-    return (encode(told if is_empty else {**told, "params": params}),)
-
-
-def _id(id_: RequestId | None) -> bytes:
-    return b"%d" % id_ if id_.__class__ is int else encode(id_)
-
-
-_encoded = lru_cache(maxsize=256)(encode)
-"""Methods, of which there are few."""
+    return encode_line(message)

@@ -51,7 +51,7 @@ async def test_messages_come_in_order() -> None:
     )
     with link(answer, told) as made:
         assert await made.next() == Response(1, Raw(b'{"n":1e400}'))
-        assert await made.next() == Notification("n", Raw(b"{}"))
+        assert await made.next() == Notification("n", {})
         assert made.private_directory == "/private"
 
 
@@ -158,7 +158,7 @@ async def test_answers_are_handed_over_where_they_arrive_and_all_else_is_left() 
     assert settled == [Response(1, Raw(b'{"n":1.10}')), Failure(2, Raw(b'{"code":1}'))]
     process.lines.data_received(b'{"method":"n"}\n{"id":3,"result":{}}\nnoise\n')
     assert len(settled) == 2, "the notification before it is not done with"
-    assert await made.next() == Notification("n", Raw(b"{}"))
+    assert await made.next() == Notification("n", {})
     process.lines.eof_received()
     with capture_logs() as logs, pytest.raises(GoneError):
         await made.next()

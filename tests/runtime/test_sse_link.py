@@ -16,7 +16,7 @@ from hub.runtime import wire
 from hub.runtime.endpoint import Endpoint
 from hub.runtime.peer import GoneError
 from hub.runtime.sse_link import SseLink
-from hub.runtime.wire import Failure, Message, Notification, Request, Response, lost
+from hub.runtime.wire import Failure, Lost, Message, Notification, Request, Response, lost
 from tests.runtime.scripted_http import URL, Answer, Feed, ScriptedHttp, Sent, events, never
 
 BEGIN = b"event: endpoint\ndata: /messages?id=1\n\n"
@@ -81,7 +81,7 @@ async def test_what_the_child_asks_and_tells_comes_too() -> None:
         assert await child.next() == Request(1, "ping", {})
         await child.link.send(Response(1, {}))
         child.feed.write(b'data: {"jsonrpc":"2.0","method":"m"}\n\n')
-        assert await child.next() == Notification("m", Raw(b"{}"))
+        assert await child.next() == Notification("m", {})
 
 
 async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> None:
@@ -219,6 +219,6 @@ async def test_an_answer_that_is_too_large_fails_its_own_request(
     async with far() as child:
         child.feed.write(ANSWER[:-3] + b',"x":"' + b"x" * 1000 + b'"}\n\n' + ANSWER)
         failed = await child.next()
-        assert isinstance(failed, Failure)
-        assert (failed.id, failed.is_ours) == (7, True)
+        assert isinstance(failed, Lost)
+        assert failed.id == 7
         assert await child.next() == Response(7, Raw(RESULT))

@@ -10,7 +10,6 @@ from hub.runtime.wire import (
     Failure,
     Message,
     Notification,
-    Payload,
     Request,
     Response,
     as_object,
@@ -42,6 +41,9 @@ def refused_of_child(line: bytes) -> WireError:
         (b'{"jsonrpc":"2.0","id":1,"method":"ping"}', Request(1, "ping", {})),
         (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":null}', Request(1, "ping", {})),
         (b'{"jsonrpc":"2.0","id":"a","method":"m","params":{"x":1}}', Request("a", "m", {"x": 1})),
+        (b'{"method":"m","params":{"x":1},"jsonrpc":"2.0","id":1}', Request(1, "m", {"x": 1})),
+        (b'{"method":"m","params":{},"jsonrpc":"2.0","id":1,"x":2}', Request(1, "m", {})),
+        (b'{"method":"m","jsonrpc":"2.0"}', Notification("m", {})),
         (b'{"jsonrpc":"2.0","method":"m","params":{"x":1}}', Notification("m", {"x": 1})),
         (b'{"jsonrpc":"2.0","id":1,"result":{"x":1}}', Response(1, {"x": 1})),
         (b'{"jsonrpc":"2.0","id":1,"error":{"code":-1}}', Failure(1, {"code": -1})),
@@ -78,6 +80,14 @@ def test_a_clients_message_is_what_it_says(line: bytes, message: Message) -> Non
         (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"\xff"}}', PARSE_ERROR, 7),
         (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":1,"a":2}}', INVALID_REQUEST, 7),
         (b'{"jsonrpc":"2.0","id":"x","method":"m","method":"m"}', INVALID_REQUEST, "x"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{},"id":7}', INVALID_REQUEST, 7),
+        (b'{"method":"m","params":{"a":1,"a":2},"jsonrpc":"2.0","id":7}', INVALID_REQUEST, 7),
+        (b'{"method":"m","params":{},"jsonrpc":"1.0","id":7}', INVALID_REQUEST, 7),
+        (
+            b'{"method":"m","params":{"a":%b%b},"jsonrpc":"2.0","id":7}' % (b"[" * 200, b"]" * 200),
+            INVALID_REQUEST,
+            7,
+        ),
         (
             b'{"jsonrpc":"2.0","id":7,"method":"m","params":%b%b}' % (b"[" * 200, b"]" * 200),
             INVALID_REQUEST,
@@ -192,8 +202,8 @@ def test_an_answer_of_a_child_is_an_error_if_it_has_one(line: bytes, message: Me
     [
         (b'{"jsonrpc":"2.0","id":1,"method":"ping"}', Request(1, "ping", {})),
         (b'{"jsonrpc":"2.0","id":"a","method":"m","params":{"x":1}}', Request("a", "m", {"x": 1})),
-        (b'{"jsonrpc":"2.0","method":"m"}', Notification("m", Raw(b"{}"))),
-        (b'{"jsonrpc":"2.0","method":"m","params":null}', Notification("m", Raw(b"{}"))),
+        (b'{"jsonrpc":"2.0","method":"m"}', Notification("m", {})),
+        (b'{"jsonrpc":"2.0","method":"m","params":null}', Notification("m", {})),
         (b'{"jsonrpc":"2.0","id":1,"method":"m","params":null}', Request(1, "m", {})),
     ],
 )
@@ -230,13 +240,13 @@ def test_a_carried_payload_can_be_read() -> None:
             as_object(Raw(other))
 
 
-def test_empty_params_are_not_written() -> None:
+def test_params_that_nobody_gave_are_not_written() -> None:
     assert (
         to_bytes(Request(1, "roots/list", {})) == b'{"jsonrpc":"2.0","id":1,"method":"roots/list"}'
     )
-    nothing: list[Payload] = [Raw(b"{}"), Raw(b""), {}]
-    for params in nothing:
-        assert to_bytes(Notification("n", params)) == b'{"jsonrpc":"2.0","method":"n"}'
+    assert to_bytes(Notification("n", {})) == b'{"jsonrpc":"2.0","method":"n"}'
+    line = b'{"jsonrpc":"2.0","method":"n","params":{}}'
+    assert to_bytes(parse_child(line)) == line, "as the child wrote it"
     assert (
         to_bytes(Notification("n", {"a": 1})) == b'{"jsonrpc":"2.0","method":"n","params":{"a":1}}'
     )
