@@ -32,10 +32,10 @@ class AuditRecord(Struct, frozen=True, gc=False):
     tool: str
     verdict: Outcome
     reason: str | None
-    pointer: str | None
-    path: str | None
-    would_refuse: bool
     ms: float
+    pointer: str | None = None
+    path: str | None = None
+    would_refuse: bool = False
     consent: Consent | None = None
 
     def line(self) -> AuditLine:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from decimal import Decimal
-from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.core.detection import Node, node_of_key
 from hub.core.naming import LONGEST_KEY, is_measure
@@ -33,7 +35,7 @@ _LONG_TEXT = 1024
 _LONGEST_POINTER = 4096
 
 
-class Claim(NamedTuple):
+class Claim(Struct, frozen=True):
     """One value (or object key) that is judged, and why."""
 
     pointer: str
@@ -54,7 +56,7 @@ def claims(shape: Node, arguments: JsonObject) -> list[Claim]:
     return found
 
 
-class _Place(NamedTuple):
+class _Place(Struct, frozen=True, gc=False):
     pointer: str
     key: str
     inherited: Kind
@@ -72,11 +74,14 @@ def _check_size(at: _Place, found: list[Claim]) -> None:
 
 def _walk_object(value: JsonObject, node: Node, at: _Place, found: list[Claim]) -> None:
     _check_size(at, found)
+    declared = node.properties
     for key, member in value.items():
-        if key not in node.properties and _PATH_KEY.search(key):
-            pointer = f"{at.pointer}/{escaped(key)}"
-            found.append(Claim(pointer, key, Kind.NEUTRAL, key, "an object's key can be a path"))
-        inner = node.member(key)
+        inner = declared.get(key)
+        if inner is None:
+            inner = node.undeclared(key)
+            if _PATH_KEY.search(key):
+                at_key, why = f"{at.pointer}/{escaped(key)}", "an object's key can be a path"
+                found.append(Claim(at_key, key, Kind.NEUTRAL, key, why))
         kind = inner.kind
         if kind is Kind.NEUTRAL and not inner.declared:
             kind = at.inherited
@@ -96,7 +101,7 @@ def _walk_object(value: JsonObject, node: Node, at: _Place, found: list[Claim]) 
 def _walk_other(value: Json, node: Node, at: _Place, found: list[Claim]) -> None:
     if isinstance(value, dict):
         inherited = at.inherited if at.inherited is not Kind.PAYLOAD else Kind.NEUTRAL
-        _walk_object(value, node, at._replace(inherited=inherited), found)
+        _walk_object(value, node, replace(at, inherited=inherited), found)
     elif isinstance(value, list):
         _walk_list(value, node.element(), at, found)
     elif at.inherited is Kind.PATH and _is_number(value):
@@ -154,9 +159,9 @@ def _claim(text: str, node: Node, at: _Place, found: list[Claim]) -> None:
     if inside is not None:
         parsed = _parsed(inside)
         if parsed is not None:
-            _walk_other(parsed, node, at._replace(depth=at.depth + 1), found)
+            _walk_other(parsed, node, replace(at, depth=at.depth + 1), found)
             return
-        _claim_strings(inside, at._replace(depth=at.depth + 1), found)
+        _claim_strings(inside, replace(at, depth=at.depth + 1), found)
     found.append(Claim(at.pointer, at.key, at.inherited, text, node.why))
 
 

@@ -49,9 +49,10 @@ class Node(Struct, frozen=True):
 
     def member(self, key: str) -> Node:
         """Return the node of an object's member, declared or not."""
-        found = self.properties.get(key)
-        if found is not None:
-            return found
+        return self.properties.get(key) or self.undeclared(key)
+
+    def undeclared(self, key: str) -> Node:
+        """Return the node of a member that is not among the properties."""
         extra, named = self.extra, node_of_key(key[-LONGEST_KEY:])
         if extra is None or (extra.kind is Kind.NEUTRAL and not extra.properties):
             return named

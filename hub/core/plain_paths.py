@@ -66,8 +66,9 @@ class Ground(Struct, frozen=True):
         """
         if len(claims) > _MANY:
             return False
-        for _, _, kind, value, _ in claims:
-            if kind is not Kind.PATH or not isinstance(value, str) or not is_plain(value):
+        for claim in claims:
+            value = claim.value
+            if claim.kind is not Kind.PATH or not isinstance(value, str) or not is_plain(value):
                 return False
             if not self._has(value, links):
                 return False

@@ -169,10 +169,14 @@ def _searched(name: str, params: JsonObject) -> Addressed:
 def tool_call(name: str, params: JsonObject) -> Call | None:
     """Return the call for a child's tool `name` with a request's params; None if they make none."""
     arguments = params.get("arguments")
-    if not isinstance(arguments, dict | None):
+    if arguments is None:
+        arguments = {}
+    elif not isinstance(arguments, dict):
         return None
-    kept = {**_without_envelope(params), "name": name}
-    return Call("tools/call", name, {} if arguments is None else arguments, kept)
+    kept = params if _BETWEEN.isdisjoint(params) else _without_envelope(params)
+    if kept.get("name") != name:
+        kept = {**kept, "name": name}
+    return Call("tools/call", name, arguments, kept)
 
 
 def _without_envelope(params: JsonObject) -> JsonObject:

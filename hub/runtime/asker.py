@@ -7,7 +7,7 @@ from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
-from msgspec import Struct, field
+from msgspec import Struct
 
 from hub.core.asking import ELICITED
 from hub.core.request_state import UNASKED, Brought, Carried, ChildRound
@@ -43,7 +43,7 @@ class CallAsker(Struct, eq=False):
     consented: str | None = None
     tasks: TaskGroup | None = None
     _pauses: int = 0
-    _sent_to: list[str] = field(default_factory=list[str])
+    _sent_to: tuple[str, ...] = ()
     _giving_up: Stoppable | None = None
 
     @property
@@ -105,7 +105,7 @@ class CallAsker(Struct, eq=False):
         for key, request in requests.items():
             answers[key], elicitation = await ask_within(self.ask, request)
             if elicitation is not None:
-                self._sent_to.append(elicitation)
+                self._sent_to += (elicitation,)
         return answers
 
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
@@ -126,7 +126,7 @@ class CallAsker(Struct, eq=False):
         for elicitation in self._sent_to:
             told = Notification(ELICITED, {"elicitationId": elicitation})
             self.owner.audience.send(told, self.outlet, self._own_mailbox())
-        self._sent_to.clear()
+        self._sent_to = ()
 
     def _carrying(self, round_: ChildRound | None) -> Carried:
         return Carried(consented=self.consented, child=round_)

@@ -73,7 +73,8 @@ class Backlog:
     def ended(self) -> None:
         """Take note that a request has had its answer sent, or will never have."""
         self._answering -= 1
-        self._moves()
+        if self._moved is not None:
+            self._moves()
 
     @contextmanager
     def sending(self) -> Generator[None]:

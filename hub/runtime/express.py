@@ -10,19 +10,18 @@ from typing import Protocol
 
 from anyio.abc import TaskGroup
 
-from hub.core.audit import Outcome
+from hub.core.audit import AuditRecord, Outcome
 from hub.core.errors import ChildError
 from hub.core.guard import Admitted
 from hub.core.values import Call, JsonObject
 from hub.runtime.asker import CallAsker
 from hub.runtime.lanes import Lane
-from hub.runtime.peer import GoneError, LostError, Outlet, Peer, RpcError, SilentError
-from hub.runtime.record import note_plain
+from hub.runtime.peer import GoneError, LostError, Outlet, RpcError, SilentError
 from hub.runtime.relay import tool_error
 from hub.runtime.request_lanes import AskedForRoots
 from hub.runtime.session import Session
 from hub.runtime.strict_json import RequestId
-from hub.runtime.waiting import Answer, Progress, Underway, token_in
+from hub.runtime.waiting import Answer, Underway, token_in
 from hub.runtime.wire import Failure, Payload, Request, Response
 
 
@@ -117,101 +116,112 @@ class Express:
         admitted = way.admit(request.params)
         if admitted is None:
             return None
-        passage = Passage(self, way, request, admitted.call, reply)
+        owner = way.owner
+        passage = Passage(
+            owner,
+            reply.outlet,
+            token_in(request.params),
+            tasks=self.tasks,
+            express=self,
+            way=way,
+            request=request,
+            call=admitted.call,
+            reply=reply,
+            began=owner.services.machine.clock(),
+        )
         return passage if passage.begin() else None
 
 
-class Passage:
-    """One call on its way; it is under way for its client, and waits for its child's answer."""
+class Passage(CallAsker, eq=False, kw_only=True):
+    """One call on its way; it is under way for its client, and waits for its child's answer.
 
-    can_be_cancelled = True
+    What its child asks and tells meanwhile is asked of and told to the client of this call. `began`
+    is by the machine's clock.
+    """
 
-    def __init__(
-        self, express: Express, way: Way, request: Request, call: Call, reply: Reply
-    ) -> None:
-        owner = way.owner
-        self._express = express
-        self._way = way
-        self._lane = way.lane
-        self._request = request
-        self._call = call
-        self._reply = reply
-        self._asker = CallAsker(owner, reply.outlet, token_in(request.params), tasks=express.tasks)
-        self._clock = owner.services.machine.clock
-        self._began = self._clock()
-        if owner.unasked:
-            self._asker.giving_up(_Turn(self))
-        self._is_settled = False
-        self._childs: Peer
-        self._posted: Request | None = None
+    express: Express
+    way: Way
+    request: Request
+    call: Call
+    reply: Reply
+    began: float
+    can_be_cancelled: bool = True
+    _posted: Request | None = None
+    _is_settled: bool = False
 
     def begin(self) -> bool:
         """Send the call to its child, now or when a slot is free; return whether it is taken."""
-        lane = self._lane
+        lane = self.way.lane
         slots = lane.child.slots
         if not slots.take():
             slots.line_up(self._begin_late)
         elif not self._post():
             slots.give()
             return False
-        lane.place.begin_use(self._began)
-        self._express.register.enter(self._request.id, self)
+        if self.owner.unasked:
+            self.giving_up(_Turn(self))
+        lane.place.begin_use(self.began)
+        self.express.register.enter(self.request.id, self)
         return True
 
     def _begin_late(self) -> bool:
-        if self._way.is_open and self._post():
+        if self.way.is_open and self._post():
             return True
         # The world is another one by now: the call is looked up and judged again.
         self._over()
-        self._reply.detour(self._request)
+        self.reply.detour(self.request)
         return False
 
     def _post(self) -> bool:
-        child, call = self._lane.child, self._call
-        peer = child.peer
-        posted = None if peer is None else peer.post(call.method, call.params, self)
-        if peer is None or posted is None:
+        lane, call = self.way.lane, self.call
+        self._posted = lane.peer.post(call.method, call.params, self)
+        if self._posted is None:
             return False
-        self._childs, self._posted = peer, posted
-        child.answers.begin(self._asker)
+        child = lane.child
+        child.answers.begin(self)
         child.deadlines.begin(self)
         return True
 
     # The child's side
 
-    @property
-    def progress(self) -> Progress | None:
-        """Where progress reports go; None if the client gave no token."""
-        return self._asker.progress
-
     def settle(self, answer: Answer) -> None:
         """Pass the child's answer on to the client."""
         self._served()
         try:
-            result = self._way.complete(self._childs.result_of(answer))
+            result = self.way.complete(self.way.lane.peer.result_of(answer))
         except (LostError, GoneError) as exc:
-            self._say(self._lane.child.without_answer(exc))
+            self._say(self.way.lane.child.without_answer(exc))
         except RpcError as exc:
-            self._asker.urls(self._lane.place.spec, exc)
+            self.urls(self.way.lane.place.spec, exc)
             self._note("failed", str(exc))
-            self._answer(Failure(self._request.id, exc.error))
+            self._answer(Failure(self.request.id, exc.error))
         else:
             self._note("admitted")
-            self._answer(Response(self._request.id, result))
+            self._answer(Response(self.request.id, result))
 
     def expire(self) -> None:
         """Give the call up, which its child does not answer in time."""
         self._withdraw("timed out")
-        self._say(self._lane.child.without_answer(SilentError("timed out")))
+        self._say(self.way.lane.child.without_answer(SilentError("timed out")))
 
     def _say(self, error: ChildError) -> None:
         self._note("failed", str(error))
-        said = self._way.complete(tool_error(str(error)))
-        self._answer(Response(self._request.id, said))
+        said = self.way.complete(tool_error(str(error)))
+        self._answer(Response(self.request.id, said))
 
     def _note(self, outcome: Outcome, failure: str | None = None) -> None:
-        owner, spec = self._way.owner, self._lane.place.spec
-        note_plain(owner, spec, self._call, (self._began, outcome, failure))
+        owner, machine = self.owner, self.owner.services.machine
+        record = AuditRecord(
+            machine.wall_clock(),
+            owner.key,
+            owner.principal,
+            self.way.lane.place.spec.name,
+            self.call.name,
+            outcome,
+            failure,
+            (machine.clock() - self.began) * 1000,
+        )
+        owner.services.audit.write(record)
 
     # The client's side
 
@@ -222,28 +232,28 @@ class Passage:
         if self._posted is not None:
             self._withdraw("cancelled by the caller")
         else:
-            self._lane.child.slots.step_out(self._begin_late)
+            self.way.lane.child.slots.step_out(self._begin_late)
         self._note("cancelled")
         self._over()
-        self._reply.give(None)
+        self.reply.give(None)
 
     def turn(self) -> None:
         """Give the call up at its child, and let it be answered the general way."""
         if not self._is_settled:
             self._withdraw("it is made again")
             self._over()
-            self._reply.detour(self._request)
+            self.reply.detour(self.request)
 
     def _answer(self, answer: Response | Failure) -> None:
-        if self._asker.has_told_all and self._reply.give(answer):
+        if self.has_told_all and self.reply.give(answer):
             self._over()
         else:
-            self._express.tasks.start_soon(self._answer_late, answer)
+            self.express.tasks.start_soon(self._answer_late, answer)
 
     async def _answer_late(self, answer: Response | Failure) -> None:
         try:
-            await self._asker.flush()
-            await self._reply.deliver(answer)
+            await self.flush()
+            await self.reply.deliver(answer)
         finally:
             self._over()
 
@@ -251,21 +261,21 @@ class Passage:
 
     def _withdraw(self, reason: str) -> None:
         if self._posted is not None:
-            self._childs.withdraw(self._posted, reason)
+            self.way.lane.peer.withdraw(self._posted, reason)
         self._served()
 
     def _served(self) -> None:
         """Take note that the child has nothing to do with the call any more."""
-        child = self._lane.child
+        child = self.way.lane.child
         self._is_settled = True
         child.deadlines.end(self)
-        child.answers.end(self._asker)
+        child.answers.end(self)
         child.slots.give()
 
     def _over(self) -> None:
         self._is_settled = True
-        self._lane.place.end_use(self._clock())
-        self._express.register.leave(self._request.id, self)
+        self.way.lane.place.end_use(self.owner.services.machine.clock())
+        self.express.register.leave(self.request.id, self)
 
 
 class _Turn:

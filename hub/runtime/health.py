@@ -32,7 +32,10 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class Health:
-    """The breaker before one child; `chance` draws from 0 up to 1."""
+    """The breaker before one child; `chance` draws from 0 up to 1.
+
+    `is_well`: calls go through without being watched.
+    """
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Health:
         self._chance = chance
         self._breaker: Breaker = CLOSED
         self._ready_at: float | None = None
+        self.is_well = True
 
     @property
     def failures(self) -> int:
@@ -55,11 +59,6 @@ class Health:
     def breaker(self) -> str:
         """The breaker's state, for people: `closed`, `open` or `half-open`."""
         return name_of(self._breaker)
-
-    @property
-    def is_well(self) -> bool:
-        """Whether calls go through without being watched."""
-        return isinstance(self._breaker, Closed)
 
     @property
     def retry_at(self) -> float | None:
@@ -123,6 +122,7 @@ class Health:
     def _step(self, event: Event) -> None:
         before = self.breaker
         self._breaker = step(self._breaker, event)
+        self.is_well = isinstance(self._breaker, Closed)
         if self.breaker != before:
             tell = log.warning if self.breaker == "open" else log.info
             tell(

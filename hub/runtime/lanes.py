@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.core.guard import Admitted, Sight, ToolGuard, admit
+from hub.core.guard import Admitted, ToolGuard, admit
 from hub.core.paths import LinkReader
 from hub.core.plain_paths import Ground
 from hub.core.values import JsonObject
@@ -15,6 +15,7 @@ from hub.runtime.child import Child
 from hub.runtime.child_state import Ready
 from hub.runtime.consent import Case
 from hub.runtime.links import CachedLinks
+from hub.runtime.peer import Peer
 from hub.runtime.places import ChildKey, Place
 from hub.runtime.services import Services
 from hub.runtime.session import Session
@@ -31,6 +32,7 @@ class Lane(Struct, frozen=True):
     place: Place
     key: ChildKey
     child: Child
+    peer: Peer
     ready: Ready
     guard: ToolGuard
     operator: int
@@ -49,11 +51,6 @@ class Lane(Struct, frozen=True):
             and services.operator.version == self.operator
         )
 
-    def admit(self, params: JsonObject, sight: Sight) -> Admitted | None:
-        """Return the admitted call that a request makes; None if there is more to it than that."""
-        call = tool_call(self.name, params)
-        return None if call is None else admit(call, self.guard, sight)
-
     def surroundings(self, links: LinkReader) -> Surroundings:
         """Return what a call is judged in, on this disk."""
         return replace(self.judged_in, links=links)
@@ -67,7 +64,9 @@ class Found(Struct, frozen=True):
 
     def admit(self, params: JsonObject) -> Admitted | None:
         """Return the admitted call that a request makes; None if there is more to it than that."""
-        return self.lane.admit(params, self)
+        lane = self.lane
+        call = tool_call(lane.name, params)
+        return None if call is None else admit(call, lane.guard, self)
 
     @property
     def ground(self) -> Ground | None:
@@ -87,10 +86,10 @@ class Found(Struct, frozen=True):
 
 def lane_of(case: Case, child: Child) -> Lane | None:
     """Return the lane that a call has just gone, if others can go it without being looked up."""
-    ready, services = child.state, case.session.services
+    ready, peer, services = child.state, child.peer, case.session.services
     if not case.is_current:
         return None  # it was judged by what was in force before it was answered
-    if not isinstance(ready, Ready) or ready.greeting.era != "legacy":
+    if peer is None or not isinstance(ready, Ready) or ready.greeting.era != "legacy":
         return None
     if case.call.method != "tools/call" or services.expose != "tools":
         return None
@@ -102,6 +101,7 @@ def lane_of(case: Case, child: Child) -> Lane | None:
         place=case.place,
         key=case.place.key,
         child=child,
+        peer=peer,
         ready=ready,
         guard=case.guard,
         operator=services.operator.version,

@@ -1,4 +1,4 @@
-"""Writes one audit record for each call, however it ends."""
+"""Writes one audit record for each call that is looked up, however it ends."""
 
 from __future__ import annotations
 
@@ -14,31 +14,6 @@ from hub.runtime.parties import RootsNeededError
 from hub.runtime.rounds import InputNeededError
 from hub.runtime.services import Services
 from hub.runtime.session import Session
-
-
-def note_plain(
-    session: Session, spec: ServerSpec, call: Call, ended: tuple[float, Outcome, str | None]
-) -> None:
-    """Write the record of a call that the guard admitted without reserve.
-
-    `ended`: when it began, how it ended, and why if it failed.
-    """
-    machine, (began, outcome, failure) = session.services.machine, ended
-    session.services.audit.write(
-        AuditRecord(
-            at=machine.wall_clock(),
-            session=session.key,
-            principal=session.principal,
-            server=spec.name,
-            tool=call.name,
-            verdict=outcome,
-            reason=failure,
-            pointer=None,
-            path=None,
-            would_refuse=False,
-            ms=(machine.clock() - began) * 1000,
-        )
-    )
 
 
 class Record:

@@ -8,6 +8,7 @@ What a client sends is parsed once, strictly. What a child answers is carried as
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
@@ -293,11 +294,7 @@ def _params_of(envelope: _Envelope) -> Payload:
     return envelope.params
 
 
-def to_bytes(message: Message) -> bytes:
-    """Return `message` as JSON without a line end."""
-    return encode(message)
-
-
-def to_line(message: Message) -> bytes:
-    """Return `message` as a line of JSON."""
-    return encode_line(message)
+to_bytes: Callable[[Message], bytes] = encode
+"""Returns a message as JSON without a line end; raises as `encode` does."""
+to_line: Callable[[Message], bytes] = encode_line
+"""Returns a message as a line of JSON; raises as `encode` does."""

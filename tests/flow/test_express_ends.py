@@ -81,7 +81,7 @@ class Calls:
         ]
         if waiting:
             one = self._chance.choice(waiting)
-            one._lane.child.deadlines.end(one)  # pyright: ignore[reportPrivateUsage] - see above
+            one.way.lane.child.deadlines.end(one)
             one.expire()
 
     def turn_away(self) -> None:
