@@ -10,9 +10,9 @@ import anyio
 from hub.core.protocol import INVALID_REQUEST
 from hub.edge.server import Front, OpenFront
 from hub.runtime import wire
-from hub.runtime.lines import Cut
+from hub.runtime.lines import Cut, Lines
 from hub.runtime.peer import GoneError, Outlet
-from hub.runtime.pipes import FileOutlet, Lines, PipeOutlet, open_lines, open_outlet
+from hub.runtime.pipes import FileOutlet, PipeOutlet, open_lines, open_outlet
 from hub.runtime.strict_json import WireError
 from hub.runtime.waiting import Answer
 from hub.runtime.wire import Failure, Message, Request, Response

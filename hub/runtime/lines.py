@@ -1,11 +1,22 @@
-"""Cuts a stream of bytes into lines."""
+"""Cuts a stream of bytes into lines, and hands them on in order."""
 
 from __future__ import annotations
 
+import asyncio  # noqa: TID251 - its protocols carry lines without worker threads
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+import anyio
+
 from hub.runtime import wire
+from hub.runtime.gathering import arrival
+from hub.runtime.peer import GoneError
 
 ENDS = 256
 """How many bytes of each end of a line are kept of one that was too long."""
+MAX_UNREAD = 64 * 1024 * 1024
+"""Bytes of lines that may wait for their reader; then the other end waits too."""
 
 
 class Cut(bytes):
@@ -32,14 +43,14 @@ class LineSplitter:
             self._keep(chunk)
             return []
         *finished, rest = chunk.split(b"\n")
-        lines: list[bytes | None] = []
-        for piece in finished:
-            whole = not (self._size or self._skipping) and len(piece) <= self._limit
-            line = piece if whole else self._finish(piece)
-            if line is None or (line and not line.isspace()):
-                lines.append(line)
+        lines: list[bytes | None] = [*finished]
+        is_large = len(chunk) > self._limit
+        if self._size or self._skipping or is_large:
+            lines[0] = self._finish(finished[0])
+        if is_large:
+            lines[1:] = map(self._finish, finished[1:])
         self._keep(rest)
-        return lines
+        return [line for line in lines if line is None or (line and not line.isspace())]
 
     def finish(self) -> list[bytes | None]:
         """Return the last line if it has no end, as that of a file may."""
@@ -68,3 +79,107 @@ class LineSplitter:
             line = b"".join(self._parts)
         self._parts, self._size, self._skipping = [], 0, False
         return line
+
+
+def _nobody(line: bytes) -> bool:
+    """Take nothing."""
+    return False
+
+
+class Lines(asyncio.Protocol):
+    """The lines of a readable pipe, in order; reading pauses while too much of them waits.
+
+    `taker` is offered each line as soon as all before it are done with, and says whether
+    it took it. What it leaves waits for `next`, whose caller is done with a line when it asks on.
+    """
+
+    def __init__(self, *, backlog: int = 256) -> None:
+        self.taker: Callable[[bytes], bool] = _nobody
+        self._splitter = LineSplitter(keeps_ends=True)
+        self._waiting: deque[bytes | None] = deque()
+        self._size = 0
+        self._is_left = False
+        self._is_worked_on = False
+        self._is_over = False
+        self._arrived = anyio.Event()
+        self._backlog = backlog
+        self._transport: asyncio.ReadTransport | None = None
+        self._paused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not every loop's transports are of this class; a pipe that is read can be paused anyway.
+        self._transport = cast("asyncio.ReadTransport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        with arrival:
+            self._take(self._splitter.feed(data))
+        if self._transport is not None and self._is_too_much:
+            self._transport.pause_reading()
+            self._paused = True
+
+    def _take(self, lines: list[bytes | None]) -> None:
+        if self._is_over:
+            return
+        for line in lines:
+            if self._waiting or self._is_worked_on:
+                self._keep(line)
+            elif line is None or line.__class__ is Cut or not self.taker(line):
+                self._keep(line)
+                self._is_left = True
+
+    def _keep(self, line: bytes | None) -> None:
+        self._waiting.append(line)
+        self._size += len(line or b"")
+        self._arrived.set()
+
+    @property
+    def _is_too_much(self) -> bool:
+        return len(self._waiting) > self._backlog or self._size > MAX_UNREAD
+
+    def eof_received(self) -> bool:
+        self._take(self._splitter.finish())
+        self._is_over = True
+        self._arrived.set()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.eof_received()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether another line has come already."""
+        return bool(self._waiting)
+
+    async def next(self) -> bytes | None:
+        """Return the next line that nobody took; a `Cut` stands for one that was too long.
+
+        Raises: GoneError at the end of the stream.
+        """
+        self._is_worked_on = False
+        while True:
+            while self._waiting:
+                line = self._waiting.popleft()
+                self._size -= len(line or b"")
+                self._read_on()
+                was_left, self._is_left = self._is_left, False
+                if was_left or line is None or line.__class__ is Cut or not self.taker(line):
+                    self._is_worked_on = True
+                    return line
+            if self._is_over:
+                raise GoneError("the stream ended")
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+
+    def _read_on(self) -> None:
+        few = len(self._waiting) <= self._backlog // 2 and self._size <= MAX_UNREAD // 2
+        if self._paused and self._transport is not None and few:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Stop reading; what was not taken yet is dropped."""
+        self._is_over = True
+        self._waiting.clear()
+        self._arrived.set()
+        if self._transport is not None:
+            self._transport.close()

@@ -22,16 +22,7 @@ from hub.runtime import wire
 from hub.runtime.backlog import Backlog
 from hub.runtime.strict_json import RequestId, WireError
 from hub.runtime.waiting import Answer, Progress, TaskWaiter, Waiter, Waiters, token_in, with_token
-from hub.runtime.wire import (
-    Failure,
-    Lost,
-    Message,
-    Notification,
-    Payload,
-    Request,
-    Response,
-    failure_of,
-)
+from hub.runtime.wire import Failure, Message, Notification, Payload, Request, Response, failure_of
 
 CANCEL_GRACE = 2.0
 """Seconds that telling the other side of a cancellation may take."""
@@ -213,7 +204,7 @@ class Peer:
             return answer.result
         if answer is None:
             raise GoneError(self._gone or "gone")
-        raise (LostError if isinstance(answer, Lost) else RpcError).received(answer.error)
+        raise (LostError if isinstance(answer, wire.Lost) else RpcError).received(answer.error)
 
     async def _cancel(self, asked: Request, outlet: Outlet, reason: str) -> None:
         if asked.method == "initialize":  # which the protocol does not let anybody cancel

@@ -8,125 +8,19 @@ from __future__ import annotations
 import asyncio  # noqa: TID251 - its protocols carry lines without worker threads
 import os
 import stat
-from collections import deque
-from collections.abc import Callable
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import anyio
 import anyio.to_thread
 
 from hub.runtime import wire
-from hub.runtime.gathering import Gathering, arrival
-from hub.runtime.lines import LineSplitter
+from hub.runtime.gathering import Gathering
+from hub.runtime.lines import Lines
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Message
 
 WRITE_HIGH_WATER = 1024 * 1024
 READ_CHUNK = 256 * 1024
-MAX_UNREAD = 64 * 1024 * 1024
-"""Bytes of lines that may wait for their reader; then the other end waits too."""
-
-
-class Lines(asyncio.Protocol):
-    """The lines of a readable pipe, in order; reading pauses while too much of them waits.
-
-    `taker`, if any, is offered each line as soon as all before it are done with, and says whether
-    it took it. What it leaves waits for `next`, whose caller is done with a line when it asks on.
-    """
-
-    def __init__(self, *, backlog: int = 256) -> None:
-        self.taker: Callable[[bytes], bool] | None = None
-        self._splitter = LineSplitter(keeps_ends=True)
-        self._waiting: deque[bytes | None] = deque()
-        self._size = 0
-        self._is_left = False
-        self._is_worked_on = False
-        self._is_over = False
-        self._arrived = anyio.Event()
-        self._backlog = backlog
-        self._transport: asyncio.ReadTransport | None = None
-        self._paused = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not every loop's transports are of this class; a pipe that is read can be paused anyway.
-        self._transport = cast("asyncio.ReadTransport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        with arrival:
-            self._take(self._splitter.feed(data))
-        if self._transport is not None and self._is_too_much:
-            self._transport.pause_reading()
-            self._paused = True
-
-    def _take(self, lines: list[bytes | None]) -> None:
-        if self._is_over:
-            return
-        for line in lines:
-            if self._waiting or self._is_worked_on:
-                self._keep(line)
-            elif not self._offer(line):
-                self._keep(line)
-                self._is_left = True
-
-    def _offer(self, line: bytes | None) -> bool:
-        return self.taker is not None and line.__class__ is bytes and self.taker(line)  # pyright: ignore[reportArgumentType]
-
-    def _keep(self, line: bytes | None) -> None:
-        self._waiting.append(line)
-        self._size += len(line or b"")
-        self._arrived.set()
-
-    @property
-    def _is_too_much(self) -> bool:
-        return len(self._waiting) > self._backlog or self._size > MAX_UNREAD
-
-    def eof_received(self) -> bool:
-        self._take(self._splitter.finish())
-        self._is_over = True
-        self._arrived.set()
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.eof_received()
-
-    @property
-    def has_more(self) -> bool:
-        """Whether another line has come already."""
-        return bool(self._waiting)
-
-    async def next(self) -> bytes | None:
-        """Return the next line that nobody took; a `Cut` stands for one that was too long.
-
-        Raises: GoneError at the end of the stream.
-        """
-        self._is_worked_on = False
-        while True:
-            while self._waiting:
-                line = self._waiting.popleft()
-                self._size -= len(line or b"")
-                self._read_on()
-                was_left, self._is_left = self._is_left, False
-                if was_left or not self._offer(line):
-                    self._is_worked_on = True
-                    return line
-            if self._is_over:
-                raise GoneError("the stream ended")
-            self._arrived = anyio.Event()
-            await self._arrived.wait()
-
-    def _read_on(self) -> None:
-        few = len(self._waiting) <= self._backlog // 2 and self._size <= MAX_UNREAD // 2
-        if self._paused and self._transport is not None and few:
-            self._paused = False
-            self._transport.resume_reading()
-
-    def close(self) -> None:
-        """Stop reading; what was not taken yet is dropped."""
-        self._is_over = True
-        self._waiting.clear()
-        self._arrived.set()
-        if self._transport is not None:
-            self._transport.close()
 
 
 class Flow(asyncio.BaseProtocol):

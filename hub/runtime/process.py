@@ -17,8 +17,9 @@ from hub.core.errors import ChildError
 from hub.core.launch import LaunchPlan
 from hub.runtime.brood import Brood, Family
 from hub.runtime.exits import when_ended
+from hub.runtime.lines import Lines
 from hub.runtime.peer import GoneError
-from hub.runtime.pipes import Flow, Lines, PipeOutlet
+from hub.runtime.pipes import Flow, PipeOutlet
 from hub.runtime.spawn import Spawned, spawn
 from hub.runtime.stderr import Stderr
 

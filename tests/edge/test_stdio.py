@@ -20,7 +20,8 @@ from hub.edge import stdio as module
 from hub.edge.app import fronts
 from hub.edge.stdio import serve_stdio
 from hub.runtime import wire
-from hub.runtime.pipes import Lines, open_lines
+from hub.runtime.lines import Lines
+from hub.runtime.pipes import open_lines
 from tests.edge.scripted import ROOTS, scripted
 from tests.edge.test_modern import envelope
 from tests.fakes import ECHO, SILENT, FakeChild

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.runtime.lines import Cut, LineSplitter
+from hub.runtime.lines import Cut, Lines, LineSplitter
+from hub.runtime.peer import GoneError
 
 
 def split(chunks: list[bytes], limit: int = 100) -> list[bytes | None]:
@@ -55,3 +56,48 @@ def test_of_a_line_that_is_too_long_both_ends_are_kept(size: int) -> None:
     assert (first, last) == (b"ok", b"ok")
     assert isinstance(cut, Cut)
     assert cut == line[:256] + line[-256:]
+
+
+def test_a_protocol_without_a_transport_can_be_fed_and_closed() -> None:
+    lines = Lines(backlog=1)
+    lines.data_received(b"1\n2\n3\n")
+    lines.connection_lost(None)
+    lines.close()
+
+
+async def test_a_taker_is_offered_lines_only_when_all_before_them_are_done_with() -> None:
+    taken: list[bytes] = []
+
+    def take(line: bytes) -> bool:
+        if line.startswith(b"slow"):
+            return False
+        taken.append(line)
+        return True
+
+    lines = Lines()
+    lines.taker = take
+    lines.data_received(b"fast 1\nslow 1\nfast 2\nslow 2\nfast 3\n")
+    assert taken == [b"fast 1"]
+    assert await lines.next() == b"slow 1"
+    lines.data_received(b"fast 4\n")
+    assert taken == [b"fast 1"], "the slow line is still being worked on"
+    assert await lines.next() == b"slow 2"
+    assert taken == [b"fast 1", b"fast 2"]
+    lines.eof_received()
+    with pytest.raises(GoneError):
+        await lines.next()
+    assert taken == [b"fast 1", b"fast 2", b"fast 3", b"fast 4"]
+
+
+async def test_a_line_that_nobody_took_is_offered_once() -> None:
+    offered: list[bytes] = []
+
+    def refuse(line: bytes) -> bool:
+        offered.append(line)
+        return False
+
+    lines = Lines()
+    lines.taker = refuse
+    lines.data_received(b"a\nb\n")
+    assert [await lines.next(), await lines.next()] == [b"a", b"b"]
+    assert offered == [b"a", b"b"]

@@ -16,7 +16,6 @@ from hub.runtime.pipes import (
     WRITE_HIGH_WATER,
     FileOutlet,
     Flow,
-    Lines,
     PipeOutlet,
     open_lines,
     open_outlet,
@@ -110,13 +109,6 @@ async def test_a_reader_that_is_too_slow_lets_the_pipe_fill_and_gets_every_line(
         with pytest.raises(GoneError):
             await lines.next()
         lines.close()
-
-
-def test_a_protocol_without_a_transport_can_be_fed_and_closed() -> None:
-    lines = Lines(backlog=1)
-    lines.data_received(b"1\n2\n3\n")
-    lines.connection_lost(None)
-    lines.close()
 
 
 @pytest.mark.parametrize("content", [b"1\n2\n", b"1\n2"])
@@ -248,44 +240,6 @@ async def test_a_file_needs_no_closing(tmp_path: Path) -> None:
         outlet = await open_outlet(file)
         await outlet.close()
         await outlet.send(MESSAGE)
-
-
-async def test_a_taker_is_offered_lines_only_when_all_before_them_are_done_with() -> None:
-    taken: list[bytes] = []
-
-    def take(line: bytes) -> bool:
-        if line.startswith(b"slow"):
-            return False
-        taken.append(line)
-        return True
-
-    lines = Lines()
-    lines.taker = take
-    lines.data_received(b"fast 1\nslow 1\nfast 2\nslow 2\nfast 3\n")
-    assert taken == [b"fast 1"]
-    assert await lines.next() == b"slow 1"
-    lines.data_received(b"fast 4\n")
-    assert taken == [b"fast 1"], "the slow line is still being worked on"
-    assert await lines.next() == b"slow 2"
-    assert taken == [b"fast 1", b"fast 2"]
-    lines.eof_received()
-    with pytest.raises(GoneError):
-        await lines.next()
-    assert taken == [b"fast 1", b"fast 2", b"fast 3", b"fast 4"]
-
-
-async def test_a_line_that_nobody_took_is_offered_once() -> None:
-    offered: list[bytes] = []
-
-    def refuse(line: bytes) -> bool:
-        offered.append(line)
-        return False
-
-    lines = Lines()
-    lines.taker = refuse
-    lines.data_received(b"a\nb\n")
-    assert [await lines.next(), await lines.next()] == [b"a", b"b"]
-    assert offered == [b"a", b"b"]
 
 
 async def test_a_message_is_posted_only_while_the_pipe_takes_it() -> None:
