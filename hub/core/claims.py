@@ -52,7 +52,7 @@ def claims(shape: Node, arguments: JsonObject) -> list[Claim]:
         PathError: the arguments are nested too deeply, or there is too much of them.
     """
     found: list[Claim] = []
-    _walk_object(arguments, shape, _TOP, found)
+    _walk_members(arguments, shape, _TOP, found)
     return found
 
 
@@ -74,6 +74,10 @@ def _check_size(at: _Place, found: list[Claim]) -> None:
 
 def _walk_object(value: JsonObject, node: Node, at: _Place, found: list[Claim]) -> None:
     _check_size(at, found)
+    _walk_members(value, node, at, found)
+
+
+def _walk_members(value: JsonObject, node: Node, at: _Place, found: list[Claim]) -> None:
     declared = node.properties
     for key, member in value.items():
         inner = declared.get(key)

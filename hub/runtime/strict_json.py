@@ -141,13 +141,12 @@ def as_we_write_it(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T | None:
 
 def is_too_deep(line: bytes, value: Json) -> bool:
     """Return whether `value`, which was read in `line`, is nested deeper than `MAX_DEPTH`."""
-    return _may_be_deep(line) and _deeper_than(value, MAX_DEPTH)
+    # Each level takes two brackets.
+    return len(line) > 2 * MAX_DEPTH and _may_be_deep(line) and _deeper_than(value, MAX_DEPTH)
 
 
 def _may_be_deep(line: bytes) -> bool:
     """Return whether there are brackets enough for nesting that is too deep."""
-    if len(line) <= 2 * MAX_DEPTH:
-        return False  # each level takes two
     if len(line) < _LONG:
         return line.count(b"[") + line.count(b"{") > MAX_DEPTH
     return any(_has_many(line, bracket) for bracket in (b"[", b"{"))

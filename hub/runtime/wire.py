@@ -103,9 +103,14 @@ def parse_client(line: bytes) -> Message:
 
     Raises: WireError, to be answered on that message alone.
     """
-    request = _spelled(line)
-    if request is not None:
-        return request
+    decoder = _trailing if line.startswith(b'{"method"') else _leading
+    found = as_we_write_it(line, decoder)
+    if found is not None and not is_too_deep(line, found.params):
+        return Request(found.id, found.method, found.params)
+    return _parse_strictly(line)
+
+
+def _parse_strictly(line: bytes) -> Message:
     try:
         value = decode_strict(line)
     except WireError as exc:
@@ -134,17 +139,9 @@ class _Trailing(msgspec.Struct, frozen=True):
     id: int | str
 
 
-_leading = msgspec.json.Decoder(_Leading)
-_trailing = msgspec.json.Decoder(_Trailing)
-
-
-def _spelled(line: bytes) -> Request | None:
-    """Return the request in `line` if it is spelled as most are; None says nothing of any other."""
-    decoder = _trailing if line.startswith(b'{"method"') else _leading
-    found = as_we_write_it(line, cast("msgspec.json.Decoder[_Leading | _Trailing]", decoder))
-    if found is None or is_too_deep(line, found.params):
-        return None
-    return Request(found.id, found.method, found.params)
+_Spelled: TypeAlias = msgspec.json.Decoder[_Leading | _Trailing]
+_leading = cast("_Spelled", msgspec.json.Decoder(_Leading))
+_trailing = cast("_Spelled", msgspec.json.Decoder(_Trailing))
 
 
 def _id_of(line: bytes) -> RequestId | None:
@@ -221,24 +218,20 @@ _ANSWER_FIRST = re.compile(
 _ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,')
 
 
-def _open(line: bytes) -> _Envelope:
-    try:
-        return _envelope.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        if not has_surrogates(line):
-            raise _unreadable(line, exc) from exc
-    return _open_masked(line)
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def _open_masked(line: bytes) -> _Envelope:
+def _open_masked(line: bytes, why: Exception) -> _Envelope:
     """Open a message with a half character in it, which the decoder refuses.
 
     A masked copy tells where the payload is.
     """
+    if not has_surrogates(line):
+        raise _unreadable(line, why) from why
     copy = masked(line)
     try:
         envelope = _envelope.decode(copy)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+    except _UNDECODABLE as exc:
         raise _unreadable(line, exc) from exc
     for field in ("params", "result", "error"):
         carried = bytes(getattr(envelope, field))
@@ -253,7 +246,10 @@ def parse_child(line: bytes) -> Message:
 
     Raises: WireError if it is not a JSON-RPC message.
     """
-    envelope = _open(line)
+    try:
+        envelope = _envelope.decode(line)
+    except _UNDECODABLE as exc:
+        envelope = _open_masked(line, exc)
     if not line.isascii():
         _check_text(line, envelope)
     if envelope.method is not None:
