@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Literal, TypeAlias
@@ -51,7 +50,7 @@ class AuditRecord(Struct, frozen=True, gc=False):
             self.pointer,
             self.path,
             self.would_refuse,
-            round(self.ms, 3),
+            round(self.ms * 1000) / 1000,
             self.consent,
         )
 
@@ -74,8 +73,8 @@ class AuditLine(Struct, frozen=True, gc=False):
 
 
 def _in_utc(at: float) -> str:
-    second, rest = divmod(math.floor(at * 1000), 1000)
-    return f"{_second(second)}.{rest:03}+00:00"
+    milliseconds = int(at * 1000)
+    return f"{_second(milliseconds // 1000)}.{milliseconds % 1000:03}+00:00"
 
 
 @lru_cache(maxsize=4)

@@ -127,9 +127,9 @@ class _Writer:
 def _line(record: AuditRecord) -> bytes:
     line = record.line()
     try:
-        return strict_json.encode(line) + b"\n"
+        return strict_json.encode_line(line)
     except strict_json.WireError:  # a file name that is no text
-        return strict_json.encode(_encodable(line)) + b"\n"
+        return strict_json.encode_line(_encodable(line))
 
 
 def _encodable(line: AuditLine) -> JsonObject:
