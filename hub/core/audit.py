@@ -40,7 +40,7 @@ class AuditRecord(Struct, frozen=True, gc=False):
     def line(self) -> AuditLine:
         """Return what is written of it."""
         return AuditLine(
-            _in_utc(self.at),
+            _in_utc(int(self.at * 1000)),
             self.session,
             self.principal,
             self.server,
@@ -72,14 +72,15 @@ class AuditLine(Struct, frozen=True, gc=False):
     consent: Consent | None
 
 
-def _in_utc(at: float) -> str:
-    milliseconds = int(at * 1000)
-    return f"{_second(milliseconds // 1000)}.{milliseconds % 1000:03}+00:00"
+@lru_cache(maxsize=4)
+def _in_utc(milliseconds: int) -> str:
+    """Return a moment, at which many calls may end."""
+    second, rest = divmod(milliseconds, 1000)
+    return f"{_second(second)}.{rest:03}+00:00"
 
 
 @lru_cache(maxsize=4)
 def _second(at: int) -> str:
-    """Return one second, within which many calls end."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
