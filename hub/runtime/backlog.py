@@ -57,24 +57,23 @@ class Backlog:
             underway.cancel()
 
     def enter(self, id_: RequestId, underway: Underway) -> None:
-        """Register a request that `takes` said yes to, and count it; `leave` must follow."""
+        """Register a request that `takes` said yes to; `leave` must follow."""
         self._underway[id_] = underway
-        self.begun()
 
     def leave(self, id_: RequestId, underway: Underway) -> None:
         """Take note that such a request has had its answer sent, or will never have."""
         self.remove(id_, underway)
-        self.ended()
+        if self._moved is not None:
+            self._moves()
 
     def begun(self) -> None:
-        """Count a request; `ended` must follow."""
+        """Count a request that a task answers; `ended` must follow."""
         self._answering += 1
 
     def ended(self) -> None:
-        """Take note that a request has had its answer sent, or will never have."""
+        """Take note that such a request has had its answer sent, or will never have."""
         self._answering -= 1
-        if self._moved is not None:
-            self._moves()
+        self._moves()
 
     @contextmanager
     def sending(self) -> Generator[None]:
@@ -94,11 +93,11 @@ class Backlog:
     @property
     def is_idle(self) -> bool:
         """Whether everything has its answer sent."""
-        return not self._answering
+        return not self._underway and not self._answering
 
     async def idle(self) -> None:
         """Return once everything has its answer sent."""
-        while self._answering:
+        while not self.is_idle:
             await self._move()
 
     def close(self) -> None:

@@ -274,7 +274,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
 
     def _over(self) -> None:
         self._is_settled = True
-        self.way.lane.place.end_use(self.owner.services.machine.clock())
+        self.way.lane.place.end_use(self.owner.services.machine.clock)
         self.express.register.leave(self.request.id, self)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from msgspec import Struct, field
@@ -72,11 +72,11 @@ class Place(Struct, eq=False):
         self.uses += 1
         self.used_at = now
 
-    def end_use(self, now: float) -> None:
+    def end_use(self, clock: Callable[[], float]) -> None:
         """Count a call no more; who idles, idles from now on."""
         self.uses -= 1
         if self.unused_since is not None:
-            self.unused_since = max(self.unused_since, now)
+            self.unused_since = max(self.unused_since, clock())
 
     def is_used_by(self, session: SessionKey) -> bool:
         """Whether a session uses its child, or has calls under way there still."""
