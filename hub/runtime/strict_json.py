@@ -139,10 +139,14 @@ def as_we_write_it(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T | None:
         return None
 
 
-def is_too_deep(line: bytes, value: Json) -> bool:
-    """Return whether `value`, which was read in `line`, is nested deeper than `MAX_DEPTH`."""
-    # Each level takes two brackets.
-    return len(line) > 2 * MAX_DEPTH and _may_be_deep(line) and _deeper_than(value, MAX_DEPTH)
+def is_too_deep(line: bytes, value: Json, *, below: int = 0) -> bool:
+    """Return whether what was read in `line` is nested deeper than `MAX_DEPTH`.
+
+    `value` is what lies `below` so many levels of it.
+    """
+    if len(line) <= 2 * MAX_DEPTH:
+        return False  # each level takes two brackets
+    return _may_be_deep(line) and _deeper_than(value, MAX_DEPTH - below)
 
 
 def _may_be_deep(line: bytes) -> bool:

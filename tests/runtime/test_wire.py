@@ -2,10 +2,12 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Raw
 
 from hub.core.protocol import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
-from hub.runtime.strict_json import WireError
+from hub.runtime.strict_json import MAX_DEPTH, WireError, encode
 from hub.runtime.wire import (
     Failure,
     Message,
@@ -131,6 +133,52 @@ def test_a_message_that_is_not_taken_is_answered_under_its_own_id(
 def test_an_answer_of_a_client_that_is_none_ends_the_wait_for_it(line: bytes, what: str) -> None:
     text = f"The {what} that was answered is no object"
     assert parse_client(line) == Failure(7, {"code": INVALID_REQUEST, "message": text})
+
+
+SPELLINGS = (
+    b'{"jsonrpc":"2.0","id":%b,"method":"m","params":%b}',
+    b'{"method":"m","params":%b,"jsonrpc":"2.0","id":%b}',
+)
+
+
+def spelled(id_: bytes, params: bytes) -> list[bytes]:
+    """Return a request in both orders that are read at once, and in one that is not."""
+    leading, trailing = SPELLINGS
+    return [
+        leading % (id_, params),
+        trailing % (params, id_),
+        b'{ "id":%b,"jsonrpc":"2.0","params":%b,"method":"m"}' % (id_, params),
+    ]
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH - 3, MAX_DEPTH - 2, MAX_DEPTH - 1, MAX_DEPTH])
+def test_a_request_is_bounded_in_depth_however_it_is_spelled(levels: int) -> None:
+    value = b"[" * levels + b"]" * levels
+    for line in spelled(b"1", b'{"a":%b}' % value):
+        if levels + 2 <= MAX_DEPTH:
+            assert isinstance(parse_client(line), Request)
+        else:
+            assert refused(line).code == INVALID_REQUEST
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=10,
+)
+
+
+@given(st.integers() | st.text(max_size=5), st.dictionaries(st.text(max_size=3), JSON))
+def test_a_request_is_the_same_however_it_is_spelled(
+    id_: int | str, params: dict[str, Any]
+) -> None:
+    try:
+        lines = spelled(encode(id_), encode(params))
+    except WireError:  # half a character
+        return
+    first, *others = (parse_client(line) for line in lines)
+    assert isinstance(first, Request)
+    assert all(to_bytes(other) == to_bytes(first) for other in others)
 
 
 def test_numbers_of_a_client_go_on_as_they_were_written() -> None:
