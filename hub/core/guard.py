@@ -92,8 +92,13 @@ class Sight(Protocol):
         """Where plain paths need no weighing, if anywhere."""
         ...
 
-    def links(self) -> LinkReader:
-        """Return a disk that remembers what it was told, for one call."""
+    @property
+    def disk(self) -> LinkReader:
+        """What is on the disk."""
+        ...
+
+    def memory(self) -> LinkReader:
+        """Return the disk as one call sees it, which remembers what it was told."""
         ...
 
     def surroundings(self, links: LinkReader) -> Surroundings | None:
@@ -109,10 +114,13 @@ def admit(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | None:
         found = claims(guard.shape, call.arguments)
         if not found:
             return Admitted(call, token=_TOKEN)
-        ground, links = sight.ground, sight.links()
-        if ground is not None and ground.bears(found, links):
-            return Admitted(call, token=_TOKEN)
-        around = sight.surroundings(links)
+        ground = sight.ground
+        if ground is not None:
+            # Nothing on the way of a single path is looked at twice.
+            links = sight.disk if len(found) == 1 else sight.memory()
+            if ground.bears(found, links):
+                return Admitted(call, token=_TOKEN)
+        around = sight.surroundings(sight.memory())
         if around is None:
             return None
         refused, allowed = _weigh(call, found, guard, around)

@@ -72,8 +72,12 @@ class Found(Struct, frozen=True):
     def ground(self) -> Ground | None:
         return self.lane.ground
 
-    def links(self) -> LinkReader:
-        return CachedLinks(self.owner.services.machine.links)
+    @property
+    def disk(self) -> LinkReader:
+        return self.owner.services.machine.links
+
+    def memory(self) -> LinkReader:
+        return CachedLinks(self.disk)
 
     def surroundings(self, links: LinkReader) -> Surroundings | None:
         """Return what a call is judged in if all roots are where they were."""

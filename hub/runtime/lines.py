@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251 - its protocols carry lines without worker threads
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
 import anyio
@@ -42,15 +42,20 @@ class LineSplitter:
         if b"\n" not in chunk:  # which is found out several times as fast as by splitting
             self._keep(chunk)
             return []
-        *finished, rest = chunk.split(b"\n")
-        lines: list[bytes | None] = [*finished]
-        is_large = len(chunk) > self._limit
-        if self._size or self._skipping or is_large:
-            lines[0] = self._finish(finished[0])
-        if is_large:
-            lines[1:] = map(self._finish, finished[1:])
+        pieces = chunk.split(b"\n")
+        rest = pieces.pop()
+        if self._size or self._skipping or len(chunk) > self._limit:
+            lines = [*self._finished(pieces)]
+        else:
+            lines = pieces
         self._keep(rest)
         return [line for line in lines if line is None or (line and not line.isspace())]
+
+    def _finished(self, pieces: list[bytes]) -> Iterator[bytes | None]:
+        """Yield the lines that pieces are the ends of; only of the first can more have come."""
+        yield self._finish(pieces[0])
+        for piece in pieces[1:]:
+            yield piece if len(piece) <= self._limit else self._finish(piece)
 
     def finish(self) -> list[bytes | None]:
         """Return the last line if it has no end, as that of a file may."""

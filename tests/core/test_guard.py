@@ -279,7 +279,11 @@ class Looking(Sight):
     def ground(self) -> Ground | None:
         return self._ground
 
-    def links(self) -> LinkReader:
+    @property
+    def disk(self) -> LinkReader:
+        return OsLinks()
+
+    def memory(self) -> LinkReader:
         return OsLinks()
 
     def surroundings(self, links: LinkReader) -> Surroundings | None:
@@ -292,7 +296,11 @@ class Blind(Looking):
     def __init__(self) -> None:
         super().__init__(None)
 
-    def links(self) -> LinkReader:
+    @property
+    def disk(self) -> LinkReader:
+        raise AssertionError("nothing is to be looked at")
+
+    def memory(self) -> LinkReader:
         raise AssertionError("nothing is to be looked at")
 
 
