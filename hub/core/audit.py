@@ -16,47 +16,13 @@ Outcome: TypeAlias = Literal["admitted", "refused", "failed", "cancelled"]
 
 
 class AuditRecord(Struct, frozen=True, gc=False):
-    """One call, made in a fraction of a microsecond: what takes longer is done for its line alone.
+    """One call, as the JSON object of its line.
 
-    `at` is in seconds since 1970; `ms` is the time to its answer, the child's included.
+    `time` is ISO 8601 in UTC; `ms` is the time to its answer, the child's included.
 
     `consent` is what the client's user said of a path outside the roots: with `session`, in this
     call or in one before it. `pointer` and `path` then name it, in an admitted call too.
     """
-
-    at: float
-    session: SessionKey
-    principal: str
-    server: str
-    tool: str
-    verdict: Outcome
-    reason: str | None
-    ms: float
-    pointer: str | None = None
-    path: str | None = None
-    would_refuse: bool = False
-    consent: Consent | None = None
-
-    def line(self) -> AuditLine:
-        """Return what is written of it."""
-        return AuditLine(
-            _in_utc(int(self.at * 1000)),
-            self.session,
-            self.principal,
-            self.server,
-            self.tool,
-            self.verdict,
-            self.reason,
-            self.pointer,
-            self.path,
-            self.would_refuse,
-            round(self.ms * 1000) / 1000,
-            self.consent,
-        )
-
-
-class AuditLine(Struct, frozen=True, gc=False):
-    """A record as the JSON object of its line; `time` is ISO 8601 in UTC."""
 
     time: str
     session: SessionKey
@@ -64,17 +30,22 @@ class AuditLine(Struct, frozen=True, gc=False):
     server: str
     tool: str
     verdict: Outcome
-    reason: str | None
-    pointer: str | None
-    path: str | None
-    would_refuse: bool
-    ms: float
-    consent: Consent | None
+    reason: str | None = None
+    pointer: str | None = None
+    path: str | None = None
+    would_refuse: bool = False
+    ms: float = 0.0
+    consent: Consent | None = None
+
+
+def moment(at: float) -> str:
+    """Return a time in seconds since 1970 as records have it, to the millisecond."""
+    return _moment(int(at * 1000))
 
 
 @lru_cache(maxsize=4)
-def _in_utc(milliseconds: int) -> str:
-    """Return a moment, at which many calls may end."""
+def _moment(milliseconds: int) -> str:
+    # Many calls end in one.
     second, rest = divmod(milliseconds, 1000)
     return f"{_second(second)}.{rest:03}+00:00"
 
@@ -82,6 +53,11 @@ def _in_utc(milliseconds: int) -> str:
 @lru_cache(maxsize=4)
 def _second(at: int) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def milliseconds(seconds: float) -> float:
+    """Return how long something took as records have it, to the microsecond."""
+    return round(seconds * 1e6) / 1000
 
 
 def refusal_of(verdict: Admitted | Refused | None) -> Refused | None:

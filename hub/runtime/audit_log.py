@@ -13,7 +13,7 @@ from typing import Protocol
 import structlog
 from msgspec.structs import asdict
 
-from hub.core.audit import AuditLine, AuditRecord
+from hub.core.audit import AuditRecord
 from hub.core.values import JsonObject
 from hub.runtime import strict_json
 
@@ -125,18 +125,17 @@ class _Writer:
 
 
 def _line(record: AuditRecord) -> bytes:
-    line = record.line()
     try:
-        return strict_json.encode_line(line)
+        return strict_json.encode_line(record)
     except strict_json.WireError:  # a file name that is no text
-        return strict_json.encode_line(_encodable(line))
+        return strict_json.encode_line(_encodable(record))
 
 
-def _encodable(line: AuditLine) -> JsonObject:
-    """Return the fields of a line, what is no text made text."""
+def _encodable(record: AuditRecord) -> JsonObject:
+    """Return the fields of a record, what is no text made text."""
     return {
         key: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
-        for key, value in asdict(line).items()
+        for key, value in asdict(record).items()
     }
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from anyio.abc import TaskGroup
 
-from hub.core.audit import AuditRecord, Outcome
+from hub.core.audit import AuditRecord, Outcome, milliseconds, moment
 from hub.core.errors import ChildError
 from hub.core.guard import Admitted
 from hub.core.values import Call, JsonObject
@@ -212,14 +212,14 @@ class Passage(CallAsker, eq=False, kw_only=True):
     def _note(self, outcome: Outcome, failure: str | None = None) -> None:
         owner, machine = self.owner, self.owner.services.machine
         record = AuditRecord(
-            machine.wall_clock(),
+            moment(machine.wall_clock()),
             owner.key,
             owner.principal,
             self.way.lane.place.spec.name,
             self.call.name,
             outcome,
             failure,
-            (machine.clock() - self.began) * 1000,
+            ms=milliseconds(machine.clock() - self.began),
         )
         owner.services.audit.write(record)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from hub.core.audit import AuditRecord, Outcome, refusal_of
+from hub.core.audit import AuditRecord, Outcome, milliseconds, moment, refusal_of
 from hub.core.consent import Consent
 from hub.core.guard import Admitted, Refused
 from hub.core.specs import ServerSpec
@@ -56,7 +56,7 @@ class Record:
         named = refused or self._outside
         self._services.audit.write(
             AuditRecord(
-                at=machine.wall_clock(),
+                time=moment(machine.wall_clock()),
                 session=self._session.key,
                 principal=self._session.principal,
                 server=self._spec.name,
@@ -66,7 +66,7 @@ class Record:
                 pointer=named.pointer if named is not None else None,
                 path=named.path if named is not None else None,
                 would_refuse=refused is not None and isinstance(self.verdict, Admitted),
-                ms=(machine.clock() - self._began) * 1000,
+                ms=milliseconds(machine.clock() - self._began),
                 consent=self.consent,
             )
         )

@@ -1,9 +1,8 @@
 import json
 
 import msgspec
-from msgspec.structs import replace
 
-from hub.core.audit import AuditRecord, refusal_details, refusal_of
+from hub.core.audit import AuditRecord, milliseconds, moment, refusal_details, refusal_of
 from hub.core.guard import Admitted, Refused, Surroundings, compile_tool, decide
 from hub.core.paths import Flavour
 from hub.core.policy import Mode, Policy, ToolPolicy
@@ -12,7 +11,7 @@ from hub.core.values import Call, JsonObject, ServerName, SessionKey
 from tests.fakes import FakeLinks
 
 RECORD = AuditRecord(
-    at=1767323045.678,
+    time="2026-01-02T03:04:05.678+00:00",
     session=SessionKey("abc"),
     principal="alice",
     server="files",
@@ -22,7 +21,7 @@ RECORD = AuditRecord(
     pointer="/path",
     path="/etc/passwd",
     would_refuse=False,
-    ms=1.23456789,
+    ms=1.235,
 )
 
 
@@ -36,20 +35,20 @@ def verdict(mode: Mode, path: str) -> Admitted | Refused:
 
 
 def test_a_records_line_has_fixed_names_in_a_fixed_order() -> None:
-    written = json.loads(msgspec.json.encode(RECORD.line()))
+    written = json.loads(msgspec.json.encode(RECORD))
     names = "time session principal server tool verdict reason pointer path would_refuse ms consent"
     assert list(written) == names.split()
-    assert all(written[name] == getattr(RECORD, name) for name in list(written)[1:] if name != "ms")
+    assert all(written[name] == getattr(RECORD, name) for name in written)
 
 
 def test_when_it_was_is_written_in_utc_to_the_millisecond() -> None:
-    assert RECORD.line().time == "2026-01-02T03:04:05.678+00:00"
-    assert replace(RECORD, at=0.0).line().time == "1970-01-01T00:00:00.000+00:00"
+    assert moment(1767323045.6789) == "2026-01-02T03:04:05.678+00:00"
+    assert moment(0.0) == "1970-01-01T00:00:00.000+00:00"
 
 
 def test_time_spent_is_rounded_to_microseconds() -> None:
-    assert RECORD.line().ms == 1.235
-    assert replace(RECORD, ms=0.0001).line().ms == 0.0
+    assert milliseconds(0.00123456789) == 1.235
+    assert milliseconds(0.0000001) == 0.0
 
 
 def test_a_refused_call_is_objected_to() -> None:

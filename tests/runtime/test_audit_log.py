@@ -20,7 +20,7 @@ from hub.runtime.audit_log import NoAudit, audit_log
 
 Writer = audit_module._Writer  # pyright: ignore[reportPrivateUsage] - its thread is watched
 RECORD = AuditRecord(
-    at=1767323045.678,
+    time="2026-01-02T03:04:05.678+00:00",
     session=SessionKey("abc"),
     principal="alice",
     server="files",
@@ -48,7 +48,7 @@ def test_every_record_is_a_line_and_all_are_written_at_the_end(tmp_path: Path) -
         for record in numbered(1000):
             audit.write(record)
     assert [line["tool"] for line in lines(path)] == [f"t{number}" for number in range(1000)]
-    assert lines(path)[0] == {**asdict(RECORD.line()), "tool": "t0"}
+    assert lines(path)[0] == {**asdict(RECORD), "tool": "t0"}
 
 
 def test_a_log_is_continued(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(
     path, aside = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
     writer = Writer(path)
     for record in numbered(3):
-        writer._append(strict_json.encode(record.line()) + b"\n")  # pyright: ignore[reportPrivateUsage] - to know when
+        writer._append(strict_json.encode(record) + b"\n")  # pyright: ignore[reportPrivateUsage] - to know when
         assert [line["tool"] for line in lines(path)] == [record.tool]
     assert [line["tool"] for line in lines(aside)] == ["t1"]
 

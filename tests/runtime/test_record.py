@@ -32,7 +32,7 @@ async def test_a_call_that_is_answered_is_admitted() -> None:
         assert (written.verdict, written.reason, written.path) == ("admitted", None, None)
         assert (written.server, written.tool) == ("files", "read")
         assert (written.principal, written.session) == ("alice", at.clients[0].session.key)
-        assert written.at == 1_700_000_000
+        assert written.time == "2023-11-14T22:13:20.000+00:00"
         assert written.ms >= 0
 
 
