@@ -69,7 +69,8 @@ async def test_who_began_later_has_its_whole_time() -> None:
     began = anyio.current_time()
     calls.begin(deadlines, "b")
     await calls.until("a", "b")
-    assert anyio.current_time() - began >= 0.05
+    # A loop's clock may count in milliseconds, which are no exact fractions.
+    assert round((anyio.current_time() - began) * 1000) >= 50
 
 
 async def test_one_that_expires_may_end_another() -> None:
