@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +20,7 @@ ECHO: Params = {"name": "echo", "arguments": {"text": "hello"}}
 ANSWER: Params = {"name": "large", "arguments": {"text": "hello"}}
 ARGUMENT: Params = {"name": "echo", "arguments": {"text": "x" * (1 << 20)}}
 LARGE = {"result": ANSWER, "argument": ARGUMENT}
+SEVERAL = 5
 
 
 def reading(folder: Path) -> Params:
@@ -32,6 +34,26 @@ class Client(Protocol):
     def request(self, method: str, params: Params) -> dict[str, Any]:
         """Return the result of a request."""
         ...
+
+    def one_by_one(self, params: Params, times: int) -> list[float]:
+        """Call `times` times, one after the other; return the seconds that each took."""
+        ...
+
+
+Calls = dict[str, tuple[int, Client, Params]]
+"""By row: the process of a program, one client of it, and a call as the program wants it."""
+
+
+def p50(client: Client, params: Params, times: int, unit: float) -> float:
+    """Return the median of so many calls in parts of a second."""
+    return statistics.median(client.one_by_one(params, times)) * unit
+
+
+def pass_large(client: Client) -> None:
+    """Have a program pass on several large messages both ways."""
+    for _ in range(SEVERAL):
+        for params in LARGE.values():
+            client.request("tools/call", params)
 
 
 def require_guard(client: Client) -> None:

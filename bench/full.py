@@ -10,26 +10,14 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from bench import holdings, peers, with_sdk
+from bench import calls, holdings, peers, with_sdk
 from bench.beginnings import Beginnings
-from bench.figures import Part, machine, measure
-from bench.on_http import OnHttp
-from bench.on_stdio import OnStdio
+from bench.figures import machine
 from bench.placing import place_anywhere, place_us
 from bench.programs import exit_on_sigterm
 
 STARTS = 5
 """Rounds of starts at most: some programs take ten seconds."""
-
-
-def calls(rounds: int) -> Iterator[str]:
-    """Give the tables of calls on stdio and over HTTP."""
-    with ExitStack() as stack:
-        parts: list[Part] = [OnStdio(stack, peers.STDIO), OnHttp(stack, peers.HTTP)]
-        measure(parts, rounds)
-        for part in parts:
-            for table in part.tables:
-                yield from table.lines()
 
 
 def beginnings(rounds: int) -> Iterator[str]:
@@ -65,7 +53,7 @@ def main() -> None:
     print(f"Medians of {rounds} rounds; spread: the middle half of the rounds.\n")
     began = time.monotonic()
     place_us()
-    for part in (calls(rounds), with_sdk.lines(rounds)):
+    for part in (calls.lines(rounds, peers.STDIO, peers.HTTP), with_sdk.lines(rounds)):
         for line in part:
             print(line, flush=True)
     place_anywhere()

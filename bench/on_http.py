@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 
-from bench.cases import ECHO, LARGE, PLACES, SESSIONS, Params, folder_in, reading, require_guard
+from bench.cases import (
+    ECHO,
+    PLACES,
+    SESSIONS,
+    Calls,
+    Params,
+    folder_in,
+    p50,
+    pass_large,
+    reading,
+    require_guard,
+)
 from bench.figures import PATIENCE, Table, Target
 from bench.flood import Flood
-from bench.on_stdio import BARE_ROW
+from bench.on_stdio import BARE_ROW, USED_ROW
 from bench.peers import Peer
 from bench.piped import WrongAnswerError, within
 from bench.placing import cpu_seconds, place
@@ -21,12 +30,110 @@ from bench.streaming import StreamSession
 
 ASKED = "hub, modern that is asked for roots, one path"
 ERAS = ("legacy", "modern")
+LOOPS = {BARE_ROW: "asyncio", "bare relay on uvloop": "uvloop"}
+Row = tuple[Listening, list[Session], Params]
+Rows = dict[str, Row]
+
+
+class Programs:
+    """All that are compared, started for one kind of calls alone; `many` clients in each row."""
+
+    def __init__(self, stack: ExitStack, peers: Sequence[Peer], many: int) -> None:
+        self._stack, self._many = stack, many
+        self.folder = folder_in(stack)
+        config = hub_config(self.folder.parent, {"child": CHILD})
+        self._bare = {row: self.open(partial(_bare, loop)) for row, loop in LOOPS.items()}
+        self._legacy = self.open(partial(hub_on_http, config))
+        self._operator = self.open(lambda port: hub_on_http(config, port, self.folder))
+        self.peers = {peer.name: peer for peer in peers}
+        self.failed: dict[str, str] = {}
+        self._joined: dict[str, tuple[Listening, list[Session]]] = {}
+        for peer in peers:
+            self._join(peer)
+
+    def open(self, argv: Callable[[int], list[str]]) -> Listening:
+        """Start a server, whose command `argv` returns for a port."""
+        port = free_port()
+        server = Listening(argv(port), port, folder=self.folder.parent)
+        self._stack.callback(server.end)
+        server.ready()
+        return server
+
+    def _join(self, peer: Peer) -> None:
+        """Start a peer, or note why it does not start."""
+        kind = StreamSession if peer.streams else Session
+        try:
+            with within(PATIENCE):
+                peer.require()
+                server = self.open(partial(peer.argv, self.folder.parent))
+                sessions = [
+                    self._begun(kind(server.address, peer.path, roots=[self.folder]))
+                    for _ in range(self._many)
+                ]
+                peer.await_child(sessions[0])
+        except (WrongAnswerError, OSError, ValueError) as exc:
+            self.failed[peer.name] = str(exc)[:200]
+        else:
+            self._joined[peer.name] = server, sessions
+
+    def _begun(self, session: Session) -> Session:
+        self._stack.callback(session.close)
+        session.begin()
+        return session
+
+    def row(
+        self, server: Listening, params: Params, *, modern: bool = False, roots: bool = True
+    ) -> Row:
+        """Return a call of many new clients, each of which has made it once."""
+        shared = [self.folder] if roots else None
+        sessions = [
+            self._begun(Session(server.address, "/mcp", modern=modern, roots=shared))
+            for _ in range(self._many)
+        ]
+        for session in sessions:
+            session.request("tools/call", params)
+        return server, sessions, params
+
+    def relays(self, params: Params) -> Rows:
+        """Return a call through the relays."""
+        return {row: self.row(server, params) for row, server in self._bare.items()}
+
+    def hubs(self, kind: str, params: Params) -> Rows:
+        """Return a call of clients of both eras; the modern ones know no roots."""
+        rows = {
+            f"hub, legacy, {kind}": self.row(self._legacy, params),
+            f"hub, modern, {kind}": self.row(self._operator, params, modern=True, roots=False),
+        }
+        for _, sessions, _ in rows.values():
+            require_guard(sessions[0])
+        return rows
+
+    def asked(self, params: Params) -> Row:
+        """Return a call of modern clients that are asked for their roots."""
+        row = self.row(self._legacy, params, modern=True)
+        require_guard(row[1][0])
+        return row
+
+    def of_peers(self, params: Params) -> Rows:
+        """Return a call as each peer wants it."""
+        return {
+            row: (server, sessions, self.peers[row].call(params))
+            for row, (server, sessions) in self._joined.items()
+        }
+
+    def calls(self, params: Params) -> Calls:
+        """Return a call that names no path through each of them."""
+        rows = {**self.relays(params), **self.hubs("no path", params), **self.of_peers(params)}
+        return {
+            row: (server.process.pid, sessions[0], call)
+            for row, (server, sessions, call) in rows.items()
+        }
 
 
 class OnHttp:
-    """The programs, and what is measured of them."""
+    """What is measured of small calls."""
 
-    def __init__(self, stack: ExitStack, peers: Sequence[Peer] = ()) -> None:
+    def __init__(self, programs: Programs) -> None:
         self._flood = {
             apart: Table(f"HTTP, {SESSIONS} sessions, {place}", "calls/s", BARE_ROW)
             for place, apart in PLACES.items()
@@ -38,87 +145,28 @@ class OnHttp:
         self._cpu = Table(
             f"HTTP, {SESSIONS} sessions, CPU time of the program", "µs a call", BARE_ROW, 1
         )
-        self._large = {
-            kind: Table(f"HTTP, 1 MiB {kind}", "ms, p50", BARE_ROW, digits=2) for kind in LARGE
+        self._peers = list(programs.peers)
+        self._set_targets()
+        for table in self.tables:
+            table.failed |= programs.failed
+        path = reading(programs.folder)
+        self._rows: Rows = {
+            **programs.relays(ECHO),
+            USED_ROW: _used(programs),
+            **programs.hubs("no path", ECHO),
+            **programs.hubs("one path", path),
+            ASKED: programs.asked(path),
+            **programs.of_peers(ECHO),
         }
-        self._set_targets([peer.name for peer in peers])
-        self._rows: dict[str, tuple[Listening, list[Session], Params]] = {}
-        self._peers: dict[str, Peer] = {}
-        folder = folder_in(stack)
-        self._start(stack, folder)
-        for peer in peers:
-            self._join(stack, peer, folder)
-        for _, sessions, _ in self._rows.values():
-            for session in sessions:
-                stack.callback(session.close)
 
-    def _set_targets(self, peers: list[str]) -> None:
-        for table in self._large.values():
-            table.targets = {f"hub, {era}, no path": Target(2) for era in ERAS}
+    def _set_targets(self) -> None:
         for table in self._flood.values():
-            table.peers = peers
+            table.peers = self._peers
             for era in ERAS:
                 table.targets[f"hub, {era}, no path"] = Target(0.5, True)
                 table.targets[f"hub, {era}, one path"] = Target(0.33, True)
                 table.beyond_peers[f"hub, {era}, no path"] = Target(3, True)
                 table.beyond_peers[f"hub, {era}, one path"] = Target(2, True)
-
-    def _start(self, stack: ExitStack, folder: Path) -> None:
-        config = hub_config(folder.parent, {"child": CHILD})
-        ports = [free_port() for _ in range(4)]
-        bare = self._open(stack, folder, ports[0], _bare("asyncio", ports[0]))
-        faster = self._open(stack, folder, ports[3], _bare("uvloop", ports[3]))
-        legacy = self._open(stack, folder, ports[1], hub_on_http(config, ports[1]))
-        operator = self._open(stack, folder, ports[2], hub_on_http(config, ports[2], folder))
-
-        def row(name: str, server: Listening, params: Params, modern: bool, knows: bool) -> None:
-            roots = [folder] if knows else None
-            sessions = [
-                Session(server.address, "/mcp", modern=modern, roots=roots) for _ in range(SESSIONS)
-            ]
-            self._greet(sessions, params)
-            if name.startswith("hub"):
-                require_guard(sessions[0])
-            self._rows[name] = server, sessions, params
-
-        row(BARE_ROW, bare, ECHO, modern=False, knows=True)
-        row("bare relay on uvloop", faster, ECHO, modern=False, knows=True)
-        for kind, params in {"no path": ECHO, "one path": reading(folder)}.items():
-            row(f"hub, legacy, {kind}", legacy, params, modern=False, knows=True)
-            row(f"hub, modern, {kind}", operator, params, modern=True, knows=False)
-        row(ASKED, legacy, reading(folder), modern=True, knows=True)
-
-    def _greet(self, sessions: Sequence[Session], params: Params) -> None:
-        for session in sessions:
-            session.begin()
-            session.request("tools/call", params)
-
-    def _open(self, stack: ExitStack, folder: Path, port: int, argv: list[str]) -> Listening:
-        server = Listening(argv, port, folder=folder.parent)
-        stack.callback(server.end)
-        server.ready()
-        return server
-
-    def _join(self, stack: ExitStack, peer: Peer, folder: Path) -> None:
-        """Start a peer; one that does not start is shown as such in each table."""
-        port = free_port()
-        kind = StreamSession if peer.streams else Session
-        try:
-            with within(PATIENCE):
-                peer.require()
-                server = self._open(stack, folder, port, peer.argv(folder.parent, port))
-                sessions: list[Session] = [
-                    kind(server.address, peer.path, roots=[folder]) for _ in range(SESSIONS)
-                ]
-                for session in sessions:
-                    session.begin()
-                peer.await_child(sessions[0])
-        except (WrongAnswerError, OSError, ValueError) as exc:
-            for table in self.tables:
-                table.failed[peer.name] = str(exc)[:200]
-        else:
-            self._peers[peer.name] = peer
-            self._rows[peer.name] = server, sessions, peer.call(ECHO)
 
     def round(self) -> None:
         """Measure all once."""
@@ -133,24 +181,18 @@ class OnHttp:
                     used = cpu_seconds(server.process.pid) - used
                     self._cpu.add(name, used * 1e6 / flood.answered)
                 self._single[apart].measure(name, partial(p50, sessions[0], params, times, 1e6))
-        for name, (_, sessions, _) in self._rows.items():
-            if name == ASKED or "one path" in name:
-                continue
-            for kind, params in LARGE.items():
-                peer = self._peers.get(name)
-                call = peer.call(params) if peer else params
-                self._large[kind].measure(name, partial(p50, sessions[0], call, 5, 1e3))
 
     @property
     def tables(self) -> list[Table]:
         """What was measured."""
-        return [*self._flood.values(), self._cpu, *self._single.values(), *self._large.values()]
+        return [*self._flood.values(), self._cpu, *self._single.values()]
+
+
+def _used(programs: Programs) -> Row:
+    row = programs.row(programs.open(partial(_bare, LOOPS[BARE_ROW])), ECHO)
+    pass_large(row[1][0])
+    return row
 
 
 def _bare(loop: str, port: int) -> list[str]:
     return [YARD, str(HERE / "bare_asgi.py"), loop, str(port), *CHILD]
-
-
-def p50(session: Session, params: Params, times: int, unit: float) -> float:
-    """Return the median of so many calls in parts of a second."""
-    return statistics.median(session.one_by_one(params, times)) * unit

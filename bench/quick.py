@@ -8,11 +8,9 @@ CPU of its own.
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
 
-from bench.figures import Part, machine, measure
-from bench.on_http import OnHttp
-from bench.on_stdio import OnStdio
+from bench import calls
+from bench.figures import machine
 from bench.placing import place_us
 from bench.programs import exit_on_sigterm
 
@@ -24,12 +22,8 @@ def main() -> None:
     print(machine())
     print(f"Medians of {rounds} rounds; spread: the middle half of the rounds.\n", flush=True)
     place_us()
-    with ExitStack() as stack:
-        parts: list[Part] = [OnStdio(stack), OnHttp(stack)]
-        measure(parts, rounds)
-        for part in parts:
-            for table in part.tables:
-                print("\n".join(table.lines()))
+    for line in calls.lines(rounds):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":
