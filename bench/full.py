@@ -14,7 +14,7 @@ from bench import calls, holdings, peers, with_sdk
 from bench.beginnings import Beginnings
 from bench.figures import machine
 from bench.placing import place_anywhere, place_us
-from bench.programs import exit_on_sigterm
+from bench.programs import exit_on_sigterm, keep_memory
 
 STARTS = 5
 """Rounds of starts at most: some programs take ten seconds."""
@@ -49,6 +49,7 @@ def main() -> None:
     """Print all tables."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     exit_on_sigterm()
+    keep_memory()
     print(machine())
     print(f"Medians of {rounds} rounds; spread: the middle half of the rounds.\n")
     began = time.monotonic()

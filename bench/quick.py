@@ -12,13 +12,14 @@ import sys
 from bench import calls
 from bench.figures import machine
 from bench.placing import place_us
-from bench.programs import exit_on_sigterm
+from bench.programs import exit_on_sigterm, keep_memory
 
 
 def main() -> None:
     """Print the tables."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     exit_on_sigterm()
+    keep_memory()
     print(machine())
     print(f"Medians of {rounds} rounds; spread: the middle half of the rounds.\n", flush=True)
     place_us()

@@ -20,7 +20,7 @@ from bench.figures import Table, Target
 from bench.on_stdio import PATH, PLAIN
 from bench.piped import WrongAnswerError
 from bench.placing import children, place, place_us
-from bench.programs import HERE, hub_config, hub_on_stdio
+from bench.programs import HERE, hub_config, hub_on_stdio, keep_memory
 
 CHILD = [sys.executable, str(HERE / "sdk_child.py")]
 ROUNDS = 7
@@ -101,6 +101,7 @@ def lines(rounds: int) -> list[str]:
 
 def main() -> None:
     """Print the tables."""
+    keep_memory()
     place_us()
     print("\n".join(lines(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)))
 
