@@ -192,10 +192,11 @@ class Relay:
             await log_from(child, asker.log_level)
         with anyio.CancelScope() as scope:
             asker.giving_up(scope)
-            result = await child.call(admitted, asker, case.holds)
-            # What the child said before its answer goes out before it.
-            await asker.flush()
-            return result
+            try:
+                return await child.call(admitted, asker, case.holds)
+            finally:
+                # What the child said before its answer goes out before it, an error too.
+                await asker.flush()
         raise RootsNeededError
 
     async def _decide(self, case: Case, record: Record) -> Admitted | Refused:

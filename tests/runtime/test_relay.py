@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -17,9 +18,19 @@ from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject
 from hub.runtime.builtin import GET_ROOTS
 from hub.runtime.consent import Case
-from hub.runtime.peer import RpcError
+from hub.runtime.peer import Asked, RpcError
 from hub.runtime.relay import MAX_JUDGEMENTS
-from tests.fakes import ECHO, READ, SILENT, Answer, FakeChild, FakeClock, failure
+from hub.runtime.wire import Message
+from tests.fakes import (
+    ECHO,
+    READ,
+    SILENT,
+    Answer,
+    FakeChild,
+    FakeClock,
+    RecordingOutlet,
+    failure,
+)
 from tests.runtime.rigs import FakeClient, launched, remote, rig, roots_at
 from tests.trees import plant
 
@@ -287,22 +298,37 @@ async def test_a_client_that_does_not_read_its_progress_holds_up_no_call_of_anot
         assert await well.call("echo") == {}
 
 
-async def test_what_a_child_says_before_its_answer_goes_out_before_it() -> None:
+class LeisurelyOutlet(RecordingOutlet):
+    """The way to somebody who takes his time with each message."""
+
+    async def send(self, message: Message) -> None:
+        await anyio.wait_all_tasks_blocked()
+        await super().send(message)
+
+
+@pytest.mark.parametrize("end", ["result", "error", "crash"])
+async def test_what_a_child_says_before_its_answer_goes_out_before_it(end: str) -> None:
     fake = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with rig({"files": remote()}, {"files": fake}) as at:
         client = at.client()
+        outlet = LeisurelyOutlet()
+        asked = Asked(client.asked("echo").request, outlet)
         async with anyio.create_task_group() as calls:
 
             async def call() -> None:
-                await client.call("echo")
-                assert len(client.outlet.notified("notifications/message")) == 20
+                with suppress(RpcError):
+                    await client.request(asked)
+                assert len(outlet.notified("notifications/message")) == 20
 
             calls.start_soon(call)
             sent = await (await fake.connected()).request("tools/call")
             for number in range(20):
                 fake.link.notify("notifications/message", {"level": "info", "data": number})
-            fake.link.answer(sent["id"], {})
-        heard = [line["params"]["data"] for line in client.outlet.lines]
+            if end == "crash":
+                fake.link.crash()
+            else:
+                fake.link.answer(sent["id"], {} if end == "result" else failure(-1, "no"))
+        heard = [line["params"]["data"] for line in outlet.lines]
         assert heard == list(range(20))
 
 
