@@ -14,13 +14,12 @@ from bench.cases import (
     Params,
     folder_in,
     p50,
-    pass_large,
     reading,
     require_guard,
 )
 from bench.figures import PATIENCE, Table, Target
 from bench.flood import Flood
-from bench.on_stdio import BARE_ROW, USED_ROW
+from bench.on_stdio import BARE_ROW
 from bench.peers import Peer
 from bench.piped import WrongAnswerError, within
 from bench.placing import cpu_seconds, place
@@ -152,7 +151,6 @@ class OnHttp:
         path = reading(programs.folder)
         self._rows: Rows = {
             **programs.relays(ECHO),
-            USED_ROW: _used(programs),
             **programs.hubs("no path", ECHO),
             **programs.hubs("one path", path),
             ASKED: programs.asked(path),
@@ -186,12 +184,6 @@ class OnHttp:
     def tables(self) -> list[Table]:
         """What was measured."""
         return [*self._flood.values(), self._cpu, *self._single.values()]
-
-
-def _used(programs: Programs) -> Row:
-    row = programs.row(programs.open(partial(_bare, LOOPS[BARE_ROW])), ECHO)
-    pass_large(row[1][0])
-    return row
 
 
 def _bare(loop: str, port: int) -> list[str]:

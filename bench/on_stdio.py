@@ -24,11 +24,11 @@ from bench.piped import Piped, WrongAnswerError, within
 from bench.placing import cpu_seconds, place
 from bench.programs import BARE, BATCHED, CHILD, hub_config, hub_on_stdio
 
-BARE_ROW = "bare relay"
-USED_ROW = "bare relay, after large messages"
-"""One that has what it reads into on its heap since then; a fresh one asks the kernel for it."""
+BARE_ROW, BATCHED_ROW = "bare relay", "bare relay, batched"
+FRESH_ROW = "bare relay, fresh"
+"""It asks the kernel for what it reads into, until larger messages have it on its heap."""
 PLAIN, PATH = "hub, no path", "hub, one path"
-RELAYS = {"direct": CHILD, BARE_ROW: BARE, "bare relay, batched": BATCHED}
+RELAYS = {"direct": CHILD, BARE_ROW: BARE, BATCHED_ROW: BATCHED}
 Rows = dict[str, tuple[Piped, Params]]
 
 
@@ -98,9 +98,9 @@ class OnStdio:
         self._set_targets()
         for table in self.tables:
             table.failed |= programs.failed
-        used = programs.open(BARE)
-        pass_large(used)
-        relays = {**programs.relays, USED_ROW: used}
+        for row in (BARE_ROW, BATCHED_ROW):
+            pass_large(programs.relays[row])
+        relays = {**programs.relays, FRESH_ROW: programs.open(BARE)}
         self._rows: Rows = {
             **{row: (relay, ECHO) for row, relay in relays.items()},
             PLAIN: (programs.hub, ECHO),
