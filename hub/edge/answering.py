@@ -7,6 +7,7 @@ from collections.abc import Callable
 import anyio
 from starlette.types import Receive
 
+from hub.core.protocol import INTERNAL_ERROR
 from hub.edge.exchange import Exchange, until_disconnected
 from hub.edge.server import Front
 from hub.runtime import wire
@@ -46,7 +47,9 @@ async def answer_in(
     try:
         asked = front.peer.accept(request, exchange)
     except WireError as exc:
-        await exchange.finish(wire.failure_of(exc), status=400)
+        # One more than may be under way is no fault in the request.
+        status = 503 if exc.code == INTERNAL_ERROR else 400
+        await exchange.finish(wire.failure_of(exc), status=status)
         return
 
     async def watch() -> None:

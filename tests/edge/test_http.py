@@ -29,7 +29,7 @@ from hub.edge.config import HubConfig
 from hub.edge.gatekeeper import Gatekeeper
 from hub.edge.http import HttpServer
 from hub.edge.server import Front
-from hub.runtime import wire
+from hub.runtime import backlog, wire
 from hub.runtime.peer import Outlet
 from hub.runtime.wire import Request
 from tests.edge.asgi import Connection, request, scope_of
@@ -257,6 +257,16 @@ async def test_a_message_that_is_too_large_is_not_read_to_its_end(
         assert connection.status == 413
         assert (await connection.receive())["body"] == b"the rest"
         assert (await site.post(json.dumps(initialize()).encode().ljust(200))).status == 200
+
+
+@pytest.mark.parametrize(("most", "status"), [(0, 503), (1, 200)])
+async def test_a_session_with_too_many_requests_is_told_to_try_again_later(
+    most: int, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with web() as site:
+        key = await site.session()
+        monkeypatch.setattr(backlog, "MAX_ASKED", most)
+        assert (await site.post(asked("ping"), key)).status == status
 
 
 async def test_a_message_may_come_in_pieces() -> None:
