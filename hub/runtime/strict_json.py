@@ -73,7 +73,8 @@ def encode(value: object) -> bytes:
 def encode_line(value: object) -> bytes:
     """Return `value` as one line of JSON, with its end; as `encode`."""
     try:
-        return _encoder.encode_lines((value,))
+        # Of anything but a list the encoder makes one, and never frees it (msgspec 0.22).
+        return _encoder.encode_lines([value])
     except (UnicodeEncodeError, RecursionError) as exc:
         raise _no_json(exc) from exc
 

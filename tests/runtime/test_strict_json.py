@@ -1,4 +1,5 @@
 import json
+import sys
 from decimal import Decimal
 
 import pytest
@@ -13,6 +14,7 @@ from hub.runtime.strict_json import (
     WireError,
     decode_strict,
     encode,
+    encode_line,
     request_id,
 )
 
@@ -119,6 +121,15 @@ def test_two_spellings_of_a_key_are_one_key() -> None:
 
 def test_the_last_of_several_keys_wins_where_they_are_let_through() -> None:
     assert decode_strict(b'{"a":1,"a":2}', repeated_keys=True) == {"a": 2}
+
+
+def test_no_memory_is_kept_of_what_is_written() -> None:
+    for write in (encode, encode_line):
+        write({"a": 1})
+        before = sys.getallocatedblocks()
+        for _ in range(1000):
+            write({"a": 1})
+        assert sys.getallocatedblocks() - before < 500
 
 
 def test_nesting_is_bounded() -> None:
