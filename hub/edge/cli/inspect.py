@@ -106,11 +106,11 @@ def _plan(options: Namespace) -> int:
     config, warnings = required_config(options)
     for warning in warnings:
         log.warning(warning)
-    plans = [_planned(spec, force) for spec, force in _servers(config, options)]
+    plans = [(_planned(spec, force), force) for spec, force in _servers(config, options)]
     if options.json:
-        print(json.dumps(plans, indent=2))
+        print(json.dumps([entry for entry, _ in plans], indent=2))
     else:
-        print("\n\n".join(_text(entry) for entry in plans))
+        print("\n\n".join(_text(entry, force) for entry, force in plans))
     return 0
 
 
@@ -153,7 +153,7 @@ def _granted(spec: ServerSpec, made: LaunchPlan) -> GrantsPlan | None:
     }
 
 
-def _text(entry: Planned) -> str:
+def _text(entry: Planned, force: InForce) -> str:
     lines = [entry["server"]]
     if "url" in entry:
         lines.append(f"  url    {entry['url']}")
@@ -161,7 +161,7 @@ def _text(entry: Planned) -> str:
         lines.append(f"  argv   {shlex.join(entry['argv'])}")
         lines.append(f"  cwd    {entry['cwd']}")
         lines += [f"  env    {name}={value!r}" for name, value in entry["env"].items()]
-    lines += [f"  root   {uri}" for uri in entry["roots"]] or ["  root   (none)"]
+    lines += [f"  root   {uri}" for uri in entry["roots"] or [f"(none: {_why_none(force)})"]]
     if "argv" in entry:
         lines.append(f"  confinement {entry['confinement']}")
     if "argv" in entry and entry["grants"] is not None:
@@ -170,6 +170,14 @@ def _text(entry: Planned) -> str:
         ]
         lines += [f"  note   {note}" for note in entry["grants"]["unheld"]]
     return "\n".join(lines)
+
+
+def _why_none(force: InForce) -> str:
+    if not force.enforcing:
+        return "clients without roots are not held to any"
+    if force.source == "none":
+        return "clients without roots reach none"
+    return "nothing of what is given lies within the ceilings"
 
 
 def _check(options: Namespace) -> int:

@@ -117,10 +117,24 @@ def test_without_roots_a_child_is_planned_where_the_hub_runs_unless_clients_are_
     (shown,) = planned(capsys)
     assert (shown["cwd"], shown["roots"]) == (str(top), [])
     assert run("plan") == 0
-    assert "  root   (none)" in capsys.readouterr().out
+    assert "  root   (none: clients without roots are not held to any)" in capsys.readouterr().out
     configure(monkeypatch, {"s": {"command": "x"}}, roots={"when_missing": "deny"})
     (shown,) = planned(capsys)
     assert shown["cwd"] == "(an empty private directory)"
+    assert run("plan") == 0
+    assert "  root   (none: clients without roots reach none)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("bound", ["server", "operator"])
+def test_a_plan_says_that_no_root_is_left_where_it_may_be(
+    bound: str, top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args = [f"{top}/a"] if bound == "server" else []
+    command = {"command": "npx", "args": ["@modelcontextprotocol/server-filesystem", *args]}
+    configure(monkeypatch, {"files": command}, roots={"ceiling": [f"{top}/a"]})
+    assert run("plan", "--root", "my files") == 0
+    told = "  root   (none: nothing of what is given lies within the ceilings)"
+    assert told in capsys.readouterr().out
 
 
 def test_a_filesystem_servers_own_directories_bound_its_plan(
