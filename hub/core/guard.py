@@ -114,13 +114,11 @@ def admit(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | None:
         found = claims(guard.shape, call.arguments)
         if not found:
             return Admitted(call, token=_TOKEN)
-        ground = sight.ground
-        if ground is not None:
-            # Nothing on the way of a single path is looked at twice.
-            links = sight.disk if len(found) == 1 else sight.memory()
-            if ground.bears(found, links):
-                return Admitted(call, token=_TOKEN)
-        around = sight.surroundings(sight.memory())
+        ground, links = sight.ground, sight.memory()
+        # A single path shares its way with no other: there is nothing to remember yet.
+        if ground is not None and ground.bears(found, links if len(found) > 1 else sight.disk):
+            return Admitted(call, token=_TOKEN)
+        around = sight.surroundings(links)
         if around is None:
             return None
         refused, allowed = _weigh(call, found, guard, around)

@@ -332,6 +332,41 @@ def test_what_is_admitted_without_reserve_is_what_the_guard_would_decide(tmp_pat
                 assert admit(call, guard, Looking(None)) is None
 
 
+class Remembering(Looking):
+    """Notes what is looked at on the disk."""
+
+    def __init__(self, world: Surroundings | None, ground: Ground | None) -> None:
+        super().__init__(world, ground)
+        self.asked: list[str] = []
+
+    def memory(self) -> LinkReader:
+        return CachedLinks(Noting(self.asked))
+
+
+class Noting(OsLinks):
+    """Notes each path that the kernel is asked for."""
+
+    def __init__(self, asked: list[str]) -> None:
+        self._asked = asked
+
+    def entry(self, path: str) -> Entry | None:
+        self._asked.append(path)
+        return super().entry(path)
+
+
+def test_of_several_paths_nothing_is_looked_at_twice(tmp_path: Path) -> None:
+    plant(tmp_path, "r/f", "r/a b")
+    roots = share(tmp_path / "r")
+    guard = compile_tool({}, read_only=True, policy=DEFAULT)
+    ground = Ground.of(roots, (), Policy(), needs_write=False)
+    # Only the first is plain, so that the ground and then the judge look at the disk.
+    arguments: JsonObject = {"paths": [f"{tmp_path}/r/f", f"{tmp_path}/r/a b"]}
+    sight = Remembering(around(roots), ground)
+    assert admit(Call("tools/call", "t", arguments, {}), guard, sight) is not None
+    assert sight.asked
+    assert len(sight.asked) == len(set(sight.asked))
+
+
 def test_plain_paths_on_their_ground_are_admitted_without_the_surroundings(tmp_path: Path) -> None:
     plant(tmp_path, "r/f")
     roots = share(tmp_path / "r")
