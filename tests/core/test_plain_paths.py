@@ -150,11 +150,11 @@ def test_there_is_none_where_a_policy_has_more_to_say(tmp_path: Path) -> None:
 
 
 def test_a_root_with_a_place_in_it_that_is_not_shared_bears_nothing() -> None:
-    disk = FakeLinks("/home/u/.ssh/key", "/home/u/work/x", "/dev/fd/", "/dev/other/x/")
+    disk = FakeLinks("/home/u/.ssh/key", "/home/u/code/x", "/dev/fd/", "/dev/other/x/")
     unsafe = Policy(unsafe=UnsafePaths("/home/u", POSIX))
     for path, policy, expected in (
         ("/home/u", unsafe, False),
-        ("/home/u/work", unsafe, True),
+        ("/home/u/code", unsafe, True),
         ("/home/u/.ssh", unsafe, False),
         ("/home/u", Policy(), True),
         ("/dev", Policy(), False),
