@@ -128,9 +128,12 @@ class Lines(asyncio.Protocol):
         for line in lines:
             if self._waiting or self._is_worked_on:
                 self._keep(line)
-            elif line is None or line.__class__ is Cut or not self.taker(line):
+            elif not self._is_taken(line):
                 self._keep(line)
                 self._is_left = True
+
+    def _is_taken(self, line: bytes | None) -> bool:
+        return line is not None and line.__class__ is not Cut and self.taker(line)
 
     def _keep(self, line: bytes | None) -> None:
         self._waiting.append(line)
@@ -167,7 +170,7 @@ class Lines(asyncio.Protocol):
                 self._size -= len(line or b"")
                 self._read_on()
                 was_left, self._is_left = self._is_left, False
-                if was_left or line is None or line.__class__ is Cut or not self.taker(line):
+                if was_left or not self._is_taken(line):
                     self._is_worked_on = True
                     return line
             if self._is_over:
