@@ -32,7 +32,7 @@ def _containers() -> None:
     """Skip what needs a namespace of its own where there is none to be had."""
     tried = [*ALONE, "true"]
     if shutil.which(ALONE[0]) is None or subprocess.run(tried, check=False).returncode:  # noqa: S603 - ours
-        pytest.skip("this machine lets nobody have a process 1")
+        pytest.skip("needs unshare (util-linux), and a kernel that lets users have namespaces")
 
 
 @contextmanager
