@@ -24,7 +24,7 @@ BACKLOG = 20_000
 PAUSE = 0.1
 """Seconds for which records are collected before they are written."""
 BATCH = 64
-"""Records that are put into words at once: more would hold calls up."""
+"""Records that are put into words at once, at most: more would hold calls up."""
 MAX_WRITTEN = 1024 * 1024
 """Bytes from which on lines are not kept back for others to be written with them."""
 
@@ -90,17 +90,29 @@ class _Writer:
 
     def _write_all(self) -> None:
         lines: list[bytes] = []
-        size = 0
-        for _ in range(len(self._records)):  # what comes meanwhile waits: the backlog bounds it
-            lines.append(_line(self._records.popleft()))
+        size, left = 0, len(self._records)  # what comes meanwhile waits: the backlog bounds it
+        while left:
+            batch = self._batch(left)
+            left -= len(batch)
+            lines.append(_lines(batch))
             size += len(lines[-1])
-            if len(lines) % BATCH == 0:
+            if left:
                 time.sleep(0)
             if size > MAX_WRITTEN:
                 self._append(b"".join(lines))
                 lines, size = [], 0
         if lines:
             self._append(b"".join(lines))
+
+    def _batch(self, most: int) -> list[AuditRecord]:
+        """Take records to be put into words at once: one with a path, however long, ends them."""
+        batch: list[AuditRecord] = []
+        for _ in range(min(most, BATCH)):
+            record = self._records.popleft()
+            batch.append(record)
+            if record.path is not None:
+                break
+        return batch
 
     def _append(self, lines: bytes) -> None:
         written = 0
@@ -124,11 +136,11 @@ class _Writer:
                 self._path.replace(self._path.with_name(self._path.name + ".1"))
 
 
-def _line(record: AuditRecord) -> bytes:
+def _lines(records: list[AuditRecord]) -> bytes:
     try:
-        return strict_json.encode_line(record)
+        return strict_json.encode_lines(records)
     except strict_json.WireError:  # a file name that is no text
-        return strict_json.encode_line(_encodable(record))
+        return strict_json.encode_lines([_encodable(record) for record in records])
 
 
 def _encodable(record: AuditRecord) -> JsonObject:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from typing import TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -70,11 +70,11 @@ def encode(value: object) -> bytes:
         raise _no_json(exc) from exc
 
 
-def encode_line(value: object) -> bytes:
-    """Return `value` as one line of JSON, with its end; as `encode`."""
+def encode_lines(values: list[Any]) -> bytes:
+    """Return a line of JSON, with its end, for each of `values`; as `encode`."""
     try:
         # Of anything but a list the encoder makes one, and never frees it (msgspec 0.22).
-        return _encoder.encode_lines([value])
+        return _encoder.encode_lines(values)
     except (UnicodeEncodeError, RecursionError) as exc:
         raise _no_json(exc) from exc
 

@@ -23,7 +23,7 @@ from hub.runtime.strict_json import (
     as_we_write_it,
     decode_strict,
     encode,
-    encode_line,
+    encode_lines,
     is_too_deep,
     request_id,
 )
@@ -292,5 +292,5 @@ def _params_of(envelope: _Envelope) -> Payload:
 
 to_bytes: Callable[[Message], bytes] = encode
 """Returns a message as JSON without a line end; raises as `encode` does."""
-to_line: Callable[[Message], bytes] = encode_line
-"""Returns a message as a line of JSON; raises as `encode` does."""
+to_lines: Callable[[list[Message]], bytes] = encode_lines
+"""Returns messages as lines of JSON; raises as `encode` does."""

@@ -105,20 +105,39 @@ def test_what_comes_while_lines_are_made_waits_for_the_next_ones(
     tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second, third, later = numbered(4)
-    line_of = audit_module._line  # pyright: ignore[reportPrivateUsage] - to know when
+    lines_of = audit_module._lines  # pyright: ignore[reportPrivateUsage] - to know when
 
-    def line(record: AuditRecord) -> bytes:
-        if record is not later:
+    def lines_meanwhile(records: list[AuditRecord]) -> bytes:
+        if records != [later]:
             writer.write(later)
-        return line_of(record)
+        return lines_of(records)
 
-    monkeypatch.setattr(audit_module, "_line", line)
+    monkeypatch.setattr(audit_module, "_lines", lines_meanwhile)
     writer = Writer(tmp_path / "audit.jsonl")
     for record in (first, second, third):
         writer.write(record)
     for _ in range(2):
         writer._write_all()  # pyright: ignore[reportPrivateUsage] - its thread would choose when
     assert appended.batches == [3, 3]
+
+
+def test_few_records_are_put_into_words_at_once_and_one_path_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines_of, sizes = audit_module._lines, list[int]()  # pyright: ignore[reportPrivateUsage] - to count
+
+    def counted(records: list[AuditRecord]) -> bytes:
+        sizes.append(len(records))
+        return lines_of(records)
+
+    monkeypatch.setattr(audit_module, "_lines", counted)
+    path, plain = tmp_path / "audit.jsonl", replace(RECORD, path=None)
+    every = [*[plain] * (audit_module.BATCH + 1), *numbered(2), plain]
+    with audit_log(path) as audit:
+        for record in every:
+            audit.write(record)
+    assert sizes == [audit_module.BATCH, 2, 1, 1]
+    assert [line["tool"] for line in lines(path)] == [record.tool for record in every]
 
 
 def test_records_are_on_the_disk_soon_without_more_of_them(

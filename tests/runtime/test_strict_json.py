@@ -14,7 +14,7 @@ from hub.runtime.strict_json import (
     WireError,
     decode_strict,
     encode,
-    encode_line,
+    encode_lines,
     request_id,
 )
 
@@ -124,7 +124,10 @@ def test_the_last_of_several_keys_wins_where_they_are_let_through() -> None:
 
 
 def test_no_memory_is_kept_of_what_is_written() -> None:
-    for write in (encode, encode_line):
+    def as_a_line(value: object) -> bytes:
+        return encode_lines([value])
+
+    for write in (encode, as_a_line):
         write({"a": 1})
         before = sys.getallocatedblocks()
         for _ in range(1000):
