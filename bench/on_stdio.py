@@ -22,11 +22,12 @@ from bench.figures import PATIENCE, Table, Target
 from bench.peers import Peer
 from bench.piped import Piped, WrongAnswerError, within
 from bench.placing import cpu_seconds, place
-from bench.programs import BARE, BATCHED, CHILD, hub_config, hub_on_stdio
+from bench.programs import BARE, BATCHED, CHILD, STREAMS, hub_config, hub_on_stdio
 
 BARE_ROW, BATCHED_ROW = "bare relay", "bare relay, batched"
 FRESH_ROW = "bare relay, fresh"
 """It asks the kernel for what it reads into, until larger messages have it on its heap."""
+STREAMS_ROW = "bare relay on streams"
 PLAIN, PATH = "hub, no path", "hub, one path"
 RELAYS = {"direct": CHILD, BARE_ROW: BARE, BATCHED_ROW: BATCHED}
 Rows = dict[str, tuple[Piped, Params]]
@@ -98,9 +99,10 @@ class OnStdio:
         self._set_targets()
         for table in self.tables:
             table.failed |= programs.failed
-        for row in (BARE_ROW, BATCHED_ROW):
-            pass_large(programs.relays[row])
-        relays = {**programs.relays, FRESH_ROW: programs.open(BARE)}
+        relays = {**programs.relays, STREAMS_ROW: programs.open(STREAMS)}
+        for row in (BARE_ROW, BATCHED_ROW, STREAMS_ROW):
+            pass_large(relays[row])
+        relays[FRESH_ROW] = programs.open(BARE)
         self._rows: Rows = {
             **{row: (relay, ECHO) for row, relay in relays.items()},
             PLAIN: (programs.hub, ECHO),

@@ -27,6 +27,7 @@ YARD = str(HERE.parent / ".bench" / "yardstick" / "bin" / "python")
 """The Python that has what the bare relays need."""
 BARE = [YARD, str(HERE / "bare_relay.py"), *CHILD]
 BATCHED = [YARD, str(HERE / "bare_relay.py"), "--batch", *CHILD]
+STREAMS = [YARD, str(HERE / "bare_streams.py"), *CHILD]
 
 
 def exit_on_sigterm() -> None:
