@@ -44,9 +44,14 @@ def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def orphan() -> int:
-    """Start a process that ends at once, and whose parent does not ask how."""
-    shell = ["/bin/sh", "-c", "/bin/true & echo $!"]
-    return int(subprocess.run(shell, capture_output=True, check=True).stdout)  # noqa: S603 - ours
+    """Start a process that ends as soon as its parent has."""
+    # Its parent may take an earlier end away itself. In the background a shell has no stdin.
+    shell = ["/bin/sh", "-c", "exec 3<&0; cat <&3 >/dev/null & echo $!"]
+    with subprocess.Popen(shell, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:  # noqa: S603 - ours
+        assert parent.stdout is not None
+        started = int(parent.stdout.readline())
+        parent.wait()
+    return started
 
 
 def is_there(pid: int) -> bool:
