@@ -114,11 +114,12 @@ def admit(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | None:
         found = claims(guard.shape, call.arguments)
         if not found:
             return Admitted(call, token=_TOKEN)
-        ground, links = sight.ground, sight.memory()
+        ground, is_single = sight.ground, len(found) == 1
         # A single path shares its way with no other: there is nothing to remember yet.
-        if ground is not None and ground.bears(found, links if len(found) > 1 else sight.disk):
+        links = sight.disk if is_single else sight.memory()
+        if ground is not None and ground.bears(found, links):
             return Admitted(call, token=_TOKEN)
-        around = sight.surroundings(links)
+        around = sight.surroundings(sight.memory() if is_single else links)
         if around is None:
             return None
         refused, allowed = _weigh(call, found, guard, around)

@@ -63,7 +63,8 @@ class Backlog:
     def leave(self, id_: RequestId, underway: Underway) -> None:
         """Take note that such a request has had its answer sent, or will never have."""
         self.remove(id_, underway)
-        self._moves()
+        if self._moved is not None:
+            self._moves()
 
     def begun(self) -> None:
         """Count a request that a task answers; `ended` must follow."""

@@ -210,7 +210,8 @@ class Passage(CallAsker, eq=False, kw_only=True):
         self._answer(Response(self.request.id, said))
 
     def _note(self, outcome: Outcome, failure: str | None = None) -> None:
-        owner, machine = self.owner, self.owner.services.machine
+        owner, services = self.owner, self.owner.services
+        machine = services.machine
         record = AuditRecord(
             moment(machine.wall_clock()),
             owner.key,
@@ -221,7 +222,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
             failure,
             ms=milliseconds(machine.clock() - self.began),
         )
-        owner.services.audit.write(record)
+        services.audit.write(record)
 
     # The client's side
 

@@ -1,11 +1,8 @@
-"""What is written on one occasion, as one write: one system call, one wake-up.
-
-An occasion is something that has arrived, or a turn of the event loop.
-"""
+"""What is written because of what arrived at once, as one write: one system call, one wake-up."""
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251 - the transport's own turn of the loop
+import asyncio  # noqa: TID251 - its transports are written into
 from typing import Final
 
 import structlog
@@ -17,22 +14,21 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class Arrival:
-    """What is written while something that has arrived is dealt with, within one callback."""
+    """What is written while something that has arrived is dealt with, within one callback.
+
+    `is_under_way`: those that are `waiting` are written at its end.
+    """
 
     def __init__(self) -> None:
         self.is_under_way = False
-        self._waiting: list[Gathering] = []
+        self.waiting: list[Gathering] = []
 
     def __enter__(self) -> None:
         self.is_under_way = True
 
-    def let_wait(self, gathering: Gathering) -> None:
-        """Let a gathering be written at the end."""
-        self._waiting.append(gathering)
-
     def __exit__(self, *_: object) -> None:
         self.is_under_way = False
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         for gathering in waiting:
             try:
                 gathering.flush()
@@ -46,28 +42,25 @@ arrival: Final = Arrival()
 
 
 class Gathering:
-    """Writes into a transport in order, when what has arrived is dealt with or the turn is over."""
+    """Writes into a transport in order: at once, or when what has arrived is dealt with."""
 
     def __init__(self, transport: asyncio.WriteTransport) -> None:
         self._transport = transport
-        self._loop = asyncio.get_running_loop()
         self._pieces: list[bytes] = []
         self._size = 0
 
     def write(self, piece: bytes) -> None:
-        """Write `piece` after what was given before it; a large one at once."""
-        if not self._pieces:
-            self._wait()
-        self._pieces.append(piece)
+        """Write `piece` after what was given before it."""
+        pieces = self._pieces
+        if not pieces:
+            if not arrival.is_under_way:
+                self._transport.write(piece)
+                return
+            arrival.waiting.append(self)
+        pieces.append(piece)
         self._size += len(piece)
         if self._size > LARGE:
             self.flush()
-
-    def _wait(self) -> None:
-        if arrival.is_under_way:
-            arrival.let_wait(self)
-        else:
-            self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
         """Write now what has been given."""
@@ -79,4 +72,4 @@ class Gathering:
             for piece in pieces:
                 self._transport.write(piece)
         else:
-            self._transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            self._transport.write(b"".join(pieces))

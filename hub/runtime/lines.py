@@ -44,11 +44,10 @@ class LineSplitter:
             return []
         pieces = chunk.split(b"\n")
         rest = pieces.pop()
-        if self._size or self._skipping or len(chunk) > self._limit:
-            lines = [*self._finished(pieces)]
-        else:
-            lines = pieces
-        self._keep(rest)
+        is_plain = not self._size and not self._skipping and len(chunk) <= self._limit
+        lines = pieces if is_plain else [*self._finished(pieces)]
+        if rest:
+            self._keep(rest)
         return [line for line in lines if line is None or (line and not line.isspace())]
 
     def _finished(self, pieces: list[bytes]) -> Iterator[bytes | None]:
@@ -116,9 +115,13 @@ class Lines(asyncio.Protocol):
         self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        with arrival:
-            self._take(self._splitter.feed(data))
-        if self._transport is not None and self._is_too_much:
+        lines = self._splitter.feed(data)
+        if len(lines) == 1:
+            self._take(lines)
+        else:
+            with arrival:
+                self._take(lines)
+        if self._waiting and self._is_too_much and self._transport is not None:
             self._transport.pause_reading()
             self._paused = True
 
@@ -133,7 +136,8 @@ class Lines(asyncio.Protocol):
                 self._is_left = True
 
     def _is_taken(self, line: bytes | None) -> bool:
-        return line is not None and line.__class__ is not Cut and self.taker(line)
+        # Neither None nor a `Cut`.
+        return line.__class__ is bytes and self.taker(line)  # pyright: ignore[reportArgumentType] - of that class
 
     def _keep(self, line: bytes | None) -> None:
         self._waiting.append(line)

@@ -14,6 +14,7 @@ _KINDS: Final[Mapping[int, EntryKind]] = {
     stat.S_IFREG: "file",
     stat.S_IFLNK: "link",
 }
+_FORMAT: Final = 0o170000  # S_IFMT: the bits that `_KINDS` are told by
 _HAS_JUNCTIONS: Final = os.name == "nt"
 _JUNCTION: Final = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT: a link that looks like a directory
 _UNASKED: Final = Entry("other", -1, -1)
@@ -33,7 +34,7 @@ class OsLinks(LinkReader):
             raise PathError(_sentence(exc)) from exc
         except ValueError as exc:
             raise PathError("it contains a character that no path can have") from exc
-        kind: EntryKind = _KINDS.get(stat.S_IFMT(found.st_mode), "other")
+        kind: EntryKind = _KINDS.get(found.st_mode & _FORMAT, "other")
         if _HAS_JUNCTIONS and getattr(found, "st_reparse_tag", 0) == _JUNCTION:
             kind = "link"
         return Entry(kind, found.st_dev, found.st_ino)

@@ -4,8 +4,6 @@ import asyncio  # noqa: TID251 - a transport
 from contextlib import suppress
 from typing import cast
 
-import anyio.lowlevel
-
 from hub.runtime.gathering import LARGE, Gathering, arrival
 
 
@@ -35,45 +33,44 @@ def gathering(given: Transport | None = None) -> tuple[Gathering, Transport]:
     return Gathering(cast("asyncio.WriteTransport", transport)), transport
 
 
-async def test_what_is_written_in_one_turn_is_one_write() -> None:
+def test_what_is_written_on_no_arrival_is_written_at_once() -> None:
     made, transport = gathering()
-    made.write(b"a")
-    made.write(b"b")
-    assert transport.written == []
-    await anyio.lowlevel.checkpoint()
-    assert transport.written == [b"ab"]
-    made.write(b"c")
-    await anyio.lowlevel.checkpoint()
-    assert transport.written == [b"ab", b"c"]
+    for piece in (b"a", b"b", b"x" * (LARGE + 1)):
+        made.write(piece)
+    assert transport.written == [b"a", b"b", b"x" * (LARGE + 1)]
 
 
-async def test_a_large_piece_is_written_at_once_after_what_was_before_it() -> None:
+def test_a_large_piece_is_written_at_once_after_what_was_before_it() -> None:
     made, transport = gathering()
     large = b"x" * (LARGE + 1)
-    made.write(b"a")
-    made.write(large)
-    assert transport.written == [b"a", large]
-    await anyio.lowlevel.checkpoint()
-    assert transport.written == [b"a", large]
+    with arrival:
+        made.write(b"a")
+        made.write(large)
+        assert transport.written == [b"a", large]
+        made.write(b"b")
+        assert transport.written == [b"a", large]
+    assert transport.written == [b"a", large, b"b"]
 
 
-async def test_what_waits_can_be_written_now() -> None:
+def test_what_waits_can_be_written_now() -> None:
     made, transport = gathering()
-    made.write(b"a")
-    made.flush()
-    made.flush()
+    with arrival:
+        made.write(b"a")
+        made.flush()
+        made.flush()
+        assert transport.written == [b"a"]
     assert transport.written == [b"a"]
 
 
-async def test_nothing_is_written_into_what_is_closed() -> None:
+def test_nothing_is_written_into_what_is_closed() -> None:
     made, transport = gathering()
-    made.write(b"a")
-    transport.closing = True
-    await anyio.lowlevel.checkpoint()
+    with arrival:
+        made.write(b"a")
+        transport.closing = True
     assert transport.written == []
 
 
-async def test_what_is_written_on_an_arrival_is_one_write_each_when_that_is_dealt_with() -> None:
+def test_what_is_written_on_an_arrival_is_one_write_each_when_that_is_dealt_with() -> None:
     (one, first), (other, second) = gathering(), gathering()
     with arrival:
         one.write(b"a")
@@ -81,35 +78,20 @@ async def test_what_is_written_on_an_arrival_is_one_write_each_when_that_is_deal
         one.write(b"b")
         assert first.written == second.written == []
     assert (first.written, second.written) == ([b"ab"], [b"x"])
-    await anyio.lowlevel.checkpoint()
-    assert (first.written, second.written) == ([b"ab"], [b"x"])
 
 
-async def test_what_waited_for_the_turn_is_not_kept_back_by_an_arrival() -> None:
-    made, transport = gathering()
-    made.write(b"a")
-    with arrival:
-        made.write(b"b")
-    await anyio.lowlevel.checkpoint()
-    assert transport.written == [b"ab"]
-    made.write(b"c")
-    await anyio.lowlevel.checkpoint()
-    assert transport.written == [b"ab", b"c"]
-
-
-async def test_a_transport_that_fails_keeps_nothing_else_back() -> None:
+def test_a_transport_that_fails_keeps_nothing_else_back() -> None:
     (broken, _), (sound, transport) = gathering(Broken()), gathering()
     with arrival:
         broken.write(b"a")
         sound.write(b"x")
-    await anyio.lowlevel.checkpoint()
     assert transport.written == [b"x"]
     with arrival:
         sound.write(b"y")
     assert transport.written == [b"x", b"y"]
 
 
-async def test_what_was_written_is_not_kept_back_by_what_fails_after_it() -> None:
+def test_what_was_written_is_not_kept_back_by_what_fails_after_it() -> None:
     made, transport = gathering()
     with suppress(ValueError), arrival:
         made.write(b"a")
