@@ -6,18 +6,16 @@ what and where, then what to do.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
 from hub import __version__
 from hub.core.errors import ConfigError, HubError, leaves
-from hub.edge.logs import configure_logs
+from hub.edge.cli.lean import lean
 
 _COMMANDS: Final = {
     "run": ("run", "wrap"),
@@ -58,21 +56,12 @@ def parser(command: str | None = None) -> ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
-    with _loading():
+    with lean():
+        from hub.edge.logs import configure_logs  # noqa: PLC0415 - large, so within
+
         options = parser(given[0] if given else None).parse_args(given)
     configure_logs(options.log_format, options.log_level)
     return _perform(options)
-
-
-@contextmanager
-def _loading() -> Generator[None]:
-    """Look for no garbage: what is loaded stays, and is not looked through later either."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def _perform(options: Namespace) -> int:

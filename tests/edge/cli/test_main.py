@@ -37,7 +37,7 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
     for variable in ("HUB_CONFIG", "HUB_ROOTS", "HUB_TOKEN"):
         monkeypatch.delenv(variable, raising=False)
     logs = Logs()
-    monkeypatch.setattr(module, "configure_logs", logs)
+    monkeypatch.setattr("hub.edge.logs.configure_logs", logs)
     return logs
 
 

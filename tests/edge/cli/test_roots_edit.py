@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from hub.edge.cli import main as command_line
 from hub.edge.cli import roots_edit
 from hub.edge.cli.main import main
 from hub.edge.config_file import load_config
@@ -30,7 +29,7 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     top = plant(tmp_path, "conf/data/", "docs/", "more docs/", "file.txt", "home/.ssh/", "home/x/")
     monkeypatch.setenv("HOME", str(top / "home"))
     monkeypatch.chdir(top)
-    monkeypatch.setattr(command_line, "configure_logs", quiet)
+    monkeypatch.setattr("hub.edge.logs.configure_logs", quiet)
     write(top, "roots: {}\n")
     return top
 
