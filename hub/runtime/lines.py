@@ -44,11 +44,14 @@ class LineSplitter:
             return []
         pieces = chunk.split(b"\n")
         rest = pieces.pop()
-        is_plain = not self._size and not self._skipping and len(chunk) <= self._limit
-        lines = pieces if is_plain else [*self._finished(pieces)]
+        lines: list[bytes | None]
+        if self._size or self._skipping or len(chunk) > self._limit:
+            lines = [line for line in self._finished(pieces) if line is None or line.lstrip()]
+        else:
+            lines = [*filter(bytes.lstrip, pieces)]
         if rest:
             self._keep(rest)
-        return [line for line in lines if line is None or (line and not line.isspace())]
+        return lines
 
     def _finished(self, pieces: list[bytes]) -> Iterator[bytes | None]:
         """Yield the lines that pieces are the ends of; only of the first can more have come."""
@@ -59,7 +62,7 @@ class LineSplitter:
     def finish(self) -> list[bytes | None]:
         """Return the last line if it has no end, as that of a file may."""
         line = self._finish(b"")
-        return [line] if line is None or (line and not line.isspace()) else []
+        return [line] if line is None or line.lstrip() else []
 
     def _keep(self, piece: bytes) -> None:
         if self._skipping:
