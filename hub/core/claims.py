@@ -17,6 +17,9 @@ from hub.core.unread import TooManyError, has_remarks, json_in, strings_in
 from hub.core.values import Json, JsonObject
 from hub.core.vocabulary import Kind
 
+# Found once: to look an enum's member up takes longer than what is done with it here.
+_IGNORE, _NEUTRAL, _PATH, _PAYLOAD = Kind.IGNORE, Kind.NEUTRAL, Kind.PATH, Kind.PAYLOAD
+
 MAX_DEPTH = 64
 MAX_CLAIMS = 10_000
 
@@ -63,7 +66,7 @@ class _Place(Struct, frozen=True, gc=False):
     depth: int
 
 
-_TOP = _Place("", "", Kind.NEUTRAL, 0)
+_TOP = _Place("", "", _NEUTRAL, 0)
 
 
 def _check_size(at: _Place, found: list[Claim]) -> None:
@@ -85,9 +88,9 @@ def _walk_members(value: JsonObject, node: Node, at: _Place, found: list[Claim])
             inner = node.undeclared(key)
             if _PATH_KEY.search(key):
                 at_key, why = f"{at.pointer}/{escaped(key)}", "an object's key can be a path"
-                found.append(Claim(at_key, key, Kind.NEUTRAL, key, why))
+                found.append(Claim(at_key, key, _NEUTRAL, key, why))
         kind = inner.kind
-        if kind is Kind.NEUTRAL and not inner.declared:
+        if kind is _NEUTRAL and not inner.declared:
             kind = at.inherited
         if member.__class__ is str:
             if _is_judged(kind, member, inner):  # pyright: ignore[reportArgumentType]
@@ -97,31 +100,31 @@ def _walk_members(value: JsonObject, node: Node, at: _Place, found: list[Claim])
                     _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth),
                     found,
                 )
-        elif kind is Kind.PATH or (kind is not Kind.IGNORE and isinstance(member, _NESTED)):
+        elif kind is _PATH or (kind is not _IGNORE and isinstance(member, _NESTED)):
             place = _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth + 1)
             _walk_other(member, inner, place, found)
 
 
 def _walk_other(value: Json, node: Node, at: _Place, found: list[Claim]) -> None:
     if isinstance(value, dict):
-        inherited = at.inherited if at.inherited is not Kind.PAYLOAD else Kind.NEUTRAL
+        inherited = at.inherited if at.inherited is not _PAYLOAD else _NEUTRAL
         _walk_object(value, node, replace(at, inherited=inherited), found)
     elif isinstance(value, list):
         _walk_list(value, node.element(), at, found)
-    elif at.inherited is Kind.PATH and _is_number(value):
+    elif at.inherited is _PATH and _is_number(value):
         known = node.declared or is_measure(at.key[-LONGEST_KEY:])
-        if node.kind is Kind.PATH or not known:
-            found.append(Claim(at.pointer, at.key, Kind.PATH, value, node.why))
+        if node.kind is _PATH or not known:
+            found.append(Claim(at.pointer, at.key, _PATH, value, node.why))
 
 
 def _walk_list(values: list[Json], node: Node, at: _Place, found: list[Claim]) -> None:
     _check_size(at, found)
-    kind = at.inherited if node.kind is Kind.NEUTRAL and not node.declared else node.kind
+    kind = at.inherited if node.kind is _NEUTRAL and not node.declared else node.kind
     for index, value in enumerate(values):
         if isinstance(value, str):
             if _is_judged(kind, value, node):
                 _claim(value, node, _Place(f"{at.pointer}/{index}", at.key, kind, at.depth), found)
-        elif kind is Kind.PATH and _is_number(value):
+        elif kind is _PATH and _is_number(value):
             found.append(Claim(f"{at.pointer}/{index}", at.key, kind, value, node.why))
             return  # a list of bytes is one path
         elif isinstance(value, dict | list):
@@ -133,14 +136,14 @@ def _walk_list(values: list[Json], node: Node, at: _Place, found: list[Claim]) -
 def _is_judged(kind: Kind, value: str, node: Node) -> bool:
     if not value or (node.values and value in node.values):
         return False
-    if kind is Kind.NEUTRAL:
+    if kind is _NEUTRAL:
         if _is_shaped(value):
             return True
         return not value[0].isalnum() and json_in(value) is not None
-    if kind is Kind.PAYLOAD:
+    if kind is _PAYLOAD:
         is_uri = ":" in value and _FILE_URI.match(value) is not None
         return is_uri and len(value.split(None, 1)) == 1
-    return kind is not Kind.IGNORE
+    return kind is not _IGNORE
 
 
 def _is_shaped(value: str) -> bool:
@@ -159,7 +162,7 @@ def _is_shaped(value: str) -> bool:
 
 
 def _claim(text: str, node: Node, at: _Place, found: list[Claim]) -> None:
-    inside = json_in(text) if at.inherited is not Kind.PAYLOAD else None
+    inside = json_in(text) if at.inherited is not _PAYLOAD else None
     if inside is not None:
         parsed = _parsed(inside)
         if parsed is not None:
@@ -190,9 +193,9 @@ def _kind_of_string(key: str, around: Kind, before: Kind | None) -> Kind:
     of the string `before` it, if that is a path.
     """
     named = node_of_key(key[-LONGEST_KEY:]).kind
-    if Kind.PATH in {named, around, before}:
-        return Kind.PATH
-    return around if before is not None or named in {Kind.NEUTRAL, Kind.PAYLOAD} else named
+    if _PATH in {named, around, before}:
+        return _PATH
+    return around if before is not None or named in {_NEUTRAL, _PAYLOAD} else named
 
 
 def _parsed(text: str) -> JsonObject | list[Json] | None:

@@ -25,6 +25,10 @@ class Flavour(Enum):
     WINDOWS = "windows"
 
 
+# Found once: to look an enum's member up takes longer than what is done with it here.
+_POSIX, _WINDOWS = Flavour.POSIX, Flavour.WINDOWS
+
+
 class PathError(Exception):
     """A path that leads nowhere we can vouch for; `reason` is a sentence fit for a client."""
 
@@ -99,7 +103,7 @@ def enter(directory: str, name: str, *, links: LinkReader, flavour: Flavour) -> 
     Raises:
         PathError: as `resolve`.
     """
-    anchor = directory[:3] if flavour is Flavour.WINDOWS else "/"
+    anchor = directory[:3] if flavour is _WINDOWS else "/"
     return _walk(anchor, [name], links, flavour, at=directory)
 
 
@@ -112,9 +116,9 @@ def parts_of(path: str, flavour: Flavour) -> tuple[str, ...]:
     anchor, names = split(path, flavour)
     if not anchor or ".." in names:
         raise PathError("not a canonical path")
-    if flavour is Flavour.POSIX:
+    if flavour is _POSIX:
         return tuple(names)
-    if flavour is Flavour.WINDOWS:
+    if flavour is _WINDOWS:
         return (anchor[:2], *(_upper(name) for name in names))
     folded = tuple(unicodedata.normalize("NFD", name).casefold() for name in names)
     return ("private", *folded) if folded and folded[0] in _FIRMLINKS else folded
@@ -131,7 +135,7 @@ def split(path: str, flavour: Flavour) -> tuple[str, list[str]]:
     Raises:
         PathError: a Windows spelling that is refused whatever it leads to.
     """
-    if flavour is Flavour.WINDOWS:
+    if flavour is _WINDOWS:
         return _split_windows(path)
     names = [name for name in path.split("/") if name and name != "."]
     return ("/" if path[:1] == "/" else ""), names
@@ -223,7 +227,7 @@ def is_process_relative(path: str) -> bool:
 
 
 def _separator(flavour: Flavour) -> str:
-    return "\\" if flavour is Flavour.WINDOWS else "/"
+    return "\\" if flavour is _WINDOWS else "/"
 
 
 def _check_text(raw: str) -> None:

@@ -20,6 +20,7 @@ from hub.core.vocabulary import Kind
 
 # Without anything that reads in two ways.
 _PLAIN = re.compile(r"(?:/(?!\.\.?(?:/|$))[\w.-]+)+", re.ASCII)
+_PATH = Kind.PATH  # found once
 _LONGEST = 512
 _MANY = 64
 
@@ -68,7 +69,7 @@ class Ground(Struct, frozen=True):
             return False
         for claim in claims:
             value = claim.value
-            if claim.kind is not Kind.PATH or not isinstance(value, str) or not is_plain(value):
+            if claim.kind is not _PATH or not isinstance(value, str) or not is_plain(value):
                 return False
             if not self._has(value, links):
                 return False

@@ -8,7 +8,7 @@ brings none is asked for them by what others of its kind were asked by.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar, final
 
 from msgspec import Struct
 
@@ -137,6 +137,7 @@ class RequestLane(Found, frozen=True):
         return completed(result, self.owner.services.info)
 
 
+@final
 class AskedForRoots(Struct, frozen=True):
     """How a call goes that comes again with its client's roots: no further than to this result."""
 

@@ -106,9 +106,7 @@ def parse_client(line: bytes) -> Message:
     """
     decoder = _trailing if line.startswith(b'{"method"') else _leading
     found = as_we_write_it(line, decoder)
-    if found is not None and (
-        len(line) <= SHALLOW or not is_too_deep(line, found.params, below=1)
-    ):
+    if found is not None and (len(line) <= SHALLOW or not is_too_deep(line, found.params, below=1)):
         return Request(found.id, found.method, found.params)
     return _parse_strictly(line)
 
