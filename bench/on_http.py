@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 
 from bench.cases import (
     ECHO,
@@ -34,61 +35,47 @@ Row = tuple[Listening, list[Session], Params]
 Rows = dict[str, Row]
 
 
-class Programs:
-    """All that are compared, started for one kind of calls alone; `many` clients in each row."""
+class Servers:
+    """Servers with `many` clients for each row, for as long as `stack`."""
 
-    def __init__(self, stack: ExitStack, peers: Sequence[Peer], many: int) -> None:
-        self._stack, self._many = stack, many
-        self.folder = folder_in(stack)
-        config = hub_config(self.folder.parent, {"child": CHILD})
-        self._bare = {row: self.open(partial(_bare, loop)) for row, loop in LOOPS.items()}
-        self._legacy = self.open(partial(hub_on_http, config))
-        self._operator = self.open(lambda port: hub_on_http(config, port, self.folder))
-        self.peers = {peer.name: peer for peer in peers}
-        self.failed: dict[str, str] = {}
-        self._joined: dict[str, tuple[Listening, list[Session]]] = {}
-        for peer in peers:
-            self._join(peer)
+    def __init__(self, stack: ExitStack, folder: Path, many: int) -> None:
+        self._stack, self._folder, self._many = stack, folder, many
 
     def open(self, argv: Callable[[int], list[str]]) -> Listening:
         """Start a server, whose command `argv` returns for a port."""
         port = free_port()
-        server = Listening(argv(port), port, folder=self.folder.parent)
+        server = Listening(argv(port), port, folder=self._folder.parent)
         self._stack.callback(server.end)
         server.ready()
         return server
 
-    def _join(self, peer: Peer) -> None:
-        """Start a peer, or note why it does not start."""
-        kind = StreamSession if peer.streams else Session
-        try:
-            with within(PATIENCE):
-                peer.require()
-                server = self.open(partial(peer.argv, self.folder.parent))
-                sessions = [
-                    self._begun(kind(server.address, peer.path, roots=[self.folder]))
-                    for _ in range(self._many)
-                ]
-                peer.await_child(sessions[0])
-        except (WrongAnswerError, OSError, ValueError) as exc:
-            self.failed[peer.name] = str(exc)[:200]
-        else:
-            self._joined[peer.name] = server, sessions
+    def clients(self, make: Callable[[], Session]) -> list[Session]:
+        """Return new clients, all of which have begun."""
+        return [self._begun(make()) for _ in range(self._many)]
 
     def _begun(self, session: Session) -> Session:
         self._stack.callback(session.close)
         session.begin()
         return session
 
+
+class Ours(Servers):
+    """The relays and the hub."""
+
+    def __init__(self, stack: ExitStack, folder: Path, many: int) -> None:
+        super().__init__(stack, folder, many)
+        config = hub_config(folder.parent, {"child": CHILD})
+        self._bare = {row: self.open(partial(_bare, loop)) for row, loop in LOOPS.items()}
+        self._legacy = self.open(partial(hub_on_http, config))
+        self._operator = self.open(lambda port: hub_on_http(config, port, folder))
+
     def row(
         self, server: Listening, params: Params, *, modern: bool = False, roots: bool = True
     ) -> Row:
         """Return a call of many new clients, each of which has made it once."""
-        shared = [self.folder] if roots else None
-        sessions = [
-            self._begun(Session(server.address, "/mcp", modern=modern, roots=shared))
-            for _ in range(self._many)
-        ]
+        shared = [self._folder] if roots else None
+        make = partial(Session, server.address, "/mcp", modern=modern, roots=shared)
+        sessions = self.clients(make)
         for session in sessions:
             session.request("tools/call", params)
         return server, sessions, params
@@ -113,6 +100,38 @@ class Programs:
         require_guard(row[1][0])
         return row
 
+
+class Programs:
+    """All that are compared, started for one kind of calls alone; `many` clients in each row."""
+
+    def __init__(self, stack: ExitStack, peers: Sequence[Peer], many: int) -> None:
+        self._stack, self._many = stack, many
+        self.folder = folder_in(stack)
+        self.peers = {peer.name: peer for peer in peers}
+        self.failed: dict[str, str] = {}
+        self._joined: dict[str, tuple[Listening, list[Session]]] = {}
+        for peer in peers:
+            self._join(peer, Servers(stack, self.folder, many))
+
+    def ours(self, stack: ExitStack) -> Ours:
+        """Start the relays and the hub for as long as `stack`."""
+        return Ours(stack, self.folder, self._many)
+
+    def _join(self, peer: Peer, servers: Servers) -> None:
+        """Start a peer, or note why it does not start."""
+        kind = StreamSession if peer.streams else Session
+        try:
+            with within(PATIENCE):
+                peer.require()
+                server = servers.open(partial(peer.argv, self.folder.parent))
+                make = partial(kind, server.address, peer.path, roots=[self.folder])
+                sessions = servers.clients(make)
+                peer.await_child(sessions[0])
+        except (WrongAnswerError, OSError, ValueError) as exc:
+            self.failed[peer.name] = str(exc)[:200]
+        else:
+            self._joined[peer.name] = server, sessions
+
     def of_peers(self, params: Params) -> Rows:
         """Return a call as each peer wants it."""
         return {
@@ -122,7 +141,8 @@ class Programs:
 
     def calls(self, params: Params) -> Calls:
         """Return a call that names no path through each of them."""
-        rows = {**self.relays(params), **self.hubs("no path", params), **self.of_peers(params)}
+        ours = self.ours(self._stack)
+        rows = {**ours.relays(params), **ours.hubs("no path", params), **self.of_peers(params)}
         return {
             row: (server.process.pid, sessions[0], call)
             for row, (server, sessions, call) in rows.items()
@@ -130,7 +150,7 @@ class Programs:
 
 
 class OnHttp:
-    """What is measured of small calls."""
+    """What is measured of small calls: in each round of processes of its own, but for the peers."""
 
     def __init__(self, programs: Programs) -> None:
         self._flood = {
@@ -148,13 +168,17 @@ class OnHttp:
         self._set_targets()
         for table in self.tables:
             table.failed |= programs.failed
-        path = reading(programs.folder)
-        self._rows: Rows = {
-            **programs.relays(ECHO),
-            **programs.hubs("no path", ECHO),
-            **programs.hubs("one path", path),
-            ASKED: programs.asked(path),
-            **programs.of_peers(ECHO),
+        self._programs = programs
+
+    def _opened(self, stack: ExitStack) -> Rows:
+        """Start all but the peers anew."""
+        ours, path = self._programs.ours(stack), reading(self._programs.folder)
+        return {
+            **ours.relays(ECHO),
+            **ours.hubs("no path", ECHO),
+            **ours.hubs("one path", path),
+            ASKED: ours.asked(path),
+            **self._programs.of_peers(ECHO),
         }
 
     def _set_targets(self) -> None:
@@ -168,17 +192,24 @@ class OnHttp:
 
     def round(self) -> None:
         """Measure all once."""
-        for apart in PLACES.values():
-            for name, (server, sessions, params) in self._rows.items():
-                place(server.process.pid, apart=apart)
-                used = cpu_seconds(server.process.pid)
-                flood = Flood(sessions)
-                seconds, times = (0.4, 30) if name in self._peers else (0.2, 100)
-                self._flood[apart].measure(name, partial(flood.run, params, seconds))
-                if apart and flood.answered:
-                    used = cpu_seconds(server.process.pid) - used
-                    self._cpu.add(name, used * 1e6 / flood.answered)
-                self._single[apart].measure(name, partial(p50, sessions[0], params, times, 1e6))
+        with ExitStack() as stack:
+            rows = self._opened(stack)
+            for apart in PLACES.values():
+                for name, row in rows.items():
+                    place(row[0].process.pid, apart=apart)
+                    self._measure(name, *row, apart=apart)
+
+    def _measure(
+        self, name: str, server: Listening, sessions: list[Session], params: Params, *, apart: bool
+    ) -> None:
+        used = cpu_seconds(server.process.pid)
+        flood = Flood(sessions)
+        seconds, times = (0.4, 30) if name in self._peers else (0.2, 100)
+        self._flood[apart].measure(name, partial(flood.run, params, seconds))
+        if apart and flood.answered:
+            used = cpu_seconds(server.process.pid) - used
+            self._cpu.add(name, used * 1e6 / flood.answered)
+        self._single[apart].measure(name, partial(p50, sessions[0], params, times, 1e6))
 
     @property
     def tables(self) -> list[Table]:

@@ -39,30 +39,34 @@ class Programs:
     def __init__(self, stack: ExitStack, peers: Sequence[Peer]) -> None:
         self._stack = stack
         self.folder = folder_in(stack)
-        self.relays = {row: self.open(argv) for row, argv in RELAYS.items()}
-        self.hub = self.open(hub_on_stdio(hub_config(self.folder.parent, {"child": CHILD})))
-        self.hub.request("tools/call", reading(self.folder))
-        require_guard(self.hub)
+        self._config = hub_config(self.folder.parent, {"child": CHILD})
         self.peers = {peer.name: peer for peer in peers}
         self.failed: dict[str, str] = {}
         self._joined: dict[str, Piped] = {}
         for peer in peers:
             self._join(peer)
 
-    def open(self, argv: list[str]) -> Piped:
-        """Start a program, and have it start its child."""
+    def open(self, argv: list[str], stack: ExitStack) -> Piped:
+        """Start a program for as long as `stack`, and have it start its child."""
         program = Piped(argv, folder=self.folder.parent, roots=[self.folder])
-        self._stack.callback(program.end)
+        stack.callback(program.end)
         program.begin()
         program.request("tools/list", {})
         return program
+
+    def hub(self, stack: ExitStack) -> Piped:
+        """Start a hub for as long as `stack`."""
+        hub = self.open(hub_on_stdio(self._config), stack)
+        hub.request("tools/call", reading(self.folder))
+        require_guard(hub)
+        return hub
 
     def _join(self, peer: Peer) -> None:
         """Start a peer, or note why it does not start."""
         try:
             with within(PATIENCE):
                 peer.require()
-                program = self.open(peer.argv(self.folder.parent, 0))
+                program = self.open(peer.argv(self.folder.parent, 0), self._stack)
                 peer.await_child(program)
         except (WrongAnswerError, OSError, ValueError) as exc:
             self.failed[peer.name] = str(exc)[:200]
@@ -75,13 +79,14 @@ class Programs:
 
     def calls(self, params: Params) -> Calls:
         """Return a call that names no path through each of them."""
-        ours = {**self.relays, PLAIN: self.hub}
+        ours = {row: self.open(argv, self._stack) for row, argv in RELAYS.items()}
+        ours[PLAIN] = self.hub(self._stack)
         rows = {**{row: (one, params) for row, one in ours.items()}, **self.of_peers(params)}
         return {row: (one.process.pid, one, call) for row, (one, call) in rows.items()}
 
 
 class OnStdio:
-    """What is measured of small calls."""
+    """What is measured of small calls: in each round of processes of its own, but for the peers."""
 
     def __init__(self, programs: Programs) -> None:
         self._single = {
@@ -99,14 +104,20 @@ class OnStdio:
         self._set_targets()
         for table in self.tables:
             table.failed |= programs.failed
-        relays = {**programs.relays, STREAMS_ROW: programs.open(STREAMS)}
+        self._programs = programs
+
+    def _opened(self, stack: ExitStack) -> Rows:
+        """Start all but the peers anew."""
+        programs = self._programs
+        commands = {**RELAYS, STREAMS_ROW: STREAMS, FRESH_ROW: BARE}
+        relays = {row: programs.open(argv, stack) for row, argv in commands.items()}
         for row in (BARE_ROW, BATCHED_ROW, STREAMS_ROW):
             pass_large(relays[row])
-        relays[FRESH_ROW] = programs.open(BARE)
-        self._rows: Rows = {
+        hub = programs.hub(stack)
+        return {
             **{row: (relay, ECHO) for row, relay in relays.items()},
-            PLAIN: (programs.hub, ECHO),
-            PATH: (programs.hub, reading(programs.folder)),
+            PLAIN: (hub, ECHO),
+            PATH: (hub, reading(programs.folder)),
             **programs.of_peers(ECHO),
         }
 
@@ -120,16 +131,21 @@ class OnStdio:
 
     def round(self) -> None:
         """Measure all once."""
-        for apart in PLACES.values():
-            for name, (program, params) in self._rows.items():
-                place(program.process.pid, apart=apart)
-                times = 40 if name in self._peers else 400
-                self._single[apart].measure(name, partial(p50, program, params, times, 1e6))
-                used, answered = cpu_seconds(program.process.pid), program.answered
-                self._flight[apart].measure(name, partial(program.in_flight, params, AT_ONCE, 0.2))
-                if apart and program.answered > answered:
-                    used = cpu_seconds(program.process.pid) - used
-                    self._cpu.add(name, used * 1e6 / (program.answered - answered))
+        with ExitStack() as stack:
+            rows = self._opened(stack)
+            for apart in PLACES.values():
+                for name, (program, params) in rows.items():
+                    place(program.process.pid, apart=apart)
+                    self._measure(name, program, params, apart=apart)
+
+    def _measure(self, name: str, program: Piped, params: Params, *, apart: bool) -> None:
+        times = 40 if name in self._peers else 400
+        self._single[apart].measure(name, partial(p50, program, params, times, 1e6))
+        used, answered = cpu_seconds(program.process.pid), program.answered
+        self._flight[apart].measure(name, partial(program.in_flight, params, AT_ONCE, 0.2))
+        if apart and program.answered > answered:
+            used = cpu_seconds(program.process.pid) - used
+            self._cpu.add(name, used * 1e6 / (program.answered - answered))
 
     @property
     def tables(self) -> list[Table]:

@@ -17,7 +17,7 @@ from bench.programs import exit_on_sigterm, keep_memory
 
 def main() -> None:
     """Print the tables."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     exit_on_sigterm()
     keep_memory()
     print(machine())
