@@ -28,6 +28,7 @@ from hub.runtime import wire
 from hub.runtime.parties import Stoppable
 from hub.runtime.peer import GoneError, Outlet, RpcError
 from hub.runtime.strict_json import RequestId, encode
+from hub.runtime.waiting import UNSAID, Behalf
 from hub.runtime.wire import Message, Notification, Payload, Request
 
 
@@ -172,13 +173,14 @@ class RecordingAsker:
         self.progress: Callable[[Payload], Awaitable[None]] | None = (
             self._report if progress else None
         )
+        self.reason = UNSAID
         self.signals = Signals()
 
     async def _report(self, params: Payload) -> None:
         self.reports.append(params)
         self.signals.moved()
 
-    async def ask(self, method: str, params: JsonObject) -> Payload:
+    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
         self.asked.append((method, params))
         return self.answer
 

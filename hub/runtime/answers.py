@@ -16,6 +16,7 @@ from hub.core.values import Json, JsonObject, SessionKey, object_or_empty
 from hub.runtime.log_levels import LogLevels
 from hub.runtime.parties import Asker, Lessee, RootsNeededError
 from hub.runtime.peer import RpcError
+from hub.runtime.waiting import Behalf
 from hub.runtime.wire import Notification, Payload, as_object
 
 
@@ -71,10 +72,17 @@ class Answers:
         """Count a call no more."""
         del self._calls[asker]
 
-    async def answer(self, method: str, params: JsonObject, asker: Asker | None) -> Payload:
+    async def answer(
+        self,
+        method: str,
+        params: JsonObject,
+        asker: Asker | None,
+        behalf: Behalf | None = None,
+    ) -> Payload:
         """Answer a child's request: pings and roots here, what is for a client by that client.
 
-        Which one is meant, `asker` says: the one whose call the child serves.
+        Which one is meant, `asker` says: the one whose call the child serves. `behalf` is who
+        may take it back.
 
         Raises: RpcError where there is no such client, or it refuses.
         """
@@ -87,7 +95,7 @@ class Answers:
                 self._ask_again(asker)
             return {"roots": self._shared_roots()}
         if method in FOR_CLIENTS:
-            return await (asker or self._sole_asker(method)).ask(method, params)
+            return await (asker or self._sole_asker(method)).ask(method, params, behalf)
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _ask_again(self, asker: Asker | None) -> None:

@@ -17,10 +17,10 @@ from hub.runtime import wire
 from hub.runtime.bridge import ask_by_result, ask_within, send_to_urls
 from hub.runtime.mailbox import Mailbox
 from hub.runtime.parties import Stoppable
-from hub.runtime.peer import Outlet, RpcError
+from hub.runtime.peer import Asked, Outlet, RpcError
 from hub.runtime.session import Session
 from hub.runtime.strict_json import RequestId
-from hub.runtime.waiting import Progress
+from hub.runtime.waiting import UNSAID, Behalf, Progress, token_in
 from hub.runtime.wire import Notification, Payload
 
 PAUSES: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
@@ -33,6 +33,7 @@ class CallAsker(Struct, eq=False):
     `token` is what it wants progress reported under, if it does. `brought` is what its request
     brought from the round before, `consented` what its user has agreed to in this call. `tasks` are
     for what goes out within it, where they are not those of the owner, whose own call may be over.
+    `asked` is the request if a task serves it.
     """
 
     owner: Session
@@ -42,9 +43,18 @@ class CallAsker(Struct, eq=False):
     brought: Brought = UNASKED
     consented: str | None = None
     tasks: TaskGroup | None = None
+    asked: Asked | None = None
     _pauses: int = 0
     _sent_to: tuple[str, ...] = ()
     _giving_up: Stoppable | None = None
+
+    @classmethod
+    def of(
+        cls, owner: Session, asked: Asked, brought: Brought, consented: str | None = None
+    ) -> CallAsker:
+        """Return who asks for a call that a task serves."""
+        outlet, token = asked.outlet, token_in(asked.request.params)
+        return CallAsker(owner, outlet, token, brought=brought, consented=consented, asked=asked)
 
     @property
     def session(self) -> SessionKey:
@@ -78,13 +88,18 @@ class CallAsker(Struct, eq=False):
         self.owner.audience.send(told, self.outlet, self._own_mailbox())
 
     @property
+    def reason(self) -> str:
+        """What is told of the call when the client takes it back."""
+        return UNSAID if self.asked is None else self.asked.reason
+
+    @property
     def log_level(self) -> str | None:
         """What the client set, or a modern one wants of this call."""
         return self.owner.audience.log_level
 
-    async def ask(self, method: str, params: JsonObject) -> Payload:
+    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
         """Pass a child's request on to the client, within the call."""
-        return await self.owner.audience.ask(method, params, self.outlet)
+        return await self.owner.audience.ask(method, params, self.outlet, behalf)
 
     async def inputs(
         self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildRound

@@ -18,6 +18,7 @@ from hub.runtime.client import Client
 from hub.runtime.log_levels import reaches
 from hub.runtime.mailbox import Mailbox
 from hub.runtime.peer import GoneError, Outlet, Peer, RpcError
+from hub.runtime.waiting import Behalf
 from hub.runtime.wire import Notification, Payload
 
 RELAYED = ("sampling", "elicitation")
@@ -54,8 +55,14 @@ class Audience:
         """Return a mailbox for what goes out with one call: nothing else can hold it up."""
         return Mailbox(self._tasks)
 
-    async def ask(self, method: str, params: JsonObject, outlet: Outlet | None) -> Payload:
-        """Pass a child's request on to the client.
+    async def ask(
+        self,
+        method: str,
+        params: JsonObject,
+        outlet: Outlet | None,
+        behalf: Behalf | None = None,
+    ) -> Payload:
+        """Pass a child's request on to the client; `behalf` is who may take it back.
 
         Raises: RpcError if the client cannot take it, or answers with an error.
         """
@@ -69,7 +76,7 @@ class Audience:
             )
         self.sent_to(params.get("elicitationId"))
         try:
-            return await peer.request(method, params, timeout=None, outlet=outlet)
+            return await peer.request(method, params, timeout=None, outlet=outlet, behalf=behalf)
         except GoneError as exc:
             raise RpcError(INTERNAL_ERROR, f"the client is gone: {exc}") from exc
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import anyio
 
 from hub.core.protocol import INTERNAL_ERROR, INVALID_REQUEST
-from hub.core.values import Json
+from hub.core.values import JsonObject
 from hub.runtime.strict_json import RequestId, WireError, request_id
-from hub.runtime.waiting import Underway
+from hub.runtime.waiting import Underway, reason_in
 
 MAX_ASKED = 1024
 """How many requests of one side may be under way; more are refused."""
@@ -49,12 +49,12 @@ class Backlog:
         room = len(self._underway) < MAX_ASKED and id_ not in self._underway
         return room and not self._unsent and not self._is_closed
 
-    def cancel(self, id_: Json) -> None:
-        """Give up the request that its asker takes back."""
-        known = request_id(id_)
+    def cancel(self, params: JsonObject) -> None:
+        """Give up the request that its asker takes back by a notification with these params."""
+        known = request_id(params.get("requestId"))
         underway = self._underway.get(known) if known is not None else None
         if underway is not None and underway.can_be_cancelled:
-            underway.cancel()
+            underway.cancel(reason_in(params))
 
     def enter(self, id_: RequestId, underway: Underway) -> None:
         """Register a request that `takes` said yes to; `leave` must follow."""

@@ -37,6 +37,7 @@ from hub.runtime.link import AnsweringLink, Link
 from hub.runtime.listing import Request, read_again, read_listing
 from hub.runtime.parties import Asker
 from hub.runtime.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
+from hub.runtime.questions import Question
 from hub.runtime.slots import Slots
 from hub.runtime.strict_json import WireError
 from hub.runtime.unanswered import unanswered
@@ -256,12 +257,7 @@ class Child:
         if self._hearing is not None and method in SUBSCRIBING:
             return await self._hearing.answer(method, params, self.spec.start_timeout)
         try:
-            return await peer.request(
-                method,
-                params,
-                timeout=limit,
-                progress=asker.progress if asker is not None else None,
-            )
+            return await peer.request(method, params, timeout=limit, behalf=asker)
         except (SilentError, LostError, GoneError) as exc:
             raise self.without_answer(exc) from exc
 
@@ -284,7 +280,8 @@ class Child:
             await self.peer.notify("notifications/roots/list_changed", {})
 
     async def _serve(self, asked: Asked) -> Payload:
-        return await self.answers.answer(asked.request.method, asked.request.params, None)
+        method, params = asked.request.method, asked.request.params
+        return await self.answers.answer(method, params, None, Question(asked))
 
     async def _notified(self, notification: Notification) -> None:
         heard = notification if self._hearing is None else self._hearing.heard(notification)

@@ -21,7 +21,7 @@ from hub.runtime.relay import tool_error
 from hub.runtime.request_lanes import AskedForRoots
 from hub.runtime.session import Session
 from hub.runtime.strict_json import RequestId
-from hub.runtime.waiting import Answer, Underway, token_in
+from hub.runtime.waiting import UNSAID, Answer, Underway, token_in
 from hub.runtime.wire import Failure, Payload, Request, Response
 
 
@@ -227,12 +227,12 @@ class Passage(CallAsker, eq=False, kw_only=True):
 
     # The client's side
 
-    def cancel(self) -> None:
+    def cancel(self, reason: str = UNSAID) -> None:
         """Give the call up: its child is told, its client gets no answer."""
         if self._is_settled:
             return  # its answer is on the way
         if self._posted is not None:
-            self._withdraw("cancelled by the caller")
+            self._withdraw(reason)
         else:
             self.way.lane.child.slots.step_out(self._begin_late)
         self._note("cancelled")

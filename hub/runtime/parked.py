@@ -25,7 +25,7 @@ from hub.runtime.consent import Case
 from hub.runtime.parties import Asker, Stoppable
 from hub.runtime.peer import RpcError
 from hub.runtime.rounds import InputNeededError
-from hub.runtime.waiting import Progress
+from hub.runtime.waiting import UNSAID, Behalf, Progress
 from hub.runtime.wire import Notification, Payload
 
 GATHER: Final = 0.02
@@ -57,6 +57,7 @@ class ParkedCall:
         self.scope = anyio.CancelScope()
         self.case: Case | None = None
         self.fetched = anyio.Event()
+        self.reason = UNSAID
         self._park = park
         self.first = first
         self._round: CallAsker | None = first
@@ -154,7 +155,7 @@ class ParkedCall:
     def done(self) -> None:
         """Tell nobody: a modern client learns it from the result."""
 
-    async def ask(self, method: str, params: JsonObject) -> Payload:
+    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
         """Have the client asked by the round's result, and wait for the round that answers.
 
         Raises: RpcError if the client does not take it, if too many wait, or if the call ends.
@@ -202,10 +203,15 @@ class ParkedCall:
                 await self._come(round_)
             return await self._turn()
         except anyio.get_cancelled_exc_class():
-            self.scope.cancel()
+            self.give_up(round_.reason)
             raise
         finally:
             self._round = None
+
+    def give_up(self, reason: str = UNSAID) -> None:
+        """Cancel the call, for a reason of its client's."""
+        self.reason = reason
+        self.scope.cancel()
 
     async def _turn(self) -> Payload:
         while self._outcome is None:

@@ -43,7 +43,7 @@ class Parking:
 
         Raises: InputNeededError, and as `Relay.call` does.
         """
-        call = ParkedCall(_asker(session, asked, brought), self.park)
+        call = ParkedCall(CallAsker.of(session, asked, brought), self.park)
         self.tasks.start_soon(self._own, call, asked, brought)
         return await call.turn(call.first)
 
@@ -63,12 +63,12 @@ class Parking:
             case = replace(call.case, session=session, asked=asked, force=force)
             refusal = self._relay.judge_again(case)
         except BaseException:
-            call.scope.cancel()
+            call.give_up(asked.reason)
             raise
         if refusal is not None:
-            call.scope.cancel()
+            call.give_up()
             return refusal
-        return await call.turn(_asker(session, asked, brought))
+        return await call.turn(CallAsker.of(session, asked, brought))
 
     def park(self, call: ParkedCall) -> None:
         """Count a call among those that are parked.
@@ -98,7 +98,3 @@ class Parking:
                 with anyio.move_on_after(KEPT):
                     await call.fetched.wait()
             self._parked.pop(call.key, None)
-
-
-def _asker(session: Session, asked: Asked, brought: Brought) -> CallAsker:
-    return CallAsker(session, asked.outlet, asked.progress_token, brought=brought)

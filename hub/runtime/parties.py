@@ -9,6 +9,7 @@ from hub.core.request_state import Brought, ChildRound
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, SessionKey
 from hub.runtime.peer import RpcError
+from hub.runtime.waiting import Behalf
 from hub.runtime.wire import Notification, Payload
 
 
@@ -58,12 +59,17 @@ class Asker(Protocol):
         ...
 
     @property
+    def reason(self) -> str:
+        """What is told of the call when the client takes it back."""
+        ...
+
+    @property
     def log_level(self) -> str | None:
         """From which level on the client wants to read what the child logs; None: not said."""
         ...
 
-    async def ask(self, method: str, params: JsonObject) -> Payload:
-        """Pass a child's request on to the client.
+    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
+        """Pass a child's request on to the client; `behalf` is who may take it back.
 
         Raises: RpcError if the client does not take it.
         """

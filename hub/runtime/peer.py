@@ -20,8 +20,8 @@ from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import Json, JsonObject
 from hub.runtime import wire
 from hub.runtime.backlog import Backlog
-from hub.runtime.strict_json import RequestId, WireError
-from hub.runtime.waiting import Answer, Progress, TaskWaiter, Waiter, Waiters, token_in, with_token
+from hub.runtime.strict_json import WireError
+from hub.runtime.waiting import UNSAID, Answer, Behalf, TaskWaiter, Waiter, Waiters, with_token
 from hub.runtime.wire import Failure, Message, Notification, Payload, Request, Response, failure_of
 
 CANCEL_GRACE = 2.0
@@ -91,23 +91,23 @@ class LostError(RpcError):
 
 
 class Asked(Struct, eq=False):
-    """A request of the other side that is being answered."""
+    """A request of the other side that is being answered.
+
+    `reason` is told of it when it is taken back.
+    """
 
     request: Request
     outlet: Outlet
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-
-    @property
-    def progress_token(self) -> RequestId | None:
-        """What the asker wants progress reported under."""
-        return token_in(self.request.params)
+    reason: str = UNSAID
 
     @property
     def can_be_cancelled(self) -> bool:
         """Whether the asker may take the request back, which the protocol forbids of one."""
         return self.request.method != "initialize"
 
-    def cancel(self) -> None:
+    def cancel(self, reason: str = UNSAID) -> None:
+        self.reason = reason
         self.scope.cancel()
 
 
@@ -142,20 +142,20 @@ class Peer:
         *,
         timeout: float | None,  # noqa: ASYNC109 - on it the other side is told
         outlet: Outlet | None = None,
-        progress: Progress | None = None,
+        behalf: Behalf | None = None,
     ) -> Payload:
         """Ask, and return the result as it came.
 
-        With `progress` the request carries a progress token, and reports go there. When the caller
-        is cancelled or the time runs out, the other side is told with `notifications/cancelled`.
+        If `behalf` wants progress, the request carries a token of ours, and reports go there. When
+        the caller is cancelled or the time runs out, the other side is told so.
 
         Raises: RpcError the other side answered; SilentError after `timeout` seconds; GoneError.
         """
         if self._gone is not None:
             raise GoneError(self._gone)
-        id_ = next(self._ids)
-        asked = Request(id_, method, params if progress is None else with_token(params, id_))
-        waiting = TaskWaiter(progress)
+        id_, waiting = next(self._ids), TaskWaiter(behalf)
+        own = params if waiting.progress is None else with_token(params, id_)
+        asked = Request(id_, method, own)
         self.waiters.add(id_, waiting)
         through = outlet or self._outlet
         try:
@@ -166,7 +166,7 @@ class Peer:
             await self._cancel(asked, through, "timed out")
             raise SilentError(f"no answer within {timeout:g} s") from exc
         except anyio.get_cancelled_exc_class():
-            await self._cancel(asked, through, "cancelled by the caller")
+            await self._cancel(asked, through, UNSAID if behalf is None else behalf.reason)
             raise
         finally:
             self.waiters.forget(id_)
@@ -233,7 +233,7 @@ class Peer:
                 await self.backlog.room()
                 self.take(message, outlet or self._outlet)
             case Notification("notifications/cancelled", params):
-                self.backlog.cancel(wire.as_object(params).get("requestId"))
+                self.backlog.cancel(wire.as_object(params))
             case Notification("notifications/progress", params):
                 await self.waiters.report(params)
             case Notification():

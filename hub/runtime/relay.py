@@ -228,13 +228,7 @@ class Relay:
 
 
 def _seated(session: Session, asked: Asked, case: Case) -> Asker:
-    return CallAsker(
-        session,
-        asked.outlet,
-        asked.progress_token,
-        brought=case.brought,
-        consented=case.consented,
-    )
+    return CallAsker.of(session, asked, case.brought, case.consented)
 
 
 def _explained(refused: Refused, spec: ServerSpec, force: InForce, at: InForce) -> Refused:

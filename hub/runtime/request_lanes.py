@@ -35,6 +35,7 @@ from hub.runtime.lanes import Found, lane_of
 from hub.runtime.needs import Need
 from hub.runtime.session import Session
 from hub.runtime.strict_json import encode
+from hub.runtime.waiting import UNSAID
 from hub.runtime.wire import Payload, Raw, Request
 
 KEPT: Final = 4096
@@ -144,7 +145,7 @@ class AskedForRoots(Struct, frozen=True):
     result: Raw
     can_be_cancelled: bool = False
 
-    def cancel(self) -> None:
+    def cancel(self, reason: str = UNSAID) -> None:
         """Do nothing: it has its answer as soon as it is taken."""
 
 

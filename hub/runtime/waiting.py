@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import anyio
 import structlog
@@ -11,6 +11,11 @@ import structlog
 from hub.core.values import JsonObject
 from hub.runtime.strict_json import RequestId, request_id
 from hub.runtime.wire import Failure, Payload, Response, as_object
+
+MAX_REASON: Final = 1000
+"""Characters of what somebody says who takes a request back; the rest is cut off."""
+UNSAID: Final = "cancelled by the caller"
+"""What is told where nobody says why a request is taken back."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -28,8 +33,22 @@ class Underway(Protocol):
         """Whether its asker may take it back."""
         ...
 
-    def cancel(self) -> None:
-        """Give it up: nobody wants the answer any more."""
+    def cancel(self, reason: str = UNSAID) -> None:
+        """Give it up: nobody wants the answer any more, for a reason of its asker's."""
+        ...
+
+
+class Behalf(Protocol):
+    """On whose behalf a request is made."""
+
+    @property
+    def progress(self) -> Progress | None:
+        """Where progress reports go; None if nobody wants any."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """What is told of it when it is taken back."""
         ...
 
 
@@ -47,10 +66,10 @@ class Waiter(Protocol):
 
 
 class TaskWaiter:
-    """A task that waits for an answer."""
+    """A task that waits for an answer, on somebody's behalf or the hub's own."""
 
-    def __init__(self, progress: Progress | None) -> None:
-        self.progress = progress
+    def __init__(self, behalf: Behalf | None) -> None:
+        self.progress = behalf.progress if behalf is not None else None
         self.done = anyio.Event()
         self.answer: Answer = None
 
@@ -105,3 +124,9 @@ def token_in(params: JsonObject) -> RequestId | None:
     """Return what a request's asker wants progress reported under, if it does."""
     meta = params.get("_meta")
     return request_id(meta.get("progressToken")) if isinstance(meta, dict) else None
+
+
+def reason_in(params: JsonObject) -> str:
+    """Return why a request is taken back: its asker's own words, which may be anything."""
+    reason = params.get("reason")
+    return reason[:MAX_REASON] if isinstance(reason, str) else UNSAID

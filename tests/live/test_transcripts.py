@@ -16,6 +16,7 @@ from typing import Any
 import anyio
 import pytest
 
+from hub.runtime.waiting import UNSAID
 from tests.conftest import PROJECT
 from tests.live import conversations
 from tests.live.conversations import (
@@ -206,6 +207,7 @@ class Pair:
 
     era: Era
     transport: str
+    server: str
     direct: Transcript
     hub: Transcript
 
@@ -243,22 +245,25 @@ async def pair(
         config = config_file(folder, {"odd": {**behind, "era": era}}, roots=roots)
         if client == "stdio":
             command = [ROOTS_HUB, "run", "--config", config]
-            yield Pair(era, client, direct, await spoken(command, era, folder, record))
+            yield Pair(era, client, server, direct, await spoken(command, era, folder, record))
             return
         with http_hub("--config", config, cwd=folder) as url:
-            yield Pair(era, client, direct, await spoken(url, era, folder, record))
+            yield Pair(era, client, server, direct, await spoken(url, era, folder, record))
 
 
 def without_id(raw: bytes) -> Any:
-    """Return a message without what is between neighbours alone: its id, or one that it names.
-
-    Who cancels says why in its own words: the hub does so too when it was told to.
-    """
+    """Return a message without what is between neighbours alone: its id, or one that it names."""
     found = exact(raw)
     found.pop("id", None)
     if found["method"] == "notifications/cancelled":
-        found["params"] = sorted(found["params"])
+        del found["params"]["requestId"]
     return found
+
+
+def why_cancelled(transcript: Transcript) -> list[Any]:
+    """Return what the server was told of calls that were taken back."""
+    told = (it for it in transcript.record if it.get("method") == "notifications/cancelled")
+    return [{**it["params"], "requestId": None} for it in told]
 
 
 def without_server(raw: bytes) -> Any:
@@ -319,6 +324,13 @@ async def test_what_a_client_asks_reaches_the_server_as_it_was_written(pair: Pai
         if turn.method in HUBS_OWN:
             continue
         assert differences([*map(without_hop, ours)], [*map(without_hop, theirs)]) == [], turn.key
+
+
+async def test_a_server_hears_why_a_call_is_taken_back(pair: Pair) -> None:
+    if pair.era == "modern" and "http" in {pair.transport, pair.server}:
+        assert why_cancelled(pair.hub) in ([], [{"requestId": None, "reason": UNSAID}])
+        return  # there, to leave is to cancel
+    assert why_cancelled(pair.hub) == why_cancelled(pair.direct) != []
 
 
 async def test_lists_hold_the_servers_own_entries(pair: Pair) -> None:

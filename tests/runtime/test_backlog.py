@@ -6,6 +6,7 @@ import pytest
 from hub.core.values import Json
 from hub.runtime import backlog as backlog_module
 from hub.runtime.backlog import Backlog
+from hub.runtime.waiting import UNSAID
 
 
 @pytest.mark.parametrize("ends", ["sent", "closed"])
@@ -53,8 +54,9 @@ class Underway:
         self._name = name
         self._given_up = given_up
 
-    def cancel(self) -> None:
+    def cancel(self, reason: str = UNSAID) -> None:
         self._given_up.append(self._name)
+        self.reason = reason
 
 
 @pytest.mark.parametrize(("id_", "expected"), [(1, ["1"]), ("1", ["one"]), (True, []), (1.0, [])])
@@ -62,8 +64,17 @@ def test_a_request_is_taken_back_by_its_very_id(id_: Json, expected: list[str]) 
     backlog, given_up = Backlog(), list[str]()
     backlog.enter(1, Underway("1", given_up))
     backlog.enter("1", Underway("one", given_up))
-    backlog.cancel(id_)
+    backlog.cancel({"requestId": id_})
     assert given_up == expected
+
+
+def test_a_request_hears_why_it_is_taken_back() -> None:
+    backlog = Backlog()
+    for id_, said, heard in ((1, "enough", "enough"), (2, None, UNSAID)):
+        underway = Underway(f"{id_}", [])
+        backlog.enter(id_, underway)
+        backlog.cancel({"requestId": id_, "reason": said})
+        assert underway.reason == heard
 
 
 def test_at_the_end_what_came_last_is_given_up_first() -> None:

@@ -269,10 +269,11 @@ async def test_a_call_that_its_client_cancels_is_cancelled_at_the_child(
     fake.answers["tools/call"] = SILENT
     async with calling(fake, top) as caller:
         assert caller.take(1, "echo", {})
-        params: JsonObject = {"requestId": 1}
+        params: JsonObject = {"requestId": 1, "reason": "enough"}
         await caller.client.peer.receive(Notification("notifications/cancelled", params))
         told = await fake.link.request("notifications/cancelled")
-        assert told["params"]["requestId"] == fake.link.requests("tools/call")[-1]["id"]
+        sent = fake.link.requests("tools/call")[-1]
+        assert told["params"] == {"requestId": sent["id"], "reason": "enough"}
         assert caller.reply.answers == [None]
         (record,) = caller.at.audit.records
         assert record.verdict == "cancelled"

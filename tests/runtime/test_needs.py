@@ -10,7 +10,7 @@ import pytest
 from hub.core.asking import ROOTS_KEY
 from hub.core.protocol import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY
 from hub.core.values import Json, JsonObject
-from hub.runtime.peer import RequestId
+from hub.runtime.strict_json import RequestId
 from hub.runtime.wire import Request
 from tests.edge.scripted import ScriptedHub, refusal, scripted
 from tests.edge.test_modern import envelope, is_refused, with_roots

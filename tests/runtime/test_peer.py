@@ -16,12 +16,21 @@ from hub.runtime import peer as peer_module
 from hub.runtime.backlog import MAX_UNSENT
 from hub.runtime.peer import Asked, GoneError, LostError, Peer, RpcError, Serve, SilentError
 from hub.runtime.strict_json import WireError
+from hub.runtime.waiting import UNSAID, Progress
 from hub.runtime.wire import Failure, Notification, Payload, Request, Response, lost
 from tests.fakes import RecordingOutlet, Signals
 
 
 async def echo(asked: Asked) -> Payload:
     return {"echo": asked.request.params}
+
+
+class Somebody:
+    """On whose behalf a request is made."""
+
+    def __init__(self, progress: Progress | None = None, reason: str = UNSAID) -> None:
+        self.progress = progress
+        self.reason = reason
 
 
 class Talk:
@@ -38,10 +47,18 @@ class Talk:
     async def _notified(self, notification: Notification) -> None:
         self.notifications.append(notification)
 
-    async def ask(self, method: str = "m", *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as Peer.request
+    async def ask(
+        self,
+        method: str = "m",
+        behalf: Somebody | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - as Peer.request
+    ) -> None:
         """Ask, and keep what came of it."""
         try:
-            self.results.append(await self.peer.request(method, {"x": 1}, timeout=timeout))
+            self.results.append(
+                await self.peer.request(method, {"x": 1}, timeout=timeout, behalf=behalf)
+            )
         except (RpcError, SilentError, GoneError) as exc:
             self.results.append(exc)
         self.signals.moved()
@@ -149,20 +166,26 @@ async def test_only_the_first_of_two_answers_counts() -> None:
         assert await talk.outcome() == {"first": True}
 
 
-async def test_a_cancelled_caller_is_a_cancelled_request() -> None:
+@pytest.mark.parametrize(
+    ("behalf", "reason"),
+    [(None, "cancelled by the caller"), (Somebody(reason="enough"), "enough")],
+)
+async def test_a_cancelled_caller_is_a_cancelled_request(
+    behalf: Somebody | None, reason: str
+) -> None:
     async with talking() as talk:
         scope = anyio.CancelScope()
 
         async def ask() -> None:
             with scope:
-                await talk.ask()
+                await talk.ask(behalf=behalf)
 
         talk.tasks.start_soon(ask)
         request = await talk.outlet.next_request()
         scope.cancel()
         cancelled = await talk.outlet.next()
     assert isinstance(cancelled, Notification)
-    assert cancelled.params == {"requestId": request.id, "reason": "cancelled by the caller"}
+    assert cancelled.params == {"requestId": request.id, "reason": reason}
 
 
 async def test_nobody_waits_long_to_tell_a_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +231,7 @@ async def test_progress_goes_to_the_request_that_it_belongs_to() -> None:
             reports.append(params)
 
         async def ask() -> None:
-            await talk.peer.request("m", {"_meta": {"a": 1}}, timeout=5, progress=progress)
+            await talk.peer.request("m", {"_meta": {"a": 1}}, timeout=5, behalf=Somebody(progress))
             ended.set()
 
         ended = anyio.Event()
@@ -320,6 +343,17 @@ async def test_a_cancellation_of_nothing_does_nothing(id_: int | str) -> None:
     assert talk.notifications == []
 
 
+async def test_what_is_answered_knows_why_it_is_taken_back() -> None:
+    slow = Slow()
+    async with talking(slow.serve) as talk:
+        await talk.peer.receive(Request("a", "m", {}))
+        await slow.until_begun()
+        params: JsonObject = {"requestId": "a", "reason": "enough"}
+        await talk.peer.receive(Notification("notifications/cancelled", params))
+        await slow.signals.until(lambda: bool(slow.cancelled))
+        assert slow.cancelled[0].reason == "enough"
+
+
 async def test_the_handshake_cannot_be_cancelled() -> None:
     slow = Slow()
     async with talking(slow.serve) as talk:
@@ -400,25 +434,6 @@ async def test_the_end_of_a_conversation_ends_everything_in_it() -> None:
         with pytest.raises(GoneError, match="exited with code 3"):
             await talk.peer.request("m", {}, timeout=None)
         assert len(talk.outlet.messages) == 1
-
-
-@pytest.mark.parametrize(
-    ("meta", "token"),
-    [
-        ({"progressToken": "t"}, "t"),
-        ({"progressToken": 5}, 5),
-        ({"progressToken": True}, None),
-        ({"progressToken": 1.5}, None),
-        ({}, None),
-        (None, None),
-        ("x", None),
-    ],
-)
-async def test_a_progress_token_is_a_text_or_a_whole_number(
-    meta: JsonObject | str | None, token: int | str | None
-) -> None:
-    asked = Asked(Request(1, "m", {"_meta": meta}), RecordingOutlet())
-    assert asked.progress_token == token
 
 
 async def test_no_more_requests_are_under_way_than_there_may_be(

@@ -6,7 +6,17 @@ from msgspec import Raw
 
 from hub.core.values import Json
 from hub.runtime.strict_json import RequestId
-from hub.runtime.waiting import Answer, Progress, TaskWaiter, Waiters, token_in, with_token
+from hub.runtime.waiting import (
+    MAX_REASON,
+    UNSAID,
+    Answer,
+    Progress,
+    TaskWaiter,
+    Waiters,
+    reason_in,
+    token_in,
+    with_token,
+)
 from hub.runtime.wire import Failure, Payload, Response
 
 
@@ -86,6 +96,7 @@ def test_a_token_is_put_beside_what_else_is_in_the_meta_of_params() -> None:
         ({"progressToken": 0}, 0),
         ({"progressToken": True}, None),
         ({"progressToken": [1]}, None),
+        ({"progressToken": 1.5}, None),
         ({}, None),
         (5, None),
     ],
@@ -95,3 +106,20 @@ def test_the_token_of_a_request_is_a_text_or_a_whole_number(
 ) -> None:
     assert token_in({"_meta": meta}) == found
     assert token_in({}) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("enough", "enough"),
+        ("", ""),
+        ("e" * MAX_REASON, "e" * MAX_REASON),
+        ("e" * MAX_REASON + "f", "e" * MAX_REASON),
+        (None, UNSAID),
+        (7, UNSAID),
+        ({"reason": "enough"}, UNSAID),
+    ],
+)
+def test_a_reason_is_a_text_of_bounded_length(reason: Json, told: str) -> None:
+    assert reason_in({"reason": reason}) == told
+    assert reason_in({}) == UNSAID

@@ -1,0 +1,119 @@
+"""Who takes a request back may say why: the other side hears it in the same words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hub.core.values import Json, JsonObject
+from hub.runtime.waiting import MAX_REASON, UNSAID
+from tests.edge.callers import ACCEPTED, Caller, asked, question, silent
+from tests.edge.scripted import scripted
+from tests.edge.test_modern import envelope
+from tests.edge.test_stdio import pytestmark as pipes
+from tests.fakes import ECHO, SILENT, FakeChild
+from tests.flow.talks import CALL, Transport, Way, talking
+
+pytestmark = pipes
+
+CANCELLED = "notifications/cancelled"
+WHY = 'enough: "1.0"\n\u2028 \U0001f600'
+
+both_transports = pytest.mark.parametrize("transport", ["stdio", "http"])
+both_ways = pytest.mark.parametrize("way", ["general", "express"])
+
+
+@both_transports
+@both_ways
+async def test_a_child_hears_why_its_client_takes_a_call_back(
+    transport: Transport, way: Way
+) -> None:
+    async with talking(transport, way) as talk:
+        await talk.tell(CANCELLED, {"requestId": CALL, "reason": WHY})
+        told = await talk.link.request(CANCELLED)
+        assert told["params"] == {"requestId": talk.call["id"], "reason": WHY}
+
+
+@both_transports
+@both_ways
+async def test_a_client_hears_why_a_child_takes_a_question_back(
+    transport: Transport, way: Way
+) -> None:
+    async with talking(transport, way) as talk:
+        asked = await talk.asked("q")
+        talk.link.notify(CANCELLED, {"requestId": "q", "reason": WHY})
+        told = await talk.line.heard()
+        assert told["method"] == CANCELLED
+        assert told["params"] == {"requestId": asked["id"], "reason": WHY}
+
+
+@both_ways
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ({}, UNSAID),
+        ({"reason": None}, UNSAID),
+        ({"reason": 5}, UNSAID),
+        ({"reason": ["enough"]}, UNSAID),
+        ({"reason": ""}, ""),
+        ({"reason": "\U0001f600" * (MAX_REASON + 1)}, "\U0001f600" * MAX_REASON),
+    ],
+)
+async def test_what_is_no_reason_is_one_in_our_words_and_a_long_one_is_cut(
+    way: Way, said: dict[str, Json], heard: str
+) -> None:
+    async with talking("stdio", way) as talk:
+        asked = await talk.asked("q")
+        talk.link.notify(CANCELLED, {"requestId": "q", **said})
+        told = await talk.line.heard()
+        assert told["params"] == {"requestId": asked["id"], "reason": heard}
+        await talk.tell(CANCELLED, {"requestId": CALL, **said})
+        told = await talk.link.request(CANCELLED)
+        assert told["params"] == {"requestId": talk.call["id"], "reason": heard}
+
+
+@both_ways
+async def test_the_reason_of_one_call_is_not_anothers(way: Way) -> None:
+    async with talking("stdio", way) as talk:
+        await talk.line.call(CALL + 1)
+        other = await talk.link.request("tools/call", nth=2 + (way == "express"))
+        for id_, reason in ((CALL + 1, "second"), (CALL, "first")):
+            await talk.tell(CANCELLED, {"requestId": id_, "reason": reason})
+        await talk.link.request(CANCELLED, nth=2)
+        told: dict[Any, Any] = {
+            one["params"]["requestId"]: one["params"]["reason"]
+            for one in talk.link.requests(CANCELLED)
+        }
+        assert told.pop(other["id"]) == "second"
+        assert list(told.values()) == ["first"]
+
+
+@pytest.mark.parametrize("way", ["general", "express"])
+async def test_a_modern_child_hears_a_modern_client(way: Way) -> None:
+    child = FakeChild(ECHO, era="modern")
+    params: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope(None)}
+    async with scripted(child) as hub:
+        client = hub.client()
+        if way == "express":
+            await client.request("tools/call", params)
+        child.answers["tools/call"] = SILENT
+        id_ = await client.begin("tools/call", params)
+        link = await child.connected()
+        call = await link.request("tools/call", nth=1 + (way == "express"))
+        await client.notify(CANCELLED, {"requestId": id_, "reason": WHY})
+        told = await link.request(CANCELLED)
+        assert told["params"] == {"requestId": call["id"], "reason": WHY}
+
+
+async def test_a_call_that_takes_several_rounds_is_taken_back_for_the_reason_of_the_last() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        key, _ = question(result)
+        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
+        await child.link.reply("q")
+        await caller.client.notify(CANCELLED, {"requestId": id_, "reason": WHY})
+        told = await child.link.request(CANCELLED)
+        assert told["params"]["reason"] == WHY
