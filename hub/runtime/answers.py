@@ -81,8 +81,8 @@ class Answers:
     ) -> Payload:
         """Answer a child's request: pings and roots here, what is for a client by that client.
 
-        Which one is meant, `asker` says: the one whose call the child serves. `behalf` is who
-        may take it back.
+        Which one is meant, `asker` says: the one whose call the child serves. `behalf` is the
+        child's: it hears of progress, and may take the request back.
 
         Raises: RpcError where there is no such client, or it refuses.
         """

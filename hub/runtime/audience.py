@@ -18,7 +18,7 @@ from hub.runtime.client import Client
 from hub.runtime.log_levels import reaches
 from hub.runtime.mailbox import Mailbox
 from hub.runtime.peer import GoneError, Outlet, Peer, RpcError
-from hub.runtime.waiting import Behalf
+from hub.runtime.waiting import Behalf, without_token
 from hub.runtime.wire import Notification, Payload
 
 RELAYED = ("sampling", "elicitation")
@@ -62,7 +62,7 @@ class Audience:
         outlet: Outlet | None,
         behalf: Behalf | None = None,
     ) -> Payload:
-        """Pass a child's request on to the client; `behalf` is who may take it back.
+        """Pass a child's request on to the client, on the child's `behalf`.
 
         Raises: RpcError if the client cannot take it, or answers with an error.
         """
@@ -76,7 +76,9 @@ class Audience:
             )
         self.sent_to(params.get("elicitationId"))
         try:
-            return await peer.request(method, params, timeout=None, outlet=outlet, behalf=behalf)
+            return await peer.request(
+                method, without_token(params), timeout=None, outlet=outlet, behalf=behalf
+            )
         except GoneError as exc:
             raise RpcError(INTERNAL_ERROR, f"the client is gone: {exc}") from exc
 

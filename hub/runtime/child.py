@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TypeAlias
 
 import anyio
@@ -37,7 +38,7 @@ from hub.runtime.link import AnsweringLink, Link
 from hub.runtime.listing import Request, read_again, read_listing
 from hub.runtime.parties import Asker
 from hub.runtime.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
-from hub.runtime.questions import Question
+from hub.runtime.questions import questioned
 from hub.runtime.slots import Slots
 from hub.runtime.strict_json import WireError
 from hub.runtime.unanswered import unanswered
@@ -105,7 +106,7 @@ class Child:
         async with anyio.create_task_group() as tasks:
             self.answers.private = link.private_directory
             peer = self.peer = Peer(
-                link.outlet, serve=self._serve, notified=self._notified, tasks=tasks
+                link.outlet, serve=partial(self._serve, tasks), notified=self._notified, tasks=tasks
             )
             if isinstance(link, AnsweringLink):
                 link.hand_answers_to(peer.waiters.settle)
@@ -279,9 +280,10 @@ class Child:
         if self.peer is not None and isinstance(self.state, Ready):
             await self.peer.notify("notifications/roots/list_changed", {})
 
-    async def _serve(self, asked: Asked) -> Payload:
+    async def _serve(self, tasks: TaskGroup, asked: Asked) -> Payload:
         method, params = asked.request.method, asked.request.params
-        return await self.answers.answer(method, params, None, Question(asked))
+        async with questioned(asked, tasks) as question:
+            return await self.answers.answer(method, params, None, question)
 
     async def _notified(self, notification: Notification) -> None:
         heard = notification if self._hearing is None else self._hearing.heard(notification)

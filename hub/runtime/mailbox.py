@@ -1,4 +1,4 @@
-"""Messages to one client that nobody waits for: sent in order, by a task of the client's own."""
+"""Messages to one reader that nobody waits for: sent in order, by a task of the reader's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 LIMIT = 1024
-"""How many messages may wait for a client that does not read; the oldest are dropped first."""
+"""How many messages may wait for one that does not read; the oldest are dropped first."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -19,7 +19,7 @@ Send: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class Mailbox:
-    """Keeps a client that does not read from holding up the child that speaks to it."""
+    """Keeps who does not read, client or child, from holding up the other that speaks to it."""
 
     def __init__(self, tasks: TaskGroup) -> None:
         self._tasks = tasks
@@ -34,7 +34,7 @@ class Mailbox:
         if len(self._waiting) >= LIMIT:
             self._waiting.popleft()
             self._done += 1
-            log.warning("a client does not read: its oldest message is dropped", waiting=LIMIT)
+            log.warning("messages are not read: the oldest is dropped", waiting=LIMIT)
         self._waiting.append(send)
         self._taken += 1
         if not self._is_sending:

@@ -69,7 +69,7 @@ class Asker(Protocol):
         ...
 
     async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
-        """Pass a child's request on to the client; `behalf` is who may take it back.
+        """Pass a child's request on to the client, on the child's `behalf`.
 
         Raises: RpcError if the client does not take it.
         """

@@ -1,16 +1,27 @@
-"""What a child asks of its own accord."""
+"""What a child asks of its own accord: it hears what is reported on the way to the answer."""
 
 from __future__ import annotations
 
-from hub.runtime.peer import Asked
-from hub.runtime.waiting import Progress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+
+from anyio.abc import TaskGroup
+
+from hub.core.values import JsonObject
+from hub.runtime import wire
+from hub.runtime.mailbox import Mailbox
+from hub.runtime.peer import Asked, GoneError
+from hub.runtime.waiting import Progress, token_in
+from hub.runtime.wire import Notification, Payload
 
 
 class Question:
-    """One question."""
+    """One question; what is reported waits for the child in `tasks`, and holds up no client."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: Asked, tasks: TaskGroup) -> None:
         self._asked = asked
+        self._token = token_in(asked.request.params)
+        self._mailbox = Mailbox(tasks)
 
     @property
     def reason(self) -> str:
@@ -19,5 +30,27 @@ class Question:
 
     @property
     def progress(self) -> Progress | None:
-        """Nowhere: nothing is reported on the way to its answer."""
-        return None
+        """Where progress reports go; None if the child gave no token."""
+        return None if self._token is None else self._report
+
+    async def _report(self, params: Payload) -> None:
+        own: JsonObject = {**wire.as_object(params), "progressToken": self._token}
+        self._mailbox.put(lambda: self._send(Notification("notifications/progress", own)))
+
+    async def _send(self, report: Notification) -> None:
+        with suppress(GoneError):
+            await self._asked.outlet.send(report)
+
+    async def flush(self) -> None:
+        """Return once all that was reported is on its way to the child."""
+        await self._mailbox.flush()
+
+
+@asynccontextmanager
+async def questioned(asked: Asked, tasks: TaskGroup) -> AsyncGenerator[Question]:
+    """Keep a question while it is answered; what is reported goes out before the answer."""
+    question = Question(asked, tasks)
+    try:
+        yield question
+    finally:
+        await question.flush()

@@ -120,6 +120,15 @@ def with_token(params: JsonObject, token: RequestId) -> JsonObject:
     return {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": token}}
 
 
+def without_token(params: JsonObject) -> JsonObject:
+    """Return params that ask for no progress reports."""
+    meta = params.get("_meta")
+    if not isinstance(meta, dict) or "progressToken" not in meta:
+        return params
+    rest: JsonObject = {key: value for key, value in meta.items() if key != "progressToken"}
+    return {**params, "_meta": rest}
+
+
 def token_in(params: JsonObject) -> RequestId | None:
     """Return what a request's asker wants progress reported under, if it does."""
     meta = params.get("_meta")

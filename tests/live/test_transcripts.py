@@ -252,11 +252,13 @@ async def pair(
 
 
 def without_id(raw: bytes) -> Any:
-    """Return a message without what is between neighbours alone: its id, or one that it names."""
+    """Return a message without what is between neighbours alone: ids, progress tokens."""
     found = exact(raw)
     found.pop("id", None)
+    params = found.get("params", {})
     if found["method"] == "notifications/cancelled":
-        del found["params"]["requestId"]
+        del params["requestId"]
+    params.get("_meta", {}).pop("progressToken", None)
     return found
 
 
@@ -264,6 +266,11 @@ def why_cancelled(transcript: Transcript) -> list[Any]:
     """Return what the server was told of calls that were taken back."""
     told = (it for it in transcript.record if it.get("method") == "notifications/cancelled")
     return [{**it["params"], "requestId": None} for it in told]
+
+
+def reports(transcript: Transcript) -> list[Any]:
+    """Return what the server was told of the progress of its questions."""
+    return [it for it in transcript.record if it.get("method") == "notifications/progress"]
 
 
 def without_server(raw: bytes) -> Any:
@@ -331,6 +338,11 @@ async def test_a_server_hears_why_a_call_is_taken_back(pair: Pair) -> None:
         assert why_cancelled(pair.hub) in ([], [{"requestId": None, "reason": UNSAID}])
         return  # there, to leave is to cancel
     assert why_cancelled(pair.hub) == why_cancelled(pair.direct) != []
+
+
+async def test_a_server_hears_what_its_client_reports_on_its_question(pair: Pair) -> None:
+    assert differences(reports(pair.hub), reports(pair.direct)) == []
+    assert len(reports(pair.direct)) == (pair.era == "legacy")
 
 
 async def test_lists_hold_the_servers_own_entries(pair: Pair) -> None:

@@ -4,7 +4,7 @@ import anyio
 import pytest
 from msgspec import Raw
 
-from hub.core.values import Json
+from hub.core.values import Json, JsonObject
 from hub.runtime.strict_json import RequestId
 from hub.runtime.waiting import (
     MAX_REASON,
@@ -16,6 +16,7 @@ from hub.runtime.waiting import (
     reason_in,
     token_in,
     with_token,
+    without_token,
 )
 from hub.runtime.wire import Failure, Payload, Response
 
@@ -106,6 +107,16 @@ def test_the_token_of_a_request_is_a_text_or_a_whole_number(
 ) -> None:
     assert token_in({"_meta": meta}) == found
     assert token_in({}) is None
+
+
+def test_a_token_is_taken_out_of_params_and_nothing_else() -> None:
+    plain: list[JsonObject] = [{}, {"a": 1}, {"_meta": 3}, {"_meta": {"b": 2}}]
+    for params in plain:
+        assert without_token(params) is params
+    assert without_token({"_meta": {"progressToken": None, "b": 2}, "a": 1}) == {
+        "_meta": {"b": 2},
+        "a": 1,
+    }
 
 
 @pytest.mark.parametrize(
