@@ -30,6 +30,7 @@ from hub.runtime.peer import GoneError, Outlet, RpcError
 from hub.runtime.strict_json import RequestId, encode
 from hub.runtime.waiting import UNSAID, Behalf
 from hub.runtime.wire import Message, Notification, Payload, Request
+from hub.runtime.written import to_bytes
 
 
 class FakeLinks(LinkReader):
@@ -143,7 +144,7 @@ class RecordingOutlet:
     @property
     def lines(self) -> list[Any]:
         """What was sent, as JSON reads it."""
-        return [json.loads(wire.to_bytes(message)) for message in self.messages]
+        return [json.loads(to_bytes(message)) for message in self.messages]
 
     def notified(self, method: str) -> list[Notification]:
         return [
@@ -284,7 +285,7 @@ class FakeLink:
         self._taken(message)
 
     def _taken(self, message: Message) -> None:
-        self.seen.append(json.loads(wire.to_bytes(message)))
+        self.seen.append(json.loads(to_bytes(message)))
         if isinstance(message, Request):
             self.answer(message.id, self.child.answer_to(message))
         self.child.signals.moved()
@@ -308,17 +309,17 @@ class FakeLink:
             case Silence():
                 pass
             case _:
-                self.say(wire.to_bytes(wire.Response(id_, answer)))
+                self.say(to_bytes(wire.Response(id_, answer)))
 
     def say(self, line: bytes) -> None:
         """Write a line as it is."""
         self._send.send_nowait(line)
 
     def ask(self, id_: RequestId, method: str, params: JsonObject) -> None:
-        self.say(wire.to_bytes(Request(id_, method, params)))
+        self.say(to_bytes(Request(id_, method, params)))
 
     def notify(self, method: str, params: JsonObject) -> None:
-        self.say(wire.to_bytes(Notification(method, params)))
+        self.say(to_bytes(Notification(method, params)))
 
     async def reply(self, id_: RequestId) -> Any:
         """Wait for the hub's answer to a request of the child's own."""

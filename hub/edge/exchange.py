@@ -10,9 +10,10 @@ import anyio
 from starlette.types import Receive, Send
 
 from hub.core.values import Json
-from hub.runtime import strict_json, wire
+from hub.runtime import strict_json
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Failure, Message, Response
+from hub.runtime.written import to_bytes
 
 Field: TypeAlias = tuple[bytes, bytes]
 """A header as it is on the wire, its name in lower case."""
@@ -51,7 +52,7 @@ async def begin_stream(send: Send, headers: Mapping[str, str] | None = None) -> 
 
 def event(message: Message) -> bytes:
     """Return a message as one server-sent event; raw line ends only stand between JSON's tokens."""
-    text = wire.to_bytes(message).replace(b"\r", b" ").replace(b"\n", b" ")
+    text = to_bytes(message).replace(b"\r", b" ").replace(b"\n", b" ")
     return b"event: message\r\ndata: " + text + b"\r\n\r\n"
 
 
@@ -116,7 +117,7 @@ class Exchange:
 
     async def _answer_alone(self, answer: Response | Failure | None, status: int) -> None:
         if answer is not None:
-            await respond(self._send, status, wire.to_bytes(answer), self._headers)
+            await respond(self._send, status, to_bytes(answer), self._headers)
             return
         await self._begin()
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -34,6 +34,7 @@ from hub.runtime.deadlines import Deadlines
 from hub.runtime.peer import GoneError
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Failure, Message, Request
+from hub.runtime.written import to_bytes
 
 MAX_SESSIONS = 10_000
 SESSION_IDLE = 30 * 60.0
@@ -158,7 +159,7 @@ class HttpServer:
         try:
             message = wire.parse_client(body)
         except WireError as exc:
-            await respond(send, 400, wire.to_bytes(wire.failure_of(exc)))
+            await respond(send, 400, to_bytes(wire.failure_of(exc)))
             return
         if settled.is_legacy(message):
             await self._legacy(message, headers, receive, send)
@@ -210,7 +211,7 @@ class HttpServer:
             failure = Failure(
                 id_, {"code": INVALID_REQUEST, "message": f"{text}: initialize a session first"}
             )
-            await respond(send, status, wire.to_bytes(failure))
+            await respond(send, status, to_bytes(failure))
         return session
 
     async def _open(self, request: Request, receive: Receive, send: Send) -> None:
@@ -239,7 +240,7 @@ class HttpServer:
             return
         refused = rejection(message, told)
         if refused is not None:
-            await respond(send, status_of(refused), wire.to_bytes(refused))
+            await respond(send, status_of(refused), to_bytes(refused))
             return
         if self._tasks is None:
             await respond(send, 503, {"error": "The hub is ending"})

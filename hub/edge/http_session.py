@@ -16,10 +16,10 @@ from hub.edge.exchange import Exchange, respond
 from hub.edge.resuming import ResumableExchange, Streams
 from hub.edge.server import Front
 from hub.edge.standing_stream import Standing
-from hub.runtime import wire
 from hub.runtime.express import Reply
 from hub.runtime.waiting import Underway
 from hub.runtime.wire import Failure, Request
+from hub.runtime.written import to_bytes
 
 PRIMED_SINCE = "2025-11-25"
 """The first revision whose clients take an event without data, and a stream that ends early."""
@@ -81,7 +81,7 @@ class HttpSession(Struct, eq=False):
         elif after is None or not await self.streams.resume(after, send, receive):
             text = f"Nothing is kept from after the event {seen!r}: make the request again"
             error = Failure(None, {"code": INVALID_REQUEST, "message": text})
-            await respond(send, 400, wire.to_bytes(error))
+            await respond(send, 400, to_bytes(error))
 
     async def _stand(self, after: EventId | None, receive: Receive, send: Send) -> None:
         """Hold the standing stream open; who comes back takes the place of a lost connection."""

@@ -12,13 +12,12 @@ import anyio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hub.edge.exchange import Exchange, until_disconnected
-from hub.runtime import wire
 from hub.runtime.deadlines import Deadlines
 from hub.runtime.express import Reply
 from hub.runtime.peer import GoneError
-from hub.runtime.strict_json import WireError
 from hub.runtime.waiting import Answer, Underway
 from hub.runtime.wire import Failure, Message, Request, Response
+from hub.runtime.written import to_bytes
 
 PATIENCE: Final = 0.05
 """Seconds after which a call is waited for by a task, which keeps its client waiting too."""
@@ -129,10 +128,7 @@ class PlainCall:
 
     def _is_written(self, answer: Response | Failure) -> bool:
         line = self._line
-        try:
-            if line is None or not line.answer(self._status(answer), wire.to_bytes(answer)):
-                return False
-        except WireError:  # it has no JSON form: who answers by a task is the one to fail
+        if line is None or not line.answer(self._status(answer), to_bytes(answer)):
             return False
         self._over()
         return True

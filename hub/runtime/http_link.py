@@ -28,6 +28,7 @@ from hub.runtime.received import is_session_unknown, messages_in, refusal_in
 from hub.runtime.resumption import SessionEndedError, pause, resumed
 from hub.runtime.strict_json import RequestId, WireError
 from hub.runtime.wire import Failure, Message, Notification, Request, Response, lost
+from hub.runtime.written import to_bytes
 
 MAX_RESUMPTIONS = 3
 """How often in a row an answer's events may be asked for again in vain."""
@@ -83,7 +84,7 @@ class HttpLink:
             raise GoneError(self._arrivals.ended)
         if self.post(message):
             return
-        body = wire.to_bytes(message)
+        body = to_bytes(message)
         match message:
             case Notification("notifications/cancelled", params):
                 await self._cancel(wire.as_object(params).get("requestId"), body)
@@ -98,7 +99,7 @@ class HttpLink:
         """Send a request, which nobody has to wait for; return whether it is one."""
         if not isinstance(message, Request) or self._arrivals.ended is not None:
             return False
-        self._ask(message, wire.to_bytes(message))
+        self._ask(message, to_bytes(message))
         return True
 
     async def leave(self) -> None:

@@ -13,11 +13,11 @@ from typing import BinaryIO
 import anyio
 import anyio.to_thread
 
-from hub.runtime import wire
 from hub.runtime.gathering import Gathering
 from hub.runtime.lines import Lines
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Message
+from hub.runtime.written import to_line
 
 WRITE_HIGH_WATER = 1024 * 1024
 READ_CHUNK = 256 * 1024
@@ -88,7 +88,7 @@ class PipeOutlet:
         """Hand `message` over if the pipe takes it now, and return whether it did."""
         if not self._flow.is_free or self._transport.is_closing():
             return False
-        self._gathering.write(wire.to_lines([message]))
+        self._gathering.write(to_line(message))
         return True
 
     async def send(self, message: Message) -> None:
@@ -96,7 +96,7 @@ class PipeOutlet:
             raise GoneError("the pipe is closed")
         # Before, so that what waits for somebody who does not read is no more than who sends it.
         await self._flow.drained()
-        self._gathering.write(wire.to_lines([message]))
+        self._gathering.write(to_line(message))
         self._gathering.flush()
         await self._flow.drained()
 
@@ -124,7 +124,7 @@ class FileOutlet:
 
     def post(self, message: Message) -> bool:
         """Write `message`: a file takes everything."""
-        self._file.write(wire.to_lines([message]))
+        self._file.write(to_line(message))
         self._file.flush()
         return True
 
@@ -149,7 +149,7 @@ class TerminalOutlet(FileOutlet):
         return False
 
     async def send(self, message: Message) -> None:
-        number, rest = self._file.fileno(), memoryview(wire.to_lines([message]))
+        number, rest = self._file.fileno(), memoryview(to_line(message))
         async with self._turn:
             with anyio.CancelScope(shield=True):  # half a line would spoil the next one
                 while rest:

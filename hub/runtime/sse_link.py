@@ -19,6 +19,7 @@ from hub.runtime.peer import GoneError
 from hub.runtime.received import messages_in, refusal_in
 from hub.runtime.strict_json import RequestId
 from hub.runtime.wire import Failure, Message, Notification, Request, Response, lost
+from hub.runtime.written import to_bytes
 
 _ACCEPTS = {b"accept": b"text/event-stream", b"cache-control": b"no-store"}
 _JSON = {b"content-type": b"application/json"}
@@ -100,7 +101,7 @@ class SseLink:
             raise GoneError(self._arrivals.ended)
         if self.post(message):
             return
-        body = wire.to_bytes(message)
+        body = to_bytes(message)
         match message:
             case Notification("notifications/cancelled", params):
                 await self._tell(body)
@@ -114,7 +115,7 @@ class SseLink:
         """Send a request, which nobody has to wait for; return whether it is one."""
         if not isinstance(message, Request) or self._arrivals.ended is not None:
             return False
-        body = wire.to_bytes(message)
+        body = to_bytes(message)
         scope = self._posts[message.id] = anyio.CancelScope()
         self._tasks.start_soon(self._ask, message.id, scope, body)
         return True

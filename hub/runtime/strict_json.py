@@ -57,7 +57,9 @@ def _as_read(value: object) -> msgspec.Raw:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-_encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=_as_read)
+encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=_as_read)
+UNWRITABLE = (UnicodeEncodeError, RecursionError)
+"""What `encoder` raises for what has no JSON form."""
 
 
 def encode(value: object) -> bytes:
@@ -67,8 +69,8 @@ def encode(value: object) -> bytes:
     encoder's reach.
     """
     try:
-        return _encoder.encode(value)
-    except (UnicodeEncodeError, RecursionError) as exc:
+        return encoder.encode(value)
+    except UNWRITABLE as exc:
         raise _no_json(exc) from exc
 
 
@@ -76,8 +78,8 @@ def encode_lines(values: list[Any]) -> bytes:
     """Return a line of JSON, with its end, for each of `values`; as `encode`."""
     try:
         # Of anything but a list the encoder makes one, and never frees it (msgspec 0.22).
-        return _encoder.encode_lines(values)
-    except (UnicodeEncodeError, RecursionError) as exc:
+        return encoder.encode_lines(values)
+    except UNWRITABLE as exc:
         raise _no_json(exc) from exc
 
 
@@ -137,7 +139,7 @@ def as_we_write_it(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T | None:
     """
     try:
         value = decoder.decode(line)
-        return value if _encoder.encode(value) == line else None
+        return value if encoder.encode(value) == line else None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 

@@ -8,7 +8,6 @@ What a client sends is parsed once, strictly. What a child answers is carried as
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
@@ -23,8 +22,6 @@ from hub.runtime.strict_json import (
     WireError,
     as_we_write_it,
     decode_strict,
-    encode,
-    encode_lines,
     is_too_deep,
     request_id,
 )
@@ -289,9 +286,3 @@ def _params_of(envelope: _Envelope) -> Payload:
     if not text.startswith(b"{"):
         raise WireError(INVALID_PARAMS, '"params" must be an object', envelope.id)
     return envelope.params
-
-
-to_bytes: Callable[[Message], bytes] = encode
-"""Returns a message as JSON without a line end; raises as `encode` does."""
-to_lines: Callable[[list[Message]], bytes] = encode_lines
-"""Returns messages as lines of JSON; raises as `encode` does."""

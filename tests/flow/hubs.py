@@ -33,6 +33,7 @@ from hub.runtime.links import OsLinks
 from hub.runtime.peer import GoneError
 from hub.runtime.services import Services
 from hub.runtime.wire import Message
+from hub.runtime.written import to_bytes
 from tests.trees import plant
 
 SOON = 5.0
@@ -124,7 +125,7 @@ class FakeChild:
 
     async def send(self, message: Message) -> None:
         """Take a message of the hub's."""
-        fields: JsonObject = json.loads(wire.to_bytes(message))
+        fields: JsonObject = json.loads(to_bytes(message))
         self.received.append(fields)
         told, self.told = self.told, anyio.Event()
         told.set()
@@ -217,7 +218,7 @@ class FakeClient:
 
     async def send(self, message: Message) -> None:
         """Take a message of the hub's."""
-        fields: JsonObject = json.loads(wire.to_bytes(message))
+        fields: JsonObject = json.loads(to_bytes(message))
         self.received.append(fields)
         if "method" not in fields:
             self._answers[cast("int", fields["id"])] = fields

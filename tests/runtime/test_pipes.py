@@ -20,7 +20,8 @@ from hub.runtime.pipes import (
     open_lines,
     open_outlet,
 )
-from hub.runtime.wire import Notification, Response, to_bytes
+from hub.runtime.wire import Notification, Response
+from hub.runtime.written import to_bytes
 from tests.loops import BOTH
 
 

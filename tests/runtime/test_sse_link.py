@@ -17,6 +17,7 @@ from hub.runtime.endpoint import Endpoint
 from hub.runtime.peer import GoneError
 from hub.runtime.sse_link import SseLink
 from hub.runtime.wire import Failure, Lost, Message, Notification, Request, Response, lost
+from hub.runtime.written import to_bytes
 from tests.runtime.scripted_http import URL, Answer, Feed, ScriptedHttp, Sent, events, never
 
 BEGIN = b"event: endpoint\ndata: /messages?id=1\n\n"
@@ -72,7 +73,7 @@ async def test_messages_go_where_the_child_says_and_come_by_its_events() -> None
     assert [one.url for one in sent] == ["http://child.example/messages?id=1"] * 2
     assert {one.headers["content-type"] for one in sent} == {"application/json"}
     assert {one.headers["x-key"] for one in (opened, *sent)} == {"k"}
-    assert sent[0].body == wire.to_bytes(CALL)
+    assert sent[0].body == to_bytes(CALL)
 
 
 async def test_what_the_child_asks_and_tells_comes_too() -> None:

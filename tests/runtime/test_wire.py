@@ -19,8 +19,8 @@ from hub.runtime.wire import (
     message_of,
     parse_child,
     parse_client,
-    to_bytes,
 )
+from hub.runtime.written import to_bytes
 
 NUMBERS = b'{"a":1e400,"b":1.10,"c":1267650600228229401496703205376,"d":-0.0}'
 
@@ -286,25 +286,6 @@ def test_a_carried_payload_can_be_read() -> None:
     for other in (b"[]", b"null", b"5"):
         with pytest.raises(WireError):
             as_object(Raw(other))
-
-
-def test_params_that_nobody_gave_are_not_written() -> None:
-    assert (
-        to_bytes(Request(1, "roots/list", {})) == b'{"jsonrpc":"2.0","id":1,"method":"roots/list"}'
-    )
-    assert to_bytes(Notification("n", {})) == b'{"jsonrpc":"2.0","method":"n"}'
-    line = b'{"jsonrpc":"2.0","method":"n","params":{}}'
-    assert to_bytes(parse_child(line)) == line, "as the child wrote it"
-    assert (
-        to_bytes(Notification("n", {"a": 1})) == b'{"jsonrpc":"2.0","method":"n","params":{"a":1}}'
-    )
-    assert to_bytes(Response(1, {})) == b'{"jsonrpc":"2.0","id":1,"result":{}}'
-
-
-def test_a_message_is_always_one_line() -> None:
-    written = to_bytes(Response("a\nb", {"text": "x\r\ny\u2028"}))
-    assert b"\n" not in written
-    assert b"\r" not in written
 
 
 def test_an_object_without_a_kind_is_no_message() -> None:
