@@ -11,6 +11,7 @@ import asyncio  # noqa: TID251 - loops differ in who closes what they watch
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from msgspec import Struct
 
@@ -60,8 +61,7 @@ def spawn(argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None) -> Sp
 
     Raises: OSError or ValueError if it cannot be started.
     """
-    pipes = [os.pipe() for _ in range(3)]
-    (stdin, our_stdin), (our_stdout, stdout), (our_stderr, stderr) = pipes
+    (stdin, our_stdin), (our_stdout, stdout), (our_stderr, stderr) = _pipes()
     try:
         popen = subprocess.Popen(  # noqa: S603 - what the operator configured
             argv,
@@ -80,3 +80,19 @@ def spawn(argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None) -> Sp
         for theirs in (stdin, stdout, stderr):
             os.close(theirs)
     return Spawned(popen, End(our_stdin), End(our_stdout), End(our_stderr))
+
+
+def _pipes() -> list[tuple[int, int]]:
+    """Return three pipes.
+
+    Raises: OSError; then there are none.
+    """
+    made: list[tuple[int, int]] = []
+    try:
+        while len(made) < 3:  # noqa: PLR2004 - what a process has
+            made.append(os.pipe())
+    except OSError:
+        for end in chain.from_iterable(made):
+            os.close(end)
+        raise
+    return made

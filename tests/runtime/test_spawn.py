@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - what is tested runs in its loops
+import errno
 import os
 import sys
 from typing import Any
@@ -115,3 +116,19 @@ async def test_an_end_that_a_transport_took_is_closed_by_it_alone(way: str) -> N
     assert is_open(took)
     os.close(took)
     os.close(other)
+
+
+def test_where_descriptors_run_out_none_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[int, int]] = []
+    pipe = os.pipe
+
+    def two() -> tuple[int, int]:
+        if len(made) == 2:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        made.append(pipe())
+        return made[-1]
+
+    monkeypatch.setattr(os, "pipe", two)
+    with pytest.raises(OSError, match="Too many open files"):
+        python("")
+    assert [is_open(end) for ends in made for end in ends] == [False] * 4
