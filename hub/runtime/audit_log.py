@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections import deque
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Protocol
 
@@ -27,6 +29,7 @@ BATCH = 64
 """Records that are put into words at once, at most: more would hold calls up."""
 MAX_WRITTEN = 1024 * 1024
 """Bytes from which on lines are not kept back for others to be written with them."""
+_NONE_FREE = (errno.EMFILE, errno.ENFILE)
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -117,8 +120,7 @@ class _Writer:
     def _append(self, lines: bytes) -> None:
         written = 0
         try:
-            self._make_room()
-            with self._path.open("ab", buffering=0) as file:
+            with self._opened() as file:
                 try:
                     while written < len(lines):
                         written += file.write(memoryview(lines)[written:])
@@ -129,6 +131,16 @@ class _Writer:
                     raise
         except OSError as exc:
             log.error("audit lines lost", lines=lines.count(b"\n", written), error=str(exc))  # noqa: TRY400 - the disk's word says it
+
+    def _opened(self) -> FileIO:
+        """Open the file: as soon as a descriptor is free, or the log ends."""
+        while True:
+            try:
+                self._make_room()
+                return self._path.open("ab", buffering=0)
+            except OSError as exc:
+                if exc.errno not in _NONE_FREE or self._end.wait(PAUSE):
+                    raise
 
     def _make_room(self) -> None:
         if self._path.exists() and self._path.stat().st_size >= MAX_FILE_BYTES:

@@ -34,6 +34,8 @@ from hub.runtime.watchdog import (
 
 TERM_GRACE, TERM_GRACE_AT_END = 2.0, 0.8
 """Seconds between asking a family to end (SIGTERM) and ending it; fewer as the hub ends."""
+LOOK_AGAIN = 1.0
+"""Seconds after which a hub that has no descriptor free tries again to look for processes."""
 _HIGHEST, _LOWEST = 1 << 62, 1 << 60
 """Microseconds of real-time CPU time: 36,000 years of it are no limit to anybody."""
 
@@ -64,7 +66,10 @@ class Family:
 
     def begun(self, pid: int) -> None:
         """Take note of the child's process, which leads a session of its own."""
-        start = watchdog.start_of(pid) if HAS_PROC else 0
+        try:
+            start = watchdog.start_of(pid) if HAS_PROC else 0
+        except OSError:  # no descriptor is free to ask with: the marks have to do
+            return
         if start is not None:
             self._leader = {pid: start}
             self._brood.leaders[pid] = start
@@ -78,9 +83,9 @@ class Family:
         if self._mark is None:
             return
         hunt = Hunt(self._mark.child, self._leader)
-        hunt.strike(await self._brood.look(), SIGTERM)
+        await self._strike(hunt, SIGTERM)
         if not await self.ending.until(lambda: self._over(hunt), TERM_GRACE, TERM_GRACE_AT_END):
-            hunt.strike(await self._brood.look(), SIGKILL)
+            await self._strike(hunt, SIGKILL)
             with anyio.move_on_after(PATIENCE):
                 await self._over(hunt)
         if hunt.left:
@@ -93,7 +98,24 @@ class Family:
         while hunt.left:
             await anyio.sleep(LOOK_EVERY)
             if hunt.thin():
-                hunt.strike(await self._brood.look())
+                await self._strike(hunt)
+
+    async def _strike(self, hunt: Hunt, sign: int | None = None) -> None:
+        """Signal all of the family, as soon as a descriptor is free to look for them with.
+
+        A hub that ends does not wait for one: its watchdog has its own.
+        """
+        while not await self._struck(hunt, sign) and not self.ending.begun.is_set():
+            with anyio.move_on_after(LOOK_AGAIN):
+                await self.ending.begun.wait()
+
+    async def _struck(self, hunt: Hunt, sign: int | None) -> bool:
+        try:
+            hunt.strike(await self._brood.look(), sign)
+        except OSError as exc:
+            log.error("a server is not ended yet: raise `ulimit -n`", error=str(exc))  # noqa: TRY400 - the kernel's word says it
+            return False
+        return True
 
 
 class Brood:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - its protocols carry lines without worker threads
+import errno
 import shutil
 import signal
 import tempfile
@@ -71,7 +72,7 @@ class Process:
             running = self._running = self._spawned(plan, env)
         except (OSError, ValueError) as exc:
             self.lines.close()
-            raise ChildError(f"it cannot start: {getattr(exc, 'strerror', None) or exc}") from exc
+            raise ChildError(f"it cannot start: {_why(exc)}") from exc
         self._family.begun(running.popen.pid)
         self._closing.append(when_ended(running.popen, self._exited.set))
         loop, flow = asyncio.get_running_loop(), Flow()
@@ -133,6 +134,11 @@ class Process:
             self._running.close()
         for close in self._closing:
             close()
+
+
+def _why(error: OSError | ValueError) -> str:
+    said = getattr(error, "strerror", None) or str(error)
+    return f"{said} (`ulimit -n`)" if getattr(error, "errno", None) == errno.EMFILE else said
 
 
 def _signal_name(number: int) -> str:

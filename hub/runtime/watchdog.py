@@ -13,6 +13,7 @@ has: the hard limit is the hub's, the soft one the child's. Limits pass to all d
 # ruff: noqa: PTH123, PTH208 - pathlib takes longer to load than the rest of this file
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -26,6 +27,7 @@ PATIENCE = 2.0
 LOOK_EVERY = 0.01
 HAS_PROC = sys.platform.startswith("linux") and os.path.exists("/proc/self/stat")  # noqa: PTH110 - see above
 _LIMIT = b"Max realtime timeout"
+_NONE_FREE = (errno.EMFILE, errno.ENFILE)
 SIGTERM = signal.SIGTERM
 SIGKILL = getattr(signal, "SIGKILL", SIGTERM)
 """Windows has only the one, which is this one there."""
@@ -69,10 +71,16 @@ class Row:
 
 
 def _read(pid: int, name: str) -> bytes:
+    """Return what the kernel says of a process; nothing if it has ended, or is another user's.
+
+    Raises: OSError where no descriptor is free to ask with, as all do here that ask.
+    """
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read()
-    except OSError:
+    except OSError as exc:
+        if exc.errno in _NONE_FREE:
+            raise
         return b""
 
 
@@ -197,10 +205,17 @@ class Hunt:
     def thin(self) -> bool:
         """Return whether all that were struck have ended. Others may have come: strike again."""
         if HAS_PROC:
-            self.left = {pid: at for pid, at in self.left.items() if start_of(pid) == at}
+            self.left = {pid: at for pid, at in self.left.items() if _may_be_there(pid, at)}
         else:
             self.left = {group: 0 for group in self.left if _signal_group(group, 0)}
         return not self.left
+
+
+def _may_be_there(pid: int, start: int) -> bool:
+    try:
+        return start_of(pid) == start
+    except OSError:
+        return True
 
 
 def _signal_group(group: int, sign: int) -> bool:

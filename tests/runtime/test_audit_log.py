@@ -5,7 +5,7 @@ import os
 import resource
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from hub.core.values import SessionKey
 from hub.runtime import audit_log as audit_module
 from hub.runtime import strict_json
 from hub.runtime.audit_log import NoAudit, audit_log
+from tests.fakes import no_descriptor_free
 
 Writer = audit_module._Writer  # pyright: ignore[reportPrivateUsage] - its thread is watched
 RECORD = AuditRecord(
@@ -212,6 +213,20 @@ def test_a_disk_that_fails_loses_lines_says_so_and_may_recover(tmp_path: Path) -
     with audit_log(path) as audit:
         audit.write(RECORD)
     assert len(lines(path)) == 1
+
+
+def test_lines_wait_for_a_free_descriptor_until_the_log_ends(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    writer = Writer(path)
+    with ExitStack() as scarce:
+        scarce.enter_context(no_descriptor_free())
+        writer._end.wait = lambda _: bool(scarce.close())  # pyright: ignore
+        writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - its thread would choose when
+    assert lines(path) == [{}]
+    with capture_logs() as logs, no_descriptor_free():
+        writer._end.wait = lambda _: True  # pyright: ignore
+        writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - see above
+    assert [(entry["event"], entry["lines"]) for entry in logs] == [("audit lines lost", 1)]
 
 
 @contextmanager

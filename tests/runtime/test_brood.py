@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 from structlog.testing import capture_logs
 
@@ -18,6 +19,7 @@ from hub.runtime import watchdog
 from hub.runtime.brood import Brood, Family, keeping
 from hub.runtime.ending import Ending
 from hub.runtime.watchdog import HAS_PROC, Mark, start_of
+from tests.fakes import no_descriptor_free
 
 pytestmark = [
     pytest.mark.live,
@@ -164,6 +166,52 @@ async def test_who_cannot_be_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         assert [(entry["event"], entry["pids"]) for entry in logs] == [
             ("processes left that cannot be ended", [pid])
         ]
+
+
+async def test_a_family_ends_when_a_descriptor_is_free_to_look_for_it_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LOOK_AGAIN", 0.01)
+    async with kept() as brood:
+        family = Family(brood)
+        pids = starts(family)
+        async with anyio.create_task_group() as tasks:
+            with no_descriptor_free(), capture_logs() as logs:
+                tasks.start_soon(family.end)
+                while len(logs) < 3:
+                    await anyio.lowlevel.checkpoint()
+                assert "ulimit -n" in logs[0]["event"]
+            assert there(pids) == pids
+        assert there(pids) == []
+
+
+async def test_a_hub_that_ends_leaves_to_its_watchdog_what_it_cannot_look_for() -> None:
+    async with kept() as brood:
+        family = Family(brood)
+        pids = starts(family)
+        brood.ending.begin()
+        with no_descriptor_free():
+            await family.end()
+        assert there(pids) == pids
+    assert there(pids) == []
+
+
+async def test_who_begins_while_no_descriptor_is_free_ends_by_its_marks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with kept() as brood:
+        family = Family(brood)
+        begun = family.begun
+
+        def unnoticed(pid: int) -> None:
+            with no_descriptor_free():
+                begun(pid)
+
+        monkeypatch.setattr(family, "begun", unnoticed)
+        pids = starts(family)
+        assert brood.leaders == {}
+        await family.end()
+        assert there(pids) == []
 
 
 async def test_the_environment_does_where_limits_cannot_be_set(

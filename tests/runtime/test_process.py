@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -288,6 +289,19 @@ async def test_a_process_that_does_not_read_makes_its_writer_wait() -> None:
         line = await process.next_line()
         assert line is not None
         assert int(line) > 3_000_000
+
+
+@LEAVES_ITS_LINES
+async def test_a_command_that_cannot_run_for_want_of_descriptors_says_what_to_raise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none() -> tuple[int, int]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "pipe", none)
+    trouble = await trouble_of(plan("sh"))
+    assert trouble == "it cannot start: Too many open files (`ulimit -n`)"
+    gc.collect()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from hub.runtime import watchdog
-from hub.runtime.watchdog import VARIABLE, Mark, Table, end, look, row, said, send, start_of
+from hub.runtime.watchdog import VARIABLE, Hunt, Mark, Table, end, look, row, said, send, start_of
+from tests.fakes import no_descriptor_free
 
 pytestmark = [
     pytest.mark.live,
@@ -101,6 +102,18 @@ def test_what_has_ended_is_not_there_even_if_nobody_has_noticed(start: Start) ->
     assert row(process.pid) is None
     process.wait()
     assert start_of(process.pid) is None
+
+
+def test_who_cannot_be_asked_for_is_not_taken_for_ended(start: Start) -> None:
+    process = asleep(start, {VARIABLE: MARK.text})
+    hunt = Hunt(MARK.child, {})
+    hunt.strike(here(), 0)
+    for ask in (here, lambda: start_of(process.pid), lambda: send(process.pid, 1, 0)):
+        with no_descriptor_free(), pytest.raises(OSError, match="Too many open files"):
+            ask()
+    with no_descriptor_free():
+        assert not hunt.thin()
+    assert set(hunt.left) == {process.pid}
 
 
 def test_a_process_is_read_whatever_it_is_called(tmp_path: Path) -> None:
