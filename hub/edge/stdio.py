@@ -11,6 +11,7 @@ from hub.core.protocol import INVALID_REQUEST
 from hub.edge.server import Front, OpenFront
 from hub.runtime import wire
 from hub.runtime.lines import Cut, Lines
+from hub.runtime.link import asked_by
 from hub.runtime.peer import GoneError, Outlet
 from hub.runtime.pipes import FileOutlet, PipeOutlet, open_lines, open_outlet
 from hub.runtime.strict_json import WireError
@@ -113,7 +114,8 @@ async def _read(lines: Lines, outlet: Outlet, front: Front) -> bool | None:
 
 def _parsed(line: bytes | None) -> Message:
     if line is None or isinstance(line, Cut):
-        raise WireError(INVALID_REQUEST, f"Message larger than {wire.MAX_MESSAGE_BYTES} bytes")
+        said = f"Message larger than {wire.MAX_MESSAGE_BYTES} bytes"
+        raise WireError(INVALID_REQUEST, said, asked_by(line or b""))
     return wire.parse_client(line)
 
 

@@ -106,8 +106,15 @@ _LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\
 
 def answered_by(ends: bytes) -> int | None:
     """Return the id of the answer that these are both ends of; None if they do not tell."""
-    if _ASKS.match(ends):
-        return None
+    return None if _ASKS.match(ends) else _id_in(ends)
+
+
+def asked_by(ends: bytes) -> int | None:
+    """Return the id of the request that these are both ends of; None if they do not tell."""
+    return _id_in(ends) if _ASKS.match(ends) else None
+
+
+def _id_in(ends: bytes) -> int | None:
     found = _FIRST.match(ends) or _LAST.search(ends)
     return int(found[1]) if found else None
 

@@ -151,10 +151,23 @@ async def test_a_bad_message_is_answered_and_the_connection_lives_on(
         await terminal.greet()
 
 
-async def test_a_message_that_is_too_large_is_answered() -> None:
+@pytest.mark.parametrize(
+    ("begins", "ends", "id_"),
+    [
+        (b"x", b"x", None),
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x":"', b'"}}', 7),
+        (b'{"method":"tools/call","params":{"x":"', b'"},"jsonrpc":"2.0","id":7}', 7),
+        (b'{"jsonrpc":"2.0","method":"n","params":{"x":"', b'","id":7}}', None),
+        (b'{"jsonrpc":"2.0","id":7,"result":{"x":"', b'"}}', None),
+    ],
+)
+async def test_a_message_that_is_too_large_is_answered(
+    begins: bytes, ends: bytes, id_: int | None
+) -> None:
     async with served() as terminal:
-        await terminal.write(b"x" * (wire.MAX_MESSAGE_BYTES + 1))
+        await terminal.write(begins + b"x" * wire.MAX_MESSAGE_BYTES + ends)
         answer = await terminal.heard()
+        assert answer["id"] == id_
         assert answer["error"] == {
             "code": INVALID_REQUEST,
             "message": f"Message larger than {wire.MAX_MESSAGE_BYTES} bytes",
