@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from hub.core.values import object_or_empty
 from hub.runtime.strict_json import UNWRITABLE, encode, encode_lines, encoder
 from hub.runtime.surrogates import mended
@@ -13,7 +15,7 @@ def to_bytes(message: Message) -> bytes:
 
     In an answer, which somebody waits for, what is no text (a file name need not be) is replaced.
 
-    Raises: WireError for another message that has no JSON form.
+    Raises: WireError for another message that has no JSON form, or one that is nested too deeply.
     """
     try:
         return encoder.encode(message)
@@ -30,10 +32,12 @@ def to_line(message: Message) -> bytes:
 
 
 def _as_text(message: Message) -> Message:
-    match message:
-        case Response(id_, dict(result)):
-            return Response(id_, object_or_empty(mended(result)))
-        case Failure(id_, dict(error)):
-            return Failure(id_, object_or_empty(mended(error)))
-        case _:
-            return message
+    with suppress(RecursionError):  # as it is, it has no JSON form either
+        match message:
+            case Response(id_, dict(result)):
+                return Response(id_, object_or_empty(mended(result)))
+            case Failure(id_, dict(error)):
+                return Failure(id_, object_or_empty(mended(error)))
+            case _:
+                pass
+    return message

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from hub.core.values import Json
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Failure, Notification, Request, Response, parse_child
 from hub.runtime.written import to_bytes, to_line
@@ -45,3 +46,13 @@ def test_what_is_asked_and_told_is_not_replaced() -> None:
         for write in (to_bytes, to_line):
             with pytest.raises(WireError):
                 write(message)
+
+
+@pytest.mark.parametrize("depth", [700, 100_000])
+def test_an_answer_that_is_nested_too_deeply_is_refused(depth: int) -> None:
+    deep: Json = ODD
+    for _ in range(depth):
+        deep = [deep]
+    for write in (to_bytes, to_line):
+        with pytest.raises(WireError):
+            write(Response(1, {"deep": deep}))
