@@ -63,8 +63,8 @@ async def test_the_only_client_is_told_when_it_discovers() -> None:
 async def test_a_server_that_does_not_start_holds_up_no_greeting_for_long(
     monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    monkeypatch.setattr(server, "GREETING_GRACE", 0.05)
-    monkeypatch.setattr(modern, "GREETING_GRACE", 0.05)
+    monkeypatch.setattr(server, "GREETING_GRACE", 0.3)
+    monkeypatch.setattr(modern, "GREETING_GRACE", 0.3)
     mute = FakeChild(ECHO)
     mute.answers["initialize"] = SILENT
     async with scripted({"mute": mute, "files": saying("Read.")}, is_for_one=True) as hub:
