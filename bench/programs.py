@@ -25,8 +25,9 @@ START = 60.0
 """Seconds that a server may take until it listens."""
 YARD = str(HERE.parent / ".bench" / "yardstick" / "bin" / "python")
 """The Python that has what the bare relays need."""
-BARE = [YARD, str(HERE / "bare_relay.py"), *CHILD]
-BATCHED = [YARD, str(HERE / "bare_relay.py"), "--batch", *CHILD]
+RELAY = [YARD, str(HERE / "bare_relay.py")]
+BARE = [*RELAY, *CHILD]
+BATCHED = [*RELAY, "--batch", *CHILD]
 STREAMS = [YARD, str(HERE / "bare_streams.py"), *CHILD]
 
 

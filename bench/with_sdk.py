@@ -1,4 +1,4 @@
-"""What users run: the SDK's client and a server made with the SDK, directly and through the hub."""
+"""What users run: the SDK's client and a server made with the SDK, directly and through others."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pydantic import FileUrl
 
 from bench.cases import ECHO, PLACES, Params, folder_in, reading
 from bench.figures import Table, Target
-from bench.on_stdio import PATH, PLAIN
+from bench.on_stdio import BARE_ROW, PATH, PLAIN
 from bench.piped import WrongAnswerError
 from bench.placing import children, place, place_us
-from bench.programs import HERE, hub_config, hub_on_stdio, keep_memory
+from bench.programs import HERE, RELAY, hub_config, hub_on_stdio, keep_memory
 
 CHILD = [sys.executable, str(HERE / "sdk_child.py")]
 ROUNDS = 7
@@ -42,11 +42,16 @@ async def measured(tables: Tables, stack: ExitStack, mode: Any) -> None:
 
     config = hub_config(folder.parent, {"child": CHILD})
     log = stack.enter_context((folder.parent / "stderr.log").open("a"))
-    async with client(CHILD) as direct, client(hub_on_stdio(config)) as hub:
+    async with (
+        client(CHILD) as direct,
+        client([*RELAY, *CHILD]) as relay,
+        client(hub_on_stdio(config)) as hub,
+    ):
         path = reading(folder)
         rows = {
             DIRECT: (direct, ECHO),
             "direct, one path": (direct, path),
+            BARE_ROW: (relay, ECHO),
             PLAIN: (hub, ECHO),
             PATH: (hub, path),
         }
