@@ -3,6 +3,7 @@ r"""Half characters in JSON, such as `"\ud83d"`: JavaScript writes one for a cut
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from hub.core.values import Json
 
@@ -14,12 +15,12 @@ def has_surrogates(text: bytes) -> bool:
     return _SURROGATE.search(text) is not None
 
 
-def masked(text: bytes) -> bytes:
-    """Return JSON text of the same length with a harmless escape for each half character.
+def masked(text: bytes, letter: Literal["A", "B"] = "A") -> bytes:
+    """Return JSON text of the same length with the escape of a letter for each half character.
 
     A decoder that refuses half characters takes it, and finds everything else where it is.
     """
-    return _SURROGATE.sub(rb"\\u0041", text)
+    return _SURROGATE.sub(rb"\\u00%02x" % ord(letter), text)
 
 
 def mended(value: Json) -> Json:

@@ -148,7 +148,9 @@ def _id_of(line: bytes) -> RequestId | None:
     Where the message is no JSON at all, an id at its beginning still counts.
     """
     try:
-        return _envelope.decode(masked(line)).id
+        # An id with half a character in it is none that could be given back.
+        ids = [_envelope.decode(masked(line, letter)).id for letter in ("A", "B")]
+        return ids[0] if ids[0] == ids[1] else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         found = _ID_FIRST.match(line)
         return int(found[1]) if found else None

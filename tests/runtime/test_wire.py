@@ -79,6 +79,8 @@ def test_a_clients_message_is_what_it_says(line: bytes, message: Message) -> Non
             INVALID_REQUEST,
             7,
         ),
+        (b'{"jsonrpc":"2.0","id":"\\ud83d","method":"m","params":{}}', INVALID_REQUEST, None),
+        (b'{"jsonrpc":"2.0","id":"x","method":"\\ud83d","params":{}}', INVALID_REQUEST, "x"),
         (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"\xff"}}', PARSE_ERROR, 7),
         (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":1,"a":2}}', INVALID_REQUEST, 7),
         (b'{"jsonrpc":"2.0","id":"x","method":"m","method":"m"}', INVALID_REQUEST, "x"),
