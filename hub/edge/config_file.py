@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -117,11 +117,28 @@ def _as_config_error(error: ErrorDetails) -> ConfigError:
 
 
 def _suggestion(key: str) -> str:
+    """Return where a key belongs that stands elsewhere, or which key may be meant."""
     schema = json_schema()
-    parts = (schema, *schema["$defs"].values())
-    keys = sorted({name for part in parts for name in part.get("properties", ())})
-    near = difflib.get_close_matches(key, keys, n=1)
+    known = {(name, where) for name, where in _keys(schema, schema["$defs"], "the top level")}
+    homes = sorted({where for name, where in known if name == key})
+    if homes:
+        return f"It belongs in {' or '.join(homes)}. "
+    near = difflib.get_close_matches(key, sorted({name for name, _ in known}), n=1)
     return f"Did you mean {near[0]}? " if near else ""
+
+
+def _keys(part: Raw, parts: Raw, where: str) -> Iterator[tuple[str, str]]:
+    """Yield each key of a part of the config's schema, and of all parts in it, with its place."""
+    part = parts[part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+    above = f"{where}." if where != "the top level" else ""
+    for name, inner in part.get("properties", {}).items():
+        yield name, where
+        yield from _keys(inner, parts, f"{above}{name}")
+    named = part.get("additionalProperties")
+    if isinstance(named, dict):
+        yield from _keys(cast("Raw", named), parts, f"{above}NAME")
+    for other in (*part.get("anyOf", ()), *part.get("oneOf", ())):
+        yield from _keys(other, parts, where)
 
 
 def _text(path: Path) -> str:

@@ -135,6 +135,20 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, where: str)
 
 def test_a_near_miss_is_corrected(tmp_path: Path) -> None:
     assert refused(tmp_path, MINIMAL + "gaurd: off").fix.startswith("Did you mean guard?")
+
+
+@pytest.mark.parametrize(
+    ("text", "home"),
+    [
+        (MINIMAL + "describe_roots: true", "servers.NAME"),
+        (MINIMAL + "when_missing: deny", "roots"),
+        (MINIMAL + "roots: {expose: search}", "the top level"),
+        (MINIMAL + "overrides: {}", "servers.NAME.tools"),
+        (MINIMAL + "deny: []", "roots or servers.NAME.tools"),
+    ],
+)
+def test_a_key_in_the_wrong_place_is_sent_to_its_own(tmp_path: Path, text: str, home: str) -> None:
+    assert refused(tmp_path, text).fix.startswith(f"It belongs in {home}. `roots-hub schema`")
     assert "mean" not in refused(tmp_path, MINIMAL + "qqqqqq: off").fix
 
 
