@@ -119,8 +119,8 @@ def _as_config_error(error: ErrorDetails) -> ConfigError:
 def _suggestion(key: str) -> str:
     """Return where a key belongs that stands elsewhere, or which key may be meant."""
     schema = json_schema()
-    known = {(name, where) for name, where in _keys(schema, schema["$defs"], "the top level")}
-    homes = sorted({where for name, where in known if name == key})
+    known = set(_keys(schema, schema["$defs"], ""))
+    homes = sorted({where or "the top level" for name, where in known if name == key})
     if homes:
         return f"It belongs in {' or '.join(homes)}. "
     near = difflib.get_close_matches(key, sorted({name for name, _ in known}), n=1)
@@ -130,13 +130,12 @@ def _suggestion(key: str) -> str:
 def _keys(part: Raw, parts: Raw, where: str) -> Iterator[tuple[str, str]]:
     """Yield each key of a part of the config's schema, and of all parts in it, with its place."""
     part = parts[part["$ref"].rpartition("/")[2]] if "$ref" in part else part
-    above = f"{where}." if where != "the top level" else ""
     for name, inner in part.get("properties", {}).items():
         yield name, where
-        yield from _keys(inner, parts, f"{above}{name}")
-    named = part.get("additionalProperties")
-    if isinstance(named, dict):
-        yield from _keys(cast("Raw", named), parts, f"{above}NAME")
+        yield from _keys(inner, parts, f"{where}.{name}".lstrip("."))
+    for word, below in (("additionalProperties", ".NAME"), ("items", "[]")):
+        if isinstance(inner := part.get(word), dict):
+            yield from _keys(cast("Raw", inner), parts, f"{where}{below}")
     for other in (*part.get("anyOf", ()), *part.get("oneOf", ())):
         yield from _keys(other, parts, where)
 

@@ -137,6 +137,11 @@ def test_a_near_miss_is_corrected(tmp_path: Path) -> None:
     assert refused(tmp_path, MINIMAL + "gaurd: off").fix.startswith("Did you mean guard?")
 
 
+def test_a_key_of_what_stands_in_a_list_is_known_too(tmp_path: Path) -> None:
+    text = MINIMAL + "roots: {fallback: [{path: /a, nmae: x}]}"
+    assert refused(tmp_path, text).fix.startswith("Did you mean name?")
+
+
 @pytest.mark.parametrize(
     ("text", "home"),
     [
@@ -145,6 +150,7 @@ def test_a_near_miss_is_corrected(tmp_path: Path) -> None:
         (MINIMAL + "roots: {expose: search}", "the top level"),
         (MINIMAL + "overrides: {}", "servers.NAME.tools"),
         (MINIMAL + "deny: []", "roots or servers.NAME.tools"),
+        (MINIMAL + "name: x", "roots.fallback[]"),
     ],
 )
 def test_a_key_in_the_wrong_place_is_sent_to_its_own(tmp_path: Path, text: str, home: str) -> None:
