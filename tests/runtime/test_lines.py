@@ -1,7 +1,11 @@
+import asyncio  # noqa: TID251 - a transport
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hub.runtime.gathering import Gathering
 from hub.runtime.lines import Cut, Lines, LineSplitter
 from hub.runtime.peer import GoneError
 
@@ -101,3 +105,32 @@ async def test_a_line_that_nobody_took_is_offered_once() -> None:
     lines.data_received(b"a\nb\n")
     assert [await lines.next(), await lines.next()] == [b"a", b"b"]
     assert offered == [b"a", b"b"]
+
+
+class Pieces:
+    """A transport that keeps what is written into it."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write(self, piece: bytes) -> None:
+        self.written.append(piece)
+
+    def is_closing(self) -> bool:
+        return False
+
+
+def test_what_answers_lines_that_came_at_once_is_one_write() -> None:
+    lines, pieces = Lines(), Pieces()
+    answers = Gathering(cast("asyncio.WriteTransport", pieces))
+
+    def answer(line: bytes) -> bool:
+        answers.write(line.upper())
+        return True
+
+    lines.taker = answer
+    lines.data_received(b"a\nb\nc\n")
+    assert pieces.written == [b"ABC"]
+    lines.data_received(b"d\n")
+    lines.data_received(b"e\nf")
+    assert pieces.written == [b"ABC", b"D", b"E"]
