@@ -97,7 +97,6 @@ class PipeOutlet:
         # Before, so that what waits for somebody who does not read is no more than who sends it.
         await self._flow.drained()
         self._gathering.write(to_line(message))
-        self._gathering.flush()
         await self._flow.drained()
 
     def abort(self) -> None:
@@ -107,7 +106,6 @@ class PipeOutlet:
 
     async def close(self) -> None:
         """Close the pipe once everything is written."""
-        self._gathering.flush()
         self._transport.close()
         await self._flow.lost()
 
