@@ -13,8 +13,6 @@ from hub.core.values import Json, JsonObject
 from hub.runtime.surrogates import mended
 
 MAX_DEPTH = 128
-SHALLOW = 2 * MAX_DEPTH
-"""Bytes in which nothing can be nested deeper: each level takes two brackets."""
 _LONG = 64 * 1024
 
 RequestId: TypeAlias = int | str
@@ -149,8 +147,8 @@ def is_too_deep(line: bytes, value: Json, *, below: int = 0) -> bool:
 
     `value` is what lies `below` so many levels of it.
     """
-    if len(line) <= SHALLOW:
-        return False
+    if len(line) <= 2 * MAX_DEPTH:
+        return False  # each level takes two brackets
     return _may_be_deep(line) and _deeper_than(value, MAX_DEPTH - below)
 
 

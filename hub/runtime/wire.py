@@ -16,7 +16,6 @@ from msgspec import Raw
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from hub.core.values import Json, JsonObject
 from hub.runtime.strict_json import (
-    SHALLOW,
     RequestId,
     UnreadableAnswerError,
     WireError,
@@ -103,7 +102,7 @@ def parse_client(line: bytes) -> Message:
     """
     decoder = _trailing if line.startswith(b'{"method"') else _leading
     found = as_we_write_it(line, decoder)
-    if found is not None and (len(line) <= SHALLOW or not is_too_deep(line, found.params, below=1)):
+    if found is not None and not is_too_deep(line, found.params, below=1):
         return Request(found.id, found.method, found.params)
     return _parse_strictly(line)
 
