@@ -220,11 +220,11 @@ def test_lines_wait_for_a_free_descriptor_until_the_log_ends(tmp_path: Path) -> 
     writer = Writer(path)
     with ExitStack() as scarce:
         scarce.enter_context(no_descriptor_free())
-        writer._end.wait = lambda _: bool(scarce.close())  # pyright: ignore
+        writer._end.wait = lambda _: bool(scarce.close())  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue] - one is free by then
         writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - its thread would choose when
     assert lines(path) == [{}]
     with capture_logs() as logs, no_descriptor_free():
-        writer._end.wait = lambda _: True  # pyright: ignore
+        writer._end.wait = lambda _: True  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue] - the log ends
         writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - see above
     assert [(entry["event"], entry["lines"]) for entry in logs] == [("audit lines lost", 1)]
 
