@@ -5,12 +5,13 @@ Async tests need no marker: anyio runs them (`anyio_mode = "auto"`), on the loop
 
 import os
 import shutil
-import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.loops import FAST, Backend
 
 PROJECT = Path(__file__).parent.parent
 
@@ -21,8 +22,8 @@ settings.load_profile("fast")
 
 
 @pytest.fixture(scope="session")
-def anyio_backend() -> tuple[str, dict[str, bool]]:
-    return "asyncio", {"use_uvloop": sys.platform != "win32"}
+def anyio_backend() -> Backend:
+    return FAST
 
 
 @pytest.fixture(scope="session")

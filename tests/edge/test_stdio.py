@@ -102,10 +102,16 @@ async def served(child: FakeChild | None = None) -> AsyncGenerator[Terminal]:
         patch.setattr(sys, "stdout", io.TextIOWrapper(os.fdopen(stdout, "wb")))
         async with scripted(child or FakeChild(ECHO)) as hub, anyio.create_task_group() as tasks:
             tasks.start_soon(serve)
-            yield terminal
-            terminal.hang_up()
-            await terminal.until_ended()
-            terminal.look_away()
+            try:
+                yield terminal
+                terminal.hang_up()
+                await terminal.until_ended()
+            finally:
+                # What a test that fails left open and unread would outlive its loop.
+                with anyio.CancelScope(shield=True):
+                    terminal.hang_up()
+                    terminal.look_away()
+                    await terminal.until_ended()
 
 
 async def test_a_client_is_served_until_it_hangs_up() -> None:
