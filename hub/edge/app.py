@@ -34,6 +34,7 @@ from hub.runtime.children import Children, Opener, opener
 from hub.runtime.confined import this_kernel
 from hub.runtime.ending import Ending
 from hub.runtime.express import Way
+from hub.runtime.kept_roots import asker_of
 from hub.runtime.links import OsLinks
 from hub.runtime.peer import Outlet
 from hub.runtime.plans import Plans
@@ -211,7 +212,8 @@ class Fronts:
         return Front(self._relay, self._rounds, self._services, outlet, tasks, principal=principal)
 
     def way(self, principal: str, request: Request, /) -> Way | AskedForRoots | None:
-        return self._relay.request_lanes.find(principal, request)
+        kept = self._rounds.kept.announced(asker_of(principal, None))
+        return self._relay.request_lanes.find(principal, request, kept)
 
 
 def fronts(services: Services) -> Fronts:

@@ -42,6 +42,7 @@ from hub.runtime.listening import Listening
 from hub.runtime.parties import RootsNeededError
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.relay import Relay
+from hub.runtime.request_lanes import AskedForRoots, RequestLane
 from hub.runtime.rounds import InputNeededError
 from hub.runtime.services import Services
 from hub.runtime.session import RECENT, Session
@@ -98,6 +99,11 @@ class Modern:
         self.headers: Sequence[tuple[str, str]] | None = None
         self._listening: set[Listening] = set()
         self._refusals: deque[JsonObject] = deque(maxlen=RECENT)
+
+    def way(self, request: Request) -> RequestLane | AskedForRoots | None:
+        """Return how a call goes if it can go by express."""
+        kept = self._rounds.kept.announced(self._asker)
+        return self._relay.request_lanes.find(self._principal, request, kept)
 
     async def serve(self, asked: Asked) -> Payload:
         """Answer one request.

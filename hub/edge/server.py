@@ -86,7 +86,7 @@ class Front:
         if enveloped is not (self.session.client is None):
             return None  # it is to be told what it lacks, or has too much
         if enveloped:
-            return self._relay.request_lanes.find(self.session.principal, request)
+            return self._modern.way(request)
         return self._relay.session_lanes.find(self.session, request)
 
     async def _serve(self, asked: Asked) -> Payload:

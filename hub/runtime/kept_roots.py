@@ -52,9 +52,17 @@ class KeptRoots:
         del self._kept[asker or ""]
         return None
 
+    def announced(self, asker: str | None) -> Announcement | None:
+        """Return what the asker's last answer announced if it still counts."""
+        kept = self.of(asker)
+        return None if kept is None else kept.announcement
 
-def asker_of(principal: str, connection: SessionKey) -> str | None:
-    """Return for whom answers are kept; None for who cannot be told from others."""
+
+def asker_of(principal: str, connection: SessionKey | None) -> str | None:
+    """Return for whom answers are kept; None for who cannot be told from others.
+
+    A `connection` tells its client from others over stdio only.
+    """
     if principal == "stdio":
         return f"{principal} {connection}"
     return None if principal == _ANYBODY else principal

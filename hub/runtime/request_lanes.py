@@ -1,8 +1,9 @@
 """The lanes that modern requests have found: each request's own roots are part of the key.
 
 A modern request stands for itself. Two that bring the same roots, of clients of one principal that
-can be asked nothing else, are judged alike as long as these roots are where they were. One that
-brings none is asked for them by what others of its kind were asked by.
+can be asked nothing else, are judged alike as long as these roots are where they were. So are two
+for which the same answer to an earlier request counts. One that brings none is asked for them by
+what others of its kind were asked by.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from hub.core.protocol import (
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
 )
+from hub.core.roots import Announcement
 from hub.core.standing import Standing
 from hub.core.uris import uri_from_path
 from hub.core.values import Json, JsonObject, object_or_empty
@@ -31,7 +33,7 @@ from hub.runtime.child import Child
 from hub.runtime.client import Client
 from hub.runtime.completing import completed
 from hub.runtime.consent import Case
-from hub.runtime.lanes import Found, lane_of
+from hub.runtime.lanes import Found, Lane, lane_of
 from hub.runtime.needs import Need
 from hub.runtime.session import Session
 from hub.runtime.strict_json import encode
@@ -49,10 +51,11 @@ _ASKED: Final = {"name", "arguments", "_meta"}
 
 _NONE: Final = b"none"
 _NOT_BROUGHT: Final = b"not brought"
+_KEPT: Final = b"kept"
 
 Kept = TypeVar("Kept")
 RequestKey: TypeAlias = tuple[str, str, bytes]
-"""Principal, public name of the tool, and the roots: as brought, `none` or `not brought`.
+"""Principal, public name of the tool, and the roots: as brought, `none`, `not brought` or `kept`.
 
 Where the call is asked for roots, what else its client can be asked stands in their place.
 """
@@ -109,10 +112,11 @@ def _roots_in(client: Client, responses: Json) -> bytes | None:
 class RequestLane(Found, frozen=True):
     """A lane, and the roots that the request brought: None if it was not asked for any.
 
-    The session of the `owner` is over.
+    An earlier request brought those that were `kept`. The session of the `owner` is over.
     """
 
     standing: Standing | None
+    kept: Announcement | None = None
 
     @property
     def is_open(self) -> bool:
@@ -157,15 +161,22 @@ class RequestLanes:
         self._needs: OrderedDict[RequestKey, Need] = OrderedDict()
         self._asked = AskedForRoots(Raw(encode(completed(wanting_roots(), info))))
 
-    def find(self, principal: str, request: Request) -> RequestLane | AskedForRoots | None:
-        """Return how a principal's request goes, if it is known from one like it."""
-        if self._is_asked(principal, request.params):
+    def find(
+        self, principal: str, request: Request, kept: Announcement | None = None
+    ) -> RequestLane | AskedForRoots | None:
+        """Return how a principal's request goes, if it is known from one like it.
+
+        `kept` is what its asker announced with an earlier one, if that still counts.
+        """
+        if kept is None and self._is_asked(principal, request.params):
             return self._asked
         key = key_of(principal, request.params)
+        if key is not None and key[2] == _NOT_BROUGHT and kept is not None:
+            key = (*key[:2], _KEPT)
         found = self._lanes.get(key) if key is not None else None
         if key is None or found is None:
             return None
-        if not found.is_open:
+        if not found.is_open or (key[2] == _KEPT and found.kept is not kept):
             del self._lanes[key]
             return None
         self._lanes.move_to_end(key)
@@ -188,8 +199,8 @@ class RequestLanes:
         key = asked_key(session.principal, request.params)
         if request.method != "tools/call" or key is None or not _is_short(key):
             return
-        if services.expose != "tools" or services.settings.reuse:
-            return  # the arguments say which tool is called; roots of a request count for others
+        if services.expose != "tools":
+            return  # the arguments say which tool is called
         if known is not None:
             several = services.names.mode == "never" and len(services.servers) > 1
             if several or known.place.spec.share == "session":
@@ -207,16 +218,9 @@ class RequestLanes:
         lane = lane_of(case, child)
         if lane is None or _is_repeated(lane.ready.listing, lane.name):
             return
-        if key[2] != _NONE and session.services.settings.reuse:
-            return  # what one request brings is also for those after it
-        standing = None
-        if key[2] != _NOT_BROUGHT:
-            standing = _standing(session, key[2], params.get("inputResponses"))
-            if standing is None:
-                return
-        elif not session.unasked:
-            return  # it was judged by roots that came another way
-        _add(self._lanes, key, RequestLane(lane, session, standing))
+        found = _found(lane, session, key[2], params.get("inputResponses"))
+        if found is not None:
+            _add(self._lanes, key if found.kept is None else (*key[:2], _KEPT), found)
 
 
 def _add(kept: OrderedDict[RequestKey, Kept], key: RequestKey, one: Kept) -> None:
@@ -239,6 +243,22 @@ def _is_repeated(listing: Listing, name: str) -> bool:
             except AnnotationError:
                 return False
     return False
+
+
+def _found(lane: Lane, session: Session, roots: bytes, responses: Json) -> RequestLane | None:
+    """Return a lane by where its request's roots were from; None if that is not for others."""
+    if roots != _NOT_BROUGHT:
+        if roots != _NONE and session.services.settings.reuse:
+            return None  # what a request brings is to be kept
+        standing = _standing(session, roots, responses)
+        return None if standing is None else RequestLane(lane, session, standing)
+    if session.unasked:
+        return RequestLane(lane, session, None)
+    last = session.roots.state.last
+    if last is None:
+        return None
+    kept = last.announcement
+    return RequestLane(lane, session, Standing.of(kept.roots), kept)
 
 
 def _standing(session: Session, brought: bytes, responses: Json) -> Standing | None:

@@ -28,11 +28,11 @@ class ScriptedHub:
     def __init__(self, services: Services, tasks: TaskGroup) -> None:
         self.services = services
         self._tasks = tasks
-        self._open_front = fronts(services)
+        self.open_front = fronts(services)
 
     def client(self, roots: Sequence[Json] = (), *, principal: str = "test") -> FakeClient:
         """Return a client that has said nothing yet."""
-        return FakeClient(self._open_front, self._tasks, roots=roots, principal=principal)
+        return FakeClient(self.open_front, self._tasks, roots=roots, principal=principal)
 
     async def greeted(
         self, capabilities: JsonObject | None = None, roots: Sequence[Json] = ()

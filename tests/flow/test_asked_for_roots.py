@@ -183,7 +183,6 @@ async def test_what_is_asked_of_a_prompt_says_nothing_of_a_tool() -> None:
     "config",
     [
         {"guard": "off"},
-        {"roots": {"reuse": 60}},
         {"expose": "search"},
         {"servers": {"files": {"command": "x", "share": "session"}}},
     ],
@@ -195,6 +194,17 @@ async def test_every_call_goes_the_general_way(config: dict[str, Any], top: Path
         assert not await asked(client, params)
         await generally(client, {**params, "inputResponses": with_roots((top / "a").as_uri())})
         assert not await asked(client, params)
+
+
+async def test_nobody_is_asked_whose_roots_are_kept(top: Path) -> None:
+    async with scripted(FakeChild(READ), config={"roots": {"reuse": 60}}) as hub:
+        client, other = hub.client(), hub.client(principal="other")
+        params = call("read", {"path": f"{top}/a/x"})
+        for one in (client, other):
+            assert await asked(one, params)
+        await generally(client, {**params, "inputResponses": with_roots((top / "a").as_uri())})
+        assert not await asked(client, params)
+        assert await asked(other, params)
 
 
 async def test_a_tool_whose_arguments_headers_repeat_is_looked_at_each_time() -> None:
@@ -287,6 +297,7 @@ CONFIGS: list[dict[str, Any]] = [
     {"servers": {"files": {"command": "x", "cwd": "${root}"}}},
     {"servers": {"files": {"command": "x", "share": "all"}}},
     {"roots": {"deny": ["**/x"]}},
+    {"roots": {"reuse": 60}},
 ]
 
 

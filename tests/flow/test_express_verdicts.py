@@ -26,7 +26,7 @@ from hub.runtime.request_lanes import RequestLane
 from hub.runtime.wire import Request
 from tests.fakes import READ, FakeChild
 from tests.runtime.rigs import ROOTS, FakeClient, Rig, remote, rig, roots_at
-from tests.runtime.test_request_lanes import bringing, modern
+from tests.runtime.test_request_lanes import announced, bringing, modern
 from tests.runtime.test_request_lanes import params as modern_params
 from tests.trees import plant
 
@@ -72,6 +72,8 @@ def policies(top: Path) -> tuple[Policy, ...]:
     )
 
 
+Era: TypeAlias = Literal["legacy", "modern", "kept"]
+"""Whose roots count: a session's, those that each request brings, or those that an earlier did."""
 Change: TypeAlias = tuple[str, str, str]
 """What is done, to which place, and with which other."""
 
@@ -138,7 +140,7 @@ def change(top: Path, how: Change) -> None:
 class Setting:
     """Who shares what, and what the operator lays down."""
 
-    era: Literal["legacy", "modern"]
+    era: Era
     shared: tuple[str, ...]
     ceiling: tuple[str, ...]
     own: tuple[str, ...]
@@ -147,7 +149,7 @@ class Setting:
 
 SETTINGS = st.builds(
     Setting,
-    era=st.sampled_from(("legacy", "modern")),
+    era=st.sampled_from(("legacy", "modern", "kept")),
     shared=st.sampled_from(SETS[1:]) | st.sampled_from(SETS),
     ceiling=st.just(()) | st.sampled_from(SETS),
     own=st.just(()) | st.sampled_from(SETS),
@@ -166,17 +168,20 @@ CALLS = st.lists(
 class Judged:
     """A client whose calls are judged in both ways."""
 
-    def __init__(self, at: Rig, fake: FakeChild, shared: list[Path], era: str) -> None:
+    def __init__(self, at: Rig, fake: FakeChild, shared: list[Path], era: Era) -> None:
         self._at = at
         self._fake = fake
         self._shared = shared
         self._era = era
         self._legacy = at.client(*shared) if era == "legacy" else None
+        self._kept = announced(at, *shared) if era == "kept" else None
 
     def _params(self, tool: str, path: str) -> JsonObject:
         arguments: JsonObject = {"path": path}
         if self._era == "legacy":
             return {"name": tool, "arguments": arguments}
+        if self._kept is not None:
+            return modern_params(arguments, name=tool, capabilities=ROOTS)
         if not self._shared:
             return modern_params(arguments, name=tool)
         brought = bringing(*self._shared)
@@ -184,7 +189,7 @@ class Judged:
 
     def _way(self, request: Request) -> Way | None:
         if self._legacy is None:
-            found = self._at.relay.request_lanes.find("alice", request)
+            found = self._at.relay.request_lanes.find("alice", request, self._kept)
             return found if isinstance(found, RequestLane) else None
         return self._at.relay.session_lanes.find(self._legacy.session, request)
 
@@ -193,7 +198,7 @@ class Judged:
         params = self._params(tool, path)
         way = self._way(Request(1, "tools/call", params))
         admitted = None if way is None else way.admit(params)
-        client = self._legacy or modern(self._at, *self._shared)
+        client = self._legacy or modern(self._at, *self._shared, kept=self._kept)
         await self._relayed(client, params)
         if admitted is None or self._is_moved_as_a_whole():
             return

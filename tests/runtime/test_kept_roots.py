@@ -11,6 +11,8 @@ from hub.core.roots import EMPTY, Announcement
 from hub.core.values import JsonObject, SessionKey
 from hub.runtime import kept_roots
 from hub.runtime.kept_roots import KeptRoots, asker_of
+from hub.runtime.request_lanes import RequestLane
+from hub.runtime.wire import Request
 from tests.edge.scripted import refusal, scripted
 from tests.edge.test_modern import envelope, is_refused, read, with_roots
 from tests.fakes import READ, FakeChild, FakeClock
@@ -79,6 +81,24 @@ async def test_kept_roots_serve_the_next_requests(top: Path) -> None:
         params: JsonObject = {"name": "get-roots", "_meta": envelope()}
         report: Any = (await client.request("tools/call", params))["structuredContent"]
         assert report["filePaths"] == [f"{top}/a"]
+
+
+@pytest.mark.parametrize("principal", ["stdio", "t"])
+async def test_calls_with_kept_roots_go_by_express(top: Path, principal: str) -> None:
+    async with scripted(FakeChild(READ), config=REUSE) as hub:
+        client = hub.client(principal=principal)
+        await read(client, f"{top}/a/x", with_roots((top / "a").as_uri()))
+        params: JsonObject = {
+            "name": "read",
+            "arguments": {"path": f"{top}/a/x"},
+            "_meta": envelope(),
+        }
+        request = Request(1, "tools/call", params)
+        assert client.front.way(request) is None, "the first of them is looked into"
+        await client.request("tools/call", params)
+        assert isinstance(client.front.way(request), RequestLane)
+        on_its_own = hub.open_front.way(principal, request)
+        assert isinstance(on_its_own, RequestLane) is (principal == "t")
 
 
 async def test_an_answer_takes_the_place_of_the_kept_one(top: Path) -> None:

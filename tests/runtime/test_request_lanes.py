@@ -14,6 +14,7 @@ from hub.core.protocol import (
     PROTOCOL_VERSION_META,
     SERVER_INFO_META,
 )
+from hub.core.roots import Announcement, parse_announcement
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.runtime import request_lanes
 from hub.runtime.client import Client
@@ -56,25 +57,42 @@ def top(tmp_path: Path) -> Path:
     return plant(tmp_path, "a/f", "b/f", "link => a")
 
 
-def modern(at: Rig, *shared: object, unasked: bool = False) -> FakeClient:
-    """Return a client whose one request brings these roots."""
-    client = at.client(capabilities=ROOTS if shared else {})
-    capabilities = ROOTS if shared else dict[str, Json]()
+def announced(at: Rig, *shared: object) -> Announcement:
+    """Return what a client that brought these roots announced by that."""
+    machine, unsafe = at.services.machine, at.services.settings.unsafe
+    raw = bringing(*shared)[ROOTS_KEY]
+    found = parse_announcement(raw, links=machine.links, flavour=machine.flavour, unsafe=unsafe)
+    assert found is not None
+    return found
+
+
+def modern(
+    at: Rig, *shared: object, unasked: bool = False, kept: Announcement | None = None
+) -> FakeClient:
+    """Return a client whose one request brings these roots, or whose earlier one brought `kept`."""
+    capabilities = ROOTS if shared or kept is not None else dict[str, Json]()
+    client = at.client(capabilities=capabilities)
     client.session.greeted(Client("modern", VERSION, capabilities, {}))
     client.session.unasked = unasked
-    if shared:
+    if kept is not None:
+        client.session.roots.kept(kept, 0.0)
+    elif shared:
         client.session.roots.given(bringing(*shared)[ROOTS_KEY])
     return client
 
 
 async def called(
-    at: Rig, given: JsonObject, *shared: object, unasked: bool = False
+    at: Rig,
+    given: JsonObject,
+    *shared: object,
+    unasked: bool = False,
+    kept: Announcement | None = None,
 ) -> RequestLane | None:
     """Make one modern call, and return the lane that the next one finds."""
-    client = modern(at, *shared, unasked=unasked)
+    client = modern(at, *shared, unasked=unasked, kept=kept)
     await client.request(client.asked_for("tools/call", given))
     client.session.close()
-    found = at.relay.request_lanes.find("alice", Request(1, "tools/call", given))
+    found = at.relay.request_lanes.find("alice", Request(1, "tools/call", given), kept)
     assert not isinstance(found, AskedForRoots)
     return found
 
@@ -148,7 +166,6 @@ async def test_without_roots_of_its_own_a_client_is_judged_by_the_operators(top:
 async def test_roots_that_were_not_brought_admit_calls_without_paths_alone(top: Path) -> None:
     async with rig({"files": FILES}, {"files": FakeChild(ECHO)}) as at:
         given = params({"text": "x"}, name="echo", capabilities=ROOTS)
-        assert await called(at, given) is None, "it was judged by roots that came another way"
         found = await called(at, given, unasked=True)
         assert found is not None
         assert found.admit(given) is not None
@@ -269,21 +286,59 @@ async def test_a_child_of_one_request_alone_leaves_none() -> None:
         assert at.relay.request_lanes.find("alice", request) is None
 
 
-@pytest.mark.parametrize("is_brought", [True, False])
-async def test_roots_that_count_for_later_requests_leave_none(top: Path, is_brought: bool) -> None:
+async def test_roots_that_are_to_be_kept_leave_none(top: Path) -> None:
     settings = RootsSettings(reuse=60)
     fake = FakeChild(ECHO, READ)
     async with rig({"files": FILES}, {"files": fake}, settings=settings) as at:
-        more: JsonObject = {"inputResponses": bringing(top / "a")} if is_brought else {}
-        shared = [top / "a"] if is_brought else []
-        given = {**params(capabilities=ROOTS, name="echo"), **more}
-        client = modern(at, *shared, unasked=not is_brought)
-        client.session.greeted(Client("modern", VERSION, ROOTS, {}))
-        await client.request(client.asked_for("tools/call", given))
+        given = params(capabilities=ROOTS, inputResponses=bringing(top / "a"))
+        assert await called(at, given, top / "a") is None
+        assert await called(at, params()) is not None, "it brings none"
+        plain = params(name="echo", capabilities=ROOTS)
+        assert await called(at, plain, unasked=True) is not None, "nor does it"
+
+
+async def test_calls_judged_by_the_same_kept_roots_go_one_way(top: Path) -> None:
+    async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
+        given = params({"path": f"{top}/a/f"}, capabilities=ROOTS)
+        one, same = (announced(at, top / "a") for _ in range(2))
+        found = await called(at, given, kept=one)
+        assert found is not None
+        assert found.admit(given) is not None
+        assert found.admit(params({"path": f"{top}/b/f"}, capabilities=ROOTS)) is None
         request = Request(1, "tools/call", given)
-        assert at.relay.request_lanes.find("alice", request) is None
-        await called(at, params())
-        assert at.relay.request_lanes.find("alice", Request(1, "tools/call", params())) is not None
+        assert at.relay.request_lanes.find("alice", request) is None, "they count no more"
+        assert at.relay.request_lanes.find("alice", request, one) is found
+        brought = Request(1, "tools/call", {**given, "inputResponses": bringing(top / "a")})
+        assert at.relay.request_lanes.find("alice", brought, one) is None, "they are brought anew"
+        assert at.relay.request_lanes.find("alice", request, same) is None, "these came after them"
+
+
+async def test_a_kept_root_that_was_replaced_admits_nothing(top: Path) -> None:
+    async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
+        given = params({"path": f"{top}/a/f"}, capabilities=ROOTS)
+        kept = announced(at, top / "a")
+        found = await called(at, given, kept=kept)
+        assert found is not None
+        replace_with(top / "a", top / "b")
+        assert found.admit(given) is None
+        again = await called(at, given, kept=kept)
+        assert again is None or again.admit(given) is None
+
+
+async def test_kept_roots_are_not_for_who_has_none(top: Path) -> None:
+    async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
+        given = params({"path": f"{top}/a/f"})
+        found = await called(at, given)
+        request = Request(1, "tools/call", given)
+        assert at.relay.request_lanes.find("alice", request, announced(at, top / "b")) is found
+
+
+async def test_who_has_kept_roots_is_not_asked(top: Path) -> None:
+    async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
+        given = params(capabilities=ROOTS)
+        assert await asked(at, given) is not None
+        request = Request(1, "tools/call", given)
+        assert at.relay.request_lanes.find("alice", request, announced(at, top / "a")) is None
 
 
 async def test_a_child_that_a_session_gave_other_roots_closes_the_lane(top: Path) -> None:
