@@ -48,14 +48,18 @@ def keep_memory() -> None:
     bytes(31 << 20)
 
 
-def hub_config(folder: Path, servers: Mapping[str, Sequence[str]]) -> Path:
-    """Write the config of a hub as its users have it, with the guard and the audit file on."""
+def hub_config(folder: Path, servers: Mapping[str, Sequence[str]], **more: Any) -> Path:
+    """Write the config of a hub as its users have it, with the guard and the audit file on.
+
+    `more`: other keys of the config.
+    """
     entries = {name: {"command": argv[0], "args": list(argv[1:])} for name, argv in servers.items()}
     config: dict[str, Any] = {
         "version": 1,
         "guard": "enforce",
         "audit": {"file": str(folder / "audit.jsonl")},
         "servers": entries,
+        **more,
     }
     path = folder / "hub.yaml"
     path.write_text(json.dumps(config))

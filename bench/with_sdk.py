@@ -19,14 +19,19 @@ from bench.cases import ECHO, PLACES, Params, folder_in, reading
 from bench.figures import Table, Target
 from bench.on_stdio import BARE_ROW, PATH, PLAIN
 from bench.piped import WrongAnswerError
-from bench.placing import children, place, place_us
+from bench.placing import children, place, place_anywhere, place_us
 from bench.programs import HERE, RELAY, hub_config, hub_on_stdio, keep_memory
 
 CHILD = [sys.executable, str(HERE / "sdk_child.py")]
 ROUNDS = 7
 CALLS = 150
 DIRECT = "direct"
-Tables = dict[bool, Table]
+LEGACY = "legacy"
+KEPT = "hub, one path, roots kept for a minute"
+"""With `roots.reuse`, so that modern clients are not asked for their roots with each call."""
+WHERE: dict[str, bool | None] = {"left to the scheduler": None, **PLACES}
+"""Where the programs run: first as users run them, then with less chance in it."""
+Tables = dict[bool | None, Table]
 
 
 async def measured(tables: Tables, stack: ExitStack, mode: Any) -> None:
@@ -41,11 +46,15 @@ async def measured(tables: Tables, stack: ExitStack, mode: Any) -> None:
         return Client(stdio_client(server, log), mode=mode, list_roots_callback=roots)
 
     config = hub_config(folder.parent, {"child": CHILD})
+    (folder.parent / "kept").mkdir()
+    keeping = hub_config(folder.parent / "kept", {"child": CHILD}, roots={"reuse": 60})
+    place_anywhere()
     log = stack.enter_context((folder.parent / "stderr.log").open("a"))
     async with (
         client(CHILD) as direct,
         client([*RELAY, *CHILD]) as relay,
         client(hub_on_stdio(config)) as hub,
+        client(hub_on_stdio(keeping)) as kept,
     ):
         path = reading(folder)
         rows = {
@@ -55,13 +64,22 @@ async def measured(tables: Tables, stack: ExitStack, mode: Any) -> None:
             PLAIN: (hub, ECHO),
             PATH: (hub, path),
         }
+        if mode != LEGACY:
+            rows[KEPT] = (kept, path)
         for connected, call in rows.values():
             await p50(connected, call)
         for apart, table in tables.items():
-            for pid in children(os.getpid()):
-                place(pid, apart=apart)
+            if apart is not None:
+                place_all(apart=apart)
             for row, (connected, call) in rows.items():
                 table.add(row, await p50(connected, call))
+
+
+def place_all(*, apart: bool) -> None:
+    """Put this process and all that it started where they are measured."""
+    place_us()
+    for pid in children(os.getpid()):
+        place(pid, apart=apart)
 
 
 async def p50(client: Client, call: Params) -> float:
@@ -86,10 +104,10 @@ def lines(rounds: int) -> list[str]:
     it lives, so each round has processes of its own, and there are twice as many.
     """
     found: list[str] = []
-    for era, mode in {"legacy": "legacy", "modern": "auto"}.items():
+    for era, mode in {"legacy": LEGACY, "modern": "auto"}.items():
         tables: Tables = {
             apart: Table(f"SDK client and SDK child, {era}, stdio, {where}", "µs, p50", DIRECT)
-            for where, apart in PLACES.items()
+            for where, apart in WHERE.items()
         }
         for _ in range(2 * rounds):
             try:
@@ -99,7 +117,7 @@ def lines(rounds: int) -> list[str]:
                 for table in tables.values():
                     table.failed["all"] = str(exc.exceptions[0])[:300]
         for table in tables.values():
-            table.targets = dict.fromkeys((PLAIN, PATH), Target(1.15))
+            table.targets = dict.fromkeys((PLAIN, PATH, KEPT), Target(1.15))
             found += table.lines()
     return found
 
