@@ -53,7 +53,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class StaleError(Exception):
-    """The call was judged by roots that are no longer in force."""
+    """The call was judged for roots, or a child, that are no longer what it would meet."""
 
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Link]]
@@ -79,7 +79,7 @@ class Child:
         self._outdated: set[str] = set()
         self._wake = anyio.Event()
         self._hearing: Hearing | None = None
-        self.slots = Slots(self.spec.concurrency)
+        self.slots = Slots(self.spec)
         self.deadlines = Deadlines(self.spec.timeout)
 
     async def own(self) -> None:
@@ -225,11 +225,11 @@ class Child:
         `holds` is asked at the last moment, after all waiting: whether the verdict still does.
 
         Raises: ChildError if the child is gone or too slow; RpcError that it answered; StaleError
-            if the verdict no longer holds.
+            if it was not sent: the verdict no longer holds, or the child went meanwhile.
         """
         ready = await self.ready()
         async with self.slots:
-            if not holds():
+            if not holds() or isinstance(self.state, Down):
                 raise StaleError
             with self.answers.during(asker):
                 return await self._call(

@@ -21,6 +21,7 @@ from hub.runtime.relay import tool_error
 from hub.runtime.request_lanes import AskedForRoots
 from hub.runtime.session import Session
 from hub.runtime.strict_json import RequestId
+from hub.runtime.unanswered import crowded
 from hub.runtime.waiting import UNSAID, Answer, Underway, token_in
 from hub.runtime.wire import Failure, Payload, Request, Response
 
@@ -155,7 +156,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
         lane = self.way.lane
         slots = lane.child.slots
         if not slots.take():
-            slots.line_up(self._begin_late)
+            slots.line_up(self)
         elif not self._post():
             slots.give()
             return False
@@ -165,7 +166,8 @@ class Passage(CallAsker, eq=False, kw_only=True):
         self.express.register.enter(self.request.id, self)
         return True
 
-    def _begin_late(self) -> bool:
+    def have_turn(self) -> bool:
+        """Send the call to its child after all."""
         if self.way.is_open and self._post():
             return True
         # The world is another one by now: the call is looked up and judged again.
@@ -201,9 +203,14 @@ class Passage(CallAsker, eq=False, kw_only=True):
             self._answer(Response(self.request.id, result))
 
     def expire(self) -> None:
-        """Give the call up, which its child does not answer in time."""
-        self._withdraw("timed out")
-        self._say(self.way.lane.child.without_answer(SilentError("timed out")))
+        """Give the call up, which its child has no slot for in time, or does not answer."""
+        child = self.way.lane.child
+        if self._posted is None:
+            self._is_settled = child.slots.step_out(self)
+            self._say(crowded(child.spec))
+        else:
+            self._withdraw("timed out")
+            self._say(child.without_answer(SilentError("timed out")))
 
     def _say(self, error: ChildError) -> None:
         self._note("failed", str(error))
@@ -234,7 +241,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
         if self._posted is not None:
             self._withdraw(reason)
         else:
-            self.way.lane.child.slots.step_out(self._begin_late)
+            self.way.lane.child.slots.step_out(self)
         self._note("cancelled")
         self._over()
         self.reply.give(None)

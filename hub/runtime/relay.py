@@ -47,7 +47,7 @@ from hub.runtime.verbosity import log_from
 from hub.runtime.wire import Payload
 
 MAX_JUDGEMENTS = 4
-"""How often a call is judged anew because the roots change while it waits for its child."""
+"""How often a call is judged anew because its roots or its child change while it waits."""
 
 
 Seat: TypeAlias = Callable[[Case], Asker]
@@ -92,7 +92,7 @@ class Relay:
         for _ in range(MAX_JUDGEMENTS):
             with suppress(StaleError):
                 return await self._call(session, asked, named, brought, seat)
-        return _failure(method, "the roots change faster than the call can be judged")
+        return _failure(method, "its roots, or its server, change faster than the call can be sent")
 
     async def _call(
         self, session: Session, asked: Asked, named: Addressed, brought: Brought, seat: Seat

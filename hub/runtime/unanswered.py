@@ -1,4 +1,4 @@
-"""What to say of a call that its child did not answer."""
+"""What to say of a call that its child did not answer, or was not sent."""
 
 from __future__ import annotations
 
@@ -24,3 +24,13 @@ def unanswered(
             )
         case GoneError():
             return ChildError(f"server {name!r} went away during the call: {why}; {outlook}")
+
+
+def crowded(spec: ServerSpec) -> ChildError:
+    """Return the error for a call that was never sent, because others took all slots for long."""
+    slots = "its only slot was" if spec.concurrency == 1 else f"all {spec.concurrency} slots were"
+    return ChildError(
+        f"server {spec.name!r} was not called: {slots} taken by other calls for the "
+        f"{spec.timeout:g} s that a call waits; call it again later, or have its `concurrency` "
+        "raised (more calls at a time) or its `timeout` (longer waits)"
+    )

@@ -543,6 +543,37 @@ async def test_a_call_whose_verdict_no_longer_holds_when_it_is_its_turn_is_not_s
         await child.call(admitted(), RecordingAsker(), lambda: now == ["new"])
 
 
+async def test_a_call_that_waits_too_long_for_its_turn_is_not_sent() -> None:
+    fake = FakeChild(ECHO)
+    async with owned(fake, replace(SPEC, concurrency=1, timeout=0.01)) as child:
+        await child.ready()
+        assert child.slots.take()
+        assert "was not called: its only slot was taken" in await error_of(child)
+        assert fake.link.requests("tools/call") == []
+        assert not child.answers.busy
+
+
+async def test_a_call_whose_child_goes_before_its_turn_is_looked_up_again() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with (
+        owned(fake, replace(SPEC, concurrency=1)) as child,
+        anyio.create_task_group() as calls,
+    ):
+
+        async def lost() -> None:
+            assert "went away during the call" in await error_of(child)
+
+        async def waiting() -> None:
+            with pytest.raises(StaleError):
+                await child.call(admitted(), RecordingAsker())
+
+        calls.start_soon(lost)
+        await (await fake.connected()).request("tools/call")
+        calls.start_soon(waiting)
+        await anyio.wait_all_tasks_blocked()
+        fake.link.crash()
+
+
 @pytest.mark.parametrize(
     "url", ["https://example.com/mcp?key=s3cret", "https://me:s3cret@example.com/mcp#s3cret"]
 )

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from hub.core.policy import Policy
 from hub.core.values import Json, JsonObject
 from hub.runtime.express import Express
 from hub.runtime.request_lanes import AskedForRoots
+from hub.runtime.slots import Slots
 from hub.runtime.waiting import Answer
 from hub.runtime.wire import Failure, Notification, Request, Response, as_object, lost
 from tests.fakes import ECHO, READ, SILENT, FakeChild, RecordingOutlet, Signals
@@ -32,6 +33,7 @@ class Reply:
         self.answers: list[Answer] = []
         self.detours: list[Request] = []
         self.is_stuck = False
+        self.on_deliver: Callable[[], None] = lambda: None
         self.signals = Signals()
 
     def give(self, answer: Answer) -> bool:
@@ -42,6 +44,7 @@ class Reply:
         return True
 
     async def deliver(self, answer: Response | Failure) -> None:
+        self.on_deliver()
         self.answers.append(answer)
         self.signals.moved()
 
@@ -58,6 +61,12 @@ class Caller:
         self.client = client
         self.reply = Reply()
         self.express = Express(client.peer.backlog, at.tasks)
+
+    @property
+    def slots(self) -> Slots:
+        (place,) = self.client.session.places
+        assert place.child is not None
+        return place.child.slots
 
     def take(self, id_: int | str, name: str, arguments: Json, **params: Json) -> bool:
         given: JsonObject = {"name": name, "arguments": arguments, **params}
@@ -316,6 +325,49 @@ async def test_a_call_that_waits_for_a_slot_can_be_cancelled(fake: FakeChild, to
         assert await caller.result(2) == {"a": 1}
         assert len(fake.link.requests("tools/call")) == 3
         assert fake.link.requests("notifications/cancelled") == []
+
+
+async def test_a_call_that_waits_too_long_for_a_slot_is_not_sent_and_says_so(
+    fake: FakeChild, top: Path
+) -> None:
+    async with calling(fake, top, concurrency=1, timeout=0.01) as caller:
+        slots = caller.slots
+        assert slots.take()
+        assert caller.take(1, "echo", {})
+        result = await caller.result()
+        assert result["isError"] is True
+        assert "'files' was not called: its only slot was taken" in str(result["content"])
+        (record,) = caller.at.audit.records
+        assert record.verdict == "failed"
+        slots.give()
+        assert caller.take(1, "echo", {}), "neither its id nor the slot is taken"
+        await caller.result(2)
+        assert len(fake.link.requests("tools/call")) == 3
+
+
+async def test_a_call_that_waits_too_long_is_not_cancelled_while_its_answer_is_on_its_way(
+    fake: FakeChild, top: Path
+) -> None:
+    async with calling(fake, top, concurrency=1, timeout=0.01) as caller:
+        assert caller.slots.take()
+        caller.reply.is_stuck = True
+        caller.reply.on_deliver = lambda: caller.client.peer.backlog.cancel({"requestId": 1})
+        assert caller.take(1, "echo", {})
+        await caller.result()
+        assert [record.verdict for record in caller.at.audit.records] == ["failed"]
+        caller.slots.give()
+        assert caller.slots.take()
+        assert not caller.slots.take()
+
+
+async def test_a_call_has_all_its_time_from_its_turn_on(fake: FakeChild, top: Path) -> None:
+    fake.answers["tools/call"] = SILENT
+    async with calling(fake, top, concurrency=1, timeout=0.05) as caller:
+        assert caller.slots.take()
+        assert caller.take(1, "echo", {})
+        caller.slots.give()
+        result = await caller.result()
+        assert "did not answer within 0.05 s" in str(result["content"])
 
 
 async def test_a_call_whose_lane_closes_while_it_waits_goes_the_relays_way(

@@ -554,6 +554,29 @@ async def test_a_call_that_waited_for_its_child_is_judged_by_the_roots_of_now(to
         assert [link.requests("tools/call") for link in fake.links] == [[]] * len(fake.links)
 
 
+async def test_calls_that_wait_their_turn_go_to_what_follows_a_child_that_crashed() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    results = list[str]()
+    async with rig({"files": remote(concurrency=1)}, {"files": fake}) as at:
+        client = at.client()
+
+        async def call(number: int) -> None:
+            results.append(str(await client.call("echo", {"n": number})))
+
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(call, 0)
+            await (await fake.connected()).request("tools/call")
+            for number in (1, 2, 3):
+                calls.start_soon(call, number)
+                await anyio.wait_all_tasks_blocked()
+            fake.answers["tools/call"] = {}
+            fake.link.crash()
+        assert "went away during the call" in results[0]
+        assert results[1:] == ["{}"] * 3
+        sent = fake.links[1].requests("tools/call")
+        assert [one["params"]["arguments"]["n"] for one in sent] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("spec", [remote(concurrency=1), launched(concurrency=1)])
 @pytest.mark.parametrize("stays", [True, False])
 async def test_a_call_that_waits_its_turn_is_judged_by_the_roots_of_its_turn(
@@ -607,7 +630,9 @@ async def test_a_call_that_is_never_judged_in_time_is_given_up(
     async with rig({"files": remote()}, {"files": fake}) as at:
         client = at.client(top / "a")
         result = await client.call("read", {"path": f"{top}/a/f"})
-        assert text_of(result) == "the roots change faster than the call can be judged"
+        assert (
+            text_of(result) == "its roots, or its server, change faster than the call can be sent"
+        )
         assert result["isError"] is True
         assert len(judged) == MAX_JUDGEMENTS
         assert fake.link.requests("tools/call") == []

@@ -2,54 +2,93 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
-from hub.runtime.slots import Slots
+from hub.core.errors import ChildError
+from hub.runtime.slots import InLine, Slots
+from tests.fakes import Signals
+from tests.runtime.rigs import remote
 
 
-def test_no_more_are_taken_than_there_are() -> None:
-    slots = Slots(2)
+def slots_of(count: int, timeout: float = 300) -> Slots:
+    return Slots(replace(remote("files"), concurrency=count, timeout=timeout))
+
+
+class Call:
+    """A call in line, which says in `said` what becomes of it."""
+
+    def __init__(self, said: list[str], name: str, slots: Slots, *, uses: bool = True) -> None:
+        self.signals = Signals()
+        self._said = said
+        self._name = name
+        self._slots = slots
+        self._uses = uses
+        slots.line_up(self)
+
+    def have_turn(self) -> bool:
+        self._said.append(self._name)
+        return self._uses
+
+    def expire(self) -> None:
+        assert self._slots.step_out(self)
+        self._said.append(f"{self._name} is late")
+        self.signals.moved()
+
+
+async def test_no_more_are_taken_than_there_are() -> None:
+    slots = slots_of(2)
     assert [slots.take(), slots.take(), slots.take()] == [True, True, False]
     slots.give()
     assert slots.take()
 
 
-def test_a_slot_that_is_given_back_goes_to_the_first_in_line_that_uses_it() -> None:
-    slots, asked = Slots(1), list[str]()
-
-    def begin(name: str, *, uses: bool) -> bool:
-        asked.append(name)
-        return uses
-
+async def test_a_slot_that_is_given_back_goes_to_the_first_in_line_that_uses_it() -> None:
+    slots, said = slots_of(1), list[str]()
     assert slots.take()
-    slots.line_up(lambda: begin("a", uses=False))
-    slots.line_up(lambda: begin("b", uses=True))
-    slots.line_up(lambda: begin("c", uses=False))
+    for name in "abc":
+        Call(said, name, slots, uses=name == "b")
     slots.give()
-    assert asked == ["a", "b"]
+    assert said == ["a", "b"]
+    assert slots.wanted == 1
     assert not slots.take()
     slots.give()
-    assert asked == ["a", "b", "c"]
+    assert said == ["a", "b", "c"]
     assert slots.take()
 
 
-def test_who_steps_out_of_line_gets_no_slot() -> None:
-    slots, asked = Slots(1), list[str]()
-
-    def begin() -> bool:
-        asked.append("begun")
-        return True
-
+async def test_who_steps_out_of_line_gets_no_slot() -> None:
+    slots, said = slots_of(1), list[str]()
     assert slots.take()
-    slots.line_up(begin)
-    assert slots.step_out(begin)
-    assert not slots.step_out(begin)
+    call = Call(said, "a", slots)
+    assert slots.step_out(call)
+    assert not slots.step_out(call)
     slots.give()
-    assert asked == []
+    assert said == []
     assert slots.take()
+
+
+async def test_who_waits_for_too_long_steps_out_of_line() -> None:
+    slots, said = slots_of(1, timeout=0.01), list[str]()
+    assert slots.take()
+    call = Call(said, "a", slots)
+    await call.signals.until(lambda: bool(said))
+    slots.give()
+    assert said == ["a is late"]
+    assert slots.take()
+
+
+async def test_who_had_its_turn_is_not_late() -> None:
+    slots, said = slots_of(1, timeout=0.01), list[str]()
+    assert slots.take()
+    Call(said, "a", slots)
+    slots.give()
+    late = Call(said, "b", slots)
+    await late.signals.until(lambda: len(said) > 1)
+    assert said == ["a", "b is late"]
 
 
 async def test_a_task_waits_for_its_turn_and_gives_its_slot_back() -> None:
-    slots, order = Slots(1), list[str]()
+    slots, order = slots_of(1), list[str]()
 
     async def one(name: str) -> None:
         async with slots:
@@ -64,11 +103,29 @@ async def test_a_task_waits_for_its_turn_and_gives_its_slot_back() -> None:
     assert slots.take()
 
 
-@pytest.mark.parametrize("its_turn_came", [False, True])
-async def test_a_task_that_is_cancelled_in_line_leaves_no_slot_taken(
-    *, its_turn_came: bool
-) -> None:
-    slots = Slots(1)
+@pytest.mark.parametrize(("count", "taken"), [(1, "its only slot was"), (2, "all 2 slots were")])
+async def test_a_task_that_waits_for_too_long_learns_why(count: int, taken: str) -> None:
+    slots = slots_of(count, timeout=0.01)
+    assert all(slots.take() for _ in range(count))
+    with anyio.fail_after(5), pytest.raises(ChildError, match=f"not called: {taken} taken"):
+        async with slots:
+            raise AssertionError("there is no slot")
+    slots.give()
+    assert slots.take()
+    assert not slots.take()
+
+
+class Watched(Slots):
+    """Slots that remember who has lined up for one."""
+
+    def line_up(self, one: InLine) -> None:
+        self.last = one
+        super().line_up(one)
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "its turn comes", "it is late"])
+async def test_a_task_that_is_cancelled_in_line_leaves_no_slot_taken(meanwhile: str) -> None:
+    slots = Watched(replace(remote("files"), concurrency=1))
     assert slots.take()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
@@ -80,9 +137,11 @@ async def test_a_task_that_is_cancelled_in_line_leaves_no_slot_taken(
             tasks.start_soon(wait)
             await anyio.wait_all_tasks_blocked()
             tasks.cancel_scope.cancel()
-            if its_turn_came:
+            if meanwhile == "its turn comes":
                 slots.give()
-    if not its_turn_came:
+            elif meanwhile == "it is late":
+                slots.last.expire()
+    if meanwhile != "its turn comes":
         slots.give()
     assert slots.take()
     assert not slots.take()

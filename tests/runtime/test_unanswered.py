@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from hub.core.protocol import INTERNAL_ERROR
 from hub.runtime.peer import GoneError, LostError, SilentError
-from hub.runtime.unanswered import unanswered
+from hub.runtime.unanswered import crowded, unanswered
 from tests.runtime.rigs import remote
 
 
@@ -29,3 +30,16 @@ def test_it_says_which_server_what_happened_and_what_the_hub_does_next(
     why: SilentError | LostError | GoneError, said: str
 ) -> None:
     assert str(unanswered(remote("files"), why, "the next call starts it")) == said
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "taken"), [(1, "its only slot was taken"), (16, "all 16 slots were taken")]
+)
+def test_it_says_of_a_call_that_was_not_sent_what_was_in_its_way(
+    concurrency: int, taken: str
+) -> None:
+    assert str(crowded(replace(remote("files"), concurrency=concurrency))) == (
+        f"server 'files' was not called: {taken} by other calls for the 300 s that a call waits; "
+        "call it again later, or have its `concurrency` raised (more calls at a time) or its "
+        "`timeout` (longer waits)"
+    )
