@@ -17,6 +17,7 @@ from hub.core.launch import LaunchPlan
 from hub.core.paths import Entry, LinkReader, PathError
 from hub.core.protocol import (
     HANDSHAKE_VERSIONS,
+    INTERNAL_ERROR,
     LISTS,
     METHOD_NOT_FOUND,
     MODERN_VERSIONS,
@@ -284,6 +285,8 @@ class FakeLink:
         try:
             said = await self._receive.receive()
             return wire.parse_child(said) if isinstance(said, bytes) else said
+        except wire.UnreadableAnswerError as exc:
+            return wire.Failure(exc.id, {"code": INTERNAL_ERROR, "message": str(exc)})
         except anyio.EndOfStream:
             raise GoneError(self._end) from None
 

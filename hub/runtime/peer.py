@@ -73,16 +73,22 @@ class RpcError(Exception):
 
     @classmethod
     def received(cls, error: Payload) -> Self:
-        """Keep a received error whole, so that it can be passed on unchanged."""
+        """Keep a received error whole, so that it can be passed on unchanged.
+
+        One that is not well made, which its reader might not take for an answer, goes on as the
+        data of one that is.
+        """
         try:
             read = wire.as_object(error)
-        except WireError:
-            return cls(INTERNAL_ERROR, f"the error that was answered is no object: {error!r:.200}")
+        except WireError as exc:
+            return cls(INTERNAL_ERROR, f"the error that was answered cannot be read: {exc}")
         code, message = read.get("code"), read.get("message")
+        if type(code) is int and isinstance(message, str):
+            return cls(code, message, error=error)
         return cls(
-            code if isinstance(code, int) else INTERNAL_ERROR,
+            code if type(code) is int else INTERNAL_ERROR,
             message if isinstance(message, str) else "error",
-            error=error,
+            read,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeAlias
 
@@ -16,6 +17,8 @@ MAX_REASON: Final = 1000
 """Characters of what somebody says who takes a request back; the rest is cut off."""
 UNSAID: Final = "cancelled by the caller"
 """What is told where nobody says why a request is taken back."""
+
+_NUMBER = re.compile("[1-9][0-9]{0,15}")
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -95,10 +98,12 @@ class Waiters:
     def settle(self, answer: Response | Failure) -> None:
         """Give an answer to who waits for it."""
         waiter = self._waiting.pop(answer.id, None) if answer.id is not None else None
-        if waiter is None:
-            log.debug("answer to no question", id=answer.id)
-        else:
+        if waiter is not None:
             waiter.settle(answer)
+        elif isinstance(answer.id, str) and (number := _number_in(answer.id)) in self._waiting:
+            self._waiting.pop(number).settle(answer)
+        else:
+            log.debug("answer to no question", id=answer.id)
 
     async def report(self, params: Payload) -> None:
         """Give a progress report to who wants it."""
@@ -112,6 +117,11 @@ class Waiters:
         waiting, self._waiting = self._waiting, {}
         for waiter in waiting.values():
             waiter.settle(None)
+
+
+def _number_in(text: str) -> int | None:
+    """Return the id that a text is, as some servers give a number back; None if it is none."""
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def with_token(params: JsonObject, token: RequestId) -> JsonObject:

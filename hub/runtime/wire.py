@@ -211,6 +211,7 @@ class _Envelope(msgspec.Struct, gc=False):
 
 
 _envelope = msgspec.json.Decoder(_Envelope)
+_OPENING = ord("{")
 _ANSWER_FIRST = re.compile(
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,\s*"(?:result|error)"'
 )
@@ -257,9 +258,9 @@ def parse_child(line: bytes) -> Message:
             return Notification(envelope.method, params)
         return Request(envelope.id, envelope.method, as_object(params))
     if envelope.error and bytes(envelope.error) != b"null":
-        return Failure(envelope.id, envelope.error)
+        return Failure(envelope.id, _carried(envelope.error, "error", envelope.id))
     if envelope.result and envelope.id is not None:
-        return Response(envelope.id, envelope.result)
+        return Response(envelope.id, _carried(envelope.result, "result", envelope.id))
     raise WireError(INVALID_REQUEST, 'Neither "method" nor "result" nor "error"')
 
 
@@ -269,6 +270,14 @@ def _check_text(line: bytes, envelope: _Envelope) -> None:
     except UnicodeDecodeError as exc:
         kind = UnreadableAnswerError if envelope.method is None else WireError
         raise kind(PARSE_ERROR, f"Not UTF-8: {exc}", envelope.id) from exc
+
+
+def _carried(answered: Raw, what: str, id_: RequestId | None) -> Raw:
+    if memoryview(answered)[0] == _OPENING:
+        return answered
+    kind = WireError if id_ is None else UnreadableAnswerError
+    shown = bytes(answered)[:200].decode("utf-8", "replace")
+    raise kind(INVALID_REQUEST, f"its {what} is no object: {shown}", id_)
 
 
 def _unreadable(line: bytes, why: Exception) -> WireError:

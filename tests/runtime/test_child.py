@@ -204,7 +204,7 @@ async def test_who_starts_silently_is_not_waited_for_without_end() -> None:
     [
         ({"initialize": {"protocolVersion": "1"}}, "it speaks protocol version '1'"),
         ({"initialize": failure(INTERNAL_ERROR, "broken")}, "broken"),
-        ({"initialize": b"[]"}, "Expected a JSON object"),
+        ({"initialize": b"[]"}, "its result is no object: []"),
     ],
 )
 async def test_a_child_that_cannot_be_used_says_why(

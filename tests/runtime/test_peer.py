@@ -108,17 +108,30 @@ async def test_an_error_comes_back_whole() -> None:
     assert (failed.code, str(failed), failed.error) == (-32001, "no", error)
 
 
-def test_an_error_that_is_not_well_made_is_kept_as_well() -> None:
-    failed = RpcError.received({"code": "x", "message": 5})
-    assert (failed.code, str(failed)) == (INTERNAL_ERROR, "error")
-    assert failed.error == {"code": "x", "message": 5}
+@pytest.mark.parametrize(
+    ("answered", "code", "message"),
+    [
+        ({"code": "EACCES", "message": "no"}, INTERNAL_ERROR, "no"),
+        ({"code": -5, "data": 1}, -5, "error"),
+        ({"code": True, "message": None}, INTERNAL_ERROR, "error"),
+        ({}, INTERNAL_ERROR, "error"),
+    ],
+)
+def test_an_error_that_is_not_well_made_goes_on_inside_one_that_is(
+    answered: JsonObject, code: int, message: str
+) -> None:
+    failed = RpcError.received(answered)
+    assert (failed.code, str(failed)) == (code, message)
+    assert failed.error == {"code": code, "message": message, "data": answered}
 
 
-@pytest.mark.parametrize("error", [Raw(b'"boom"'), Raw(b"null"), Raw(b"[1]")])
-def test_an_error_that_is_no_object_is_one_that_says_so(error: Raw) -> None:
-    failed = RpcError.received(error)
+@pytest.mark.parametrize(
+    "error", [b'"boom"', b"null", b"[1]", b'{"data":%b%b}' % (b"[" * 10**5, b"]" * 10**5)]
+)
+def test_an_error_that_cannot_be_read_is_one_that_says_so(error: bytes) -> None:
+    failed = RpcError.received(Raw(error))
     assert failed.code == INTERNAL_ERROR
-    assert str(failed).startswith("the error that was answered is no object")
+    assert str(failed).startswith("the error that was answered cannot be read: ")
     assert failed.error == {"code": INTERNAL_ERROR, "message": str(failed)}
 
 

@@ -43,6 +43,16 @@ def test_an_answer_goes_once_to_who_waits_for_it() -> None:
     assert other.answers == []
 
 
+def test_an_id_that_comes_back_as_text_is_the_same_id() -> None:
+    waiters, one = Waiters(), Note()
+    waiters.add(7, one)
+    for other in ("x", "07", "+7", " 7", "\u0667", "8", "9" * 5000):
+        waiters.settle(Response(other, {}))
+    assert one.answers == []
+    waiters.settle(Response("7", {"a": 1}))
+    assert one.answers == [Response("7", {"a": 1})]
+
+
 def test_who_is_forgotten_hears_nothing() -> None:
     waiters, one = Waiters(), Note()
     waiters.add(1, one)

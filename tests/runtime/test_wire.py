@@ -217,6 +217,10 @@ def test_a_lone_surrogate_in_a_childs_answer_is_carried(result: bytes) -> None:
         (b'{"jsonrpc":"2.0","id":3,"result":{"x":"\\ud83d","y":NaN}}', PARSE_ERROR),
         (b'{"jsonrpc":"2.0","id":3,"result":{"x":"\xff"}}', PARSE_ERROR),
         (b'{"jsonrpc":"2.0","result":{"x":"\xff"},"id":3}', PARSE_ERROR),
+        (b'{"jsonrpc":"2.0","id":3,"result": null}', INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":3,"result":[{}]}', INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":3,"result":"{}"}', INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":3,"error":"boom"}', INVALID_REQUEST),
     ],
 )
 def test_an_answer_of_a_child_that_cannot_be_read_says_whose_answer_it_is(
@@ -224,6 +228,11 @@ def test_an_answer_of_a_child_that_cannot_be_read_says_whose_answer_it_is(
 ) -> None:
     error = refused_of_child(line)
     assert (error.code, error.id) == (code, 3)
+
+
+def test_an_error_of_a_child_that_is_no_object_is_shown() -> None:
+    error = refused_of_child(b'{"jsonrpc":"2.0","id":3,"error":"no such disk"}')
+    assert str(error) == 'its error is no object: "no such disk"'
 
 
 def test_what_a_child_writes_in_other_scripts_is_carried() -> None:
@@ -239,8 +248,6 @@ def test_what_a_child_writes_in_other_scripts_is_carried() -> None:
             Failure(3, Raw(b'{"code":-1}')),
         ),
         (b'{"jsonrpc":"2.0","id":3,"result":{},"error":null}', Response(3, Raw(b"{}"))),
-        (b'{"jsonrpc":"2.0","id":3,"result":null}', Response(3, Raw(b"null"))),
-        (b'{"jsonrpc":"2.0","id":3,"error":"boom"}', Failure(3, Raw(b'"boom"'))),
     ],
 )
 def test_an_answer_of_a_child_is_an_error_if_it_has_one(line: bytes, message: Message) -> None:
@@ -273,6 +280,7 @@ def test_a_childs_request_is_read(line: bytes, message: Message) -> None:
         b'{"method":"m","params":"x"}',
         b'{"jsonrpc":"2.0","id":1}',
         b'{"jsonrpc":"2.0","result":{}}',
+        b'{"jsonrpc":"2.0","id":null,"error":"boom"}',
         b'{"level":"info","msg":"started"}',
         b'{"jsonrpc":"2.0","id":1,"result":%b%b}' % (b"[" * 10**5, b"]" * 10**5),
     ],
