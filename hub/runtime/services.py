@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from anyio.abc import TaskGroup
 from msgspec import Struct, field
@@ -21,6 +22,9 @@ from hub.core.values import JsonObject, ServerName
 from hub.runtime.audit_log import AuditSink
 from hub.runtime.children import Children
 from hub.runtime.plans import Plans
+
+MAX_WARNED: Final = 1024
+"""Of how many clients is said that nothing restricts them, until there are other roots."""
 
 
 class Machine(Struct, frozen=True):
@@ -98,6 +102,7 @@ class Operator:
         self._ceiling = _standing(roots.ceiling)
         self._servers = {name: _standing(spec.ceiling) for name, spec in servers.items()}
         self._followers: dict[object, Callable[[], None]] = {}
+        self._warned: set[tuple[str, str]] = set()
         self.version = 0
 
     def take(self, roots: OperatorRoots) -> None:
@@ -105,6 +110,7 @@ class Operator:
         self._roots = roots
         self._fallback, self._ceiling = _standing(roots.fallback), _standing(roots.ceiling)
         self.version += 1
+        self._warned.clear()
         for tell in list(self._followers.values()):
             tell()
 
@@ -117,6 +123,16 @@ class Operator:
             self._followers.pop(key, None)
 
         return end
+
+    def is_news(self, principal: str, client: str) -> bool:
+        """Return whether it was not yet said of such a client that nothing restricts it.
+
+        Clients of a name are one: many have a session for each of their requests.
+        """
+        if (principal, client) in self._warned or len(self._warned) >= MAX_WARNED:
+            return False
+        self._warned.add((principal, client))
+        return True
 
     def roots(self) -> OperatorRoots:
         """Return the operator's roots, without those that are not there now."""

@@ -133,12 +133,17 @@ class Session:
         force = in_force(await self.roots.current(outlet), self.services.operator.roots())
         if not (force.enforcing or self._warned):
             self._warned = True
+            self._warn()
+        return force
+
+    def _warn(self) -> None:
+        name = self.client.info.get("name") if self.client is not None else None
+        if self.services.operator.is_news(self.principal, str(name)):
             log.warning(
                 "this client is NOT restricted: it shares no roots, and there is no fallback",
-                client=self.client.info.get("name") if self.client is not None else None,
+                client=name,
                 fix="set roots.fallback or --root, or roots.when_missing: deny",
             )
-        return force
 
     def known_force(self) -> InForce:
         """Return the roots in force as far as they are known now."""

@@ -5,6 +5,7 @@ import pytest
 from hub.core.in_force import OperatorRoots
 from hub.core.paths import Flavour
 from hub.core.values import ServerName
+from hub.runtime import services
 from hub.runtime.links import OsLinks
 from hub.runtime.services import Machine, Operator
 from tests.fakes import FakeClock
@@ -70,6 +71,18 @@ def test_a_servers_own_folders_grant_nothing_while_they_are_gone(tmp_path: Path)
     found = operator.ceiling_of(ServerName("files"))
     assert found is not None
     assert found.roots == ()
+
+
+def test_that_nothing_restricts_a_client_is_news_once_and_with_other_roots_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operator = Operator(OperatorRoots(), {}, machine())
+    assert [operator.is_news("local", "code") for _ in range(2)] == [True, False]
+    assert operator.is_news("token", "code")
+    operator.take(OperatorRoots(strict=True))
+    assert operator.is_news("local", "code")
+    monkeypatch.setattr(services, "MAX_WARNED", 1)
+    assert not operator.is_news("local", "other")
 
 
 def test_who_follows_the_operator_is_told_of_other_roots_until_it_has_enough(

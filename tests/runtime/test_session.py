@@ -81,6 +81,16 @@ async def test_a_client_that_is_not_restricted_is_warned_about_once() -> None:
         assert len(warned) == 1
 
 
+async def test_a_client_whose_every_request_is_a_session_is_warned_about_once() -> None:
+    async with rig({}, {}) as at:
+        with capture_logs() as logs:
+            for _ in range(2):
+                client = at.client()
+                await client.session.force(client.outlet)
+        warned = [entry for entry in logs if "NOT restricted" in entry["event"]]
+        assert len(warned) == 1
+
+
 async def test_clients_with_the_same_roots_share_a_child_and_others_do_not(top: Path) -> None:
     spec, fake = launched("files", "${roots}"), FakeChild(ECHO)
     async with rig({"files": spec}, {"files": fake}) as at:
