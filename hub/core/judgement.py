@@ -15,7 +15,7 @@ from hub.core.overlong import is_one_path, paths_in, shortened, straightened
 from hub.core.paths import PATH_MAX, Flavour, PathError
 from hub.core.plain_paths import is_plain
 from hub.core.policy import Policy
-from hub.core.readings import Reader, is_local_uri, is_remote, readings
+from hub.core.readings import Reader, climbing, is_local_uri, is_remote, readings
 from hub.core.vocabulary import Kind
 from hub.core.whereabouts import Surroundings, Weighed, Whereabouts
 
@@ -33,6 +33,7 @@ _WILDCARD = re.compile(r"[*?\[{(|^$]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SIGIL = re.compile(r"\s*(?:[/\\~.-]|[A-Za-z]:[\\/])")
+_QUERY = re.compile(r"[?#]")
 _FEW_WORDS = 4
 _BY_SHAPE = frozenset({Kind.NEUTRAL, Kind.WEAK})
 
@@ -110,7 +111,10 @@ class Judge:
         elif is_local_uri(value):
             yield from self._readings(value, Kind.PATH, self._reader)
         elif is_remote(value):
-            return
+            # A name that says nothing of paths may take a URL, whatever its query asks for.
+            path = climbing(_QUERY.split(value, 1)[0] if kind is Kind.NEUTRAL else value)
+            if path is not None:
+                yield path, "as a relative path", Kind.WEAK
         elif len(value) >= PATH_MAX:
             yield from self._long_texts(kind, value)
         else:

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 from msgspec import Struct
 
@@ -17,6 +17,8 @@ MAX_READINGS = 256
 _MAX_LENGTH = 4 * 4096
 _MAX_TOTAL = 16 * 4096
 _MAX_MARKS = 100
+_MAX_CODED = 8
+_TOO_MANY_WAYS = "it can be read in too many ways"
 
 Readings: TypeAlias = "dict[str, str]"
 """Each reading, and how it comes about."""
@@ -42,7 +44,10 @@ _DATABASE_URI = re.compile(
 _OTHER_LOCAL_URI = re.compile(
     r"(?:https?\+)?(?:unix|npipe|ipc|netdoc|local-?(?:file)?):(?://)?(.*)", re.I | re.S
 )
-_REMOTE_URI = re.compile(r"(?:[a-z][a-z0-9+.-]+://|(?:data|mailto|urn|about|blob|tel):)", re.I)
+_REMOTE_URI = re.compile(
+    r"(?:[a-z][a-z0-9+.-]+://|https\?://|(?:data|mailto|urn|about|blob|tel):)", re.I
+)
+_DOTS = re.compile(r"\.\.|%(?:25)*2e", re.I)
 _EMBEDDED_URI = re.compile(r"(?<![\w.+:-])file:/[^\s\"'<>)\]`,;]+", re.I)
 _OVERLONG = re.compile(rb"[\xc0\xc1]|\xe0[\x80-\x9f]|\xf0[\x80-\x8f]")
 _ESCAPE = re.compile(r"%(?:[0-9a-f]{2}|u[0-9a-f]{4})", re.I)
@@ -84,7 +89,7 @@ def readings(text: str, reader: Reader) -> Readings:
                     found[other] = how
                     queue.append(other)
         if len(found) > MAX_READINGS or sum(map(len, found)) > _MAX_TOTAL:
-            raise PathError("it can be read in too many ways")
+            raise PathError(_TOO_MANY_WAYS)
     return {reading: how for reading, how in found.items() if not is_local_uri(reading)}
 
 
@@ -100,6 +105,37 @@ def is_remote(text: str) -> bool:
     if not _REMOTE_URI.match(text):
         return False
     return not any(uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI))
+
+
+def climbing(uri: str) -> str | None:
+    """Return the path that a remote URI is to a child that knows no URIs, if its `..` lead out.
+
+    `http://../../x` is one directory above the one that a relative path starts in.
+
+    Raises:
+        PathError: nobody knows how often a child decodes it.
+    """
+    if not _DOTS.search(uri):
+        return None
+    path = _unquoted(uri).replace("\\", "/")
+    depth = 0
+    for name in path.split("/"):
+        if name == "..":
+            depth -= 1
+        elif name not in {"", "."}:
+            depth += 1
+        if depth < 0:
+            return path
+    return None
+
+
+def _unquoted(uri: str) -> str:
+    for _ in range(_MAX_CODED):
+        plain = unquote(uri)
+        if plain == uri:
+            return plain
+        uri = plain
+    raise PathError(_TOO_MANY_WAYS)
 
 
 Transform: TypeAlias = Callable[[str, Reader], Iterable[str]]
