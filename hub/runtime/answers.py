@@ -16,7 +16,7 @@ from hub.core.values import Json, JsonObject, SessionKey, object_or_empty
 from hub.runtime.log_levels import LogLevels
 from hub.runtime.parties import Asker, Lessee, RootsNeededError
 from hub.runtime.peer import RpcError
-from hub.runtime.waiting import Behalf
+from hub.runtime.questions import Question
 from hub.runtime.wire import Notification, Payload, as_object
 
 
@@ -77,12 +77,12 @@ class Answers:
         method: str,
         params: JsonObject,
         asker: Asker | None,
-        behalf: Behalf | None = None,
+        question: Question | None = None,
     ) -> Payload:
         """Answer a child's request: pings and roots here, what is for a client by that client.
 
-        Which one is meant, `asker` says: the one whose call the child serves. `behalf` is the
-        child's: it hears of progress, and may take the request back.
+        Which one is meant, `asker` says: the one whose call the child serves; or else the child's
+        `question` may. Its child hears of progress, and may take it back.
 
         Raises: RpcError where there is no such client, or it refuses.
         """
@@ -95,7 +95,8 @@ class Answers:
                 self._ask_again(asker)
             return {"roots": self._shared_roots()}
         if method in FOR_CLIENTS:
-            return await (asker or self._sole_asker(method)).ask(method, params, behalf)
+            asker = asker or self._meant(question) or self._sole_asker(method)
+            return await asker.ask(method, params, question)
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _ask_again(self, asker: Asker | None) -> None:
@@ -176,8 +177,16 @@ class Answers:
             ]
         return [{"uri": uri_from_path(self.private, self._flavour)}] if self.private else []
 
+    def _meant(self, question: Question | None) -> Asker | None:
+        """Return the client whose call a child says that it serves; None if it does not say.
+
+        Raises: RpcError if that call is over.
+        """
+        served = None if question is None else question.served()
+        return next((asker for asker in self._calls if asker is served), None)
+
     def _sole_asker(self, method: str) -> Asker:
-        """Return the client a legacy child means: it does not say, so there must be just one."""
+        """Return the client a legacy child means that does not say: there must be just one."""
         parties = {asker.party for asker in self._calls}
         if len(parties) == 1:
             present = (asker for asker in reversed(self._calls) if asker.is_present)

@@ -14,7 +14,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from hub.core.events import Event, EventParser
 from hub.core.protocol import METHOD_NOT_FOUND
@@ -27,6 +27,7 @@ from hub.runtime.peer import GoneError
 from hub.runtime.received import is_session_unknown, messages_in, refusal_in
 from hub.runtime.resumption import SessionEndedError, pause, resumed
 from hub.runtime.strict_json import RequestId, WireError
+from hub.runtime.waiting import RequestWithin
 from hub.runtime.wire import Failure, Message, Notification, Request, Response, lost
 from hub.runtime.written import to_bytes
 
@@ -244,6 +245,9 @@ class HttpLink:
             if isinstance(message, Response | Failure) and post.is_answered_by(message):
                 await self._answer(post, message)
                 answered = True
+            elif isinstance(message, Request):
+                within, (id_, method, params) = post.request.id, astuple(message)
+                await self._arrivals.put(RequestWithin(id_, method, params, within=within))
             else:
                 await self._pass_on(message)
         return answered

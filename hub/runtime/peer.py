@@ -99,13 +99,14 @@ class LostError(RpcError):
 class Asked(Struct, eq=False):
     """A request of the other side that is being answered.
 
-    `reason` is told of it when it is taken back.
+    `reason` is told of it when it is taken back. `waiters` wait for what its asker is asked.
     """
 
     request: Request
     outlet: Outlet
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     reason: str = UNSAID
+    waiters: Waiters = field(default_factory=Waiters)
 
     @property
     def can_be_cancelled(self) -> bool:
@@ -258,7 +259,7 @@ class Peer:
 
         Raises: WireError if a request with its id is being answered still, or too many are.
         """
-        asked = Asked(request, outlet)
+        asked = Asked(request, outlet, waiters=self.waiters)
         self.backlog.add(request.id, asked)
         return asked
 

@@ -1,4 +1,7 @@
-"""What a child asks of its own accord: it hears what is reported on the way to the answer."""
+"""What a child asks of its own accord: it hears what is reported on the way to the answer.
+
+Over streamable HTTP it says on whose behalf it asks, by the stream of the request that it serves.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ from contextlib import asynccontextmanager, suppress
 
 from anyio.abc import TaskGroup
 
+from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import JsonObject
 from hub.runtime import wire
 from hub.runtime.mailbox import Mailbox
-from hub.runtime.peer import Asked, GoneError
-from hub.runtime.waiting import Progress, token_in
+from hub.runtime.peer import Asked, GoneError, RpcError
+from hub.runtime.waiting import Behalf, Progress, RequestWithin, TaskWaiter, Waiter, token_in
 from hub.runtime.wire import Notification, Payload
 
 
@@ -27,6 +31,19 @@ class Question:
     def reason(self) -> str:
         """What is told of it when the child takes it back."""
         return self._asked.reason
+
+    def served(self) -> Behalf | Waiter | None:
+        """Return on whose behalf the request is made that the child serves; None if it is not said.
+
+        Raises: RpcError if that request is over.
+        """
+        request = self._asked.request
+        if not isinstance(request, RequestWithin):
+            return None
+        waiter = self._asked.waiters.waiting(request.within)
+        if waiter is None:
+            raise RpcError(INTERNAL_ERROR, "the call is over")
+        return waiter.behalf if isinstance(waiter, TaskWaiter) else waiter
 
     @property
     def progress(self) -> Progress | None:

@@ -11,7 +11,7 @@ import structlog
 
 from hub.core.values import JsonObject
 from hub.runtime.strict_json import RequestId, request_id
-from hub.runtime.wire import Failure, Payload, Response, as_object
+from hub.runtime.wire import Failure, Payload, Request, Response, as_object
 
 MAX_REASON: Final = 1000
 """Characters of what somebody says who takes a request back; the rest is cut off."""
@@ -26,6 +26,12 @@ Answer: TypeAlias = Response | Failure | None
 """What comes of a request; None if nothing ever will, because the other side is gone."""
 Progress: TypeAlias = Callable[[Payload], Awaitable[None]]
 """Takes the params of one progress report."""
+
+
+class RequestWithin(Request, frozen=True, kw_only=True):
+    """A request that came on the way to the answer to another, whose id is `within`."""
+
+    within: RequestId
 
 
 class Underway(Protocol):
@@ -72,6 +78,7 @@ class TaskWaiter:
     """A task that waits for an answer, on somebody's behalf or the hub's own."""
 
     def __init__(self, behalf: Behalf | None) -> None:
+        self.behalf = behalf
         self.progress = behalf.progress if behalf is not None else None
         self.done = anyio.Event()
         self.answer: Answer = None
@@ -94,6 +101,10 @@ class Waiters:
     def forget(self, id_: RequestId) -> bool:
         """Let nobody have it; return whether somebody was waiting."""
         return self._waiting.pop(id_, None) is not None
+
+    def waiting(self, id_: RequestId) -> Waiter | None:
+        """Return who waits for the answer to a request; None if it has come, or never will."""
+        return self._waiting.get(id_)
 
     def settle(self, answer: Response | Failure) -> None:
         """Give an answer to who waits for it."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import anyio
 import pytest
 from msgspec.structs import replace
 
@@ -9,9 +10,11 @@ from hub.core.roots import EMPTY, Root, RootSet
 from hub.core.specs import RemoteTarget, ServerSpec
 from hub.core.values import ServerName, SessionKey
 from hub.runtime.answers import Answers
-from hub.runtime.peer import RpcError
-from hub.runtime.wire import Notification
-from tests.fakes import RecordingAsker, RecordingLessee
+from hub.runtime.peer import Asked, RpcError
+from hub.runtime.questions import questioned
+from hub.runtime.waiting import RequestWithin, TaskWaiter, Waiters
+from hub.runtime.wire import Notification, Payload
+from tests.fakes import RecordingAsker, RecordingLessee, RecordingOutlet
 
 SPEC = ServerSpec(ServerName("files"), RemoteTarget("https://example.com/mcp"))
 ROOTS = RootSet(
@@ -92,6 +95,31 @@ async def test_a_question_within_a_call_goes_to_that_calls_client() -> None:
     made = answers()
     with made.during(RecordingAsker("a")), made.during(RecordingAsker("b")):
         assert await made.answer(SAMPLING, {}, RecordingAsker("c")) == {"answered": "c"}
+
+
+async def test_a_question_may_say_itself_whose_call_the_child_serves() -> None:
+    made, outlet, waiters = answers(), RecordingOutlet(), Waiters()
+    askers = [RecordingAsker(name) for name in ("a", "b")]
+    for id_, asker in enumerate(askers):
+        waiters.add(id_, TaskWaiter(asker))
+    waiters.add(2, TaskWaiter(None))
+
+    async def answer(within: int) -> Payload:
+        asked = Asked(RequestWithin("q", SAMPLING, within=within), outlet, waiters=waiters)
+        async with anyio.create_task_group() as tasks, questioned(asked, tasks) as question:
+            return await made.answer(SAMPLING, {}, None, question)
+        raise AssertionError
+
+    with made.during(askers[0]), made.during(askers[1]):
+        assert [await answer(0), await answer(1)] == [{"answered": "a"}, {"answered": "b"}]
+        with pytest.raises(ExceptionGroup) as caught:
+            await answer(2)
+        assert "several clients have calls under way" in str(caught.value.exceptions[0])
+    waiters.forget(1)
+    with made.during(askers[0]), pytest.raises(ExceptionGroup) as caught:
+        await answer(1)
+    assert "the call is over" in str(caught.value.exceptions[0])
+    assert len(askers[0].asked) == 1
 
 
 async def test_a_question_that_could_be_for_several_clients_goes_to_none() -> None:

@@ -16,7 +16,16 @@ from hub.runtime import wire
 from hub.runtime.endpoint import Endpoint
 from hub.runtime.http_link import HttpLink
 from hub.runtime.peer import GoneError
-from hub.runtime.wire import Failure, Lost, Message, Notification, Request, Response, lost
+from hub.runtime.waiting import RequestWithin
+from hub.runtime.wire import (
+    Failure,
+    Lost,
+    Message,
+    Notification,
+    Request,
+    Response,
+    lost,
+)
 from tests.runtime.scripted_http import (
     URL,
     Answer,
@@ -251,7 +260,13 @@ async def test_an_answer_may_come_as_an_event_after_others() -> None:
         async with far(events(*chunks)) as child:
             await child.link.send(CALL)
             found = [await child.next() for _ in range(3)]
-            assert found == [HEARD, Request("q", "roots/list", {}), ANSWERED]
+            assert found == [HEARD, RequestWithin("q", "roots/list", {}, within=7), ANSWERED]
+
+
+async def test_what_is_asked_on_the_standing_stream_is_asked_within_no_request() -> None:
+    asked = b'{"jsonrpc":"2.0","id":"q","method":"roots/list"}'
+    async with greeted(lambda _: TAKEN, lambda _: events(event(asked))) as child:
+        assert await child.next() == Request("q", "roots/list", {})
 
 
 @pytest.mark.parametrize("kind", ["json", "events"])

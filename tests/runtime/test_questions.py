@@ -11,7 +11,7 @@ from msgspec import Raw
 from hub.core.values import Json, JsonObject
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.questions import Question, questioned
-from hub.runtime.waiting import UNSAID
+from hub.runtime.waiting import UNSAID, Answer, RequestWithin, TaskWaiter, Waiters
 from hub.runtime.wire import Notification, Request
 from tests.fakes import RecordingOutlet
 
@@ -101,6 +101,36 @@ async def test_why_it_is_taken_back_is_what_the_child_says() -> None:
         assert question.reason == UNSAID
         asked.cancel("enough")
         assert question.reason == "enough"
+
+
+class Waiter:
+    """Somebody who waits for an answer without a task, on his own behalf."""
+
+    progress = None
+    reason = UNSAID
+
+    def settle(self, answer: Answer) -> None:
+        raise AssertionError("nobody answers")
+
+
+@pytest.mark.parametrize("has_task", [True, False])
+async def test_a_child_may_say_within_which_request_it_asks(*, has_task: bool) -> None:
+    waiters, waiter = Waiters(), Waiter()
+    waiters.add(7, TaskWaiter(waiter) if has_task else waiter)
+    waiters.add(8, TaskWaiter(None))
+    outlet = RecordingOutlet()
+    async with some_tasks() as tasks:
+        for request, served in (
+            (RequestWithin("q", "m", within=7), waiter),
+            (RequestWithin("q", "m", within=8), None),
+            (Request("q", "m"), None),
+        ):
+            async with questioned(Asked(request, outlet, waiters=waiters), tasks) as question:
+                assert question.served() is served
+        over = Asked(RequestWithin("q", "m", within=9), outlet, waiters=waiters)
+        async with questioned(over, tasks) as question:
+            with pytest.raises(RpcError, match="the call is over"):
+                question.served()
 
 
 async def test_a_report_says_all_that_the_client_said() -> None:

@@ -13,20 +13,29 @@ import anyio
 import pytest
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
+from pydantic import BaseModel
 
 from hub.core.errors import ChildError
 from hub.core.paths import Flavour
 from hub.core.specs import RemoteTarget
+from hub.core.values import JsonObject
 from hub.runtime import wire
 from hub.runtime.answers import Answers
 from hub.runtime.child import Child
 from hub.runtime.greeting import Introduction
 from hub.runtime.remote import open_remote
-from hub.runtime.wire import as_object
+from hub.runtime.waiting import Behalf
+from hub.runtime.wire import Payload, as_object
 from tests.fakes import RecordingAsker
 from tests.runtime.rigs import INFO, admitted, remote, roots_at
 
 live = pytest.mark.live
+
+
+class Form(BaseModel):
+    """What is asked for."""
+
+    n: int = 0
 
 
 def server(begun: anyio.Event, ended: anyio.Event) -> MCPServer:
@@ -44,6 +53,10 @@ def server(begun: anyio.Event, ended: anyio.Event) -> MCPServer:
     @made.tool(structured_output=False)
     def echo(text: str) -> str:
         return text
+
+    @made.tool(structured_output=False)
+    async def ask(text: str, ctx: Context) -> str:
+        return (await ctx.elicit(text, Form)).action
 
     @made.tool()
     async def roots(ctx: Context) -> list[str]:
@@ -85,7 +98,7 @@ async def listening(
 async def owned(target: RemoteTarget, tmp_path: object, **changes: Any) -> AsyncGenerator[Child]:
     spec = remote(start_timeout=10.0, timeout=10.0, **changes)
     answers = Answers(spec, roots_at(tmp_path), Flavour.POSIX)
-    hub = Introduction(INFO, {"roots": {"listChanged": True}})
+    hub = Introduction(INFO, {"roots": {"listChanged": True}, "elicitation": {}})
     async with anyio.create_task_group() as tasks:
         child = Child(answers, hub, lambda: open_remote("files", target))
         tasks.start_soon(child.own)
@@ -103,7 +116,7 @@ async def test_a_remote_child_is_greeted_listed_and_called(
         owned(RemoteTarget(url, {}, transport), tmp_path) as child,
     ):
         ready = await child.ready()
-        assert [tool["name"] for tool in ready.listing.tools] == ["wait", "echo", "roots"]
+        assert [tool["name"] for tool in ready.listing.tools] == ["wait", "echo", "ask", "roots"]
         result = await child.call(admitted("echo", {"text": "ü"}), RecordingAsker())
         content = as_object(result)["content"]
         assert isinstance(content, list)
@@ -122,6 +135,41 @@ async def test_a_remote_child_that_is_not_there_says_so(tmp_path: object) -> Non
             async with owned(target, tmp_path) as child:
                 with pytest.raises(ChildError, match="server 'files' is not running"):
                     await child.ready()
+
+
+class Together(RecordingAsker):
+    """One of several who answer only once all of them have been asked."""
+
+    def __init__(self, name: str, all_of_them: list[Together], enough: anyio.Event) -> None:
+        super().__init__(name)
+        self._all, self._enough = all_of_them, enough
+        self._all.append(self)
+
+    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
+        await super().ask(method, params, behalf)
+        if all(one.asked for one in self._all):
+            self._enough.set()
+        await self._enough.wait()
+        return {"action": "decline"}
+
+
+@live
+async def test_what_a_child_behind_http_asks_goes_to_the_client_that_it_serves(
+    tmp_path: object,
+) -> None:
+    askers, enough = list[Together](), anyio.Event()
+    for number in range(8):
+        Together(f"client {number}", askers, enough)
+    async with (
+        listening("http") as url,
+        owned(RemoteTarget(url), tmp_path, era="legacy") as child,
+        anyio.create_task_group() as tasks,
+    ):
+        for asker in askers:
+            arguments: JsonObject = {"text": asker.session}
+            tasks.start_soon(child.call, admitted("ask", arguments), asker)
+    for asker in askers:
+        assert [params["message"] for _, params in asker.asked] == [asker.session]
 
 
 async def echoed(child: Child, text: str) -> object:
