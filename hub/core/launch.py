@@ -239,5 +239,4 @@ def _fill(where: str, template: Template, lookup: Lookup, roots: Sequence[str]) 
     try:
         return template.fill(lookup, roots)
     except TemplateError as error:
-        fix = "Set it, or give it a default: ${NAME:-default}."
-        raise ConfigError(f"{where}: {error}", fix) from None
+        raise ConfigError(f"{where}: {error}", error.fix) from None

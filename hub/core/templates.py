@@ -24,7 +24,11 @@ Lookup: TypeAlias = Callable[[str], str | None]
 
 
 class TemplateError(ValueError):
-    """A template cannot be read or filled; the text is the sentence that says why."""
+    """A template cannot be read or filled; the text says why, and `fix` what to do."""
+
+    def __init__(self, why: str, fix: str = "Correct it; $${ is a literal ${.") -> None:
+        super().__init__(why)
+        self.fix = fix
 
 
 class Variable(Struct, frozen=True):
@@ -116,7 +120,7 @@ def _part(found: re.Match[str]) -> Part:
         return "${"
     body = found["body"]
     if found["open"] or body is None:
-        raise TemplateError("a placeholder is not closed, or holds another; $${ is a literal ${")
+        raise TemplateError("a placeholder is not closed, or holds another")
     if body == "roots":
         return EachRoot()
     if body == "root":
@@ -125,7 +129,10 @@ def _part(found: re.Match[str]) -> Part:
         return JoinedRoots(body.removeprefix("roots:"))
     variable = _VARIABLE.fullmatch(body)
     if variable is None or variable["name"] in {"root", "roots"}:
-        raise TemplateError(f"unknown placeholder ${{{body}}}; $${{ is a literal ${{")
+        raise TemplateError(
+            f"unknown placeholder ${{{body}}}",
+            "Use a variable of the environment, ${NAME}; $${ is a literal ${.",
+        )
     return Variable(variable["name"], variable["default"])
 
 
@@ -152,6 +159,7 @@ def _value(name: str, default: str | None, lookup: Lookup) -> str:
     if value is None:
         raise TemplateError(
             f"${{{name}}} is not set; placeholders are ${{roots}}, ${{root}}, ${{roots:,}} "
-            f"and variables of the environment"
+            f"and variables of the environment",
+            f"Set it, or give it a default: ${{{name}:-default}}.",
         )
     return value

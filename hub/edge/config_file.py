@@ -16,11 +16,13 @@ from pydantic_core import ErrorDetails
 
 from hub.core.errors import ConfigError
 from hub.core.filesystem_servers import program_index, short_name
+from hub.core.templates import TemplateError
 from hub.edge.config import HubConfig, check, json_schema
 from hub.edge.fields import LoadContext
 from hub.edge.mcp_servers import Raw, translated
 
 _JSON_EXTRAS: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_WAYS: Final = ("command", "url")
 _SENTENCES: Final[Mapping[str, str]] = {
     "extra_forbidden": "unknown key",
     "missing": "is missing",
@@ -97,7 +99,7 @@ def _validated(raw: Raw, context: LoadContext) -> HubConfig:
     try:
         config = HubConfig.model_validate(raw, context=context)
     except ValidationError as error:
-        raise _as_config_error(error.errors(include_url=False, include_input=False)[0]) from None
+        raise _as_config_error(error.errors(include_url=False)[0]) from None
     check(config)
     return config
 
@@ -110,10 +112,33 @@ def _as_config_error(error: ErrorDetails) -> ConfigError:
         f"[{part}]" if isinstance(part, int) else f".{part}" for part in location if part != "[key]"
     ).removeprefix(".")
     message = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    fix = "`roots-hub schema` describes every key."
-    if kind == "extra_forbidden":
-        fix = _suggestion(str(location[-1])) + fix
-    return ConfigError(f"{where}: {_SENTENCES.get(kind, message)}", fix)
+    return ConfigError(f"{where}: {_SENTENCES.get(kind, message)}", _fix(error))
+
+
+def _fix(error: ErrorDetails) -> str:
+    """Return what to do about a mistake; never with a value."""
+    see = "`roots-hub schema` describes every key."
+    cause = error.get("ctx", {}).get("error")
+    if isinstance(cause, TemplateError):
+        return cause.fix
+    match error["type"], error["loc"]:
+        case "missing", ("version",):
+            return (
+                "Start with `version: 1` and `servers:`; other programs' files have `mcpServers`."
+            )
+        case "extra_forbidden", (*_, key):
+            return _suggestion(str(key)) + see
+        case "one_way", _:
+            return _way(error["input"])
+        case _:
+            return see
+
+
+def _way(server: object) -> str:
+    """Return how to say how a server is reached, which may be mistyped."""
+    keys = map(str, cast("Raw", server)) if isinstance(server, dict) else ()
+    near = [way for key in keys for way in difflib.get_close_matches(key, _WAYS) if way != key]
+    return f"Did you mean {near[0]}?" if near else "Give it either a command or a url."
 
 
 def _suggestion(key: str) -> str:
@@ -145,6 +170,8 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise ConfigError("no such file", "Name one by --config or HUB_CONFIG.") from None
+    except IsADirectoryError as error:
+        raise ConfigError(f"{error.strerror}", "Name a file in it.") from None
     except OSError as error:
         raise ConfigError(f"{error.strerror}", "Make the file readable.") from None
     except UnicodeDecodeError:

@@ -67,8 +67,9 @@ def test_one_element_stays_one_element() -> None:
 
 
 def test_an_unset_variable_is_named() -> None:
-    with pytest.raises(TemplateError, match=r"\$\{rots\} is not set"):
+    with pytest.raises(TemplateError, match=r"\$\{rots\} is not set") as raised:
         parse_template("${rots}").fill(ENVIRONMENT.get, ROOTS)
+    assert raised.value.fix == "Set it, or give it a default: ${rots:-default}."
 
 
 def test_without_roots_the_first_one_is_the_current_directory() -> None:

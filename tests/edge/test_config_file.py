@@ -137,6 +137,27 @@ def test_a_near_miss_is_corrected(tmp_path: Path) -> None:
     assert refused(tmp_path, MINIMAL + "gaurd: off").fix.startswith("Did you mean guard?")
 
 
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("", "Start with `version: 1` and `servers:`; other programs' files have `mcpServers`."),
+        ("version: 1\nservers: {a: {comand: x}}", "Did you mean command?"),
+        ("version: 1\nservers: {a: {}}", "Give it either a command or a url."),
+        ("version: 1\nservers: {a: 5}", "Give it either a command or a url."),
+        (
+            "version: 1\nservers: {a: {command: x, env: {A: '${NO}'}}}",
+            "Set it, or give it a default: ${NO:-default}.",
+        ),
+        (
+            "version: 1\nservers: {a: {command: x, args: ['${input:key}']}}",
+            "Use a variable of the environment, ${NAME}; $${ is a literal ${.",
+        ),
+    ],
+)
+def test_what_to_do_is_said_of_that_mistake(tmp_path: Path, text: str, fix: str) -> None:
+    assert refused(tmp_path, text).fix.startswith(fix)
+
+
 def test_a_key_of_what_stands_in_a_list_is_known_too(tmp_path: Path) -> None:
     text = MINIMAL + "roots: {fallback: [{path: /a, nmae: x}]}"
     assert refused(tmp_path, text).fix.startswith("Did you mean name?")
@@ -217,7 +238,7 @@ def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^no\.yaml: no such file\n"):
         load_config("no.yaml", context)
     (tmp_path / "dir.yaml").mkdir()
-    with pytest.raises(ConfigError, match=r"^dir\.yaml: "):
+    with pytest.raises(ConfigError, match=r"^dir\.yaml: Is a directory\nName a file in it\."):
         load_config("dir.yaml", context)
     (tmp_path / "latin.yaml").write_bytes(b"a: \xe9")
     with pytest.raises(ConfigError, match=r"^latin\.yaml: is not UTF-8"):

@@ -188,7 +188,7 @@ def test_a_bad_config_is_three_and_starts_nothing(
     where, fix = err.splitlines()
     assert code == 3
     assert where.startswith("roots-hub: hub.yaml: servers.files.args[2]: ${rots} is not set; ")
-    assert fix == "`roots-hub schema` describes every key."
+    assert fix == "Set it, or give it a default: ${rots:-default}."
     assert not made.exists()
 
 
