@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -179,10 +180,17 @@ def _listener(host: str, port: int) -> socket.socket:
         # Connections inherit it; otherwise small answers wait for the ACK of the one before.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as exc:
-        raise StartError(
-            f"{host}:{port}: {exc.strerror}", "Free the port, or choose another one with --http."
-        ) from exc
+        raise _no_listener(f"{host}:{port}", exc) from exc
     return listener
+
+
+def _no_listener(address: str, why: OSError) -> StartError:
+    if isinstance(why, socket.gaierror) or why.errno == errno.EADDRNOTAVAIL:
+        fix = "Choose an address of this machine with --http, or in listen.host."
+    else:
+        fix = "Free the port, or choose another one with --http."
+    said = why.strerror if isinstance(why, socket.gaierror) else os.strerror(why.errno or 0)
+    return StartError(f"{address}: {said}", fix)
 
 
 def _url(host: str, port: int, path: str) -> str:

@@ -255,8 +255,20 @@ def test_a_port_in_use_is_named(served: Served) -> None:
         port = other.getsockname()[1]
         with pytest.raises(StartError) as caught:
             run("run", "--http", f"127.0.0.1:{port}")
-    assert caught.value.what.startswith(f"127.0.0.1:{port}: Address already in use")
+    assert caught.value.what == f"127.0.0.1:{port}: Address already in use"
     assert caught.value.fix == "Free the port, or choose another one with --http."
+    assert served.ways == []
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "fe80::1%none"])
+def test_an_address_of_another_machine_is_named(
+    served: Served, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.setenv("HUB_TOKEN", "t")
+    with pytest.raises(StartError) as caught:
+        run("run", "--http", f"{host}:8765")
+    assert caught.value.what.startswith(f"{host}:8765: ")
+    assert caught.value.fix == "Choose an address of this machine with --http, or in listen.host."
     assert served.ways == []
 
 
