@@ -13,8 +13,11 @@ from hub.core.naming import LONGEST_KEY, kind_of_key
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.core.vocabulary import (
     MENTIONS_PATH,
+    OR_PATH,
     PATH_FORMATS,
     PAYLOAD_FORMATS,
+    SAYS_CODE,
+    SAYS_CONTENT,
     SAYS_GLOB,
     SAYS_OTHER,
     SAYS_PATH,
@@ -204,16 +207,26 @@ def _types(schema: JsonObject) -> list[str]:
 def _described(named: Verdict, text: str) -> Verdict:
     """Return what a description makes of the kind that the key's name has."""
     kind = named[0]
+    other = SAYS_OTHER.search(text)
     if kind is Kind.PAYLOAD or kind is Kind.COMMAND:
-        says = STARTS_AS_PATH.match(text)
-        return (Kind.PATH, f"described as '{says[0].strip()}'") if says else named
-    if says := SAYS_OTHER.search(text):
-        return Kind.PAYLOAD, f"described as '{says[0]}'"
+        return named if other else _described_payload(named, text)
+    if other:
+        return Kind.PAYLOAD, f"described as '{other[0]}'"
     if says := SAYS_GLOB.search(text):
         return Kind.GLOB, f"described as '{says[0]}'"
+    if kind is Kind.PATH and (says := SAYS_CONTENT.match(text)):
+        return Kind.WEAK, f"described as '{says[0]}'"
     if kind is not Kind.PATH and (says := SAYS_REGEX.search(text)):
         return Kind.PAYLOAD, f"described as '{says[0]}'"
     return named if kind in {Kind.PATH, Kind.GLOB} else _mentioned(named, text)
+
+
+def _described_payload(named: Verdict, text: str) -> Verdict:
+    if says := STARTS_AS_PATH.match(text):
+        return Kind.PATH, f"described as '{says[0].strip()}'"
+    if named[0] is Kind.PAYLOAD and (says := OR_PATH.search(text)):
+        return Kind.WEAK, f"described as '{says[0]}'"
+    return named
 
 
 def _mentioned(named: Verdict, text: str) -> Verdict:
@@ -221,4 +234,6 @@ def _mentioned(named: Verdict, text: str) -> Verdict:
         return Kind.PATH, f"described as '{says[0]}'"
     if named[0] is Kind.NEUTRAL and (says := MENTIONS_PATH.search(text)):
         return Kind.WEAK, f"its description mentions '{says[0]}'"
+    if says := SAYS_CODE.match(text):
+        return Kind.PAYLOAD, f"described as '{says[0]}'"
     return named

@@ -122,7 +122,8 @@ def _is_path_word(word: str) -> bool:
 
 
 def _kind_of_path(head: str, before: str, words: list[str]) -> tuple[Kind, str]:
-    if before in OTHER_PATHS and head == "path" and words[-3:-2] not in (["file"], ["folder"]):
+    other = before in OTHER_PATHS or " ".join(words[-3:-1]) in OTHER_PATHS
+    if other and head == "path" and words[-3:-2] not in (["file"], ["folder"]):
         return Kind.PAYLOAD, f"{before} {head}"
     if not COUNTING_WORDS.isdisjoint(words):
         return Kind.NEUTRAL, ""

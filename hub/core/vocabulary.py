@@ -79,7 +79,8 @@ PAYLOAD_WORDS = _words(
     " snippet statement string str base64 b64 payload instruction question answer thought"
     " rationale reason caption heading header footer footnote keyword needle repl replacement"
     " replace paragraph markup goal intent subject pathname endpoint route jq jql cql graphql"
-    " gql mutation find line tooltip chat reply abstract excerpt quote"
+    " gql mutation find line tooltip chat reply abstract excerpt quote observation objective"
+    " feedback hypothesis conclusion finding cypher sparql promql logql soql wiql kql"
 )
 COMMAND_WORDS = _words(
     "command cmd commandline cmdline shell arg argv argument flag exec invocation cli"
@@ -110,8 +111,8 @@ PLACES = _words(
 """`projectRoot` is a path; `xml_root` need not be."""
 OTHER_PATHS = _words(
     "url uri css json xml html dom cookie name symbol api http https route query field property"
-    " svg clip career learning jq x menu breadcrumb class ui"
-)
+    " svg clip career learning jq x menu breadcrumb class ui callback webhook redirect healthcheck"
+) | {"health check"}
 """Before `path` they say that it is one of something else: `url_path`, `name_path`."""
 REVISION_WORDS = _words(
     "branch ref revision rev commit commitish tag refspec remote sha head base target upstream onto"
@@ -143,7 +144,25 @@ SAYS_OTHER = re.compile(
     r"|\burl[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
     r"|\bcss (?:path|selector)"
     r"|\b(?:name|symbol|field|property|object|menu)(?:'s)?(?: name)? path\b"
-    r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b",
+    r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b"
+    r"|\bhealth[ -]?check paths?\b|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)",
     re.IGNORECASE,
 )
+SAYS_CODE = re.compile(
+    r"^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
+    r"(?:code|javascript (?:function|expression)) to (?:be )?(?:run|execute|evaluate|inject)",
+    re.IGNORECASE,
+)
+SAYS_CONTENT = re.compile(
+    r"^(?:the |full |raw |complete |entire |text |new )*contents? of\b", re.IGNORECASE
+)
+OR_PATH = re.compile(
+    r"\b(?:content|inline|text|markdown|html|base64|code|string|json|yaml|xml|sql|raw|source|data)s?"
+    r"\b[^.;]{0,40}(?:\bor\b|,) *(?:an? |the |local |absolute |relative |full |\.\w+ )*"
+    r"(?:file ?paths?\b|paths? to\b|file ?names?\b)"
+    r"|\bfile ?paths? or (?:the |an? |inline |raw )*"
+    r"(?:content|text|base64|string|data|markdown|json|yaml|code)s?\b",
+    re.IGNORECASE,
+)
+"""A text may be given itself, or the path to it."""
 SAYS_REGEX = re.compile(r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b", re.IGNORECASE)

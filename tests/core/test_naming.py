@@ -9,7 +9,7 @@ PATHS = """
     file_path_to_x fromFile toPath PATH output_filename file_list path2 imagepath outputdir ruta
     archivo datei
     путь_к_файлу 文件路径 パス content_file folder-name dirname reportFilePath
-    file_names file_location
+    file_names file_location check_path
 """
 GLOBS = (
     "glob pattern filePatterns file_mask paths_include_glob excludePaths include_files path_filter"
@@ -17,7 +17,7 @@ GLOBS = (
 WEAK = "src dst output target destination repo template config image"
 PAYLOADS = """
     content text body sql query xpath jsonpath url_path cookiePath name_path css_path pathname
-    content_base64 old_string file_contents text_to_find
+    content_base64 old_string file_contents text_to_find observations healthCheckPath callback_path
 """
 COMMANDS = "command cmd args extraArgs argv"
 NEUTRAL = """
