@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import anyio
@@ -20,7 +21,7 @@ from hub.core.errors import StartError
 from hub.core.names import Names
 from hub.core.paths import Flavour, PathError, resolve
 from hub.core.roots import UnsafePaths
-from hub.core.values import JsonObject
+from hub.core.values import JsonObject, SessionKey
 from hub.edge.config import HubConfig
 from hub.edge.config_watch import Watched, watching
 from hub.edge.confining import settle_confinement
@@ -33,7 +34,7 @@ from hub.runtime.brood import keeping
 from hub.runtime.children import Children, Opener, opener
 from hub.runtime.confined import this_kernel
 from hub.runtime.ending import Ending
-from hub.runtime.express import Way
+from hub.runtime.express import Express
 from hub.runtime.kept_roots import asker_of
 from hub.runtime.links import OsLinks
 from hub.runtime.peer import Outlet
@@ -42,6 +43,7 @@ from hub.runtime.reaping import inherits_orphans, reap_orphans
 from hub.runtime.relay import Relay
 from hub.runtime.request_lanes import AskedForRoots
 from hub.runtime.services import Machine, Operator, RootsSettings, Services
+from hub.runtime.ways import Register, Way
 from hub.runtime.wire import Request
 
 log = structlog.stdlib.get_logger(__name__)
@@ -207,6 +209,7 @@ class Fronts:
         self._services = services
         self._relay = Relay(services)
         self._rounds = Rounds(self._relay, services)
+        self._clients = count(1)
 
     def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
         return Front(self._relay, self._rounds, self._services, outlet, tasks, principal=principal)
@@ -214,6 +217,9 @@ class Fronts:
     def way(self, principal: str, request: Request, /) -> Way | AskedForRoots | None:
         kept = self._rounds.kept.announced(asker_of(principal, None))
         return self._relay.request_lanes.find(principal, request, kept)
+
+    def express(self, register: Register, tasks: TaskGroup, /) -> Express:
+        return self._rounds.express(register, tasks, SessionKey(f"post {next(self._clients)}"))
 
 
 def fronts(services: Services) -> Fronts:

@@ -16,8 +16,8 @@ from hub.edge.exchange import Exchange, respond
 from hub.edge.resuming import ResumableExchange, Streams
 from hub.edge.server import Front
 from hub.edge.standing_stream import Standing
-from hub.runtime.express import Reply
 from hub.runtime.waiting import Underway
+from hub.runtime.ways import Reply
 from hub.runtime.wire import Failure, Request
 from hub.runtime.written import to_bytes
 

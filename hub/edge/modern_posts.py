@@ -18,9 +18,9 @@ from hub.edge.envelope import status_of
 from hub.edge.exchange import Exchange, Field
 from hub.edge.gatekeeper import Headers
 from hub.edge.server import Front, OpenFront
-from hub.runtime.express import Express, Reply
 from hub.runtime.strict_json import RequestId
 from hub.runtime.waiting import Underway
+from hub.runtime.ways import Reply
 from hub.runtime.wire import Failure, Request
 
 MAX_UNDERWAY: Final = 10_000
@@ -68,7 +68,7 @@ class ModernPosts:
         if request.method != "tools/call" or self._is_full:
             return None
         way = self._open_front.way(self._principal, request)
-        return Express(self._underway, tasks).take(request, way, reply)
+        return self._open_front.express(self._underway, tasks).take(request, way, reply)
 
     async def converse(
         self, request: Request, fields: Sequence[Field], receive: Receive, exchange: Exchange

@@ -13,9 +13,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hub.edge.exchange import Exchange, until_disconnected
 from hub.runtime.deadlines import Deadlines
-from hub.runtime.express import Reply
 from hub.runtime.peer import GoneError
 from hub.runtime.waiting import Answer, Underway
+from hub.runtime.ways import Reply
 from hub.runtime.wire import Failure, Message, Request, Response
 from hub.runtime.written import to_bytes
 

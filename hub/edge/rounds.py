@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from anyio.abc import TaskGroup
+
 from hub.core.asking import ASKABLE
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.request_state import UNASKED, Brought, identity
-from hub.core.values import JsonObject, object_or_empty
+from hub.core.values import JsonObject, SessionKey, object_or_empty
+from hub.runtime.askable_passage import AskablePassage
 from hub.runtime.audience import RELAYED
 from hub.runtime.client import Client
+from hub.runtime.express import Express
 from hub.runtime.kept_roots import KeptRoots
 from hub.runtime.parking import Parking
 from hub.runtime.peer import Asked, RpcError
@@ -16,6 +22,7 @@ from hub.runtime.rounds import InputNeededError
 from hub.runtime.sealing import Seals
 from hub.runtime.services import Services
 from hub.runtime.session import Session
+from hub.runtime.ways import Register
 from hub.runtime.wire import Payload, Request
 
 
@@ -36,6 +43,14 @@ class Rounds:
 
     def _now(self) -> float:
         return self._machine.clock()
+
+    def express(self, register: Register, tasks: TaskGroup, known_as: SessionKey) -> Express:
+        """Return what takes a client's plain calls through, and has it asked by their results.
+
+        `known_as` is what tells the client from others.
+        """
+        made = partial(AskablePassage, parking=self.parking, known_as=known_as)
+        return Express(register, tasks, made)
 
     def brought(self, request: Request, principal: str, *, is_complete: bool) -> Brought:
         """Return what a request brings from the round before.

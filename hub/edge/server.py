@@ -27,7 +27,7 @@ from hub.core.values import Json, JsonObject, object_or_empty
 from hub.edge.modern import CAPABILITIES, GREETING_GRACE, Modern, is_modern, supported
 from hub.edge.rounds import Rounds
 from hub.runtime.client import Client
-from hub.runtime.express import Express, Way
+from hub.runtime.express import Express
 from hub.runtime.peer import Asked, Outlet, Peer, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.request_lanes import AskedForRoots
@@ -35,6 +35,7 @@ from hub.runtime.services import Services
 from hub.runtime.session import Session
 from hub.runtime.strict_json import WireError
 from hub.runtime.subscriptions import Subscriptions
+from hub.runtime.ways import Register, Way
 from hub.runtime.wire import Notification, Payload, Request
 
 log = structlog.stdlib.get_logger(__name__)
@@ -59,7 +60,7 @@ class Front:
         self.peer = self.session.peer = Peer(
             outlet, serve=self._serve, notified=self._notified, tasks=tasks
         )
-        self.express = Express(self.peer.backlog, tasks)
+        self.express = rounds.express(self.peer.backlog, tasks, self.session.key)
         self._modern = Modern(relay, rounds, services, self.session, tasks)
         self._is_modern = False
         self._subscriptions = Subscriptions(relay, self.session, outlet)
@@ -206,4 +207,8 @@ class OpenFront(Protocol):
 
     def way(self, principal: str, request: Request, /) -> Way | AskedForRoots | None:
         """Return how a modern call goes if it can go by express."""
+        ...
+
+    def express(self, register: Register, tasks: TaskGroup, /) -> Express:
+        """Return what takes one modern call through, whose client no other call is known by."""
         ...

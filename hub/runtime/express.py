@@ -6,102 +6,35 @@ request, session, guard, route, child, response. Whatever is not plain goes the 
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
 
 from anyio.abc import TaskGroup
 
 from hub.core.audit import AuditRecord, Outcome, milliseconds, moment
 from hub.core.errors import ChildError
-from hub.core.guard import Admitted
-from hub.core.values import Call, JsonObject
+from hub.core.values import Call
 from hub.runtime.asker import CallAsker
-from hub.runtime.lanes import Lane
-from hub.runtime.peer import GoneError, LostError, Outlet, RpcError, SilentError
+from hub.runtime.peer import GoneError, LostError, RpcError, SilentError
 from hub.runtime.relay import tool_error
-from hub.runtime.request_lanes import AskedForRoots
-from hub.runtime.session import Session
-from hub.runtime.strict_json import RequestId
+from hub.runtime.request_lanes import AskedForRoots, RequestLane
 from hub.runtime.unanswered import crowded
 from hub.runtime.waiting import UNSAID, Answer, Underway, token_in
+from hub.runtime.ways import Register, Reply, Way
 from hub.runtime.wire import Failure, Payload, Request, Response
 
 
-class Reply(Protocol):
-    """How one request is answered."""
-
-    @property
-    def outlet(self) -> Outlet:
-        """Where messages that belong to the request go before its answer."""
-        ...
-
-    def give(self, answer: Answer) -> bool:
-        """Hand the answer over if it is taken now, and return whether it was.
-
-        None: there will be none, because the request was taken back.
-        """
-        ...
-
-    async def deliver(self, answer: Response | Failure) -> None:
-        """Hand the answer over, waiting until it is taken."""
-        ...
-
-    def detour(self, request: Request) -> None:
-        """Let the request be answered the general way after all."""
-        ...
-
-
-class Register(Protocol):
-    """Keeps what one side has asked: a peer's backlog does."""
-
-    def takes(self, id_: RequestId) -> bool:
-        """Return whether a request with this id can be taken, and its answer sent, now."""
-        ...
-
-    def enter(self, id_: RequestId, underway: Underway) -> None:
-        """Register a request, so that it is waited for, and can be cancelled."""
-        ...
-
-    def leave(self, id_: RequestId, underway: Underway) -> None:
-        """Take note that a request has had its answer sent, or will never have."""
-        ...
-
-
-class Way(Protocol):
-    """How one plain call goes."""
-
-    @property
-    def lane(self) -> Lane:
-        """Where it goes."""
-        ...
-
-    @property
-    def owner(self) -> Session:
-        """Whose call it is."""
-        ...
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the call would still be looked up to the same end."""
-        ...
-
-    def admit(self, params: JsonObject) -> Admitted | None:
-        """Return the admitted call; None if there is more to it than that."""
-        ...
-
-    def complete(self, result: Payload) -> Payload:
-        """Return a result as its client wants it.
-
-        Raises: RpcError for one that cannot be read.
-        """
-        ...
-
-
 class Express:
-    """Takes plain calls through; `register` keeps them while they are under way."""
+    """Takes plain calls through; `register` keeps them while they are under way.
 
-    def __init__(self, register: Register, tasks: TaskGroup) -> None:
+    `modern` makes the passages of modern calls.
+    """
+
+    def __init__(
+        self, register: Register, tasks: TaskGroup, modern: Callable[..., Passage] | None = None
+    ) -> None:
         self.register = register
         self.tasks = tasks
+        self._modern = modern or Passage
 
     def take(
         self, request: Request, way: Way | AskedForRoots | None, reply: Reply
@@ -119,7 +52,8 @@ class Express:
         if admitted is None:
             return None
         owner = way.owner
-        passage = Passage(
+        begin = self._modern if type(way) is RequestLane else Passage
+        passage = begin(
             owner,
             reply.outlet,
             token_in(request.params),
@@ -191,16 +125,21 @@ class Passage(CallAsker, eq=False, kw_only=True):
         """Pass the child's answer on to the client."""
         self._served()
         try:
-            result = self.way.complete(self.way.lane.peer.result_of(answer))
+            self._came(self.way.lane.peer.result_of(answer))
         except (LostError, GoneError) as exc:
             self._say(self.way.lane.child.without_answer(exc))
         except RpcError as exc:
-            self.urls(self.way.lane.place.spec, exc)
-            self._note("failed", str(exc))
-            self._answer(Failure(self.request.id, exc.error))
-        else:
-            self._note("admitted")
-            self._answer(Response(self.request.id, result))
+            self._failed(exc)
+
+    def _came(self, result: Payload) -> None:
+        complete = self.way.complete(result)
+        self._note("admitted")
+        self._answer(Response(self.request.id, complete))
+
+    def _failed(self, error: RpcError) -> None:
+        self.urls(self.way.lane.place.spec, error)
+        self._note("failed", str(error))
+        self._answer(Failure(self.request.id, error.error))
 
     def expire(self) -> None:
         """Give the call up, which its child has no slot for in time, or does not answer."""

@@ -21,6 +21,7 @@ from hub.core.request_state import Brought, Carried, ChildRound
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, SessionKey
 from hub.runtime.asker import CallAsker
+from hub.runtime.client import Client
 from hub.runtime.consent import Case
 from hub.runtime.parties import Asker, Stoppable
 from hub.runtime.peer import RpcError
@@ -48,19 +49,27 @@ class ParkedCall:
     """One call: its child's `Asker`, whose client comes and goes with each round.
 
     `case` is what the call was judged by, once it was; `owner` the session that its child is leased
-    to. `park` is told of a call that has to wait, and raises RpcError if it may not.
+    to. `park` is told of a call that has to wait, and raises RpcError if it may not; `stop` is what
+    gives the call up. Unless it `is_attended`, none of its requests waits for it yet.
     """
 
-    def __init__(self, first: CallAsker, park: Callable[[ParkedCall], None]) -> None:
+    def __init__(
+        self,
+        first: CallAsker,
+        park: Callable[[ParkedCall], None],
+        stop: Stoppable,
+        *,
+        is_attended: bool = True,
+    ) -> None:
         self.key = secrets.token_hex(16)
         self.owner = first.owner
-        self.scope = anyio.CancelScope()
         self.case: Case | None = None
-        self.fetched = anyio.Event()
+        self.over, self.fetched = anyio.Event(), anyio.Event()
         self.reason = UNSAID
         self._park = park
+        self._stop = stop
         self.first = first
-        self._round: CallAsker | None = first
+        self._round: CallAsker | None = first if is_attended else None
         self._questions: dict[str, _Question] = {}
         self._numbers = count(1)
         self._between: deque[tuple[ServerSpec, Notification]] = deque(maxlen=TOLD_BETWEEN)
@@ -87,7 +96,7 @@ class ParkedCall:
     @property
     def party(self) -> SessionKey:
         """Who would answer what is asked."""
-        return self.owner.party
+        return self.first.party
 
     @property
     def is_present(self) -> bool:
@@ -160,9 +169,7 @@ class ParkedCall:
 
         Raises: RpcError if the client does not take it, if too many wait, or if the call ends.
         """
-        client = (self._round or self.first).owner.client
-        if client is None or not takes(client.capabilities, method, params):
-            raise RpcError(METHOD_NOT_FOUND, f"the client does not support {method}")
+        require_taken((self._round or self.first).owner.client, method, params)
         if self._outcome is not None:
             raise RpcError(INTERNAL_ERROR, "the call is over")
         self._park(self)
@@ -211,7 +218,7 @@ class ParkedCall:
     def give_up(self, reason: str = UNSAID) -> None:
         """Cancel the call, for a reason of its client's."""
         self.reason = reason
-        self.scope.cancel()
+        self._stop.cancel()
 
     async def _turn(self) -> Payload:
         while self._outcome is None:
@@ -243,4 +250,14 @@ class ParkedCall:
             self._outcome = outcome
         for question in self._questions.values():
             question.settled.set()
+        self.over.set()
         self._move()
+
+
+def require_taken(client: Client | None, method: str, params: JsonObject) -> None:
+    """Make sure that a client takes a child's request.
+
+    Raises: RpcError if it does not.
+    """
+    if client is None or not takes(client.capabilities, method, params):
+        raise RpcError(METHOD_NOT_FOUND, f"the client does not support {method}")

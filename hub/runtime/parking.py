@@ -1,7 +1,8 @@
 """Calls of modern clients that outlive the requests they are made with.
 
 A child of the handshake era asks within its call. Its modern client is asked by the request's
-result: until the retry brings the answer the call is parked, in a task of the hub's own.
+result: until the retry brings the answer the call is parked, in a task of the hub's own. A call
+that went by express needs none: its child's answer ends it.
 """
 
 from __future__ import annotations
@@ -11,23 +12,43 @@ from typing import Final
 import anyio
 import structlog
 from anyio.abc import TaskGroup
+from msgspec import Struct
 from msgspec.structs import replace
 
+from hub.core.guard import ToolGuard
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
 from hub.core.request_state import Brought
+from hub.core.values import Call
 from hub.runtime.asker import CallAsker
+from hub.runtime.consent import Case
 from hub.runtime.parked import KEPT, ParkedCall
 from hub.runtime.peer import Asked, RpcError
+from hub.runtime.places import Place
 from hub.runtime.relay import Relay
 from hub.runtime.session import Session
-from hub.runtime.wire import Payload
+from hub.runtime.wire import Payload, Request
 
 MAX_PARKED: Final = 256
 """How many calls may wait for their clients' answers; what children ask beyond is refused."""
 MAX_PARKED_OF_ONE: Final = 64
 """How many of these may be one principal's."""
 
+CANCELLED: Final = "the call was cancelled"
+
 log = structlog.stdlib.get_logger(__name__)
+
+
+class HandedOver(Struct):
+    """A call whose child asked before its answer: what it was judged by, and its request.
+
+    The request comes the general way, for its call to go on there.
+    """
+
+    parked: ParkedCall
+    request: Request
+    call: Call
+    guard: ToolGuard
+    place: Place
 
 
 class Parking:
@@ -37,15 +58,21 @@ class Parking:
         self.tasks = tasks
         self._relay = relay
         self._parked: dict[str, ParkedCall] = {}
+        self._handed_over: dict[int, HandedOver] = {}
 
     async def call(self, session: Session, asked: Asked, brought: Brought) -> Payload:
         """Take a call through for a client that can be asked; `session` is closed when it ends.
 
         Raises: InputNeededError, and as `Relay.call` does.
         """
-        call = ParkedCall(CallAsker.of(session, asked, brought), self.park)
-        self.tasks.start_soon(self._own, call, asked, brought)
-        return await call.turn(call.first)
+        asker = CallAsker.of(session, asked, brought)
+        handed_over = self._handed_over.pop(id(asked.request), None)
+        if handed_over is not None:
+            return await self._take_over(handed_over, asker, asked)
+        scope = anyio.CancelScope()
+        call = ParkedCall(asker, self.park, scope)
+        self.tasks.start_soon(self._own, call, scope, asked, brought)
+        return await call.turn(asker)
 
     async def resume(self, session: Session, asked: Asked, brought: Brought) -> Payload:
         """Go on with a parked call, if the roots of the client's retry still admit it.
@@ -85,16 +112,72 @@ class Parking:
             raise RpcError(INTERNAL_ERROR, "too many calls wait for their clients' answers")
         self._parked[call.key] = call
 
-    async def _own(self, call: ParkedCall, asked: Asked, brought: Brought) -> None:
+    async def _own(
+        self, call: ParkedCall, scope: anyio.CancelScope, asked: Asked, brought: Brought
+    ) -> None:
         try:
-            with call.scope:
+            with scope:
                 call.end(await self._relay.call(call.owner, asked, brought, call.seat))
         except Exception as exc:  # noqa: BLE001 - the task ends, and who waits for it learns why
             call.end(exc)
         finally:
-            call.end(RpcError(INTERNAL_ERROR, "the call was cancelled"))
+            call.end(RpcError(INTERNAL_ERROR, CANCELLED))
             call.owner.close()
-            if not call.scope.cancel_called and call.key in self._parked:
+            if scope.cancel_called:
+                self._parked.pop(call.key, None)
+            await self._until_fetched(call)
+
+    async def _until_fetched(self, call: ParkedCall) -> None:
+        """Keep the end of a call that is parked for a retry that has not come yet."""
+        try:
+            if call.key in self._parked:
                 with anyio.move_on_after(KEPT):
                     await call.fetched.wait()
+        finally:
             self._parked.pop(call.key, None)
+
+    # Calls that went by express
+
+    def hand_over(self, one: HandedOver) -> None:
+        """Let a call go on when its request comes; `end` must follow."""
+        self._handed_over[id(one.request)] = one
+        self.tasks.start_soon(self._keep, one)
+
+    async def _keep(self, one: HandedOver) -> None:
+        call = one.parked
+        try:
+            await call.over.wait()
+            with anyio.move_on_after(KEPT):
+                await call.fetched.wait()
+        finally:
+            call.give_up()
+            self._parked.pop(call.key, None)
+            self.take_back(one)
+
+    async def _take_over(self, one: HandedOver, asker: CallAsker, asked: Asked) -> Payload:
+        session = asker.owner
+        try:
+            one.parked.case = Case(
+                session=session,
+                asked=asked,
+                call=one.call,
+                guard=one.guard,
+                force=session.known_force(),
+                place=one.place,
+                pointer=str,  # its arguments are the client's own
+                brought=asker.brought,
+            )
+            return await one.parked.turn(asker)
+        finally:
+            session.close()
+
+    def take_back(self, one: HandedOver) -> bool:
+        """Forget a call whose request will not come; return whether it had not come."""
+        return self._handed_over.pop(id(one.request), None) is not None
+
+    def end(self, one: HandedOver, outcome: Payload | Exception | None) -> None:
+        """Take note of how such a call ended; None: it was given up."""
+        if outcome is None:
+            one.parked.fetched.set()  # nobody will
+            outcome = RpcError(INTERNAL_ERROR, CANCELLED)
+        one.parked.end(outcome)

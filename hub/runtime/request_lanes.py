@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, TypeVar, final
 
 from msgspec import Struct
 
-from hub.core.asking import FOR_CLIENTS, ROOTS_KEY, wanting_roots
+from hub.core.asking import ROOTS_KEY, wanting_roots
 from hub.core.catalog import Listing
 from hub.core.param_headers import AnnotationError, declared
 from hub.core.paths import LinkReader
@@ -54,10 +54,10 @@ _NOT_BROUGHT: Final = b"not brought"
 _KEPT: Final = b"kept"
 
 Kept = TypeVar("Kept")
-RequestKey: TypeAlias = tuple[str, str, bytes]
-"""Principal, public name of the tool, and the roots: as brought, `none`, `not brought` or `kept`.
+RequestKey: TypeAlias = tuple[str, str, bytes, bytes]
+"""Principal, public name of the tool, the roots, and what else the client can be asked.
 
-Where the call is asked for roots, what else its client can be asked stands in their place.
+The roots are as brought, or `none`, `not brought` or `kept`.
 """
 
 
@@ -75,12 +75,10 @@ def key_of(principal: str, params: JsonObject) -> RequestKey | None:
     if not isinstance(capabilities, dict):
         return None
     if not capabilities:
-        return (principal, name, _NONE) if params.get("inputResponses") is None else None
+        return (principal, name, _NONE, b"") if params.get("inputResponses") is None else None
     client = Client("modern", MODERN_VERSIONS[-1], capabilities, {})
-    if any(client.declares(name) for name in FOR_CLIENTS.values()):
-        return None
     roots = _roots_in(client, params.get("inputResponses"))
-    return None if roots is None else (principal, name, roots)
+    return None if roots is None else (principal, name, roots, _asks(client))
 
 
 def asked_key(principal: str, params: JsonObject) -> RequestKey | None:
@@ -96,7 +94,12 @@ def asked_key(principal: str, params: JsonObject) -> RequestKey | None:
     client = Client("modern", MODERN_VERSIONS[-1], capabilities, {})
     if not client.declares("roots"):
         return None
-    return principal, name, encode(client.declared(RELAYED))
+    return principal, name, _NOT_BROUGHT, _asks(client)
+
+
+def _asks(client: Client) -> bytes:
+    declared = client.declared(RELAYED)
+    return encode(declared) if declared else b""
 
 
 def _roots_in(client: Client, responses: Json) -> bytes | None:
@@ -172,7 +175,7 @@ class RequestLanes:
             return self._asked
         key = key_of(principal, request.params)
         if key is not None and key[2] == _NOT_BROUGHT and kept is not None:
-            key = (*key[:2], _KEPT)
+            key = _kept(key)
         found = self._lanes.get(key) if key is not None else None
         if key is None or found is None:
             return None
@@ -220,7 +223,7 @@ class RequestLanes:
             return
         found = _found(lane, session, key[2], params.get("inputResponses"))
         if found is not None:
-            _add(self._lanes, key if found.kept is None else (*key[:2], _KEPT), found)
+            _add(self._lanes, key if found.kept is None else _kept(key), found)
 
 
 def _add(kept: OrderedDict[RequestKey, Kept], key: RequestKey, one: Kept) -> None:
@@ -228,6 +231,12 @@ def _add(kept: OrderedDict[RequestKey, Kept], key: RequestKey, one: Kept) -> Non
     kept.move_to_end(key)
     while len(kept) > KEPT:
         kept.popitem(last=False)
+
+
+def _kept(key: RequestKey) -> RequestKey:
+    """Return the key of a call that is judged by kept roots, as it brings none."""
+    principal, name, _, asks = key
+    return principal, name, _KEPT, asks
 
 
 def _is_short(key: RequestKey) -> bool:

@@ -25,8 +25,11 @@ ROOTS: JsonObject = {"roots": {"listChanged": True}}
 class ScriptedHub:
     """A running hub."""
 
-    def __init__(self, services: Services, tasks: TaskGroup) -> None:
+    def __init__(
+        self, services: Services, tasks: TaskGroup, children: Mapping[str, FakeChild]
+    ) -> None:
         self.services = services
+        self.children = children
         self._tasks = tasks
         self.open_front = fronts(services)
 
@@ -64,7 +67,7 @@ async def scripted(
         setting = Setting(given=given, is_for_one=is_for_one)
         hub = running_hub(made, setting, environment={}, open_child=opened)
         async with hub as services:
-            yield ScriptedHub(services, tasks)
+            yield ScriptedHub(services, tasks, named)
         tasks.cancel_scope.cancel()
 
 

@@ -9,8 +9,8 @@ from hub.edge.gatekeeper import Gatekeeper
 from hub.edge.heads import Head, Heads
 from hub.edge.plain_calls import PATIENCE
 from hub.runtime.deadlines import Deadlines
-from hub.runtime.express import Reply
 from hub.runtime.waiting import Underway
+from hub.runtime.ways import Reply
 from hub.runtime.wire import Failure, Request
 from tests.edge.asgi import scope_of
 

@@ -30,7 +30,9 @@ from hub.edge.gatekeeper import Gatekeeper
 from hub.edge.http import HttpServer
 from hub.edge.server import Front
 from hub.runtime import backlog, wire
+from hub.runtime.express import Express
 from hub.runtime.peer import Outlet
+from hub.runtime.ways import Register
 from hub.runtime.wire import Request
 from tests.edge.asgi import Connection, request, scope_of
 from tests.fakes import ECHO, SILENT, FakeChild, FakeClock, Signals
@@ -428,6 +430,9 @@ async def test_before_it_runs_no_session_is_opened() -> None:
 
             def way(self, principal: str, request: Request, /) -> None:
                 pytest.fail("asked for a way")
+
+            def express(self, register: Register, tasks: TaskGroup, /) -> Express:
+                pytest.fail("asked for a call")
 
         keeper = Gatekeeper("127.0.0.1", None)
         idle = HttpServer(Closed(), keeper, path="/mcp", clock=site.clock)

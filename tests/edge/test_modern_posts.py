@@ -16,10 +16,11 @@ from hub.edge.plain_calls import PATIENCE, PlainCall
 from hub.edge.server import Front
 from hub.runtime.client import Client
 from hub.runtime.deadlines import Deadlines
-from hub.runtime.express import Way
+from hub.runtime.express import Express
 from hub.runtime.parties import RootsNeededError
 from hub.runtime.peer import Outlet
 from hub.runtime.request_lanes import AskedForRoots
+from hub.runtime.ways import Register, Way
 from hub.runtime.wire import Failure, Request
 from tests.edge.asgi import Connection
 from tests.fakes import ECHO, READ, SILENT, FakeChild
@@ -53,6 +54,9 @@ class Ways:
 
     def way(self, principal: str, request: Request, /) -> Way | AskedForRoots | None:
         return self._at.relay.request_lanes.find(principal, request)
+
+    def express(self, register: Register, tasks: TaskGroup, /) -> Express:
+        return Express(register, tasks)
 
 
 class Site:

@@ -17,10 +17,11 @@ from hub.core.values import JsonObject
 from hub.edge.exchange import Exchange
 from hub.edge.plain_calls import PlainCall, answer_post
 from hub.runtime.deadlines import Deadlines
-from hub.runtime.express import Express, Reply, Way
+from hub.runtime.express import Express
 from hub.runtime.peer import GoneError
 from hub.runtime.request_lanes import AskedForRoots
 from hub.runtime.waiting import Underway
+from hub.runtime.ways import Reply, Way
 from hub.runtime.wire import Failure, Notification, Request
 from tests.edge.asgi import Connection
 from tests.fakes import ECHO, SILENT, FakeChild

@@ -27,12 +27,12 @@ from hub.edge.app import Setting, fronts, running_hub
 from hub.edge.config import HubConfig
 from hub.edge.config_watch import Watched
 from hub.edge.server import Front, OpenFront
-from hub.runtime import wire
+from hub.runtime import waiting, wire
 from hub.runtime.link import Link
 from hub.runtime.links import OsLinks
 from hub.runtime.peer import GoneError
 from hub.runtime.services import Services
-from hub.runtime.wire import Message
+from hub.runtime.wire import Failure, Message, Request, Response
 from hub.runtime.written import to_bytes
 from tests.trees import plant
 
@@ -194,8 +194,31 @@ class FakeChild:
         self._say(None)
 
 
+class _Reply:
+    """How a call that goes by express is answered."""
+
+    def __init__(self, client: FakeClient) -> None:
+        self._client = client
+        self.outlet = client
+
+    def give(self, answer: waiting.Answer) -> bool:
+        if answer is not None:
+            self._client.take(answer)
+        return True
+
+    async def deliver(self, answer: Response | Failure) -> None:
+        self._client.take(answer)
+
+    def detour(self, request: Request) -> None:
+        self._client.detoured.append(request)
+        self._client.front.peer.take(request, self._client)
+
+
 class FakeClient:
-    """A client: answers `roots/list` with `roots`, or leaves it to the test if `holds` is set."""
+    """A client: answers `roots/list` with `roots`, or leaves it to the test if `holds` is set.
+
+    With `by_express` its calls go by express if they can; `detoured` are those that left it.
+    """
 
     def __init__(
         self,
@@ -208,6 +231,8 @@ class FakeClient:
         self.roots: Json = list(roots)
         self.fails = False
         self.holds = False
+        self.by_express = False
+        self.detoured: list[Request] = []
         self.received: list[JsonObject] = []
         self.held: list[JsonObject] = []
         self.front: Front = open_front(self, tasks, principal)
@@ -218,6 +243,10 @@ class FakeClient:
 
     async def send(self, message: Message) -> None:
         """Take a message of the hub's."""
+        self.take(message)
+
+    def take(self, message: Message) -> None:
+        """Take a message of the hub's at once."""
         fields: JsonObject = json.loads(to_bytes(message))
         self.received.append(fields)
         if "method" not in fields:
@@ -298,8 +327,15 @@ class FakeClient:
     async def begin(self, method: str, params: JsonObject) -> int:
         """Send a request, and return its id."""
         id_ = next(self._ids)
-        await self._say({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
+        if not (self.by_express and self._has_taken(Request(id_, method, params))):
+            await self._say({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
         return id_
+
+    def _has_taken(self, request: Request) -> bool:
+        if request.method != "tools/call":
+            return False
+        front = self.front
+        return front.express.take(request, front.way(request), _Reply(self)) is not None
 
     async def end(self, id_: int) -> JsonObject:
         """Return the whole answer to a request."""

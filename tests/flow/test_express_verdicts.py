@@ -21,8 +21,8 @@ from hub.core.paths import Flavour, parts_of
 from hub.core.policy import AccessRule, DenyPatterns, Mode, Policy
 from hub.core.roots import UnsafePaths
 from hub.core.values import JsonObject
-from hub.runtime.express import Way
 from hub.runtime.request_lanes import RequestLane
+from hub.runtime.ways import Way
 from hub.runtime.wire import Request
 from tests.fakes import READ, FakeChild
 from tests.runtime.rigs import ROOTS, FakeClient, Rig, remote, rig, roots_at

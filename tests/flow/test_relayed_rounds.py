@@ -18,7 +18,17 @@ from hub.core.protocol import (
 )
 from hub.core.values import Json, JsonObject
 from hub.runtime.wire import Failure, Request
-from tests.edge.callers import ACCEPTED, ELICITATION, FORM, SAMPLING, URL, Caller, question
+from tests.edge.callers import (
+    ACCEPTED,
+    ELICITATION,
+    FORM,
+    SAMPLING,
+    URL,
+    Caller,
+    ExpressCaller,
+    question,
+    silent,
+)
 from tests.edge.scripted import scripted
 from tests.fakes import ECHO, READ, Answer, FakeChild, failure
 from tests.flow.hubs import text_of
@@ -363,10 +373,17 @@ ELSEWHERE: JsonObject = {
 }
 
 
-async def test_an_error_that_names_a_url_becomes_a_question_and_the_retry_a_new_call() -> None:
-    child = FakeChild(ECHO, answers={"tools/call": Failure(None, ELSEWHERE)})
+@pytest.mark.parametrize("kind", [Caller, ExpressCaller])
+async def test_an_error_that_names_a_url_becomes_a_question_and_the_retry_a_new_call(
+    kind: type[Caller],
+) -> None:
+    child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = kind(hub)
+        await caller.begin()
+        await (await child.connected()).request("tools/call")
+        child.answers["tools/call"] = Failure(None, ELSEWHERE)
+        child.link.seen.clear()
         first = await caller.round()
         key, request = question(first)
         assert request == {"method": ELICITATION, "params": URL}

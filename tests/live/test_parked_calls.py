@@ -48,9 +48,13 @@ def config(tree: Path, log: Path) -> str:
     return config_file(tree, {"asking": asking})
 
 
-@pytest.fixture
-def url(tree: Path, config: str) -> Generator[str]:
+@pytest.fixture(params=["first call", "known tool"])
+def url(tree: Path, config: str, request: pytest.FixtureRequest) -> Generator[str]:
     with http_hub("--config", config, cwd=tree) as served:
+        if request.param == "known tool":
+            caller = Caller(served, tree, "project")
+            caller.arguments["times"] = 0
+            assert "result" in caller.round()
         yield served
 
 
@@ -134,6 +138,7 @@ async def test_the_sdks_clients_are_asked_as_often_as_the_child_asks(
     target = url if transport == "http" else [ROOTS_HUB, "run", "--config", config]
     folders = [tree / "project"]
     async with connected(target, folders, mode=mode, elicitation_callback=elicit) as client:
+        assert await call(client, "ask", times=0, path=str(tree / "project/a.txt")) == "[]"
         said = json.loads(await call(client, "ask", times=3, path=str(tree / "project/a.txt")))
     assert asked == ["3 left", "2 left", "1 left"]
     assert [answer["content"] for answer in said] == [{"n": 1}, {"n": 2}, {"n": 3}]

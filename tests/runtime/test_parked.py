@@ -27,7 +27,9 @@ def modern(at: Rig) -> FakeClient:
 
 
 def parked(client: FakeClient, token: str | None = None) -> ParkedCall:
-    return ParkedCall(CallAsker(client.session, client.outlet, token), lambda _: None)
+    return ParkedCall(
+        CallAsker(client.session, client.outlet, token), lambda _: None, anyio.CancelScope()
+    )
 
 
 async def test_a_question_after_the_end_or_of_an_unwilling_client_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import anyio
 import pytest
 
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
@@ -29,7 +30,9 @@ def modern(at: Rig, principal: str = "alice") -> FakeClient:
 
 
 def parked(parking: Parking, client: FakeClient, token: str | None = None) -> ParkedCall:
-    return ParkedCall(CallAsker(client.session, client.outlet, token), parking.park)
+    return ParkedCall(
+        CallAsker(client.session, client.outlet, token), parking.park, anyio.CancelScope()
+    )
 
 
 @asynccontextmanager

@@ -244,8 +244,6 @@ async def test_results_are_completed_for_their_clients() -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        params(capabilities={"sampling": {}}),
-        params(capabilities={"elicitation": {}}),
         params(capabilities=[]),
         params(inputResponses=bringing("/a")),
         params(capabilities=ROOTS, inputResponses={"mine": {}, **bringing("/a")}),

@@ -1,0 +1,149 @@
+"""A plain call of a modern client that can be asked: by express until its child has a question.
+
+Such a client is asked by its request's result. So the call is handed over with the first question:
+its request is answered the general way from then on, where calls are parked.
+"""
+
+from __future__ import annotations
+
+from hub.core.errors import ChildError
+from hub.core.protocol import INTERNAL_ERROR
+from hub.core.values import JsonObject, SessionKey
+from hub.runtime.express import Passage
+from hub.runtime.parked import ParkedCall, require_taken
+from hub.runtime.parking import HandedOver, Parking
+from hub.runtime.parties import RootsNeededError
+from hub.runtime.peer import RpcError
+from hub.runtime.relay import tool_error
+from hub.runtime.rounds import InputNeededError
+from hub.runtime.waiting import UNSAID, Behalf, Progress
+from hub.runtime.wire import Payload
+
+
+class AskablePassage(Passage, eq=False, kw_only=True):
+    """One call on its way; once it is handed over, `parking` is told how it ends.
+
+    `known_as` is who would answer; the owner of the way is whoever called the tool before.
+    """
+
+    parking: Parking
+    known_as: SessionKey
+    _handed: HandedOver | None = None
+
+    # What the child sees
+
+    @property
+    def party(self) -> SessionKey:
+        return self.known_as
+
+    @property
+    def progress(self) -> Progress | None:
+        return super().progress if self._handed is None else self._handed.parked.progress
+
+    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
+        """Have the client asked by the result of its request.
+
+        Raises: RpcError if the call is over, and as `ParkedCall.ask`.
+        """
+        require_taken(self.owner.client, method, params)
+        while self._handed is None and not self.has_told_all:
+            await self.flush()
+        if self._handed is None and self._is_settled:
+            raise RpcError(INTERNAL_ERROR, "the call is over")
+        handed = self._handed or self._hand_over()
+        return await handed.parked.ask(method, params, behalf)
+
+    def _hand_over(self) -> HandedOver:
+        """Let the call go on where its request is answered the general way."""
+        lane = self.way.lane
+        parked = ParkedCall(self, self.parking.park, _Stop(self), is_attended=False)
+        self._handed = handed = HandedOver(parked, self.request, self.call, lane.guard, lane.place)
+        if not self._is_settled:
+            lane.child.answers.end(self)
+            lane.child.answers.begin(parked)
+        self.parking.hand_over(handed)
+        self.express.register.leave(self.request.id, self)
+        self.reply.detour(self.request)
+        return handed
+
+    # How it ends
+
+    def _came(self, result: Payload) -> None:
+        if self._handed is None:
+            super()._came(result)
+        else:
+            self._note("admitted")
+            self._end(result)
+
+    def _failed(self, error: RpcError) -> None:
+        try:
+            self.urls(self.way.lane.place.spec, error)
+        except InputNeededError as needed:
+            self._note("failed", str(error))
+            self.express.tasks.start_soon(self._end_asking, needed)
+            return
+        if self._handed is None:
+            super()._failed(error)
+        else:
+            self._note("failed", str(error))
+            self._end(error)
+
+    async def _end_asking(self, needed: InputNeededError) -> None:
+        """Have the client asked first for what it is to call again with."""
+        try:
+            await self.flush()
+        finally:
+            if self._handed is None:
+                self._hand_over()
+            self._end(needed)
+
+    def _say(self, error: ChildError) -> None:
+        if self._handed is None:
+            super()._say(error)
+        else:
+            self._note("failed", str(error))
+            self._end(tool_error(str(error)))
+
+    def cancel(self, reason: str = UNSAID) -> None:
+        """Give the call up for its client, unless another request has taken it over."""
+        if self._handed is None:
+            super().cancel(reason)
+        elif self.parking.take_back(self._handed):
+            self._handed.parked.give_up(reason)
+
+    def stop(self) -> None:
+        """Give the call up that was handed over."""
+        if self._handed is not None and not self._is_settled:
+            self._withdraw(self._handed.parked.reason)
+            self._note("cancelled")
+            self._end(None)
+
+    def turn(self) -> None:
+        """Give the call up at its child, which needs roots; its client makes it again with them."""
+        if self._handed is None:
+            super().turn()
+        elif not self._is_settled:
+            self._withdraw("it is made again")
+            self._end(RootsNeededError())
+
+    def _served(self) -> None:
+        if self._handed is not None:
+            answers = self.way.lane.child.answers
+            answers.end(self._handed.parked)
+            answers.begin(self)
+        super()._served()
+
+    def _end(self, outcome: Payload | Exception | None) -> None:
+        self._over()
+        if self._handed is not None:
+            self.parking.end(self._handed, outcome)
+
+
+class _Stop:
+    """Gives a call up that was handed over."""
+
+    def __init__(self, passage: AskablePassage) -> None:
+        self._passage = passage
+
+    def cancel(self) -> None:
+        self._passage.stop()
