@@ -18,6 +18,7 @@ from hub.core.vocabulary import (
     PAYLOAD_FORMATS,
     SAYS_CODE,
     SAYS_CONTENT,
+    SAYS_FILE,
     SAYS_GLOB,
     SAYS_OTHER,
     SAYS_PATH,
@@ -207,7 +208,7 @@ def _types(schema: JsonObject) -> list[str]:
 def _described(named: Verdict, text: str) -> Verdict:
     """Return what a description makes of the kind that the key's name has."""
     kind = named[0]
-    other = SAYS_OTHER.search(text)
+    other = None if SAYS_FILE.search(text) else SAYS_OTHER.search(text)
     if kind is Kind.PAYLOAD or kind is Kind.COMMAND:
         return named if other else _described_payload(named, text)
     if other:

@@ -18,6 +18,7 @@ from hub.core.vocabulary import (
     PATH_SCRIPTS,
     PATH_WORDS,
     PAYLOAD_WORDS,
+    PERHAPS_PATHS,
     PLACES,
     PREPOSITIONS,
     REVISION_WORDS,
@@ -125,6 +126,8 @@ def _kind_of_path(head: str, before: str, words: list[str]) -> tuple[Kind, str]:
     other = before in OTHER_PATHS or " ".join(words[-3:-1]) in OTHER_PATHS
     if other and head == "path" and words[-3:-2] not in (["file"], ["folder"]):
         return Kind.PAYLOAD, f"{before} {head}"
+    if before in PERHAPS_PATHS and head == "path":
+        return Kind.WEAK, f"{before} {head}"
     if not COUNTING_WORDS.isdisjoint(words):
         return Kind.NEUTRAL, ""
     if any(word in SELECTING_WORDS for word in words[:-1]):

@@ -80,7 +80,7 @@ PAYLOAD_WORDS = _words(
     " rationale reason caption heading header footer footnote keyword needle repl replacement"
     " replace paragraph markup goal intent subject pathname endpoint route jq jql cql graphql"
     " gql mutation find line tooltip chat reply abstract excerpt quote observation objective"
-    " feedback hypothesis conclusion finding cypher sparql promql logql soql wiql kql"
+    " feedback hypothesis conclusion finding matcher cypher sparql promql logql soql wiql kql"
 )
 COMMAND_WORDS = _words(
     "command cmd commandline cmdline shell arg argv argument flag exec invocation cli"
@@ -110,10 +110,12 @@ PLACES = _words(
 )
 """`projectRoot` is a path; `xml_root` need not be."""
 OTHER_PATHS = _words(
-    "url uri css json xml html dom cookie name symbol api http https route query field property"
-    " svg clip career learning jq x menu breadcrumb class ui callback webhook redirect healthcheck"
+    "url uri dom cookie name symbol api http https route field property career learning jq x menu"
+    " breadcrumb callback webhook healthcheck"
 ) | {"health check"}
 """Before `path` they say that it is one of something else: `url_path`, `name_path`."""
+PERHAPS_PATHS = _words("css json xml html svg clip query class ui")
+"""Before `path` they say that it is one of something else, or what is in the file: `svg_path`."""
 REVISION_WORDS = _words(
     "branch ref revision rev commit commitish tag refspec remote sha head base target upstream onto"
 )
@@ -148,6 +150,12 @@ SAYS_OTHER = re.compile(
     r"|\bhealth[ -]?check paths?\b|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)",
     re.IGNORECASE,
 )
+SAYS_FILE = re.compile(
+    r"\b(?:file|directory|folder|disk|local)[ -]?(?:system )?paths?\b"
+    r"|\bpaths? (?:to|of) (?:the |an? )?(?:\w+ )?(?:file|folder|directory)\b",
+    re.IGNORECASE,
+)
+"""A path of something else may also be one of a file."""
 SAYS_CODE = re.compile(
     r"^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
     r"(?:code|javascript (?:function|expression)) to (?:be )?(?:run|execute|evaluate|inject)",

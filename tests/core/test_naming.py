@@ -14,10 +14,14 @@ PATHS = """
 GLOBS = (
     "glob pattern filePatterns file_mask paths_include_glob excludePaths include_files path_filter"
 )
-WEAK = "src dst output target destination repo template config image"
+WEAK = """
+    src dst output target destination repo template config image css_path svgPath htmlPaths
+    output_json_path
+"""
 PAYLOADS = """
-    content text body sql query xpath jsonpath url_path cookiePath name_path css_path pathname
-    content_base64 old_string file_contents text_to_find observations healthCheckPath callback_path
+    content text body sql query xpath jsonpath url_path cookiePath name_path pathname
+    content_base64 old_string file_contents text_to_find observations matchers healthCheckPath
+    callback_path
 """
 COMMANDS = "command cmd args extraArgs argv"
 NEUTRAL = """

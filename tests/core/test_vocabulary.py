@@ -28,6 +28,8 @@ def test_words_are_lower_case_and_stand_in_one_list() -> None:
         ("SAYS_OTHER", "Path for the ALB health checks", True),
         ("SAYS_OTHER", "Path for health check scripts", False),
         ("SAYS_OTHER", "Path to the health check", False),
+        ("SAYS_FILE", "Local file path or URL path", True),
+        ("SAYS_FILE", "Path of the API endpoint", False),
         ("SAYS_CODE", "The Python code to run", True),
         ("SAYS_CODE", "Country code for the address", False),
         ("SAYS_CODE", "A JavaScript function to be evaluated", True),
