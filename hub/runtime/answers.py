@@ -13,6 +13,7 @@ from hub.core.roots import RootSet
 from hub.core.specs import ServerSpec
 from hub.core.uris import uri_from_path
 from hub.core.values import Json, JsonObject, SessionKey, object_or_empty
+from hub.runtime.crowd import Crowd
 from hub.runtime.log_levels import LogLevels
 from hub.runtime.parties import Asker, Lessee, RootsNeededError
 from hub.runtime.peer import RpcError
@@ -40,6 +41,7 @@ class Answers:
         self._flavour = flavour
         self.levels = LogLevels()
         self._calls: dict[Asker, None] = {}
+        self.crowd = Crowd(self._calls.keys())
         self._subscribers: dict[str, set[SessionKey]] = {}
 
     @property
@@ -59,10 +61,16 @@ class Answers:
     def during(self, asker: Asker) -> Generator[None]:
         """Count `asker` among those whose calls are under way."""
         self.begin(asker)
+        is_answered = False
         try:
             yield
+            is_answered = True
+        except RpcError:
+            is_answered = True
+            raise
         finally:
             self.end(asker)
+            self.crowd.ended(asker, is_answered=is_answered)
 
     def begin(self, asker: Asker) -> None:
         """Count a call; `end` must follow."""
@@ -95,8 +103,8 @@ class Answers:
                 self._ask_again(asker)
             return {"roots": self._shared_roots()}
         if method in FOR_CLIENTS:
-            asker = asker or self._meant(question) or self._sole_asker(method)
-            return await asker.ask(method, params, question)
+            asker = asker or self._meant(question) or await self._sole_asker(method)
+            return await asker.ask(method, params, question, self.crowd.must_leave)
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _ask_again(self, asker: Asker | None) -> None:
@@ -185,12 +193,21 @@ class Answers:
         served = None if question is None else question.served()
         return next((asker for asker in self._calls if asker is served), None)
 
-    def _sole_asker(self, method: str) -> Asker:
-        """Return the client a legacy child means that does not say: there must be just one."""
+    async def _sole_asker(self, method: str) -> Asker:
+        """Return the client a legacy child means that does not say: there must be just one.
+
+        Clients that are away are none as soon as the child has answered their calls.
+        """
         parties = {asker.party for asker in self._calls}
+        here = [asker for asker in reversed(self._calls) if asker.is_present]
         if len(parties) == 1:
-            present = (asker for asker in reversed(self._calls) if asker.is_present)
-            return next(present, next(reversed(self._calls)))
+            return next(iter(here or reversed(self._calls)))
+        if len({asker.party for asker in here}) == 1:
+            others = [asker for asker in self._calls if asker.party != here[0].party]
+            is_plain = await self.crowd.until_answered(others)
+            left = [asker for asker in reversed(self._calls) if asker.party == here[0].party]
+            if is_plain and left:
+                return next((asker for asker in left if asker.is_present), left[0])
         whose = "several clients have calls" if parties else "no client has a call"
         raise RpcError(
             METHOD_NOT_FOUND,

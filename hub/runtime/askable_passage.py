@@ -6,13 +6,15 @@ its request is answered the general way from then on, where calls are parked.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hub.core.errors import ChildError
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import JsonObject, SessionKey
 from hub.runtime.express import Passage
 from hub.runtime.parked import ParkedCall, require_taken
 from hub.runtime.parking import HandedOver, Parking
-from hub.runtime.parties import RootsNeededError
+from hub.runtime.parties import Asker, RootsNeededError
 from hub.runtime.peer import RpcError
 from hub.runtime.relay import tool_error
 from hub.runtime.rounds import InputNeededError
@@ -40,7 +42,17 @@ class AskablePassage(Passage, eq=False, kw_only=True):
     def progress(self) -> Progress | None:
         return super().progress if self._handed is None else self._handed.parked.progress
 
-    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
+    @property
+    def behalf(self) -> Asker:
+        return self if self._handed is None else self._handed.parked
+
+    async def ask(
+        self,
+        method: str,
+        params: JsonObject,
+        behalf: Behalf | None = None,
+        must_leave: Callable[[Asker], bool] = lambda _: False,
+    ) -> Payload:
         """Have the client asked by the result of its request.
 
         Raises: RpcError if the call is over, and as `ParkedCall.ask`.
@@ -51,7 +63,7 @@ class AskablePassage(Passage, eq=False, kw_only=True):
         if self._handed is None and self._is_settled:
             raise RpcError(INTERNAL_ERROR, "the call is over")
         handed = self._handed or self._hand_over()
-        return await handed.parked.ask(method, params, behalf)
+        return await handed.parked.ask(method, params, behalf, must_leave)
 
     def _hand_over(self) -> HandedOver:
         """Let the call go on where its request is answered the general way."""
@@ -73,7 +85,7 @@ class AskablePassage(Passage, eq=False, kw_only=True):
             super()._came(result)
         else:
             self._note("admitted")
-            self._end(result)
+            self._end(result, is_answered=True)
 
     def _failed(self, error: RpcError) -> None:
         try:
@@ -86,7 +98,7 @@ class AskablePassage(Passage, eq=False, kw_only=True):
             super()._failed(error)
         else:
             self._note("failed", str(error))
-            self._end(error)
+            self._end(error, is_answered=True)
 
     async def _end_asking(self, needed: InputNeededError) -> None:
         """Have the client asked first for what it is to call again with."""
@@ -95,7 +107,7 @@ class AskablePassage(Passage, eq=False, kw_only=True):
         finally:
             if self._handed is None:
                 self._hand_over()
-            self._end(needed)
+            self._end(needed, is_answered=True)
 
     def _say(self, error: ChildError) -> None:
         if self._handed is None:
@@ -133,9 +145,11 @@ class AskablePassage(Passage, eq=False, kw_only=True):
             answers.begin(self)
         super()._served()
 
-    def _end(self, outcome: Payload | Exception | None) -> None:
+    def _end(self, outcome: Payload | Exception | None, *, is_answered: bool = False) -> None:
         self._over()
         if self._handed is not None:
+            crowd = self.way.lane.child.answers.crowd
+            crowd.ended(self._handed.parked, is_answered=is_answered)
             self.parking.end(self._handed, outcome)
 
 

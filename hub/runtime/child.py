@@ -80,6 +80,7 @@ class Child:
         self._wake = anyio.Event()
         self._hearing: Hearing | None = None
         self.slots = Slots(self.spec)
+        answers.crowd.waiting = lambda: self.slots.wanted
         self.deadlines = Deadlines(self.spec.timeout)
 
     async def own(self) -> None:

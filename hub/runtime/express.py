@@ -14,6 +14,7 @@ from hub.core.audit import AuditRecord, Outcome, milliseconds, moment
 from hub.core.errors import ChildError
 from hub.core.values import Call
 from hub.runtime.asker import CallAsker
+from hub.runtime.parties import Asker
 from hub.runtime.peer import GoneError, LostError, RpcError, SilentError
 from hub.runtime.relay import tool_error
 from hub.runtime.request_lanes import AskedForRoots, RequestLane
@@ -120,6 +121,11 @@ class Passage(CallAsker, eq=False, kw_only=True):
         return True
 
     # The child's side
+
+    @property
+    def behalf(self) -> Asker:
+        """Who is asked what the child asks within the call."""
+        return self
 
     def settle(self, answer: Answer) -> None:
         """Pass the child's answer on to the client."""

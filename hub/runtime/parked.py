@@ -6,6 +6,7 @@ just then, and answers with the next.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ from hub.core.values import JsonObject, SessionKey
 from hub.runtime.asker import CallAsker
 from hub.runtime.client import Client
 from hub.runtime.consent import Case
+from hub.runtime.crowd import PATIENCE
 from hub.runtime.parties import Asker, Stoppable
 from hub.runtime.peer import RpcError
 from hub.runtime.rounds import InputNeededError
@@ -33,6 +35,8 @@ GATHER: Final = 0.02
 """Seconds in which a child that asked may ask more, for all of it to go out at once."""
 KEPT: Final = 60.0
 """Seconds for which the end of a call is kept for a retry that has not come yet."""
+LOOK_AGAIN: Final = 1.0
+"""Seconds between two looks for others who need the place of a call whose client is away."""
 TOLD_BETWEEN: Final = 256
 """How many notifications are kept for the next round; the oldest are dropped first."""
 
@@ -70,6 +74,7 @@ class ParkedCall:
         self._stop = stop
         self.first = first
         self._round: CallAsker | None = first if is_attended else None
+        self._left = math.inf
         self._questions: dict[str, _Question] = {}
         self._numbers = count(1)
         self._between: deque[tuple[ServerSpec, Notification]] = deque(maxlen=TOLD_BETWEEN)
@@ -164,10 +169,17 @@ class ParkedCall:
     def done(self) -> None:
         """Tell nobody: a modern client learns it from the result."""
 
-    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
+    async def ask(
+        self,
+        method: str,
+        params: JsonObject,
+        behalf: Behalf | None = None,
+        must_leave: Callable[[Asker], bool] = lambda _: False,
+    ) -> Payload:
         """Have the client asked by the round's result, and wait for the round that answers.
 
-        Raises: RpcError if the client does not take it, if too many wait, or if the call ends.
+        Raises: RpcError if the client does not take it, if too many wait, if the call ends, or if
+            its client is away for so long that it has to give way to others.
         """
         require_taken((self._round or self.first).owner.client, method, params)
         if self._outcome is not None:
@@ -178,12 +190,29 @@ class ParkedCall:
         question = self._questions[key] = _Question(asked)
         self._move()
         try:
-            await question.settled.wait()
+            await self._settled(question, must_leave)
         finally:
             self._questions.pop(key, None)
         if question.answer is None:
             raise RpcError(INTERNAL_ERROR, "the client is gone: it did not answer in time")
         return question.answer
+
+    async def _settled(self, question: _Question, must_leave: Callable[[Asker], bool]) -> None:
+        """Return once a question is answered, or never will be."""
+        while True:
+            with anyio.move_on_after(LOOK_AGAIN):
+                await question.settled.wait()
+                return
+            if self.is_abandoned and must_leave(self):
+                raise RpcError(
+                    INTERNAL_ERROR,
+                    f"the client has not come back for {PATIENCE:g} s, and others wait",
+                )
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the client has been away for so long that others come first."""
+        return self._round is None and anyio.current_time() >= self._left + PATIENCE
 
     # What the client's requests see
 
@@ -213,7 +242,7 @@ class ParkedCall:
             self.give_up(round_.reason)
             raise
         finally:
-            self._round = None
+            self._round, self._left = None, anyio.current_time()
 
     def give_up(self, reason: str = UNSAID) -> None:
         """Cancel the call, for a reason of its client's."""

@@ -7,6 +7,7 @@ that went by express needs none: its child's answer ends it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import anyio
@@ -102,15 +103,25 @@ class Parking:
 
         Raises: RpcError if there are too many.
         """
-        of_one = sum(
-            other.owner.principal == call.owner.principal for other in self._parked.values()
-        )
         if call.key in self._parked:
             return
-        if len(self._parked) >= MAX_PARKED or of_one >= MAX_PARKED_OF_ONE:
-            log.warning("not asked: too many calls wait for their clients", of_one=of_one)
-            raise RpcError(INTERNAL_ERROR, "too many calls wait for their clients' answers")
+        principal = call.owner.principal
+        of_one = [one for one in self._parked.values() if one.owner.principal == principal]
+        if len(self._parked) >= MAX_PARKED or len(of_one) >= MAX_PARKED_OF_ONE:
+            self._give_up_one(of_one)
         self._parked[call.key] = call
+
+    def _give_up_one(self, calls: Sequence[ParkedCall]) -> None:
+        """Give up the first of these that was left for long.
+
+        Raises: RpcError if there is none.
+        """
+        left = next((one for one in calls if one.is_abandoned), None)
+        if left is None:
+            log.warning("not asked: too many calls wait for their clients", of_one=len(calls))
+            raise RpcError(INTERNAL_ERROR, "too many calls wait for their clients' answers")
+        del self._parked[left.key]
+        left.give_up("its client has not come back, and others ask")
 
     async def _own(
         self, call: ParkedCall, scope: anyio.CancelScope, asked: Asked, brought: Brought

@@ -15,7 +15,7 @@ from hub.core.values import JsonObject
 from hub.runtime import wire
 from hub.runtime.mailbox import Mailbox
 from hub.runtime.peer import Asked, GoneError, RpcError
-from hub.runtime.waiting import Behalf, Progress, RequestWithin, TaskWaiter, Waiter, token_in
+from hub.runtime.waiting import Behalf, Progress, RequestWithin, token_in
 from hub.runtime.wire import Notification, Payload
 
 
@@ -32,7 +32,7 @@ class Question:
         """What is told of it when the child takes it back."""
         return self._asked.reason
 
-    def served(self) -> Behalf | Waiter | None:
+    def served(self) -> Behalf | None:
         """Return on whose behalf the request is made that the child serves; None if it is not said.
 
         Raises: RpcError if that request is over.
@@ -43,7 +43,7 @@ class Question:
         waiter = self._asked.waiters.waiting(request.within)
         if waiter is None:
             raise RpcError(INTERNAL_ERROR, "the call is over")
-        return waiter.behalf if isinstance(waiter, TaskWaiter) else waiter
+        return waiter.behalf
 
     @property
     def progress(self) -> Progress | None:

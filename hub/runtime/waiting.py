@@ -69,6 +69,11 @@ class Waiter(Protocol):
         """Where progress reports go; None if nobody wants any."""
         ...
 
+    @property
+    def behalf(self) -> Behalf | None:
+        """On whose behalf the request is made; None: on the hub's own."""
+        ...
+
     def settle(self, answer: Answer) -> None:
         """Take what came of the request; called once, and never raises."""
         ...

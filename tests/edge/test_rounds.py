@@ -19,8 +19,10 @@ from hub.core.protocol import (
 )
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.edge.rounds import can_be_asked
-from hub.runtime import parking
+from hub.runtime import parked, parking
 from hub.runtime.client import Client
+from hub.runtime.crowd import Crowd
+from hub.runtime.parties import Asker
 from tests.edge import callers
 from tests.edge.callers import (
     ACCEPTED,
@@ -495,6 +497,77 @@ async def test_a_child_that_several_clients_call_is_told_that_it_cannot_ask() ->
         child.link.ask("q", ELICITATION, FORM)
         error = (await child.link.reply("q"))["error"]
         assert "several clients have calls under way" in error["message"]
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let calls give way whose clients have been away for a moment."""
+    monkeypatch.setattr(parked, "PATIENCE", 0.02)
+    monkeypatch.setattr(parked, "LOOK_AGAIN", 0.01)
+
+
+async def gone(child: FakeChild) -> str:
+    """Wait until the first question is answered, end its call, and return what was said."""
+    error = (await child.link.reply("q"))["error"]
+    child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": [], "n": "given up"})
+    return str(error["message"])
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_a_call_that_its_client_has_left_gives_its_slot_to_one_that_waits() -> None:
+    child = silent()
+    servers = {"files": {"command": "x", "concurrency": 1}}
+    async with scripted(child, config={"servers": servers}) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        id_ = await caller.begin()
+        assert await gone(child) == "the client has not come back for 0.02 s, and others wait"
+        sent = await child.link.request("tools/call", nth=2)
+        child.link.answer(sent["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+        key, _ = question(result)
+        late = await caller.round({key: ACCEPTED}, result["requestState"])
+        assert late["n"] == "given up", "the server's own word"
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_a_call_that_its_client_has_left_lets_the_child_ask_others() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        left, other = Caller(hub), Caller(hub)
+        await asked(child, left)
+        id_ = await other.begin()
+        await child.link.request("tools/call", nth=2)
+        child.link.ask("second", ELICITATION, FORM)
+        await gone(child)
+        key, _ = question(result := await other.end(id_))
+        id_ = await other.begin({key: ACCEPTED}, result["requestState"])
+        assert (await child.link.reply("second"))["result"] == ACCEPTED
+        child.link.answer(child.link.requests("tools/call")[1]["id"], {"content": []})
+        assert (await other.end(id_))["resultType"] == "complete"
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_a_call_that_its_client_has_left_waits_on_where_nobody_needs_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    child, looks, must_leave = silent(), list[bool](), Crowd.must_leave
+
+    def looked(crowd: Crowd, call: Asker) -> bool:
+        looks.append(must_leave(crowd, call))
+        child.signals.moved()
+        return looks[-1]
+
+    monkeypatch.setattr(Crowd, "must_leave", looked)
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        await child.signals.until(lambda: looks == [False] * 3)
+        key, _ = question(result)
+        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
+        assert (await child.link.reply("q"))["result"] == ACCEPTED
+        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import ExitStack, suppress
+
 import anyio
 import pytest
 from msgspec.structs import replace
@@ -10,7 +12,7 @@ from hub.core.roots import EMPTY, Root, RootSet
 from hub.core.specs import RemoteTarget, ServerSpec
 from hub.core.values import ServerName, SessionKey
 from hub.runtime.answers import Answers
-from hub.runtime.peer import Asked, RpcError
+from hub.runtime.peer import Asked, GoneError, RpcError
 from hub.runtime.questions import questioned
 from hub.runtime.waiting import RequestWithin, TaskWaiter, Waiters
 from hub.runtime.wire import Notification, Payload
@@ -127,6 +129,90 @@ async def test_a_question_that_could_be_for_several_clients_goes_to_none() -> No
     with made.during(RecordingAsker("a")), made.during(RecordingAsker("b")):
         assert "several clients have calls under way" in str(await refusal(made, SAMPLING))
     assert "no client has a call under way" in str(await refusal(made, SAMPLING))
+
+
+class Held:
+    """A question of a child's that waits until it is plain which client it is for."""
+
+    def __init__(self, *names: str) -> None:
+        self.made = answers()
+        self.askers = [RecordingAsker(name) for name in names]
+        self.outcome: Payload | RpcError | None = None
+
+    async def ask(self) -> None:
+        try:
+            self.outcome = await self.made.answer(SAMPLING, {}, None)
+        except RpcError as exc:
+            self.outcome = exc
+
+    def is_refused(self) -> bool:
+        return isinstance(self.outcome, RpcError) and "several clients" in str(self.outcome)
+
+
+async def serve(made: Answers, asker: RecordingAsker, end: anyio.Event, how: str) -> None:
+    """Let a call be under way until it ends as it is to."""
+    with suppress(RpcError, GoneError), made.during(asker):
+        await end.wait()
+        if how == "an error":
+            raise RpcError(-1, "no")
+        if how == "given up":
+            raise GoneError("no answer")
+
+
+@pytest.mark.parametrize(
+    ("how", "goes_on"), [("a result", True), ("an error", True), ("given up", False)]
+)
+async def test_a_question_waits_until_the_child_has_answered_calls_whose_clients_are_away(
+    how: str, *, goes_on: bool
+) -> None:
+    held, end = Held("away", "here"), anyio.Event()
+    away, here = held.askers
+    away.is_present = False
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(serve, held.made, away, end, how)
+        await anyio.wait_all_tasks_blocked()
+        with held.made.during(here):
+            tasks.start_soon(held.ask)
+            await anyio.wait_all_tasks_blocked()
+            assert held.outcome is None
+            assert held.made.crowd.must_leave(away)
+            assert not held.made.crowd.must_leave(here)
+            end.set()
+            await anyio.wait_all_tasks_blocked()
+            assert (held.outcome == {"answered": "here"}) is goes_on
+            assert held.is_refused() is not goes_on
+    assert not away.asked
+
+
+async def test_a_question_of_a_call_that_ends_meanwhile_goes_to_nobody() -> None:
+    held, end = Held("away", "here"), anyio.Event()
+    away, here = held.askers
+    away.is_present = False
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(serve, held.made, away, end, "a result")
+        await anyio.wait_all_tasks_blocked()
+        with held.made.during(here):
+            tasks.start_soon(held.ask)
+            await anyio.wait_all_tasks_blocked()
+        end.set()
+    assert held.is_refused()
+    assert not away.asked
+    assert not here.asked
+
+
+@pytest.mark.parametrize("present", [(), ("a", "b")])
+async def test_a_question_does_not_wait_where_it_stays_open_whose_it_is(
+    present: tuple[str, ...],
+) -> None:
+    held = Held("a", "b", "c")
+    for asker in held.askers:
+        asker.is_present = asker.party in present
+    with ExitStack() as calls:
+        for asker in held.askers:
+            calls.enter_context(held.made.during(asker))
+        with anyio.fail_after(5):
+            await held.ask()
+    assert held.is_refused()
 
 
 async def test_everybody_who_uses_a_child_hears_it_once() -> None:

@@ -10,6 +10,8 @@ import anyio
 from hub.core.asking import ROOTS_KEY
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import JsonObject
+from hub.runtime.askable_passage import AskablePassage
+from hub.runtime.parked import ParkedCall
 from hub.runtime.waiting import Answer
 from hub.runtime.wire import Failure, Request, Response
 from tests.edge.callers import (
@@ -104,12 +106,14 @@ async def test_a_call_is_given_up_whose_request_does_not_come() -> None:
         request = Request("r", "tools/call", caller.params())
         front = caller.client.front
         passage = front.express.take(request, front.way(request), reply)
-        assert passage is not None
+        assert isinstance(passage, AskablePassage)
+        assert passage.behalf is passage
         child.link.ask("q", ELICITATION, FORM)
         with anyio.fail_after(5):
             while not reply.detours:
                 await anyio.wait_all_tasks_blocked()
         assert reply.detours == [request]
+        assert isinstance(passage.behalf, ParkedCall), "who is asked from now on"
         assert front.peer.backlog.takes("r"), "the request can come"
         passage.cancel("enough")
         passage.cancel("again")

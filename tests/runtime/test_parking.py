@@ -11,6 +11,7 @@ import pytest
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
 from hub.core.request_state import Brought, Carried
 from hub.core.values import JsonObject
+from hub.runtime import parked as parked_module
 from hub.runtime import parking as parking_module
 from hub.runtime.asker import CallAsker
 from hub.runtime.client import Client
@@ -29,16 +30,36 @@ def modern(at: Rig, principal: str = "alice") -> FakeClient:
     return client
 
 
-def parked(parking: Parking, client: FakeClient, token: str | None = None) -> ParkedCall:
-    return ParkedCall(
-        CallAsker(client.session, client.outlet, token), parking.park, anyio.CancelScope()
-    )
+def parked(
+    parking: Parking, client: FakeClient, scope: anyio.CancelScope | None = None
+) -> ParkedCall:
+    asker = CallAsker(client.session, client.outlet, None)
+    return ParkedCall(asker, parking.park, scope or anyio.CancelScope())
 
 
 @asynccontextmanager
 async def parkings() -> AsyncGenerator[tuple[Rig, Parking]]:
     async with rig({}, {}) as at:
         yield at, Parking(at.relay, at.services.tasks)
+
+
+async def test_a_call_that_was_left_for_long_gives_way_to_one_of_the_same_principal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parking_module, "MAX_PARKED_OF_ONE", 2)
+    monkeypatch.setattr(parked_module, "PATIENCE", 0)
+    async with parkings() as (at, parking):
+        scopes = [anyio.CancelScope() for _ in range(4)]
+        there, left, third, fourth = (parked(parking, modern(at), scope) for scope in scopes)
+        parking.park(there)
+        left.end({})
+        assert await left.turn(left.first) == {}
+        assert left.is_abandoned
+        parking.park(left)
+        parking.park(third)
+        with pytest.raises(RpcError, match="too many calls wait"):
+            parking.park(fourth)
+        assert [scope.cancel_called for scope in scopes] == [False, True, False, False]
 
 
 async def test_a_call_without_questions_is_none_that_is_parked() -> None:

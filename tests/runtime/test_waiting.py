@@ -26,6 +26,7 @@ class Note:
 
     def __init__(self, progress: Progress | None = None) -> None:
         self.progress = progress
+        self.behalf = None
         self.answers: list[Answer] = []
 
     def settle(self, answer: Answer) -> None:
