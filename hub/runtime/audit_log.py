@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 import time
 from collections import deque
@@ -10,7 +11,7 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 from msgspec.structs import asdict
@@ -29,6 +30,7 @@ BATCH = 64
 """Records that are put into words at once, at most: more would hold calls up."""
 MAX_WRITTEN = 1024 * 1024
 """Bytes from which on lines are not kept back for others to be written with them."""
+_AT_ONCE: Final[int] = getattr(os, "O_NONBLOCK", 0)
 _NONE_FREE = (errno.EMFILE, errno.ENFILE)
 
 log = structlog.stdlib.get_logger(__name__)
@@ -127,7 +129,8 @@ class _Writer:
                 except OSError:
                     # Half a line would spoil the next one too.
                     half = written - lines.rfind(b"\n", 0, written) - 1
-                    file.truncate(file.tell() - half)
+                    with suppress(OSError):  # what cannot be seen again cannot be cut off
+                        file.truncate(file.tell() - half)
                     raise
         except OSError as exc:
             log.error("audit lines lost", lines=lines.count(b"\n", written), error=str(exc))  # noqa: TRY400 - the disk's word says it
@@ -137,7 +140,7 @@ class _Writer:
         while True:
             try:
                 self._make_room()
-                return self._path.open("ab", buffering=0)
+                return _opened(self._path)
             except OSError as exc:
                 if exc.errno not in _NONE_FREE or self._end.wait(PAUSE):
                     raise
@@ -146,6 +149,18 @@ class _Writer:
         if self._path.exists() and self._path.stat().st_size >= MAX_FILE_BYTES:
             with suppress(OSError):  # a log that grows on is better than one that loses lines
                 self._path.replace(self._path.with_name(self._path.name + ".1"))
+
+
+def _opened(path: Path) -> FileIO:
+    """Open a file to add to it. For the reader of a pipe is not waited: none might ever come."""
+    return FileIO(path, "ab", opener=_open_at_once)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | _AT_ONCE, 0o666)
+    if _AT_ONCE:
+        os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def _lines(records: list[AuditRecord]) -> bytes:
@@ -168,8 +183,7 @@ def audit_log(path: Path) -> AbstractContextManager[AuditSink]:
 
     Raises: OSError if the file cannot be opened.
     """
-    with path.open("ab"):
-        pass
+    _opened(path).close()
     return _writing(_Writer(path))
 
 

@@ -182,6 +182,30 @@ def test_a_log_that_cannot_be_opened_is_an_error_at_the_start(tmp_path: Path) ->
         audit_log(tmp_path / "none" / "audit.jsonl")
 
 
+def test_a_pipe_that_nobody_reads_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="No such device or address"):
+        audit_log(path)
+
+
+def test_a_pipe_can_be_a_log(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with audit_log(path) as audit:
+        audit.write(RECORD)
+    assert json.loads(os.read(reading, 10_000)) == asdict(RECORD)
+    os.close(reading)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_what_is_no_file_fails_by_its_own_word() -> None:
+    with capture_logs() as logs, audit_log(Path("/dev/full")) as audit:
+        audit.write(RECORD)
+    assert [entry["error"] for entry in logs] == ["[Errno 28] No space left on device"]
+
+
 def test_records_beyond_what_may_wait_are_counted_and_the_count_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
