@@ -16,7 +16,7 @@ from hub.core.values import Json, JsonObject, ServerName
 from hub.runtime import wire
 from hub.runtime.client import Client
 from hub.runtime.log_levels import reaches
-from hub.runtime.mailbox import Mailbox
+from hub.runtime.mailbox import Mailbox, weight_of
 from hub.runtime.peer import GoneError, Outlet, Peer, RpcError
 from hub.runtime.waiting import Behalf, without_token
 from hub.runtime.wire import Notification, Payload
@@ -148,7 +148,8 @@ class Audience:
         peer = self._addressee.peer
         if peer is not None:
             method, params = notification.method, notification.params
-            (mailbox or self.mailbox).put(lambda: peer.notify(method, params, outlet=outlet))
+            box = mailbox or self.mailbox
+            box.put(lambda: peer.notify(method, params, outlet=outlet), weight_of(params))
 
     def _is_wanted_log(self, notification: Notification) -> bool:
         if notification.method != "notifications/message" or self.log_level is None:

@@ -9,9 +9,16 @@ from typing import TypeAlias
 import anyio
 import structlog
 from anyio.abc import TaskGroup
+from msgspec import Raw
 
-LIMIT = 1024
-"""How many messages may wait for one that does not read; the oldest are dropped first."""
+from hub.core.values import Json
+from hub.runtime.wire import Payload
+
+LIMIT, MAX_WEIGHT = 1024, 64 * 1024 * 1024
+"""How many messages may wait for one that does not read, and bytes of them.
+
+The oldest are dropped first; one that is larger by itself waits all the same, and alone.
+"""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -23,19 +30,21 @@ class Mailbox:
 
     def __init__(self, tasks: TaskGroup) -> None:
         self._tasks = tasks
-        self._waiting: deque[Send] = deque()
+        self._waiting: deque[tuple[Send, int]] = deque()
+        self._weight = 0
         self._is_sending = False
         self._taken = 0
         self._done = 0
         self._moved = anyio.Event()
 
-    def put(self, send: Send) -> None:
-        """Let `send` have its turn; returns at once."""
-        if len(self._waiting) >= LIMIT:
-            self._waiting.popleft()
+    def put(self, send: Send, weight: int = 0) -> None:
+        """Let `send` have its turn, which sends so many bytes; returns at once."""
+        while self._waiting and (len(self._waiting) >= LIMIT or self._weight + weight > MAX_WEIGHT):
+            self._next()
             self._done += 1
-            log.warning("messages are not read: the oldest is dropped", waiting=LIMIT)
-        self._waiting.append(send)
+            log.warning("messages are not read: the oldest is dropped", waiting=len(self._waiting))
+        self._waiting.append((send, weight))
+        self._weight += weight
         self._taken += 1
         if not self._is_sending:
             self._is_sending = True
@@ -52,10 +61,32 @@ class Mailbox:
         while self._done < mine:
             await self._moved.wait()
 
+    def _next(self) -> Send:
+        send, weight = self._waiting.popleft()
+        self._weight -= weight
+        return send
+
     async def _send_all(self) -> None:
         while self._waiting:
-            await self._waiting.popleft()()
+            await self._next()()
             self._done += 1
             moved, self._moved = self._moved, anyio.Event()
             moved.set()
         self._is_sending = False
+
+
+def weight_of(payload: Payload | Json) -> int:
+    """Return about how many bytes a payload has."""
+    match payload:
+        case Raw():
+            return memoryview(payload).nbytes
+        case str():
+            return len(payload)
+        case dict():
+            return sum(len(key) + weight_of(value) for key, value in payload.items())
+        case list():
+            return sum(map(weight_of, payload), len(payload))
+        case int():
+            return 1 + payload.bit_length() // 3
+        case _:
+            return 8

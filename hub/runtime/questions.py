@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import JsonObject
 from hub.runtime import wire
-from hub.runtime.mailbox import Mailbox
+from hub.runtime.mailbox import Mailbox, weight_of
 from hub.runtime.peer import Asked, GoneError, RpcError
 from hub.runtime.waiting import Behalf, Progress, RequestWithin, token_in
 from hub.runtime.wire import Notification, Payload
@@ -52,7 +52,8 @@ class Question:
 
     async def _report(self, params: Payload) -> None:
         own: JsonObject = {**wire.as_object(params), "progressToken": self._token}
-        self._mailbox.put(lambda: self._send(Notification("notifications/progress", own)))
+        report = Notification("notifications/progress", own)
+        self._mailbox.put(lambda: self._send(report), weight_of(params))
 
     async def _send(self, report: Notification) -> None:
         with suppress(GoneError):

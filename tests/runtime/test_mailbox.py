@@ -5,10 +5,13 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from msgspec import Raw
 from structlog.testing import capture_logs
 
+from hub.core.values import Json
 from hub.runtime import mailbox as mailbox_module
-from hub.runtime.mailbox import Mailbox
+from hub.runtime.mailbox import Mailbox, weight_of
+from hub.runtime.wire import Payload
 
 
 class Post:
@@ -20,9 +23,9 @@ class Post:
         self.open = anyio.Event()
         self.open.set()
 
-    def put(self, *numbers: int) -> None:
+    def put(self, *numbers: int, weight: int = 0) -> None:
         for number in numbers:
-            self.mailbox.put(lambda number=number: self._send(number))
+            self.mailbox.put(lambda number=number: self._send(number), weight)
 
     async def _send(self, number: int) -> None:
         await self.open.wait()
@@ -104,6 +107,44 @@ async def test_a_client_that_does_not_read_loses_its_oldest_messages(
         at.open.set()
         await at.mailbox.flush()
         assert at.sent == [0, 3, 4, 5], "the one on its way, and the newest"
+
+
+async def test_a_client_that_does_not_read_loses_no_more_for_large_messages_than_must_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mailbox_module, "MAX_WEIGHT", 10)
+    async with post() as at:
+        at.open = anyio.Event()
+        at.put(0, weight=100)
+        await anyio.wait_all_tasks_blocked()
+        at.put(1, 2, weight=4)
+        at.put(3, weight=3)
+        with capture_logs() as logs:
+            at.put(4, weight=100)
+            at.put(5, weight=1)
+            at.put(6, weight=9)
+        assert [entry["waiting"] for entry in logs] == [1, 0, 0]
+        at.open.set()
+        await at.mailbox.flush()
+        assert at.sent == [0, 5, 6], "the one on its way weighs nothing any more"
+
+
+@pytest.mark.parametrize(
+    ("payload", "least", "most"),
+    [
+        (Raw(b'{"a":"x"}'), 9, 9),
+        ({"a": "x" * 1000}, 1000, 1010),
+        ({"a" * 1000: None}, 1000, 1010),
+        ([["x" * 500], "x" * 500], 1000, 1010),
+        ([1] * 1000, 1000, 5000),
+        (10**1000, 1000, 1500),
+        (1.5, 1, 10),
+    ],
+)
+def test_what_a_payload_weighs_is_about_what_it_has_as_json(
+    payload: Payload | Json, least: int, most: int
+) -> None:
+    assert least <= weight_of(payload) <= most
 
 
 async def test_who_waits_for_dropped_messages_goes_on_once_the_client_reads(

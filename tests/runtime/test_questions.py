@@ -7,8 +7,10 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 from msgspec import Raw
+from structlog.testing import capture_logs
 
 from hub.core.values import Json, JsonObject
+from hub.runtime import mailbox
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.questions import Question, questioned
 from hub.runtime.waiting import UNSAID, Answer, RequestWithin, TaskWaiter, Waiters
@@ -93,6 +95,23 @@ async def test_a_child_that_does_not_read_holds_up_who_reports_as_little_as_who_
                 scope.cancel()
         assert scope.cancelled_caught
         assert len(outlet.messages) == 1
+
+
+async def test_reports_for_a_child_that_does_not_read_are_bounded_by_their_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mailbox, "MAX_WEIGHT", 100)
+    asked, outlet = asked_with("mine")
+    outlet.stuck = True
+    async with some_tasks() as tasks:
+        with anyio.CancelScope() as scope, capture_logs() as logs:
+            async with questioned(asked, tasks) as question:
+                assert question.progress is not None
+                for size in (60, 60, 60):
+                    await question.progress({"progress": 1, "message": "x" * size})
+                    await anyio.wait_all_tasks_blocked()
+                scope.cancel()
+    assert [entry["log_level"] for entry in logs] == ["warning"], "one is on its way, one waits"
 
 
 async def test_why_it_is_taken_back_is_what_the_child_says() -> None:
