@@ -113,8 +113,9 @@ class Family:
         try:
             hunt.strike(await self._brood.look(), sign)
         except OSError as exc:
-            log.error("a server is not ended yet: raise `ulimit -n`", error=str(exc))  # noqa: TRY400 - the kernel's word says it
+            self._brood.sees(exc)
             return False
+        self._brood.sees(None)
         return True
 
 
@@ -131,6 +132,7 @@ class Brood:
         self._looking = anyio.Lock()
         self._looks = self._seen = 0
         self._table = Table({}, {})
+        self._is_blind = False
 
     def next_mark(self) -> Mark:
         """Return the mark of the next child, for which the watchdog is there."""
@@ -162,6 +164,14 @@ class Brood:
                 self._table = await to_thread.run_sync(watchdog.look, self._hub, self._since)
                 self._seen = began
             return self._table
+
+    def sees(self, hindrance: OSError | None) -> None:
+        """Take note of what kept somebody from looking, and say so when that has changed."""
+        if hindrance is not None and not self._is_blind:
+            log.error("servers are not ended yet: raise `ulimit -n`", error=str(hindrance))
+        elif hindrance is None and self._is_blind:
+            log.info("servers can be ended again")
+        self._is_blind = hindrance is not None
 
     def _watch(self) -> None:
         """Have a watchdog. It holds no stream and no directory of the hub's, and no mark."""

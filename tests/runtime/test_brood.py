@@ -18,7 +18,7 @@ from hub.runtime import brood as module
 from hub.runtime import watchdog
 from hub.runtime.brood import Brood, Family, keeping
 from hub.runtime.ending import Ending
-from hub.runtime.watchdog import HAS_PROC, Mark, start_of
+from hub.runtime.watchdog import HAS_PROC, Mark, Table, start_of
 from tests.fakes import no_descriptor_free
 
 pytestmark = [
@@ -172,17 +172,30 @@ async def test_a_family_ends_when_a_descriptor_is_free_to_look_for_it_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "LOOK_AGAIN", 0.01)
+    looks, look = list[None](), Brood.look
+
+    async def looked(brood: Brood) -> Table:
+        looks.append(None)
+        return await look(brood)
+
+    monkeypatch.setattr(Brood, "look", looked)
     async with kept() as brood:
-        family = Family(brood)
-        pids = starts(family)
-        async with anyio.create_task_group() as tasks:
-            with no_descriptor_free(), capture_logs() as logs:
-                tasks.start_soon(family.end)
-                while len(logs) < 3:
-                    await anyio.lowlevel.checkpoint()
-                assert "ulimit -n" in logs[0]["event"]
-            assert there(pids) == pids
+        families = [Family(brood) for _ in range(2)]
+        pids = [pid for family in families for pid in starts(family)]
+        with capture_logs() as logs:
+            async with anyio.create_task_group() as tasks:
+                with no_descriptor_free():
+                    for family in families:
+                        tasks.start_soon(family.end)
+                    while len(looks) < 6:
+                        await anyio.lowlevel.checkpoint()
+                assert there(pids) == pids
         assert there(pids) == []
+    said = [(entry["log_level"], entry["event"]) for entry in logs]
+    assert said == [
+        ("error", "servers are not ended yet: raise `ulimit -n`"),
+        ("info", "servers can be ended again"),
+    ]
 
 
 async def test_a_hub_that_ends_leaves_to_its_watchdog_what_it_cannot_look_for() -> None:
