@@ -228,6 +228,7 @@ class PlainCall:
             await until_disconnected(receive)
             await exchange.lost()
             self._give_up()
+            self._outcome = None  # nor is what was given up to be found the general way
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)

@@ -258,6 +258,27 @@ async def test_a_call_whose_lane_closes_while_it_waits_goes_the_general_way() ->
         assert posts.client.peer.backlog.takes(2)
 
 
+@pytest.mark.parametrize("is_first", [False, True])
+async def test_a_call_whose_client_goes_just_then_does_not_go_the_general_way(
+    *, is_first: bool
+) -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with posting(fake, patience=0) as posts:
+        call, wired = posts.take(7)
+        await fake.link.request("tools/call", nth=2)
+        await anyio.sleep(0.01)
+        request = Request(7, "tools/call")
+        if is_first:
+            wired.connection.disconnect()
+            call.detour(request)
+        else:
+            call.detour(request)
+            wired.connection.disconnect()
+        await wired.connection.served()
+        assert not posts.posted[-1].went_generally
+        assert await fake.link.request("notifications/cancelled")
+
+
 async def test_a_server_that_gives_a_request_up_cancels_its_call() -> None:
     fake = FakeChild(ECHO)
     fake.answers["tools/call"] = SILENT
