@@ -98,7 +98,8 @@ def asked_key(principal: str, params: JsonObject) -> RequestKey | None:
 
 
 def _asks(client: Client) -> bytes:
-    declared = client.declared(RELAYED)
+    """Return what a client can be asked, as it says so: what is said wrongly is another thing."""
+    declared = {name: client.capabilities[name] for name in RELAYED if client.declares(name)}
     return encode(declared) if declared else b""
 
 

@@ -269,6 +269,13 @@ def test_who_calls_and_whether_he_hears_of_progress_makes_no_other_call() -> Non
         assert key_of("alice", {**params(), "_meta": meta}) == key_of("alice", params())
 
 
+def test_who_says_wrongly_what_he_can_be_asked_goes_no_way_of_others() -> None:
+    said: list[Json] = [{}, True, "form", {"form": {}}]
+    keys = [key_of("alice", params(capabilities={"elicitation": one})) for one in said]
+    assert None not in keys
+    assert len(set(keys)) == len(said)
+
+
 def test_a_version_that_the_hub_does_not_speak_has_no_key() -> None:
     known = params()["_meta"]
     assert isinstance(known, dict)
