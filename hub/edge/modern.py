@@ -135,7 +135,7 @@ class Modern:
     async def _answer(self, client: Client, asked: Asked) -> Payload:
         """Answer what a child or the catalogue answers, or ask for what is needed first."""
         method = asked.request.method
-        kept = self._rounds.kept.of(self._asker)
+        kept = self._rounds.kept_for(asked.request, self._asker)
         has_all = kept is not None or not _lacks_roots(client, asked.request)
         brought = self._rounds.brought(asked.request, self._principal, is_complete=has_all)
         if brought.is_retry and not (has_all or brought.carried.unasked):

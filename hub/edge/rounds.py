@@ -14,7 +14,7 @@ from hub.runtime.askable_passage import AskablePassage
 from hub.runtime.audience import RELAYED
 from hub.runtime.client import Client
 from hub.runtime.express import Express
-from hub.runtime.kept_roots import KeptRoots
+from hub.runtime.kept_roots import KeptAnswer, KeptRoots
 from hub.runtime.parking import Parking
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.relay import Relay
@@ -43,6 +43,17 @@ class Rounds:
 
     def _now(self) -> float:
         return self._machine.clock()
+
+    def kept_for(self, request: Request, asker: str | None) -> KeptAnswer | None:
+        """Return the asker's kept answer that a request is judged by.
+
+        A call that was handed over has been judged by one that may not count any more.
+        """
+        handed_over = self.parking.handed_over(request)
+        if handed_over is None:
+            return self.kept.of(asker)
+        kept = handed_over.kept
+        return None if kept is None else KeptAnswer(kept, self._now())
 
     def express(self, register: Register, tasks: TaskGroup, known_as: SessionKey) -> Express:
         """Return what takes a client's plain calls through, and has it asked by their results.

@@ -17,6 +17,7 @@ from hub.runtime.parking import HandedOver, Parking
 from hub.runtime.parties import Asker, RootsNeededError
 from hub.runtime.peer import RpcError
 from hub.runtime.relay import tool_error
+from hub.runtime.request_lanes import RequestLane
 from hub.runtime.rounds import InputNeededError
 from hub.runtime.waiting import UNSAID, Behalf, Progress
 from hub.runtime.wire import Payload
@@ -58,8 +59,6 @@ class AskablePassage(Passage, eq=False, kw_only=True):
         Raises: RpcError if the call is over, and as `ParkedCall.ask`.
         """
         require_taken(self.owner.client, method, params)
-        while self._handed is None and not self.has_told_all:
-            await self.flush()
         if self._handed is None and self._is_settled:
             raise RpcError(INTERNAL_ERROR, "the call is over")
         handed = self._handed or self._hand_over()
@@ -67,9 +66,11 @@ class AskablePassage(Passage, eq=False, kw_only=True):
 
     def _hand_over(self) -> HandedOver:
         """Let the call go on where its request is answered the general way."""
-        lane = self.way.lane
-        parked = ParkedCall(self, self.parking.park, _Stop(self), is_attended=False)
-        self._handed = handed = HandedOver(parked, self.request, self.call, lane.guard, lane.place)
+        lane, kept = self.way.lane, self.way.kept if isinstance(self.way, RequestLane) else None
+        parked = ParkedCall(self, self.parking.park, _Stop(self))
+        self._handed = handed = HandedOver(
+            parked, self.request, self.call, lane.guard, lane.place, kept
+        )
         if not self._is_settled:
             lane.child.answers.end(self)
             lane.child.answers.begin(parked)
@@ -92,22 +93,15 @@ class AskablePassage(Passage, eq=False, kw_only=True):
             self.urls(self.way.lane.place.spec, error)
         except InputNeededError as needed:
             self._note("failed", str(error))
-            self.express.tasks.start_soon(self._end_asking, needed)
+            if self._handed is None:
+                self._hand_over()
+            self._end(needed, is_answered=True)
             return
         if self._handed is None:
             super()._failed(error)
         else:
             self._note("failed", str(error))
             self._end(error, is_answered=True)
-
-    async def _end_asking(self, needed: InputNeededError) -> None:
-        """Have the client asked first for what it is to call again with."""
-        try:
-            await self.flush()
-        finally:
-            if self._handed is None:
-                self._hand_over()
-            self._end(needed, is_answered=True)
 
     def _say(self, error: ChildError) -> None:
         if self._handed is None:

@@ -54,16 +54,11 @@ class ParkedCall:
 
     `case` is what the call was judged by, once it was; `owner` the session that its child is leased
     to. `park` is told of a call that has to wait, and raises RpcError if it may not; `stop` is what
-    gives the call up. Unless it `is_attended`, none of its requests waits for it yet.
+    gives the call up.
     """
 
     def __init__(
-        self,
-        first: CallAsker,
-        park: Callable[[ParkedCall], None],
-        stop: Stoppable,
-        *,
-        is_attended: bool = True,
+        self, first: CallAsker, park: Callable[[ParkedCall], None], stop: Stoppable
     ) -> None:
         self.key = secrets.token_hex(16)
         self.owner = first.owner
@@ -73,7 +68,7 @@ class ParkedCall:
         self._park = park
         self._stop = stop
         self.first = first
-        self._round: CallAsker | None = first if is_attended else None
+        self._round: CallAsker | None = first
         self._left = math.inf
         self._questions: dict[str, _Question] = {}
         self._numbers = count(1)
@@ -217,6 +212,7 @@ class ParkedCall:
     # What the client's requests see
 
     async def _come(self, round_: CallAsker) -> None:
+        await self._flush()
         self._round = round_
         while self._between:
             await round_.tell(*self._between.popleft())
@@ -245,8 +241,9 @@ class ParkedCall:
             self._round, self._left = None, anyio.current_time()
 
     def give_up(self, reason: str = UNSAID) -> None:
-        """Cancel the call, for a reason of its client's."""
+        """Cancel the call, for a reason of its client's, who will not fetch how it ended."""
         self.reason = reason
+        self.fetched.set()
         self._stop.cancel()
 
     async def _turn(self) -> Payload:

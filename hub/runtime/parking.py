@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from hub.core.guard import ToolGuard
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
 from hub.core.request_state import Brought
+from hub.core.roots import Announcement
 from hub.core.values import Call
 from hub.runtime.asker import CallAsker
 from hub.runtime.consent import Case
@@ -42,7 +43,8 @@ log = structlog.stdlib.get_logger(__name__)
 class HandedOver(Struct):
     """A call whose child asked before its answer: what it was judged by, and its request.
 
-    The request comes the general way, for its call to go on there.
+    The request comes the general way, for its call to go on there; an earlier one of its client
+    brought the roots that were `kept`.
     """
 
     parked: ParkedCall
@@ -50,6 +52,7 @@ class HandedOver(Struct):
     call: Call
     guard: ToolGuard
     place: Place
+    kept: Announcement | None
 
 
 class Parking:
@@ -182,13 +185,14 @@ class Parking:
         finally:
             session.close()
 
+    def handed_over(self, request: Request) -> HandedOver | None:
+        """Return the call that goes on with a request, if there is one."""
+        return self._handed_over.get(id(request))
+
     def take_back(self, one: HandedOver) -> bool:
         """Forget a call whose request will not come; return whether it had not come."""
         return self._handed_over.pop(id(one.request), None) is not None
 
     def end(self, one: HandedOver, outcome: Payload | Exception | None) -> None:
         """Take note of how such a call ended; None: it was given up."""
-        if outcome is None:
-            one.parked.fetched.set()  # nobody will
-            outcome = RpcError(INTERNAL_ERROR, CANCELLED)
-        one.parked.end(outcome)
+        one.parked.end(RpcError(INTERNAL_ERROR, CANCELLED) if outcome is None else outcome)

@@ -439,6 +439,21 @@ async def test_progress_goes_out_with_the_round_that_is_under_way() -> None:
         assert told[1:] == [{"progressToken": "two", "progress": 2}]
 
 
+async def test_progress_that_comes_with_a_question_goes_out_before_it() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        id_ = await caller.begin(progressToken="one")
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        token = sent["params"]["_meta"]["progressToken"]
+        link.ask("q", ELICITATION, FORM)
+        link.notify("notifications/progress", {"progressToken": token, "progress": 1})
+        question(await caller.end(id_))
+        told = [line["params"] for line in caller.client.received if "method" in line]
+        assert told == [{"progressToken": "one", "progress": 1}]
+
+
 # More than one thing at once
 
 

@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 
 import anyio
+import pytest
+from msgspec.structs import force_setattr
 
-from hub.core.asking import ROOTS_KEY
+from hub.core.asking import ROOTS_KEY, URL_NEEDED
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import JsonObject
+from hub.runtime import wire
 from hub.runtime.askable_passage import AskablePassage
 from hub.runtime.parked import ParkedCall
 from hub.runtime.waiting import Answer
@@ -19,6 +22,8 @@ from tests.edge.callers import (
     ELICITATION,
     EVERYTHING,
     FORM,
+    URL,
+    Caller,
     ExpressCaller,
     asked,
     question,
@@ -26,6 +31,16 @@ from tests.edge.callers import (
 )
 from tests.edge.scripted import ScriptedHub, scripted
 from tests.fakes import ECHO, READ, FakeChild, RecordingOutlet, failure
+from tests.trees import plant
+
+NEEDS_URL = wire.Failure(
+    None, {"code": URL_NEEDED, "message": "go there", "data": {"elicitations": [URL]}}
+)
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return plant(tmp_path, "a/f")
 
 
 class Reply:
@@ -123,6 +138,54 @@ async def test_a_call_is_given_up_whose_request_does_not_come() -> None:
         assert reply.answers == []
 
 
+async def test_nothing_is_left_of_a_client_that_goes_before_it_is_sent_to_a_url() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller, reply = await known(hub, child), Reply()
+        reply.outlet.stuck = True
+        request = Request("r", "tools/call", caller.params(progressToken="t"))
+        front = caller.client.front
+        passage = front.express.take(request, front.way(request), reply)
+        assert isinstance(passage, AskablePassage)
+        sent = await child.link.request("tools/call")
+        token = sent["params"]["_meta"]["progressToken"]
+        child.link.notify("notifications/progress", {"progressToken": token, "progress": 1})
+        child.link.answer(sent["id"], NEEDS_URL)
+        await anyio.wait_all_tasks_blocked()
+        assert passage.parking.handed_over(request) is not None
+        passage.cancel()
+        assert passage.parking.handed_over(request) is None
+
+
+async def test_a_call_stays_judged_by_the_kept_roots_that_it_was_judged_by(top: Path) -> None:
+    child = silent(READ)
+    async with scripted(child, config={"roots": {"reuse": 60}}) as hub:
+        now = [1000.0]
+        force_setattr(hub.services.machine, "clock", lambda: now[0])
+        capabilities: JsonObject = {**EVERYTHING, "roots": {}}
+        path: JsonObject = {"path": str(top / "a" / "f")}
+        caller = Caller(hub, capabilities, roots=(top / "a",), name="read", arguments=path)
+        for nth in (1, 2):
+            id_ = await caller.begin()
+            link = await child.connected()
+            link.answer((await link.request("tools/call", nth=nth))["id"], {"content": []})
+            await caller.end(id_)
+            caller.roots = None
+        caller.client.by_express = True
+        id_ = await caller.begin()
+        sent = await child.link.request("tools/call", nth=3)
+        now[0] += 61
+        child.link.ask("q", ELICITATION, FORM)
+        result = await caller.end(id_)
+        assert len(caller.client.detoured) == 1
+        assert ROOTS_KEY in result["inputRequests"]
+        caller.roots = (top / "a",)
+        id_ = await caller.begin({question(result)[0]: ACCEPTED}, result["requestState"])
+        assert (await child.link.reply("q"))["result"] == ACCEPTED
+        child.link.answer(sent["id"], {"content": []})
+        assert "isError" not in await caller.end(id_)
+
+
 async def test_a_request_that_has_come_takes_its_call_with_it() -> None:
     child = silent()
     async with scripted(child) as hub:
@@ -142,6 +205,21 @@ async def test_a_request_that_has_come_takes_its_call_with_it() -> None:
         answer = await reply.outlet.next()
         assert isinstance(answer, Response)
         assert not child.link.requests("notifications/cancelled")
+
+
+async def test_a_client_is_there_while_its_call_is_handed_over() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller, reply = await known(hub, child), Reply()
+        front = caller.client.front
+        for id_ in ("one", "two"):
+            request = Request(id_, "tools/call", caller.params())
+            assert front.express.take(request, front.way(request), reply) is not None
+        await child.link.request("tools/call", nth=2)
+        for name in ("first", "second"):
+            child.link.ask(name, ELICITATION, FORM)
+            await anyio.wait_all_tasks_blocked()
+        assert [request.id for request in reply.detours] == ["two"]
 
 
 async def test_clients_that_go_one_way_are_still_two() -> None:

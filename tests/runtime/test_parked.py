@@ -68,6 +68,29 @@ async def test_what_is_told_between_two_rounds_goes_out_with_the_next() -> None:
         assert [line["params"] for line in outlet.lines] == [{"data": 1}]
 
 
+async def test_a_call_that_was_given_up_is_not_kept_for_a_retry() -> None:
+    async with rig({}, {}) as at:
+        call = parked(modern(at))
+        call.end({})
+        call.give_up("enough")
+        assert call.reason == "enough"
+        assert call.fetched.is_set()
+
+
+async def test_what_is_on_its_way_from_the_round_before_comes_first() -> None:
+    async with rig({}, {}) as at:
+        client, first = modern(at), RecordingOutlet()
+        asker = CallAsker(client.session, first, "token", tasks=at.tasks)
+        call = ParkedCall(asker, lambda _: None, anyio.CancelScope())
+        first.stuck = True
+        await asker.report({"progress": 1})
+        call.end({})
+        second = CallAsker(client.session, RecordingOutlet(), "token")
+        with anyio.move_on_after(0.01) as scope:
+            await call.turn(second)
+        assert scope.cancelled_caught
+
+
 async def test_a_call_speaks_for_the_client_that_made_it() -> None:
     async with rig({}, {}) as at:
         client = modern(at)
