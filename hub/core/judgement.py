@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hub.core.claims import Claim
 from hub.core.commands import words_of
-from hub.core.naming import LONGEST_KEY, is_revision
+from hub.core.naming import LONGEST_KEY, is_mount, is_revision
 from hub.core.overlong import is_one_path, paths_in, shortened, straightened
 from hub.core.paths import PATH_MAX, Flavour, PathError
 from hub.core.plain_paths import is_plain
@@ -34,6 +34,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SIGIL = re.compile(r"\s*(?:[/\\~.-]|[A-Za-z]:[\\/])")
 _QUERY = re.compile(r"[?#]")
+_MOUNTED = re.compile(r"((?:[A-Za-z]:[/\\])?[^:,;\s]+):/[^:,;\s]*(?::[a-zA-Z]+)?")
 _FEW_WORDS = 4
 _BY_SHAPE = frozenset({Kind.NEUTRAL, Kind.WEAK})
 
@@ -79,7 +80,7 @@ class Judge:
             yield Weighed(value, "as given", None, "it would be an option, not a revision")
             return
         try:
-            for text, how, kind in self._texts(claim.kind, value):
+            for text, how, kind in self._texts_of(claim, value):
                 self._count(text)
                 yield from self._weigh_text(text, how, kind)
         except PathError as exc:
@@ -98,6 +99,14 @@ class Judge:
         self._weighed += 1 + len(text) // _WEIGHT
         if self._weighed > MAX_WEIGHED:
             raise PathError("there is too much to judge")
+
+    def _texts_of(self, claim: Claim, value: str) -> Iterator[tuple[str, str, Kind]]:
+        mounted = _MOUNTED.fullmatch(value) if claim.kind is Kind.WEAK else None
+        if mounted is None or not is_mount(claim.key[-LONGEST_KEY:]):
+            yield from self._texts(claim.kind, value)
+            return
+        yield from self._texts(Kind.WEAK, mounted[1])
+        yield from self._readings(value, Kind.WEAK, replace(self._reader, whole=True))
 
     def _texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         if kind is Kind.COMMAND or (kind in _BY_SHAPE and _is_options(value)):

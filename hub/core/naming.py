@@ -11,6 +11,7 @@ from hub.core.vocabulary import (
     FILLERS,
     GLOB_WORDS,
     MEASURES,
+    MOUNT_WORDS,
     NAMED,
     NOT_PATHS,
     OTHER_PATHS,
@@ -62,6 +63,12 @@ def kind_of_key(key: str) -> tuple[Kind, str]:
 def is_revision(key: str) -> bool:
     """Return whether `key` takes a branch, a commit or the like."""
     return any(word in REVISION_WORDS for word in words_of(key))
+
+
+@lru_cache(maxsize=4096)
+def is_mount(key: str) -> bool:
+    """Return whether `key` takes what is mounted into a container: `host:container`."""
+    return any(word in MOUNT_WORDS for word in words_of(key)[-1:])
 
 
 @lru_cache(maxsize=4096)

@@ -80,7 +80,7 @@ PAYLOAD_WORDS = _words(
     " rationale reason caption heading header footer footnote keyword needle repl replacement"
     " replace paragraph markup goal intent subject pathname endpoint route jq jql cql graphql"
     " gql mutation find line tooltip chat reply abstract excerpt quote observation objective"
-    " feedback hypothesis conclusion finding matcher cypher sparql promql logql soql wiql kql"
+    " feedback fact hypothesis conclusion finding matcher cypher sparql promql logql soql wiql kql"
 )
 COMMAND_WORDS = _words(
     "command cmd commandline cmdline shell arg argv argument flag exec invocation cli"
@@ -116,6 +116,8 @@ OTHER_PATHS = _words(
 """Before `path` they say that it is one of something else: `url_path`, `name_path`."""
 PERHAPS_PATHS = _words("css json xml html svg clip query class ui")
 """Before `path` they say that it is one of something else, or what is in the file: `svg_path`."""
+MOUNT_WORDS = _words("volume mount")
+"""What lies behind a colon there is a path in a container: `data:/var/lib/x`."""
 REVISION_WORDS = _words(
     "branch ref revision rev commit commitish tag refspec remote sha head base target upstream onto"
 )
@@ -173,4 +175,8 @@ OR_PATH = re.compile(
     re.IGNORECASE,
 )
 """A text may be given itself, or the path to it."""
-SAYS_REGEX = re.compile(r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b", re.IGNORECASE)
+SAYS_REGEX = re.compile(
+    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b"
+    r"|\bjq (?:filter|expression|program|query|syntax)\b",
+    re.IGNORECASE,
+)

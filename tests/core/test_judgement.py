@@ -231,6 +231,33 @@ def test_what_was_objected_to_is_weighed_no_further(world: Surroundings) -> None
         assert weighed.objection is not None
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "refused"),
+    [
+        ("volumes", "./src:/data", False),
+        ("mounts", "{cwd}/src:/etc/x:ro", False),
+        ("volumes", "named:/var/lib/x", False),
+        ("volumes", "/etc:/data", True),
+        ("volumes", "../private:/data:rw", True),
+        ("volumes", "evil:/data", True),
+        ("volumes", "~/.ssh:/data", True),
+        ("volumes", "src:/data:/etc", True),
+        ("volumes", "src:/data,/etc:/x", True),
+        ("volumes", "src:/data,/etc", True),
+        ("volumes", "src:/../../private", True),
+        ("volumes", "x=/etc:/data", True),
+        ("output", "src:/data", True),
+        ("volume_log", "src:/data", True),
+    ],
+)
+def test_what_is_mounted_is_judged_where_it_comes_from(
+    world: Surroundings, key: str, value: str, *, refused: bool
+) -> None:
+    judge = Judge(world, Policy(), needs_write=True)
+    claim = Claim("/k", key, WEAK, value.format(cwd=world.cwd), "")
+    assert (judge.objection(claim) is not None) is refused
+
+
 def test_an_option_is_no_revision(world: Surroundings) -> None:
     judge = Judge(world, Policy(refuse_options=True), needs_write=True)
     assert judge.objection(Claim("/ref", "ref", NEUTRAL, "-D", "")) == (

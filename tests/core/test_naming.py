@@ -1,6 +1,6 @@
 import pytest
 
-from hub.core.naming import is_measure, is_revision, kind_of_key, words_of
+from hub.core.naming import is_measure, is_mount, is_revision, kind_of_key, words_of
 from hub.core.vocabulary import Kind
 
 PATHS = """
@@ -20,7 +20,7 @@ WEAK = """
 """
 PAYLOADS = """
     content text body sql query xpath jsonpath url_path cookiePath name_path pathname
-    content_base64 old_string file_contents text_to_find observations matchers healthCheckPath
+    content_base64 old_string file_contents text_to_find observations facts matchers healthCheckPath
     callback_path
 """
 COMMANDS = "command cmd args extraArgs argv"
@@ -67,6 +67,11 @@ def test_words_have_no_case_and_no_plural() -> None:
 def test_revisions() -> None:
     assert is_revision("branch_name")
     assert not is_revision("sort")
+
+
+def test_mounts() -> None:
+    assert is_mount("extra_volumes")
+    assert not is_mount("volume_name")
 
 
 @pytest.mark.parametrize(

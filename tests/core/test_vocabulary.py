@@ -46,6 +46,8 @@ def test_words_are_lower_case_and_stand_in_one_list() -> None:
         ("SAYS_GLOB", "Optional glob, relative to the project", True),
         ("SAYS_GLOB", "global", False),
         ("SAYS_REGEX", "Regex patterns", True),
+        ("SAYS_REGEX", "A jq filter to apply", True),
+        ("SAYS_REGEX", "Path of the jq binary", False),
         ("MENTIONS_PATH", "a list of filter paths", True),
     ],
 )
