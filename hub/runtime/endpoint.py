@@ -31,6 +31,14 @@ _MOVED_FOR_GOOD = 308
 _KEEPING_METHOD = frozenset({307, _MOVED_FOR_GOOD})
 _REDIRECTS = frozenset({301, 302, 303}) | _KEEPING_METHOD
 
+_ASKED: Mapping[int, str] = {
+    401: "are its headers right?",
+    403: "are its headers right?",
+    404: "is its url right?",
+    405: "are its url and transport right?",
+}
+"""What of the config a status calls into question."""
+
 _BREAKS = (httpx2.RequestError, OSError)
 """How an exchange breaks; TLS has errors of its own that the HTTP client lets pass."""
 
@@ -127,14 +135,15 @@ class Endpoint:
             response.request = request
             self._cookies.extract_cookies(response)
             self._has_cookies = bool(self._cookies)
-        return Exchange(response, url)
+        return Exchange(response, url, method)
 
 
 class Exchange:
     """An answer that has begun."""
 
-    def __init__(self, response: httpx2.Response, url: httpx2.URL) -> None:
+    def __init__(self, response: httpx2.Response, url: httpx2.URL, method: str = "POST") -> None:
         self._response = response
+        self._method = method
         self.url = url
         self.status = response.status_code
 
@@ -164,7 +173,9 @@ class Exchange:
         elsewhere = self.redirect
         if elsewhere is not None:
             return f"it redirects to {shown_url(str(elsewhere))}, which is not followed"
-        return f"it answered with HTTP status {self.status}"
+        # A server need not answer any other method.
+        asked = _ASKED.get(self.status) if self._method == "POST" else None
+        return f"it answered with HTTP status {self.status}" + (f" ({asked})" if asked else "")
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """Yield what is answered as it comes, decompressed.

@@ -206,6 +206,25 @@ async def test_redirects_without_end_are_an_error() -> None:
     assert len(http.sent) == MAX_REDIRECTS
 
 
+@pytest.mark.parametrize(
+    ("status", "asked"),
+    [
+        (401, " (are its headers right?)"),
+        (404, " (is its url right?)"),
+        (405, " (are its url and transport right?)"),
+        (500, ""),
+    ],
+)
+async def test_a_refusal_asks_what_of_the_config_may_be_wrong(status: int, asked: str) -> None:
+    endpoint, _ = endpoint_at(httpx2.Response(status))
+    exchange = await endpoint.open("POST", {}, b"")
+    assert exchange.refusal == f"it answered with HTTP status {status}{asked}"
+    await exchange.close()
+    exchange = await endpoint.open("GET", {})
+    assert exchange.refusal == f"it answered with HTTP status {status}"
+    await exchange.close()
+
+
 async def test_a_redirect_to_nowhere_is_a_refusal() -> None:
     for headers in ({}, {"location": "http://x:y/"}):
         endpoint, _ = endpoint_at(httpx2.Response(307, headers=headers))

@@ -298,7 +298,7 @@ def html(status: int = 200) -> httpx2.Response:
         (html(500), "it answered with HTTP status 500"),
         (httpx2.Response(503, json={"error": "no"}), "it answered with HTTP status 503"),
         (httpx2.Response(502, stream=Feed(b"BREAK")), "it answered with HTTP status 502"),
-        (httpx2.Response(401), "it answered with HTTP status 401"),
+        (httpx2.Response(401), "it answered with HTTP status 401 (are its headers right?)"),
         (httpx2.Response(204), "it answered with HTTP status 204"),
         (
             httpx2.Response(307, headers={"location": "http://x/?k=s3cret"}),
@@ -358,7 +358,7 @@ async def test_an_unknown_method_is_no_end_where_there_is_no_session() -> None:
         assert isinstance(failed, Failure)
         assert failed.error == {
             "code": METHOD_NOT_FOUND,
-            "message": "it answered with HTTP status 404",
+            "message": "it answered with HTTP status 404 (is its url right?)",
         }
 
 
