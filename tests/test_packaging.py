@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+from hatchling.builders.sdist import SdistBuilder
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -65,6 +66,14 @@ def test_npm_packages_are_pinned_without_an_address() -> None:
     assert lock.pop("")["devDependencies"] == wanted
     assert [name for name, package in lock.items() if "resolved" in package] == []
     assert [name for name, package in lock.items() if "integrity" not in package] == []
+
+
+def test_a_source_distribution_has_what_its_readme_and_its_tests_need() -> None:
+    packed = {file.relative_path for file in SdistBuilder(str(PROJECT)).recurse_included_files()}
+    linked = re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", (PROJECT / "README.md").read_text())
+    assert linked
+    assert {*linked, *DIRECT, "Makefile", "package-lock.json", "tests/test_packaging.py"} <= packed
+    assert not [name for name in packed if name.startswith((".venv", ".git/", "node_modules"))]
 
 
 def test_the_image_does_not_run_as_root() -> None:
