@@ -180,10 +180,10 @@ def _text(case: _Case, verdict: Admitted | Refused, judged: tuple[Judged, ...]) 
     lines = [f"{case.name}: {_outcome(verdict)}", *([refused.message()] if refused else [])]
     for value in judged:
         lines += ["", f"{value.pointer}  ({value.kind.value}: {value.why})"]
-        rows = [
+        rows = dict.fromkeys(
             (json.dumps(read.reading), read.how, read.leads_to or "-", read.objection or "fine")
             for read in value.readings
-        ]
+        )
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines += ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     if not judged and refused is None:

@@ -48,6 +48,16 @@ def test_an_allowed_call_says_so(tree: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == ("files.read: allowed\nNo argument is judged as a path.\n")
 
 
+def test_what_is_weighed_twice_to_the_same_end_is_shown_once(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {"version": 1, "roots": {"deny": ["*.key"]}, "servers": {"files": {"command": "x"}}}
+    (tree / "hub.json").write_text(json.dumps(config))
+    given = ("--config", f"{tree}/hub.json", "--root", f"{tree}/project")
+    assert run("files.read", "--arguments", '{"path": "a.txt"}', *given) == 0
+    assert capsys.readouterr().out.count("as given") == 1
+
+
 def test_who_has_no_roots_is_told_that_there_are_none_to_be_held_to(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
