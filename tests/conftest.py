@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.flow.hubs import FakeClient
 from tests.loops import FAST, Backend
 
 PROJECT = Path(__file__).parent.parent
@@ -63,3 +64,9 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid}: {reason} (HUB_REQUIRE_NPM=1)"
     return report
+
+
+@pytest.fixture(params=[False, True], ids=["generally", "by express"])
+def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a test's calls go one way, and then the other."""
+    monkeypatch.setattr(FakeClient, "by_express", request.param)

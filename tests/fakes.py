@@ -409,6 +409,21 @@ class FakeChild:
             }
         }
 
+    @contextmanager
+    def serving_another(self) -> Generator[None]:
+        """Answer calls that are none of the test's meanwhile, and forget them."""
+        answer = self.answers["tools/call"]
+        seen = {id(link): len(link.seen) for link in self.links}
+        self.answers["tools/call"] = {"content": [], "resultType": "complete"}
+        try:
+            yield
+        finally:
+            self.answers["tools/call"] = answer
+            for link in self.links:
+                new = slice(seen.get(id(link), 0), None)
+                kept = [line for line in link.seen[new] if line.get("method") != "tools/call"]
+                link.seen[new] = kept
+
     @property
     def link(self) -> FakeLink:
         """The newest connection."""

@@ -93,7 +93,7 @@ class Rounds:
         """
         if brought.carried.parked is not None:
             return await self.parking.resume(session, asked, brought)
-        if is_parking:
+        if is_parking or self.parking.handed_over(asked.request):
             return await self.parking.call(session, asked, brought)
         return await self._relay.call(session, asked, brought)
 

@@ -93,15 +93,23 @@ class AskablePassage(Passage, eq=False, kw_only=True):
             self.urls(self.way.lane.place.spec, error)
         except InputNeededError as needed:
             self._note("failed", str(error))
-            if self._handed is None:
-                self._hand_over()
-            self._end(needed, is_answered=True)
+            self._end_asking(needed)
             return
         if self._handed is None:
             super()._failed(error)
         else:
             self._note("failed", str(error))
             self._end(error, is_answered=True)
+
+    def _wants(self, needed: InputNeededError) -> None:
+        self._note("admitted")
+        self._end_asking(needed)
+
+    def _end_asking(self, needed: InputNeededError) -> None:
+        """Have the client asked first for what it is to call again with."""
+        if self._handed is None:
+            self._hand_over()
+        self._end(needed, is_answered=True)
 
     def _say(self, error: ChildError) -> None:
         if self._handed is None:

@@ -19,7 +19,7 @@ from hub.core.errors import ChildError, leaves
 from hub.core.guard import Admitted
 from hub.core.protocol import INVALID_PARAMS, LIST_CHANGED
 from hub.core.roots import RootSet
-from hub.core.values import JsonObject
+from hub.core.values import Call, JsonObject
 from hub.runtime import wire
 from hub.runtime.answers import Answers
 from hub.runtime.child_state import ChildState, Down, Ready, Starting
@@ -33,7 +33,7 @@ from hub.runtime.greeting import (
 )
 from hub.runtime.health import Health
 from hub.runtime.hearing import SUBSCRIBING, Hearing, hearing_of
-from hub.runtime.input_rounds import in_rounds
+from hub.runtime.input_rounds import in_rounds, worded
 from hub.runtime.link import AnsweringLink, Link
 from hub.runtime.listing import Request, read_again, read_listing
 from hub.runtime.parties import Asker
@@ -72,7 +72,7 @@ class Child:
         self.answers = answers
         self.state: ChildState = Starting()
         self._health = health or Health(answers.spec.name)
-        self._hub, self._connect = hub, connect
+        self.hub, self._connect = hub, connect
         self.peer: Peer | None = None
         self._started, self._stop = anyio.Event(), anyio.Event()
         self.is_stopping = False
@@ -152,8 +152,8 @@ class Child:
                 await link.outlet.send(wire.failure_of(exc))
 
     async def _greet(self, peer: Peer, outlet: Outlet, tasks: TaskGroup) -> None:
-        greeting = await greet(peer, self._hub, self.spec.era, timeout=None)
-        self._hearing = hearing_of(greeting, self._hub, (tasks, peer, outlet), self._changed)
+        greeting = await greet(peer, self.hub, self.spec.era, timeout=None)
+        self._hearing = hearing_of(greeting, self.hub, (tasks, peer, outlet), self._changed)
         listing = await read_listing(self._reader(peer, greeting), greeting)
         self.state = Ready(greeting, listing)
         self._health.came()
@@ -163,7 +163,7 @@ class Child:
 
     def _reader(self, peer: Peer, greeting: Greeting) -> Request:
         async def request(method: str, params: JsonObject) -> JsonObject:
-            asked = with_envelope(params, greeting, self._hub)
+            asked = with_envelope(params, greeting, self.hub)
             return wire.as_object(
                 await peer.request(method, asked, timeout=self.spec.start_timeout)
             )
@@ -233,26 +233,25 @@ class Child:
             if not holds() or isinstance(self.state, Down):
                 raise StaleError
             with self.answers.during(asker):
-                return await self._call(
-                    admitted.call.method, admitted.call.params, ready.greeting, asker
-                )
+                return await self._call(admitted.call, ready.greeting, asker)
 
-    async def _call(
-        self, method: str, params: JsonObject, greeting: Greeting, asker: Asker
-    ) -> Payload:
-        hub = self._hub if greeting.era == "legacy" else self._hub.on_behalf_of(asker.asks)
-        first = with_envelope(params, greeting, hub, asker.log_level)
+    async def _call(self, call: Call, greeting: Greeting, asker: Asker) -> Payload:
+        params = worded(call.params, greeting, self.hub, asker)
         if greeting.era == "legacy":
             if asker.brought.carried.child is not None:
                 raise RpcError(INVALID_PARAMS, f"server {self.spec.name!r} did not ask for input")
-            return await self._request(method, first, asker)
+            return await self.request(call.method, params, asker)
 
         async def send(more: JsonObject) -> Payload:
-            return await self._request(method, {**first, **more}, asker)
+            return await self.request(call.method, {**params, **more}, asker)
 
         return without_server_info(await in_rounds(send, self.answers, asker))
 
-    async def _request(self, method: str, params: JsonObject, asker: Asker | None) -> Payload:
+    async def request(self, method: str, params: JsonObject, asker: Asker | None) -> Payload:
+        """Send a request in the words of the child's era, for a client or of the hub's own.
+
+        Raises: ChildError; RpcError that the child answered.
+        """
         name, peer, limit = self.spec.name, self.peer, self.spec.timeout
         if peer is None:
             raise ChildError(f"server {name!r} is not running; {self._health.outlook}")
@@ -273,7 +272,7 @@ class Child:
         Raises: ChildError; RpcError that the child answered.
         """
         ready = await self.ready()
-        return await self._request(method, with_envelope(params, ready.greeting, self._hub), None)
+        return await self.request(method, with_envelope(params, ready.greeting, self.hub), None)
 
     async def share(self, roots: RootSet) -> None:
         """Give the child other roots than it had, and tell it so."""

@@ -10,14 +10,18 @@ from collections.abc import Callable
 
 from anyio.abc import TaskGroup
 
-from hub.core.audit import AuditRecord, Outcome, milliseconds, moment
+from hub.core.audit import AuditRecord, milliseconds, moment
+from hub.core.audit import Outcome as Verdict
 from hub.core.errors import ChildError
+from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import Call
 from hub.runtime.asker import CallAsker
 from hub.runtime.parties import Asker
 from hub.runtime.peer import GoneError, LostError, RpcError, SilentError
+from hub.runtime.posted_rounds import Outcome, PostedRounds
 from hub.runtime.relay import tool_error
 from hub.runtime.request_lanes import AskedForRoots, RequestLane
+from hub.runtime.rounds import InputNeededError
 from hub.runtime.unanswered import crowded
 from hub.runtime.waiting import UNSAID, Answer, Underway, token_in
 from hub.runtime.ways import Register, Reply, Way
@@ -84,6 +88,8 @@ class Passage(CallAsker, eq=False, kw_only=True):
     began: float
     can_be_cancelled: bool = True
     _posted: Request | None = None
+    _rounds: PostedRounds | None = None
+    _reason: str = UNSAID
     _is_settled: bool = False
 
     def begin(self) -> bool:
@@ -111,11 +117,14 @@ class Passage(CallAsker, eq=False, kw_only=True):
         return False
 
     def _post(self) -> bool:
-        lane, call = self.way.lane, self.call
-        self._posted = lane.peer.post(call.method, call.params, self)
+        lane, call, child = self.way.lane, self.call, self.way.lane.child
+        if lane.ready.greeting.era == "legacy":
+            self._posted = lane.peer.post(call.method, call.params, self)
+        else:
+            self._rounds = PostedRounds(lane, call, self, self.express.tasks)
+            self._posted = self._rounds.post()
         if self._posted is None:
             return False
-        child = lane.child
         child.answers.begin(self)
         child.deadlines.begin(self)
         return True
@@ -136,6 +145,26 @@ class Passage(CallAsker, eq=False, kw_only=True):
             self._say(self.way.lane.child.without_answer(exc))
         except RpcError as exc:
             self._failed(exc)
+
+    def ended(self, outcome: Outcome) -> None:
+        """Pass on what came of the rounds with a modern child."""
+        self._served()
+        try:
+            match outcome:
+                case ChildError():
+                    self._say(outcome)
+                case RpcError():
+                    self._failed(outcome)
+                case InputNeededError():
+                    self._wants(outcome)
+                case _:
+                    self._came(outcome)
+        except RpcError as exc:
+            self._failed(exc)
+
+    def _wants(self, needed: InputNeededError) -> None:
+        """Have the client asked by its request's result, where its era wants that."""
+        raise RpcError(INTERNAL_ERROR, str(needed))
 
     def _came(self, result: Payload) -> None:
         complete = self.way.complete(result)
@@ -162,7 +191,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
         said = self.way.complete(tool_error(str(error)))
         self._answer(Response(self.request.id, said))
 
-    def _note(self, outcome: Outcome, failure: str | None = None) -> None:
+    def _note(self, outcome: Verdict, failure: str | None = None) -> None:
         owner, services = self.owner, self.owner.services
         machine = services.machine
         record = AuditRecord(
@@ -213,9 +242,17 @@ class Passage(CallAsker, eq=False, kw_only=True):
 
     # The end
 
+    @property
+    def reason(self) -> str:
+        """What is told of the call when it is given up."""
+        return self._reason
+
     def _withdraw(self, reason: str) -> None:
+        self._reason = reason
         if self._posted is not None:
             self.way.lane.peer.withdraw(self._posted, reason)
+        if self._rounds is not None:
+            self._rounds.cancel()
         self._served()
 
     def _served(self) -> None:

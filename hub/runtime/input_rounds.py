@@ -11,7 +11,7 @@ from hub.core.errors import ChildError
 from hub.core.protocol import INVALID_PARAMS
 from hub.core.values import JsonObject
 from hub.runtime.answers import Answers
-from hub.runtime.greeting import input_required
+from hub.runtime.greeting import Greeting, Introduction, input_required, with_envelope
 from hub.runtime.parties import Asker
 from hub.runtime.peer import RpcError
 from hub.runtime.wire import Payload
@@ -20,16 +20,27 @@ MAX_INPUT_ROUNDS: Final = 8
 """How often a modern child may ask for input within one call."""
 
 
+def worded(params: JsonObject, greeting: Greeting, hub: Introduction, asker: Asker) -> JsonObject:
+    """Return a call's params as a child of its era wants them, on behalf of a client."""
+    if greeting.era == "legacy":
+        return params
+    return with_envelope(params, greeting, hub.on_behalf_of(asker.asks), asker.log_level)
+
+
 async def in_rounds(
-    send: Callable[[JsonObject], Awaitable[Payload]], answers: Answers, asker: Asker
+    send: Callable[[JsonObject], Awaitable[Payload]],
+    answers: Answers,
+    asker: Asker,
+    first: Payload | None = None,
 ) -> Payload:
     """Return a modern child's result; `send` calls it with the fields that a round adds.
+
+    `first` is what it answered if it was called before.
 
     Raises: ChildError if it asks too often; RpcError if an answer is refused, or `send` raises it;
         InputNeededError if the asker's client answers with a retry of its own.
     """
-    more = await answers.resumed(asker)
-    result = await _resume(send, more, asker)
+    result = first or await _resume(send, await answers.resumed(asker), asker)
     rounds, ends = 0, anyio.current_time() + answers.spec.timeout
     while True:
         wanted = input_required(result)

@@ -93,7 +93,7 @@ def lane_of(case: Case, child: Child) -> Lane | None:
     ready, peer, services = child.state, child.peer, case.session.services
     if not case.is_current:
         return None  # it was judged by what was in force before it was answered
-    if peer is None or not isinstance(ready, Ready) or ready.greeting.era != "legacy":
+    if peer is None or not isinstance(ready, Ready):
         return None
     if case.call.method != "tools/call" or services.expose != "tools":
         return None

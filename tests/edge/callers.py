@@ -41,7 +41,6 @@ class Caller:
         name: str = "echo",
         arguments: JsonObject | None = None,
     ) -> None:
-        self.hub = hub
         self.client: FakeClient = hub.client()
         self.roots = roots
         self.name = name
@@ -99,31 +98,9 @@ class Caller:
 class ExpressCaller(Caller):
     """One whose calls go by express if they can: somebody has called the tool before."""
 
-    _is_known = False
-
-    async def begin(
-        self, responses: Mapping[str, Json] | None = None, state: Json = None, **meta: Json
-    ) -> int:
-        if state is None and not self._is_known:
-            self._is_known = True
-            await self._make_known()
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
         self.client.by_express = True
-        return await super().begin(responses, state, **meta)
-
-    async def _make_known(self) -> None:
-        """Have the tool called once, and everybody forget that it was."""
-        silent = [one for one in self.hub.children.values() if one.answers["tools/call"] is SILENT]
-        known = {id(link): len(link.seen) for child in silent for link in child.links}
-        for child in silent:
-            child.answers["tools/call"] = {"content": []}
-        await self.client.end(await super().begin())
-        self.client.received.clear()
-        for child in silent:
-            child.answers["tools/call"] = SILENT
-            for link in child.links:
-                until = known.get(id(link), 0)
-                added = [one for one in link.seen[until:] if one.get("method") != "tools/call"]
-                link.seen[until:] = added
 
 
 def silent(*tools: JsonObject) -> FakeChild:

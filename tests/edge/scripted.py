@@ -35,7 +35,9 @@ class ScriptedHub:
 
     def client(self, roots: Sequence[Json] = (), *, principal: str = "test") -> FakeClient:
         """Return a client that has said nothing yet."""
-        return FakeClient(self.open_front, self._tasks, roots=roots, principal=principal)
+        client = FakeClient(self.open_front, self._tasks, roots=roots, principal=principal)
+        client.children = self.children.values()
+        return client
 
     async def greeted(
         self, capabilities: JsonObject | None = None, roots: Sequence[Json] = ()

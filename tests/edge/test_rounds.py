@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import cast
 
@@ -23,7 +22,6 @@ from hub.runtime import parked, parking
 from hub.runtime.client import Client
 from hub.runtime.crowd import Crowd
 from hub.runtime.parties import Asker
-from tests.edge import callers
 from tests.edge.callers import (
     ACCEPTED,
     ELICITATION,
@@ -41,14 +39,7 @@ from tests.fakes import ECHO, READ, SILENT, FakeChild
 from tests.flow.hubs import text_of
 from tests.trees import plant
 
-
-@pytest.fixture(
-    params=[callers.Caller, callers.ExpressCaller], ids=["generally", "by express"], autouse=True
-)
-def caller(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have each test's calls go both ways."""
-    monkeypatch.setattr(sys.modules[__name__], "Caller", request.param)
-
+pytestmark = pytest.mark.usefixtures("both_ways")
 
 # A child of the handshake era: its call is parked
 

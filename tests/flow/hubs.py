@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 import json
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import anyio
 import pytest
@@ -194,6 +194,14 @@ class FakeChild:
         self._say(None)
 
 
+class Scripted(Protocol):
+    """A child that a test has told what to answer."""
+
+    def serving_another(self) -> AbstractContextManager[None]:
+        """Answer calls that are none of the test's meanwhile, and forget them."""
+        ...
+
+
 class _Reply:
     """How a call that goes by express is answered."""
 
@@ -217,8 +225,11 @@ class _Reply:
 class FakeClient:
     """A client: answers `roots/list` with `roots`, or leaves it to the test if `holds` is set.
 
-    With `by_express` its calls go by express if they can; `detoured` are those that left it.
+    With `by_express` its calls go by express if they can: before the first, `children` have served
+    one like it. `detoured` are those that left it.
     """
+
+    by_express = False
 
     def __init__(
         self,
@@ -231,7 +242,8 @@ class FakeClient:
         self.roots: Json = list(roots)
         self.fails = False
         self.holds = False
-        self.by_express = False
+        self.children: Collection[Scripted] = ()
+        self._known: set[Json] = set()
         self.detoured: list[Request] = []
         self.received: list[JsonObject] = []
         self.held: list[JsonObject] = []
@@ -327,15 +339,27 @@ class FakeClient:
     async def begin(self, method: str, params: JsonObject) -> int:
         """Send a request, and return its id."""
         id_ = next(self._ids)
-        if not (self.by_express and self._has_taken(Request(id_, method, params))):
-            await self._say({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
+        line: JsonObject = {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
+        if not self.by_express or method != "tools/call":
+            await self._say(line)
+            return id_
+        if "requestState" not in params and params.get("name") not in self._known:
+            self._known.add(params.get("name"))
+            await self._make_known({**line, "id": next(self._ids)})
+        front, request = self.front, Request(id_, method, params)
+        if front.express.take(request, front.way(request), _Reply(self)) is None:
+            await self._say(line)
         return id_
 
-    def _has_taken(self, request: Request) -> bool:
-        if request.method != "tools/call":
-            return False
-        front = self.front
-        return front.express.take(request, front.way(request), _Reply(self)) is not None
+    async def _make_known(self, call: JsonObject) -> None:
+        """Have a tool called, and everybody forget that it was."""
+        received = len(self.received)
+        with ExitStack() as stack:
+            for child in self.children:
+                stack.enter_context(child.serving_another())
+            await self._say(call)
+            await self.end(cast("int", call["id"]))
+        del self.received[received:]
 
     async def end(self, id_: int) -> JsonObject:
         """Return the whole answer to a request."""

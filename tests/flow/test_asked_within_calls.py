@@ -19,6 +19,8 @@ from tests.fakes import ECHO, SILENT, FakeChild, failure
 from tests.flow.hubs import FakeClient, text_of
 from tests.flow.test_relayed_rounds import ROOTS, asking, form, forms, sent
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 BOTH: JsonObject = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
 ACCEPTED: JsonObject = {"action": "accept", "content": {"n": 18446744073709551617}}
 MODEL: JsonObject = {"method": SAMPLING, "params": {"messages": [], "n": 1}}

@@ -34,6 +34,8 @@ from tests.fakes import ECHO, READ, Answer, FakeChild, failure
 from tests.flow.hubs import text_of
 from tests.trees import plant
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 ROOTS: JsonObject = {"method": "roots/list"}
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from msgspec.structs import replace
@@ -25,12 +26,19 @@ def top(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_a_modern_child_or_client_leaves_none(top: Path, era: str) -> None:
-    fake = FakeChild(READ, era="legacy" if era == "modern" else "modern")
-    async with rig({"files": replace(FILES, era="auto")}, {"files": fake}) as at:
+async def test_a_child_of_either_era_leaves_one(era: Literal["legacy", "modern"]) -> None:
+    async with rig(
+        {"files": replace(FILES, era="auto")}, {"files": FakeChild(READ, era=era)}
+    ) as at:
         client = at.client()
-        if era == "modern":
-            client.session.greeted(Client("modern", "2026-07-28", {}, {}))
+        await client.call("read", {})
+        assert lane(at, client) is not None
+
+
+async def test_a_modern_client_leaves_none_to_its_session() -> None:
+    async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
+        client = at.client()
+        client.session.greeted(Client("modern", "2026-07-28", {}, {}))
         await client.call("read", {})
         assert lane(at, client) is None
 

@@ -1,0 +1,166 @@
+"""The waiting itself; what clients and children see is tested in tests/flow, going both ways."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from hub.core.asking import ELICITATION
+from hub.core.protocol import (
+    CLIENT_CAPABILITIES_META,
+    INTERNAL_ERROR,
+    MODERN_VERSIONS,
+    PROTOCOL_VERSION_META,
+    SERVER_INFO_META,
+)
+from hub.core.values import JsonObject
+from hub.runtime.wire import Failure, Request, Response, as_object
+from tests.fakes import ECHO, SILENT, FakeChild
+from tests.runtime.rigs import remote, rig
+from tests.runtime.test_express import Caller
+
+WANTED: JsonObject = {
+    "resultType": "input_required",
+    "inputRequests": {"q": {"method": ELICITATION, "params": {"message": "Which?"}}},
+    "requestState": "s",
+}
+AGAIN: JsonObject = {"resultType": "input_required", "requestState": "s"}
+DONE: JsonObject = {"resultType": "complete", "content": []}
+
+
+@asynccontextmanager
+async def calling(allowed: float = 300.0) -> AsyncGenerator[tuple[Caller, FakeChild]]:
+    """Keep a client of the handshake era, which has called a modern child once."""
+    child = FakeChild(ECHO, era="modern", answers={"tools/call": DONE})
+    spec = replace(remote("files"), era="modern", concurrency=1, timeout=allowed)
+    async with rig({"files": spec}, {"files": child}) as at:
+        client = at.client(capabilities={"elicitation": {}})
+        await client.call("echo", {})
+        child.answers["tools/call"] = SILENT
+        at.audit.records.clear()
+        child.link.seen.clear()
+        yield Caller(at, client), child
+
+
+async def last_of(child: FakeChild, *, nth: int = 1) -> int:
+    """Return the id of the nth call that the child has."""
+    id_: int = (await child.link.request("tools/call", nth=nth))["id"]
+    return id_
+
+
+async def asked(caller: Caller) -> Request:
+    """Return what the client is asked."""
+    request = await caller.reply.outlet.next()
+    assert isinstance(request, Request)
+    assert request.method == ELICITATION
+    return request
+
+
+async def test_a_call_is_answered_at_once_in_the_words_of_its_clients_era() -> None:
+    async with calling() as (caller, child):
+        assert caller.take(1, "echo", {"text": "x"})
+        (sent,) = child.link.requests("tools/call")
+        meta = sent["params"]["_meta"]
+        assert meta[PROTOCOL_VERSION_META] == MODERN_VERSIONS[-1]
+        assert meta[CLIENT_CAPABILITIES_META]["elicitation"] == {}
+        named: JsonObject = {SERVER_INFO_META: {"name": "child"}, "own": 1}
+        child.link.answer(sent["id"], {**DONE, "_meta": named})
+        assert (await caller.result())["_meta"] == {"own": 1}
+        assert [record.verdict for record in caller.at.audit.records] == ["admitted"]
+        assert caller.slots.take()
+
+
+async def test_a_child_that_asks_is_called_again_with_the_answer_and_keeps_its_slot() -> None:
+    async with calling() as (caller, child):
+        assert caller.take(1, "echo", {"text": "x"})
+        child.link.answer(await last_of(child), WANTED)
+        question = await asked(caller)
+        assert not caller.slots.take()
+        answer: JsonObject = {"action": "accept", "content": {"n": 1}}
+        await caller.client.peer.receive(Response(question.id, answer))
+        again = await child.link.request("tools/call", nth=2)
+        assert again["params"]["inputResponses"] == {"q": answer}
+        assert again["params"]["requestState"] == "s"
+        assert again["params"]["arguments"] == {"text": "x"}
+        child.link.answer(again["id"], {**DONE, "n": 2})
+        assert (await caller.result())["n"] == 2
+        assert caller.slots.take()
+        assert len(caller.at.audit.records) == 1
+
+
+async def test_a_call_can_be_taken_back_while_its_client_is_asked() -> None:
+    async with calling() as (caller, child):
+        assert caller.take(1, "echo", {})
+        child.link.answer(await last_of(child), WANTED)
+        await asked(caller)
+        caller.client.peer.backlog.cancel({"requestId": 1, "reason": "enough"})
+        await caller.client.peer.backlog.idle()
+        await anyio.wait_all_tasks_blocked()
+        assert caller.slots.take()
+        assert caller.reply.answers == [None]
+        assert [record.verdict for record in caller.at.audit.records] == ["cancelled"]
+
+
+async def test_who_takes_back_a_later_round_has_the_child_told_why() -> None:
+    async with calling() as (caller, child):
+        assert caller.take(1, "echo", {})
+        child.link.answer(await last_of(child), AGAIN)
+        id_ = await last_of(child, nth=2)
+        caller.client.peer.backlog.cancel({"requestId": 1, "reason": "enough"})
+        told = await child.link.request("notifications/cancelled")
+        assert told["params"] == {"requestId": id_, "reason": "enough"}
+
+
+async def test_each_round_has_as_long_as_a_call_may_take() -> None:
+    async with calling(allowed=0.2) as (caller, child):
+        assert caller.take(1, "echo", {})
+        child.link.answer(await last_of(child), WANTED)
+        question = await asked(caller)
+        await anyio.sleep(0.3)
+        await caller.client.peer.receive(Response(question.id, {"action": "decline"}))
+        child.link.answer(await last_of(child, nth=2), {**DONE, "n": 3})
+        assert (await caller.result())["n"] == 3
+
+
+@pytest.mark.parametrize(
+    ("crashes", "said"),
+    [(False, "did not answer within 0.1 s"), (True, "went away during the call: exited with")],
+)
+async def test_a_later_round_without_an_answer_is_a_tool_error(*, crashes: bool, said: str) -> None:
+    async with calling(allowed=0.1) as (caller, child):
+        assert caller.take(1, "echo", {})
+        child.link.answer(await last_of(child), AGAIN)
+        await last_of(child, nth=2)
+        if crashes:
+            child.link.crash()
+        result = await caller.result()
+        assert result["isError"] is True
+        assert said in str(result["content"])
+        assert [record.verdict for record in caller.at.audit.records] == ["failed"]
+
+
+async def test_a_result_that_cannot_be_read_is_the_calls_error() -> None:
+    async with calling() as (caller, child):
+        assert caller.take(1, "echo", {})
+        twice = b'{"_meta":{"%b":1},"_meta":{}}' % SERVER_INFO_META.encode()
+        child.link.answer(await last_of(child), twice)
+        await caller.reply.signals.until(lambda: bool(caller.reply.answers))
+        (answer,) = caller.reply.answers
+        assert isinstance(answer, Failure)
+        assert [record.verdict for record in caller.at.audit.records] == ["failed"]
+
+
+async def test_what_goes_wrong_within_the_rounds_ends_the_call_alone() -> None:
+    async with calling() as (caller, child):
+        assert caller.take(1, "echo", {})
+        caller.reply.outlet.gone = True
+        child.link.answer(await last_of(child), WANTED)
+        await caller.reply.signals.until(lambda: bool(caller.reply.answers))
+        (answer,) = caller.reply.answers
+        assert isinstance(answer, Failure)
+        assert as_object(answer.error)["code"] == INTERNAL_ERROR
+        assert caller.slots.take()
