@@ -29,7 +29,7 @@ def context(directory: Path) -> LoadContext:
 
 def test_the_help_in_the_readme_is_the_real_one() -> None:
     env = {"PATH": os.environ["PATH"], "COLUMNS": "100"}
-    command = [sys.executable, "-m", "hub.edge.cli.main", "--help"]
+    command = [sys.executable, "-m", "hub", "--help"]
     shown = subprocess.run(  # noqa: S603 - our own program
         command, capture_output=True, text=True, env=env, cwd=ROOT, check=True
     )

@@ -1,0 +1,8 @@
+"""`python -m hub` is `roots-hub`, for clients that launch nothing but interpreters."""
+
+import sys
+
+from hub.edge.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())
