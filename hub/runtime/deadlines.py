@@ -45,7 +45,6 @@ class Deadlines:
         self._due.pop(one, None)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._is_timing = False
         now = loop.time()
         late = [one for one, due in self._due.items() if due <= now]
         try:
@@ -54,6 +53,6 @@ class Deadlines:
                 if self._due.pop(one, None) is not None:
                     one.expire()
         finally:
-            if self._due and not self._is_timing:
-                self._is_timing = True
+            self._is_timing = bool(self._due)
+            if self._is_timing:
                 loop.call_at(next(iter(self._due.values())), self._look, loop)

@@ -81,6 +81,20 @@ async def test_one_that_expires_may_end_another() -> None:
     await calls.until("a", "c")
 
 
+async def test_what_begins_as_another_expires_holds_up_none_that_is_due_before() -> None:
+    class Following:
+        def expire(self) -> None:
+            calls.expired.append("a")
+            calls.begin(deadlines, "c")
+
+    calls, deadlines = Calls(), Deadlines(0.05)
+    deadlines.begin(Following())
+    await anyio.sleep(0.02)
+    calls.begin(deadlines, "b")
+    await calls.until("a", "b")
+    await calls.until("a", "b", "c")
+
+
 async def test_one_that_fails_to_expire_keeps_no_other_from_it() -> None:
     class Failing:
         def expire(self) -> None:
