@@ -72,8 +72,7 @@ class AskablePassage(Passage, eq=False, kw_only=True):
             parked, self.request, self.call, lane.guard, lane.place, kept
         )
         if not self._is_settled:
-            lane.child.answers.end(self)
-            lane.child.answers.begin(parked)
+            lane.child.answers.replace(self, parked)
         self.parking.hand_over(handed)
         self.express.register.leave(self.request.id, self)
         self.reply.detour(self.request)
@@ -142,9 +141,7 @@ class AskablePassage(Passage, eq=False, kw_only=True):
 
     def _served(self) -> None:
         if self._handed is not None:
-            answers = self.way.lane.child.answers
-            answers.end(self._handed.parked)
-            answers.begin(self)
+            self.way.lane.child.answers.replace(self._handed.parked, self)
         super()._served()
 
     def _end(self, outcome: Payload | Exception | None, *, is_answered: bool = False) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import cast
 
+import anyio
 import pytest
 from msgspec.structs import force_setattr
 
@@ -491,6 +492,21 @@ async def test_a_question_goes_to_the_call_that_is_waited_for_not_to_one_that_is
             key, _ = question(result)
             await caller.begin({key: ACCEPTED}, result["requestState"])
             assert (await child.link.reply(name))["result"] == ACCEPTED
+
+
+async def test_where_nobody_waits_the_question_is_of_the_call_that_was_made_last() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        ids = [await caller.begin() for _ in range(2)]
+        await (await child.connected()).request("tools/call", nth=2)
+        for name, id_ in zip(("one", "two"), reversed(ids), strict=True):
+            child.link.ask(name, ELICITATION, FORM)
+            question(await caller.end(id_))
+        child.link.ask("three", ELICITATION, FORM)
+        await anyio.wait_all_tasks_blocked()
+        child.link.answer(child.link.requests("tools/call")[1]["id"], {"content": []})
+        assert "error" in await child.link.reply("three")
 
 
 async def test_a_child_that_several_clients_call_is_told_that_it_cannot_ask() -> None:

@@ -93,6 +93,18 @@ async def test_calls_of_one_party_are_of_one_client_and_the_one_that_waits_is_as
         assert await made.answer(SAMPLING, {}, None) == {"answered": "c"}
 
 
+async def test_a_call_that_becomes_anothers_keeps_its_place() -> None:
+    made, asks = answers(), [RecordingAsker(name) for name in ("a", "b", "c")]
+    for one in asks:
+        one.party = SessionKey("client")
+    for one in asks[:2]:
+        made.begin(one)
+    made.replace(asks[0], asks[2])
+    assert await made.answer(SAMPLING, {}, None) == {"answered": "b"}
+    made.end(asks[1])
+    assert await made.answer(SAMPLING, {}, None) == {"answered": "c"}
+
+
 async def test_a_question_within_a_call_goes_to_that_calls_client() -> None:
     made = answers()
     with made.during(RecordingAsker("a")), made.during(RecordingAsker("b")):
