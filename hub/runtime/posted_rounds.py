@@ -85,9 +85,14 @@ class PostedRounds:
         self._poster.ended(outcome)
 
     async def _go_on(self, first: Payload) -> None:
+        if self._scope.cancel_called:
+            return  # a moment after the child has asked
         # Who lacks the client's roots has given the call up by then.
         with self._scope, suppress(RootsNeededError):
-            self._poster.ended(await self._outcome(first))
+            outcome = await self._outcome(first)
+            # What is there by the time that the call is given up is not waited for any more.
+            if not self._scope.cancel_called:
+                self._poster.ended(outcome)
 
     async def _outcome(self, first: Payload) -> Outcome:
         async def send(more: JsonObject) -> Payload:

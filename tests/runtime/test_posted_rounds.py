@@ -60,6 +60,23 @@ async def asked(caller: Caller) -> Request:
     return request
 
 
+def settle(caller: Caller, id_: int, answer: JsonObject) -> None:
+    """Answer a call with nothing else happening before what the test does next."""
+    (place,) = caller.client.session.places
+    assert place.child is not None
+    assert place.child.peer is not None
+    place.child.peer.waiters.settle(Response(id_, answer))
+
+
+def assert_taken_back(caller: Caller) -> None:
+    """Make sure that the one call was taken back, and is over."""
+    assert caller.reply.answers == [None]
+    assert caller.reply.outlet.messages == []
+    assert [record.verdict for record in caller.at.audit.records] == ["cancelled"]
+    assert caller.slots.take()
+    assert not caller.slots.take()
+
+
 async def test_a_call_is_answered_at_once_in_the_words_of_its_clients_era() -> None:
     async with calling() as (caller, child):
         assert caller.take(1, "echo", {"text": "x"})
@@ -113,6 +130,26 @@ async def test_who_takes_back_a_later_round_has_the_child_told_why() -> None:
         caller.client.peer.backlog.cancel({"requestId": 1, "reason": "enough"})
         told = await child.link.request("notifications/cancelled")
         assert told["params"] == {"requestId": id_, "reason": "enough"}
+
+
+@pytest.mark.parametrize("answer", [{"resultType": "input_required"}, AGAIN, WANTED])
+async def test_a_call_can_be_taken_back_the_moment_that_its_child_asks(answer: JsonObject) -> None:
+    async with calling() as (caller, child):
+        assert caller.take(1, "echo", {})
+        settle(caller, await last_of(child), answer)
+        caller.client.peer.backlog.cancel({"requestId": 1})
+        await anyio.wait_all_tasks_blocked()
+        assert_taken_back(caller)
+
+
+async def test_a_call_can_be_taken_back_the_moment_that_a_later_round_is_answered() -> None:
+    async with calling() as (caller, child):
+        assert caller.take(1, "echo", {})
+        child.link.answer(await last_of(child), AGAIN)
+        settle(caller, await last_of(child, nth=2), DONE)
+        caller.client.peer.backlog.cancel({"requestId": 1})
+        await anyio.wait_all_tasks_blocked()
+        assert_taken_back(caller)
 
 
 async def test_each_round_has_as_long_as_a_call_may_take() -> None:
