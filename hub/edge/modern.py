@@ -27,16 +27,14 @@ from hub.core.protocol import (
     METHOD_NOT_FOUND,
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
-    RESOURCE_NOT_FOUND,
     UNSUPPORTED_VERSION,
 )
 from hub.core.request_state import UNASKED as NOTHING_BROUGHT
 from hub.core.request_state import Brought
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.edge.rounds import Rounds, can_be_asked
-from hub.runtime import wire
 from hub.runtime.client import Client
-from hub.runtime.completing import completed
+from hub.runtime.completing import completed, renumbered
 from hub.runtime.kept_roots import KeptAnswer, asker_of
 from hub.runtime.listening import Listening
 from hub.runtime.parties import RootsNeededError
@@ -127,10 +125,7 @@ class Modern:
         try:
             return await self._answer(client, asked)
         except RpcError as exc:
-            if exc.code != RESOURCE_NOT_FOUND:
-                raise
-            error: JsonObject = {**wire.as_object(exc.error), "code": INVALID_PARAMS}
-            raise RpcError(INVALID_PARAMS, str(exc), error=error) from exc
+            raise renumbered(exc) from None
 
     async def _answer(self, client: Client, asked: Asked) -> Payload:
         """Answer what a child or the catalogue answers, or ask for what is needed first."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from hub.core.errors import ChildError
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import JsonObject, SessionKey
+from hub.runtime.completing import renumbered
 from hub.runtime.express import Passage
 from hub.runtime.parked import ParkedCall, require_taken
 from hub.runtime.parking import HandedOver, Parking
@@ -95,7 +96,7 @@ class AskablePassage(Passage, eq=False, kw_only=True):
             self._end_asking(needed)
             return
         if self._handed is None:
-            super()._failed(error)
+            super()._failed(renumbered(error))
         else:
             self._note("failed", str(error))
             self._end(error, is_answered=True)

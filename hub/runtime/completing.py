@@ -1,4 +1,4 @@
-"""Results as clients of the modern era want them: complete, and from the hub."""
+"""Answers as clients of the modern era want them: results complete and from the hub."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from typing import Final
 
 from msgspec import Raw
 
-from hub.core.protocol import INTERNAL_ERROR, SERVER_INFO_META
+from hub.core.protocol import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    RESOURCE_NOT_FOUND,
+    SERVER_INFO_META,
+)
 from hub.core.values import JsonObject, object_or_empty
 from hub.runtime.carried import parted, with_fields
 from hub.runtime.peer import RpcError
 from hub.runtime.strict_json import WireError
-from hub.runtime.wire import Payload
+from hub.runtime.wire import Payload, as_object
 
 _ENVELOPE: Final = frozenset({"_meta", "resultType", "ttlMs", "cacheScope"})
 
@@ -32,6 +37,14 @@ def completed(found: Payload, info: JsonObject, hints: JsonObject | None = None)
         return _carried(found, named, hints or {})
     except WireError as exc:
         raise RpcError(INTERNAL_ERROR, f"the server's answer cannot be read: {exc}") from exc
+
+
+def renumbered(error: RpcError) -> RpcError:
+    """Return an error with the era's own code for it; the rest stays as it was written."""
+    if error.code != RESOURCE_NOT_FOUND:
+        return error
+    whole: JsonObject = {**as_object(error.error), "code": INVALID_PARAMS}
+    return RpcError(INVALID_PARAMS, str(error), error=whole)
 
 
 def _carried(found: Raw, named: JsonObject, hints: JsonObject) -> Raw:

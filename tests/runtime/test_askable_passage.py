@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import force_setattr
 
 from hub.core.asking import ROOTS_KEY, URL_NEEDED
-from hub.core.protocol import INTERNAL_ERROR
+from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from hub.core.values import JsonObject
 from hub.runtime import wire
 from hub.runtime.askable_passage import AskablePassage
@@ -81,6 +81,15 @@ async def test_a_call_that_is_asked_nothing_stays_on_its_way() -> None:
         id_ = await caller.begin()
         child.link.answer((await child.link.request("tools/call"))["id"], {"content": [], "n": 1})
         assert (await caller.end(id_))["n"] == 1
+        assert caller.client.detoured == []
+
+
+async def test_an_error_has_the_code_that_the_era_knows_it_by() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = await known(hub, child)
+        child.answers["tools/call"] = failure(RESOURCE_NOT_FOUND, "gone")
+        assert await caller.refusal() == {"code": INVALID_PARAMS, "message": "gone"}
         assert caller.client.detoured == []
 
 

@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from hub.core.protocol import SERVER_INFO_META
 from hub.core.values import JsonObject
-from hub.runtime.completing import completed
+from hub.runtime.completing import completed, renumbered
 from hub.runtime.peer import RpcError
 
 INFO: JsonObject = {"name": "hub"}
@@ -49,3 +49,10 @@ def test_a_result_that_asks_for_input_is_not_to_be_kept() -> None:
 def test_a_result_that_cannot_be_read_is_an_error(text: bytes) -> None:
     with pytest.raises(RpcError, match="cannot be read"):
         completed(Raw(text), INFO)
+
+
+def test_an_error_keeps_everything_but_a_code_that_the_era_has_another_for() -> None:
+    gone: JsonObject = {"code": -32002, "message": "gone", "data": {"uri": "memo://x"}, "more": 1}
+    assert renumbered(RpcError.received(gone)).error == {**gone, "code": -32602}
+    other = RpcError(-32603, "no")
+    assert renumbered(other) is other
