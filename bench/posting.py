@@ -284,7 +284,9 @@ class Session:
         """Return the parameters with what this era wants in them."""
         if not self._modern:
             return params
-        capabilities: dict[str, Any] = {} if self._roots is None else {"roots": {}}
+        capabilities: dict[str, Any] = {"elicitation": {"form": {}}}  # as most of them do
+        if self._roots is not None:
+            capabilities["roots"] = {}
         meta: dict[str, Any] = {
             "io.modelcontextprotocol/protocolVersion": MODERN,
             "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},

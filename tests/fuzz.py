@@ -26,7 +26,7 @@ _EXAMPLES = re.compile(r"(\d+) passing,")
 
 
 def main(seconds: float) -> int:
-    """Fuzz for so long; returns 1 if something was found."""
+    """Fuzz for so long; returns 1 if something was found, or nothing tried."""
     began = time.monotonic()
     found = _NODE.findall(pytest("--collect-only", "-q", *MODULES).stdout)
     rounds = examples = 0
@@ -47,6 +47,9 @@ def main(seconds: float) -> int:
         rounds += 1
         examples += sum(map(int, _EXAMPLES.findall(done.stdout)))
         say(f"fuzz: {node} seed {seed}: fine; {examples} examples so far")
+    if not rounds:
+        say(f"fuzz: nothing tried: no round was over within {seconds:g} s; give it more")
+        return 1
     spent = time.monotonic() - began
     say(f"fuzz: clean after {spent:.0f} s: {examples} examples in {rounds} whole rounds")
     return 0
