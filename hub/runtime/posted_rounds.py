@@ -31,6 +31,11 @@ Outcome: TypeAlias = Payload | ChildError | RpcError | InputNeededError
 class Poster(Asker, Protocol):
     """On whose behalf a call was posted."""
 
+    @property
+    def behalf(self) -> Asker:
+        """Who is asked what the child asks within the call, by now."""
+        ...
+
     def ended(self, outcome: Outcome) -> None:
         """Take what came of the call; called once, and never raises."""
         ...
@@ -62,9 +67,9 @@ class PostedRounds:
         return self._poster.progress
 
     @property
-    def behalf(self) -> Poster:
-        """On whose behalf the call is made."""
-        return self._poster
+    def behalf(self) -> Asker:
+        """Who is asked what the child asks within the call."""
+        return self._poster.behalf
 
     def settle(self, answer: Answer) -> None:
         """Take the first answer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import pytest
@@ -30,7 +31,7 @@ from tests.edge.callers import (
     silent,
 )
 from tests.edge.scripted import ScriptedHub, scripted
-from tests.fakes import ECHO, READ, FakeChild, RecordingOutlet, failure
+from tests.fakes import ECHO, READ, SILENT, FakeChild, RecordingOutlet, failure
 from tests.trees import plant
 
 NEEDS_URL = wire.Failure(
@@ -145,6 +146,27 @@ async def test_a_call_is_given_up_whose_request_does_not_come() -> None:
         assert told["params"]["reason"] == "enough"
         assert (await child.link.reply("q"))["error"]["code"] == INTERNAL_ERROR
         assert reply.answers == []
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_child_that_says_within_which_call_it_asks_may_ask_again(
+    era: Literal["legacy", "modern"],
+) -> None:
+    child = FakeChild(ECHO, era=era, answers={"tools/call": SILENT})
+    async with scripted(child, config={"servers": {"files": {"command": "x", "era": era}}}) as hub:
+        caller, reply = await known(hub, child), Reply()
+        front, request = caller.client.front, Request("r", "tools/call", caller.params())
+        passage = front.express.take(request, front.way(request), reply)
+        assert isinstance(passage, AskablePassage)
+        sent = await child.link.request("tools/call")
+        waiter = passage.way.lane.peer.waiters.waiting(sent["id"])
+        assert waiter is not None
+        assert waiter.behalf is passage
+        child.link.ask("q", ELICITATION, FORM)
+        await anyio.wait_all_tasks_blocked()
+        assert reply.detours == [request]
+        assert waiter.behalf is passage.behalf
+        assert isinstance(waiter.behalf, ParkedCall), "who is asked from now on"
 
 
 async def test_nothing_is_left_of_a_client_that_goes_before_it_is_sent_to_a_url() -> None:
