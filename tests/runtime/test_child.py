@@ -271,7 +271,7 @@ async def test_calls_of_a_child_that_is_stopped_fail() -> None:
 async def test_a_child_that_is_not_there_yet_cannot_be_asked() -> None:
     child = child_of(FakeChild())
     with pytest.raises(ChildError, match="server 'files' is not running"):
-        await child.request("tools/call", {}, None)  # pyright: ignore[reportPrivateUsage] - no public way there
+        await child.request("tools/call", {}, None)
     await child.share(roots_at("/"))
     assert child.answers.roots == roots_at("/")
 
