@@ -140,7 +140,7 @@ class _Writer:
         while True:
             try:
                 self._make_room()
-                return _opened(self._path)
+                return _open(self._path)
             except OSError as exc:
                 if exc.errno not in _NONE_FREE or self._end.wait(PAUSE):
                     raise
@@ -151,7 +151,7 @@ class _Writer:
                 self._path.replace(self._path.with_name(self._path.name + ".1"))
 
 
-def _opened(path: Path) -> FileIO:
+def _open(path: Path) -> FileIO:
     """Open a file to add to it. For the reader of a pipe is not waited: none might ever come."""
     return FileIO(path, "ab", opener=_open_at_once)
 
@@ -183,7 +183,7 @@ def audit_log(path: Path) -> AbstractContextManager[AuditSink]:
 
     Raises: OSError if the file cannot be opened.
     """
-    _opened(path).close()
+    _open(path).close()
     return _writing(_Writer(path))
 
 

@@ -40,7 +40,9 @@ async def in_rounds(
     Raises: ChildError if it asks too often; RpcError if an answer is refused, or `send` raises it;
         InputNeededError if the asker's client answers with a retry of its own.
     """
-    result = first or await _resume(send, await answers.resumed(asker), asker)
+    result = first
+    if result is None:
+        result = await _resume(send, await answers.resumed(asker), asker)
     rounds, ends = 0, anyio.current_time() + answers.spec.timeout
     while True:
         wanted = input_required(result)
