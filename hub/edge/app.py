@@ -215,8 +215,7 @@ class Fronts:
         return Front(self._relay, self._rounds, self._services, outlet, tasks, principal=principal)
 
     def way(self, principal: str, request: Request, /) -> Way | AskedForRoots | None:
-        kept = self._rounds.kept.announced(asker_of(principal, None))
-        return self._relay.request_lanes.find(principal, request, kept)
+        return self._rounds.way(principal, asker_of(principal, None), request)
 
     def express(self, register: Register, tasks: TaskGroup, /) -> Express:
         return self._rounds.express(register, tasks, SessionKey(f"post {next(self._clients)}"))

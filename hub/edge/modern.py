@@ -100,8 +100,7 @@ class Modern:
 
     def way(self, request: Request) -> RequestLane | AskedForRoots | None:
         """Return how a call goes if it can go by express."""
-        kept = self._rounds.kept.announced(self._asker)
-        return self._relay.request_lanes.find(self._principal, request, kept)
+        return self._rounds.way(self._principal, self._asker, request)
 
     async def serve(self, asked: Asked) -> Payload:
         """Answer one request.

@@ -18,6 +18,7 @@ from hub.runtime.kept_roots import KeptAnswer, KeptRoots
 from hub.runtime.parking import Parking
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.relay import Relay
+from hub.runtime.request_lanes import AskedForRoots, RequestLane
 from hub.runtime.rounds import InputNeededError
 from hub.runtime.sealing import Seals
 from hub.runtime.services import Services
@@ -43,6 +44,13 @@ class Rounds:
 
     def _now(self) -> float:
         return self._machine.clock()
+
+    def way(
+        self, principal: str, asker: str | None, request: Request
+    ) -> RequestLane | AskedForRoots | None:
+        """Return how a call of a principal goes if it can go by express."""
+        kept = self.kept.announced(asker)
+        return self._relay.request_lanes.find(principal, request, kept)
 
     def kept_for(self, request: Request, asker: str | None) -> KeptAnswer | None:
         """Return the asker's kept answer that a request is judged by.
