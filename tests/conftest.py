@@ -5,6 +5,7 @@ Async tests need no marker: anyio runs them (`anyio_mode = "auto"`), on the loop
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -51,6 +52,19 @@ def npm_package() -> Callable[[str], str]:
         return node
 
     return find
+
+
+@pytest.fixture
+def hangups() -> Generator[None]:
+    """Let a SIGHUP reach what a test starts, even if `nohup` has the run of the tests ignore it.
+
+    The run is still not ended by one: a signal that is caught has its default in new programs.
+    """
+    before = signal.getsignal(signal.SIGHUP)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda _number, _frame: None)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.hookimpl(wrapper=True)

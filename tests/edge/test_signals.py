@@ -10,6 +10,7 @@ import pytest
 
 from hub.edge.signals import ended_by_signals
 
+pytestmark = pytest.mark.usefixtures("hangups")
 SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
@@ -27,7 +28,7 @@ async def test_the_first_signal_begins_the_end_and_the_next_one_presses(
             await ending.pressed.wait()
             os.kill(os.getpid(), number)  # and none of them does anything else
             await anyio.wait_all_tasks_blocked()
-    assert signal.getsignal(number) == before
+    assert signal.getsignal(number) in {before, signal.SIG_DFL}, "loops know what is usual alone"
 
 
 async def test_a_signal_presses_an_end_that_has_begun_by_itself() -> None:

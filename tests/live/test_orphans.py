@@ -30,6 +30,7 @@ from tests.live.test_processes import Piped
 pytestmark = [
     pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are told by /proc"),
     pytest.mark.timeout(120),
+    pytest.mark.usefixtures("hangups"),
 ]
 
 ROUNDS = int(os.environ.get("ORPHAN_ROUNDS", "0"))
