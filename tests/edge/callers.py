@@ -136,3 +136,17 @@ def question(result: Any) -> tuple[str, Any]:
         if not key.startswith("roots-hub/")
     ]
     return key, request
+
+
+async def answered(child: FakeChild, caller: Caller, result: Any, **meta: Json) -> int:
+    """Answer the question in a result, see it come to the child, and return the request's id."""
+    key, _ = question(result)
+    id_ = await caller.begin({key: ACCEPTED}, result["requestState"], **meta)
+    assert (await child.link.reply("q"))["result"] == ACCEPTED
+    return id_
+
+
+async def completed(child: FakeChild, caller: Caller, id_: int) -> None:
+    """Let the child answer its first call, and see that come to the request."""
+    child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
+    assert (await caller.end(id_))["resultType"] == "complete"

@@ -30,8 +30,10 @@ from tests.edge.callers import (
     SAMPLING,
     URL,
     Caller,
+    answered,
     asked,
     asked_again,
+    completed,
     question,
     silent,
 )
@@ -159,14 +161,12 @@ async def test_a_state_is_taken_once() -> None:
     async with scripted(child) as hub:
         caller = Caller(hub)
         result = await asked(child, caller)
+        id_ = await answered(child, caller, result)
         key, _ = question(result)
-        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
-        await child.link.reply("q")
         error = await caller.refusal({key: ACCEPTED}, result["requestState"])
         assert error["code"] == INVALID_PARAMS
         assert "it was used before" in str(error["message"])
-        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
-        assert (await caller.end(id_))["resultType"] == "complete"
+        await completed(child, caller, id_)
         assert (await caller.refusal({key: ACCEPTED}, result["requestState"])) == error
 
 
@@ -194,8 +194,7 @@ async def test_a_state_that_is_not_for_this_call_is_refused_and_the_call_waits_o
             assert "requestState is not valid" in str(error["message"])
         id_ = await caller.begin({key: ACCEPTED}, state)
         assert (await child.link.reply("q"))["result"] == ACCEPTED
-        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
-        assert (await caller.end(id_))["resultType"] == "complete"
+        await completed(child, caller, id_)
 
 
 async def test_a_state_of_another_principal_or_hub_is_refused() -> None:
@@ -210,10 +209,8 @@ async def test_a_state_of_another_principal_or_hub_is_refused() -> None:
             error = await who.refusal({key: ACCEPTED}, result["requestState"])
             assert error["code"] == INVALID_PARAMS
         colleague = Caller(hub)
-        id_ = await colleague.begin({key: ACCEPTED}, result["requestState"])
-        await child.link.reply("q")
-        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
-        assert (await colleague.end(id_))["resultType"] == "complete", "any connection will do"
+        id_ = await answered(child, colleague, result)  # on another connection
+        await completed(child, colleague, id_)
 
 
 # What ends a parked call
@@ -240,11 +237,8 @@ async def test_each_round_brings_the_roots_again(top: Path) -> None:
         caller = reading(hub, top, "a")
         result = await asked(child, caller)
         assert result["inputRequests"][ROOTS_KEY] == {"method": "roots/list"}
-        key, _ = question(result)
-        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
-        await child.link.reply("q")
-        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
-        assert (await caller.end(id_))["resultType"] == "complete"
+        id_ = await answered(child, caller, result)
+        await completed(child, caller, id_)
 
 
 async def test_a_retry_without_responses_is_asked_again_and_keeps_its_state(top: Path) -> None:
@@ -252,16 +246,13 @@ async def test_a_retry_without_responses_is_asked_again_and_keeps_its_state(top:
     async with scripted(child) as hub:
         caller = reading(hub, top, "a")
         result = await asked(child, caller)
-        key, _ = question(result)
         params = caller.params(None, result["requestState"])
         del params["inputResponses"]
         again = await caller.client.request("tools/call", params)
         assert again["inputRequests"] == {ROOTS_KEY: {"method": "roots/list"}}
         assert again["requestState"] == result["requestState"]
-        id_ = await caller.begin({key: ACCEPTED}, again["requestState"])
-        await child.link.reply("q")
-        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
-        assert (await caller.end(id_))["resultType"] == "complete"
+        id_ = await answered(child, caller, result)
+        await completed(child, caller, id_)
 
 
 @pytest.mark.parametrize("roots", [("b",), ()])
@@ -293,12 +284,9 @@ async def test_roots_that_have_changed_and_still_admit_the_call_let_it_go_on(top
     child = silent(READ)
     async with scripted(child) as hub:
         result = await asked(child, reading(hub, top, "a", "b"))
-        key, _ = question(result)
         caller = reading(hub, top, "a")
-        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
-        assert (await child.link.reply("q"))["result"] == ACCEPTED
-        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
-        assert (await caller.end(id_))["resultType"] == "complete"
+        id_ = await answered(child, caller, result)
+        await completed(child, caller, id_)
         assert len(child.links) == 1
 
 
@@ -307,9 +295,7 @@ async def test_a_client_that_cancels_while_a_round_is_under_way_ends_the_call() 
     async with scripted(child) as hub:
         caller = Caller(hub)
         result = await asked(child, caller)
-        key, _ = question(result)
-        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
-        await child.link.reply("q")
+        id_ = await answered(child, caller, result)
         await caller.client.notify("notifications/cancelled", {"requestId": id_})
         cancelled = await child.link.request("notifications/cancelled")
         assert cancelled["params"]["requestId"] == child.link.requests("tools/call")[0]["id"]
@@ -397,53 +383,49 @@ async def test_no_more_calls_are_parked_than_may_be(monkeypatch: pytest.MonkeyPa
         assert "too many calls wait for their clients' answers" in error["message"]
         child.link.answer(sent["id"], {"content": []})
         assert (await caller.end(id_))["resultType"] == "complete"
-        key, _ = question(result)
-        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
-        assert (await child.link.reply("q"))["result"] == ACCEPTED
-        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
-        assert (await caller.end(id_))["resultType"] == "complete"
+        id_ = await answered(child, caller, result)
+        await completed(child, caller, id_)
         assert (await asked_again(child, caller))["resultType"] == "input_required"
 
 
 # Progress and logs
 
 
+def told(caller: Caller) -> list[Json]:
+    return [line["params"] for line in caller.client.received if "method" in line]
+
+
+async def followed(child: FakeChild, caller: Caller) -> tuple[int, Json]:
+    """Call with a wish for progress; return the request's id, and the token that the child got."""
+    id_ = await caller.begin(progressToken="one")
+    sent = await (await child.connected()).request("tools/call")
+    return id_, sent["params"]["_meta"]["progressToken"]
+
+
 async def test_progress_goes_out_with_the_round_that_is_under_way() -> None:
     child = silent()
     async with scripted(child) as hub:
         caller = Caller(hub)
-        id_ = await caller.begin(progressToken="one")
-        link = await child.connected()
-        sent = await link.request("tools/call")
-        token = sent["params"]["_meta"]["progressToken"]
-        link.notify("notifications/progress", {"progressToken": token, "progress": 1})
-        link.ask("q", ELICITATION, FORM)
+        id_, token = await followed(child, caller)
+        child.link.notify("notifications/progress", {"progressToken": token, "progress": 1})
+        child.link.ask("q", ELICITATION, FORM)
         result = await caller.end(id_)
-        told = [line["params"] for line in caller.client.received if "method" in line]
-        assert told == [{"progressToken": "one", "progress": 1}]
-        key, _ = question(result)
-        id_ = await caller.begin({key: ACCEPTED}, result["requestState"], progressToken="two")
-        await link.reply("q")
-        link.notify("notifications/progress", {"progressToken": token, "progress": 2})
-        link.answer(sent["id"], {"content": []})
-        await caller.end(id_)
-        told = [line["params"] for line in caller.client.received if "method" in line]
-        assert told[1:] == [{"progressToken": "two", "progress": 2}]
+        assert told(caller) == [{"progressToken": "one", "progress": 1}]
+        id_ = await answered(child, caller, result, progressToken="two")
+        child.link.notify("notifications/progress", {"progressToken": token, "progress": 2})
+        await completed(child, caller, id_)
+        assert told(caller)[1:] == [{"progressToken": "two", "progress": 2}]
 
 
 async def test_progress_that_comes_with_a_question_goes_out_before_it() -> None:
     child = silent()
     async with scripted(child) as hub:
         caller = Caller(hub)
-        id_ = await caller.begin(progressToken="one")
-        link = await child.connected()
-        sent = await link.request("tools/call")
-        token = sent["params"]["_meta"]["progressToken"]
-        link.ask("q", ELICITATION, FORM)
-        link.notify("notifications/progress", {"progressToken": token, "progress": 1})
+        id_, token = await followed(child, caller)
+        child.link.ask("q", ELICITATION, FORM)
+        child.link.notify("notifications/progress", {"progressToken": token, "progress": 1})
         question(await caller.end(id_))
-        told = [line["params"] for line in caller.client.received if "method" in line]
-        assert told == [{"progressToken": "one", "progress": 1}]
+        assert told(caller) == [{"progressToken": "one", "progress": 1}]
 
 
 # More than one thing at once
@@ -461,7 +443,7 @@ async def test_a_call_that_needed_consent_is_parked_with_it(top: Path, *, moved:
         assert set(first["inputRequests"]) == {ROOTS_KEY, CONSENT_KEY}
         id_ = await caller.begin({CONSENT_KEY: ONCE}, first["requestState"])
         link = await child.connected()
-        sent = await link.request("tools/call")
+        await link.request("tools/call")
         link.ask("q", ELICITATION, FORM)
         second = await caller.end(id_)
         key, _ = question(second)
@@ -473,10 +455,8 @@ async def test_a_call_that_needed_consent_is_parked_with_it(top: Path, *, moved:
             assert text_of(refused).startswith("Access denied: ")
             await link.request("notifications/cancelled")
             return
-        id_ = await caller.begin({key: ACCEPTED}, second["requestState"])
-        assert (await link.reply("q"))["result"] == ACCEPTED
-        link.answer(sent["id"], {"content": []})
-        assert (await caller.end(id_))["resultType"] == "complete"
+        id_ = await answered(child, caller, second)
+        await completed(child, caller, id_)
 
 
 async def test_a_question_goes_to_the_call_that_is_waited_for_not_to_one_that_is_parked() -> None:
@@ -585,11 +565,8 @@ async def test_a_call_that_its_client_has_left_waits_on_where_nobody_needs_its_p
         caller = Caller(hub)
         result = await asked(child, caller)
         await child.signals.until(lambda: looks == [False] * 3)
-        key, _ = question(result)
-        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
-        assert (await child.link.reply("q"))["result"] == ACCEPTED
-        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
-        assert (await caller.end(id_))["resultType"] == "complete"
+        id_ = await answered(child, caller, result)
+        await completed(child, caller, id_)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from hub.core.values import Json, JsonObject
 from hub.runtime.waiting import MAX_REASON, UNSAID
-from tests.edge.callers import ACCEPTED, Caller, asked, question, silent
+from tests.edge.callers import Caller, answered, asked, silent
 from tests.edge.scripted import scripted
 from tests.edge.test_modern import envelope
 from tests.edge.test_stdio import pytestmark as pipes
@@ -110,10 +110,7 @@ async def test_a_call_that_takes_several_rounds_is_taken_back_for_the_reason_of_
     child = silent()
     async with scripted(child) as hub:
         caller = Caller(hub)
-        result = await asked(child, caller)
-        key, _ = question(result)
-        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
-        await child.link.reply("q")
+        id_ = await answered(child, caller, await asked(child, caller))
         await caller.client.notify(CANCELLED, {"requestId": id_, "reason": WHY})
         told = await child.link.request(CANCELLED)
         assert told["params"]["reason"] == WHY
