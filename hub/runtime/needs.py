@@ -11,6 +11,7 @@ from collections.abc import Collection
 from msgspec import Struct
 from msgspec.structs import replace
 
+from hub.core.asking import ASKABLE
 from hub.core.audit import refusal_of
 from hub.core.catalog import Listing
 from hub.core.guard import Refused, ToolGuard, acts_on_places, compile_tool, decide
@@ -29,7 +30,6 @@ from hub.runtime.places import Place
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 
-_ASKABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
 _REQUIRED: JsonObject = {"requiredCapabilities": {"roots": {}}}
 
 
@@ -83,7 +83,7 @@ def need_before_looking(
 
     No child is started to find that out.
     """
-    if not session.unasked or named.question is not None or named.method not in _ASKABLE:
+    if not session.unasked or named.question is not None or named.method not in ASKABLE:
         return None
     services = session.services
     if named.server is None and named.name == GET_ROOTS and named.method == "tools/call":
@@ -107,13 +107,13 @@ def need_before_deciding(case: Case) -> Need | None:
     Raises: RpcError where a client without roots has no use of the server.
     """
     session = case.session
-    if session.unasked and case.call.method in _ASKABLE:
+    if session.unasked and case.call.method in ASKABLE:
         known = Known(case.place, session.services.children.last_known(case.place), case.call.name)
         if _depends(session, case.place.spec) or acts_on_places(case.guard):
             return Need(session.services, known)
         if refusal_of(case.decide()) is not None:
             return Need(session.services, known, case.guard, case.around())
-    elif session.is_modern and case.call.method in _ASKABLE and _is_in_vain(case):
+    elif session.is_modern and case.call.method in ASKABLE and _is_in_vain(case):
         text = "This call names a path, and the operator serves no paths to clients without roots"
         raise RpcError(MISSING_CLIENT_CAPABILITY, text, _REQUIRED)
     return None
