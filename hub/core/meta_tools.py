@@ -29,11 +29,11 @@ _PATTERN: JsonObject = {
 }
 
 
-def _object(properties: JsonObject, *required: str, closed: bool = True) -> JsonObject:
+def _object(properties: JsonObject, *required: str) -> JsonObject:
     schema: JsonObject = {"type": "object", "properties": properties}
     if required:
         schema["required"] = list[Json](required)
-    return {**schema, "additionalProperties": False} if closed else schema
+    return {**schema, "additionalProperties": False}
 
 
 def _servers_of(properties: JsonObject, *required: str) -> JsonObject:

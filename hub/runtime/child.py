@@ -152,7 +152,7 @@ class Child:
                 await link.outlet.send(wire.failure_of(exc))
 
     async def _greet(self, peer: Peer, outlet: Outlet, tasks: TaskGroup) -> None:
-        greeting = await greet(peer, self.hub, self.spec.era, timeout=None)
+        greeting = await greet(peer, self.hub, self.spec.era)
         self._hearing = hearing_of(greeting, self.hub, (tasks, peer, outlet), self._changed)
         listing = await read_listing(self._reader(peer, greeting), greeting)
         self.state = Ready(greeting, listing)

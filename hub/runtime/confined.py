@@ -62,7 +62,7 @@ class Places(Struct, frozen=True):
         return cls(f"{private}/home", f"{private}/temporary", cache)
 
 
-SHOWN = Places("(private HOME)", "(private TMPDIR)", "")
+_SHOWN = Places("(private HOME)", "(private TMPDIR)", "")
 """What stands for the places of a child that is not launched."""
 
 
@@ -77,14 +77,12 @@ def cache_of(server: str, environment: Mapping[str, str]) -> str:
     return f"{base}/roots-hub/servers/{quote(server, safe='')}.d"
 
 
-def planned_grants(
-    spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str], places: Places = SHOWN
-) -> Grants:
+def planned_grants(spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str]) -> Grants:
     """Return what the child of `plan` would be granted.
 
     Raises: ChildError if there is no such command.
     """
-    return _grants(spec, plan, _program(spec, plan, environment), places, environment)
+    return _grants(spec, plan, _program(spec, plan, environment), _SHOWN, environment)
 
 
 @asynccontextmanager

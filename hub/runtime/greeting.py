@@ -18,6 +18,7 @@ from hub.core.protocol import (
     SERVER_INFO_META,
     UNSUPPORTED_VERSION,
 )
+from hub.core.specs import EraChoice
 from hub.core.values import JsonObject, object_or_empty
 from hub.runtime import wire
 from hub.runtime.carried import parted, with_fields
@@ -55,46 +56,41 @@ class Introduction(Struct, frozen=True):
         return Introduction(self.info, {**self.capabilities, **asks})
 
 
-async def greet(
-    peer: Peer,
-    hub: Introduction,
-    era: Era | Literal["auto"],
-    *,
-    timeout: float | None,  # noqa: ASYNC109 - per request
-) -> Greeting:
+async def greet(peer: Peer, hub: Introduction, era: EraChoice) -> Greeting:
     """Agree with a child on an era and a version.
 
     `auto` begins with `initialize`: nearly every server in use speaks it, and some of them exit or
     fall silent when anything else comes first. A server without it says so at once, or answers it
     with a version that has no handshake, and is asked with `server/discover`.
 
-    Raises: ChildError if the child speaks no version that the hub speaks; RpcError, SilentError,
-    GoneError.
+    It takes as long as the child does: whoever greets sets a limit.
+
+    Raises: ChildError if the child speaks no version that the hub speaks; RpcError, GoneError.
     """
     if era == "modern":
-        return await _discover(peer, hub, timeout)
+        return await _discover(peer, hub)
     try:
-        return await _initialize(peer, hub, timeout)
+        return await _initialize(peer, hub)
     except _NoHandshakeError:
         if era == "legacy":
             raise
     except RpcError as exc:
         if era == "legacy" or exc.code not in {METHOD_NOT_FOUND, UNSUPPORTED_VERSION}:
             raise
-    return await _discover(peer, hub, timeout)
+    return await _discover(peer, hub)
 
 
 class _NoHandshakeError(ChildError):
     """The child answers a handshake with a version that knows none."""
 
 
-async def _initialize(peer: Peer, hub: Introduction, timeout: float | None) -> Greeting:  # noqa: ASYNC109 - per request
+async def _initialize(peer: Peer, hub: Introduction) -> Greeting:
     asked: JsonObject = {
         "protocolVersion": HANDSHAKE_VERSIONS[-1],
         "capabilities": hub.capabilities,
         "clientInfo": hub.info,
     }
-    result = wire.as_object(await peer.request("initialize", asked, timeout=timeout))
+    result = wire.as_object(await peer.request("initialize", asked, timeout=None))
     version = result.get("protocolVersion")
     if not isinstance(version, str) or version not in HANDSHAKE_VERSIONS:
         known = ", ".join(HANDSHAKE_VERSIONS)
@@ -104,15 +100,15 @@ async def _initialize(peer: Peer, hub: Introduction, timeout: float | None) -> G
     return _greeting("legacy", version, result, hub)
 
 
-async def _discover(peer: Peer, hub: Introduction, timeout: float | None) -> Greeting:  # noqa: ASYNC109 - per request
+async def _discover(peer: Peer, hub: Introduction) -> Greeting:
     version = MODERN_VERSIONS[-1]
     asked: JsonObject = {"_meta": envelope(hub, version)}
     try:
-        result = wire.as_object(await peer.request("server/discover", asked, timeout=timeout))
+        result = wire.as_object(await peer.request("server/discover", asked, timeout=None))
     except RpcError as exc:
         if not _offers(exc, version):
             raise
-        result = wire.as_object(await peer.request("server/discover", asked, timeout=timeout))
+        result = wire.as_object(await peer.request("server/discover", asked, timeout=None))
     offered = result.get("supportedVersions")
     if not isinstance(offered, list) or version not in offered:
         raise ChildError(f"it speaks protocol versions {offered!r}, the hub speaks {version}")

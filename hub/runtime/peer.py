@@ -227,18 +227,18 @@ class Peer:
         except GoneError:
             log.debug("notification dropped: nobody reads", method=method)
 
-    async def receive(self, message: Message, outlet: Outlet | None = None) -> None:
+    async def receive(self, message: Message) -> None:
         """Take one message of the other side, in order.
 
-        A request is answered through `outlet`, by a task of its own; one of somebody who leaves
-        many answers unread is not taken before he reads on.
+        A request is answered by a task of its own; one of somebody who leaves many answers unread
+        is not taken before he reads on.
 
         Raises: WireError for a message that cannot be taken; the conversation goes on.
         """
         match message:
             case Request():
                 await self.backlog.room()
-                self.take(message, outlet or self._outlet)
+                self.take(message, self._outlet)
             case Notification("notifications/cancelled", params):
                 self.backlog.cancel(wire.as_object(params))
             case Notification("notifications/progress", params):

@@ -181,7 +181,11 @@ def _asking(value: JsonObject, id_: RequestId | None) -> Request | Notification:
     method = value["method"]
     if not isinstance(method, str):
         raise WireError(INVALID_REQUEST, '"method" must be a string', id_)
-    params = _object(value.get("params", {}), '"params"', id_)
+    params = value.get("params")
+    if params is None:
+        params = {}
+    elif not isinstance(params, dict):
+        raise WireError(INVALID_PARAMS, '"params" must be an object', id_)
     return Notification(method, params) if id_ is None else Request(id_, method, params)
 
 
@@ -189,15 +193,6 @@ def _answered(value: Json, what: str) -> JsonObject:
     if isinstance(value, dict) and what == "error":
         return value
     return {"code": INVALID_REQUEST, "message": f"The {what} that was answered is no object"}
-
-
-def _object(value: Json, what: str, id_: RequestId | None) -> JsonObject:
-    if value is None and what == '"params"':
-        return {}
-    if not isinstance(value, dict):
-        code = INVALID_PARAMS if what == '"params"' else INVALID_REQUEST
-        raise WireError(code, f"{what} must be an object", id_)
-    return value
 
 
 class _Envelope(msgspec.Struct, gc=False):

@@ -68,7 +68,7 @@ async def greeting_of(
 ) -> Greeting:
     async with conversation(child) as (peer, _):
         try:
-            return await greet(peer, HUB, era, timeout=None)
+            return await greet(peer, HUB, era)
         except (ChildError, GoneError, RpcError) as exc:
             failed = exc
     raise failed

@@ -284,7 +284,7 @@ async def test_a_question_is_answered_by_what_serves_it() -> None:
 async def test_a_question_is_answered_where_it_came_from() -> None:
     async with talking() as talk:
         other = RecordingOutlet()
-        await talk.peer.receive(Request("q", "m", {}), other)
+        talk.peer.take(Request("q", "m", {}), other)
         assert await other.next() == Response("q", {"echo": {}})
         assert talk.outlet.messages == []
 
