@@ -2,11 +2,14 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from symtable import symtable
 
 import pytest
 
 PROJECT = Path(__file__).parent.parent
+OURS = {"hub", "tests"}
 FILE_LINES = 300
 FUNCTION_LINES = 40
 NAMELESS = {"util", "utils", "helper", "helpers", "misc", "common"}
@@ -58,6 +61,32 @@ def test_no_class_has_a_name_that_says_nothing(module: Path) -> None:
         if isinstance(node, ast.ClassDef) and node.name.endswith(VAGUE_ENDINGS)
     ]
     assert not vague, f"{short(module)}: {vague}"
+
+
+@cache
+def defined_in(module: Path) -> frozenset[str]:
+    table = symtable(module.read_text(encoding="utf-8"), short(module), "exec")
+    bound = (name for name in table.get_symbols() if name.is_assigned())
+    return frozenset(name.get_name() for name in bound if not name.is_imported())
+
+
+def is_defined(package: str, name: str) -> bool:
+    place = PROJECT.joinpath(*package.split("."))
+    if (place / f"{name}.py").is_file() or (place / name).is_dir():
+        return True
+    return name in defined_in(place / "__init__.py" if place.is_dir() else place.with_suffix(".py"))
+
+
+@pytest.mark.parametrize("module", MODULES + TESTS, ids=short)
+def test_a_name_is_imported_from_the_module_that_defines_it(module: Path) -> None:
+    elsewhere = [
+        f"{node.module}.{alias.name}"
+        for node in nodes(module)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in OURS
+        for alias in node.names
+        if not is_defined(str(node.module), alias.name)
+    ]
+    assert not elsewhere, f"{short(module)}: {elsewhere}"
 
 
 def test_no_module_is_a_drawer_for_leftovers() -> None:

@@ -12,6 +12,7 @@ from typing import NoReturn, Protocol
 import anyio
 import structlog
 from anyio.abc import TaskGroup
+from msgspec import Raw
 from msgspec.structs import replace
 
 from hub.core.catalog import Listing
@@ -239,7 +240,7 @@ class Children:
         return spare
 
     def _introduction(self, place: Place) -> Introduction:
-        asks = wire.as_object(wire.Raw(place.key.asks))
+        asks = wire.as_object(Raw(place.key.asks))
         key = place.key
         is_private = key.plan is not None and key.plan.cwd is None
         if place.spec.answer_roots and (key.roots.roots or key.unknown or is_private):

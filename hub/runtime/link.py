@@ -16,8 +16,8 @@ from hub.runtime.brood import Brood
 from hub.runtime.lines import Cut
 from hub.runtime.peer import Outlet
 from hub.runtime.process import Process, launch
-from hub.runtime.strict_json import WireError
-from hub.runtime.wire import Failure, Message, Response, UnreadableAnswerError, lost
+from hub.runtime.strict_json import UnreadableAnswerError, WireError
+from hub.runtime.wire import Failure, Message, Response, lost
 
 _ANSWERS = (Response, Failure)
 

@@ -13,8 +13,8 @@ from hub.core.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND
 from hub.runtime import wire
 from hub.runtime.endpoint import Exchange, ExchangeError
 from hub.runtime.link import answered_by
-from hub.runtime.strict_json import WireError
-from hub.runtime.wire import Failure, Message, UnreadableAnswerError, lost
+from hub.runtime.strict_json import UnreadableAnswerError, WireError
+from hub.runtime.wire import Failure, Message, lost
 
 TOO_LARGE = f"it has more than {wire.MAX_MESSAGE_BYTES} bytes"
 _SHOWN = 200

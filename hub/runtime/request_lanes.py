@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final, TypeAlias, TypeVar, final
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from hub.core.asking import ROOTS_KEY, wanting_roots
 from hub.core.catalog import Listing
@@ -38,7 +38,7 @@ from hub.runtime.needs import Need
 from hub.runtime.session import Session
 from hub.runtime.strict_json import encode
 from hub.runtime.waiting import UNSAID
-from hub.runtime.wire import Payload, Raw, Request
+from hub.runtime.wire import Payload, Request
 
 KEPT: Final = 4096
 """How many lanes are kept; the one that was not gone for longest makes room. As many needs."""

@@ -3,11 +3,12 @@ import json
 import msgspec
 
 from hub.core.audit import AuditRecord, milliseconds, moment, refusal_details, refusal_of
-from hub.core.guard import Admitted, Refused, Surroundings, compile_tool, decide
+from hub.core.guard import Admitted, Refused, compile_tool, decide
 from hub.core.paths import Flavour
 from hub.core.policy import Mode, Policy, ToolPolicy
 from hub.core.roots import EMPTY
 from hub.core.values import Call, JsonObject, ServerName, SessionKey
+from hub.core.whereabouts import Surroundings
 from tests.fakes import FakeLinks
 
 RECORD = AuditRecord(

@@ -13,7 +13,6 @@ from hub.core.guard import (
     Admitted,
     Refused,
     Sight,
-    Surroundings,
     ToolGuard,
     admit,
     compile_tool,
@@ -27,7 +26,7 @@ from hub.core.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.core.roots import EMPTY, RootSet, UnsafePaths, parse_announcement, root_set
 from hub.core.values import Call, Json, JsonObject
 from hub.core.vocabulary import Kind
-from hub.core.whereabouts import OUTSIDE
+from hub.core.whereabouts import OUTSIDE, Surroundings
 from hub.runtime.links import CachedLinks, OsLinks
 from tests.core.worlds import (
     MACOS,

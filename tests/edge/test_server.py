@@ -21,7 +21,7 @@ from hub.core.protocol import (
     UNSUPPORTED_VERSION,
 )
 from hub.core.values import JsonObject
-from hub.edge.server import CAPABILITIES
+from hub.edge.modern import CAPABILITIES
 from hub.runtime import strict_json
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Failure, Message, Request, Response

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from msgspec import Raw
 
 from hub.core.protocol import INTERNAL_ERROR, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.core.values import JsonObject
@@ -9,7 +10,7 @@ from hub.runtime.audience import Audience
 from hub.runtime.client import Client
 from hub.runtime.peer import Peer, RpcError
 from hub.runtime.strict_json import WireError
-from hub.runtime.wire import Notification, Raw
+from hub.runtime.wire import Notification
 from tests.fakes import RecordingOutlet, failure
 from tests.runtime.rigs import FakeClient, Rig, remote, rig
 

@@ -15,7 +15,8 @@ from hub.runtime import parked as parked_module
 from hub.runtime import parking as parking_module
 from hub.runtime.asker import CallAsker
 from hub.runtime.client import Client
-from hub.runtime.parking import ParkedCall, Parking
+from hub.runtime.parked import ParkedCall
+from hub.runtime.parking import Parking
 from hub.runtime.peer import RpcError
 from tests.runtime.rigs import FakeClient, Rig, remote, rig
 

@@ -8,13 +8,15 @@ from typing import Any, cast
 
 import pytest
 
-from hub.core.guard import Admitted, Surroundings, compile_tool, decide
+from hub.core.guard import Admitted, compile_tool, decide
 from hub.core.paths import Entry, Flavour, PathError
 from hub.core.policy import ToolPolicy
 from hub.core.roots import RootSet, parse_announcement
-from hub.core.session import Answered, Ask, Changed, Opened, Reachable, Ticked, Wake, start, step
+from hub.core.session import start, step
+from hub.core.session_events import Answered, Ask, Changed, Opened, Reachable, Ticked, Wake
 from hub.core.uris import UriError, path_from_uri
 from hub.core.values import Call, Json, JsonObject
+from hub.core.whereabouts import Surroundings
 from tests.flow.hubs import READ_FILE, TWO_ROOTS, flow_hub, text_of
 from tests.trees import plant
 
