@@ -214,7 +214,7 @@ class RecordingAsker:
             answers[key] = wire.as_object(await self.ask(str(request["method"]), params))
         return answers
 
-    def urls(self, spec: ServerSpec, error: RpcError) -> None:
+    def send_to_urls(self, spec: ServerSpec, error: RpcError) -> None:
         """Send nobody anywhere."""
 
     def done(self) -> None:

@@ -90,7 +90,7 @@ class AskablePassage(Passage, eq=False, kw_only=True):
 
     def _failed(self, error: RpcError) -> None:
         try:
-            self.urls(self.way.lane.place.spec, error)
+            self.send_to_urls(self.way.lane.place.spec, error)
         except InputNeededError as needed:
             self._note("failed", str(error))
             self._end_asking(needed)
@@ -132,10 +132,10 @@ class AskablePassage(Passage, eq=False, kw_only=True):
             self._note("cancelled")
             self._end(None)
 
-    def turn(self) -> None:
+    def start_over(self) -> None:
         """Give the call up at its child, which needs roots; its client makes it again with them."""
         if self._handed is None:
-            super().turn()
+            super().start_over()
         elif not self._is_settled:
             self._withdraw("it is made again")
             self._end(RootsNeededError())

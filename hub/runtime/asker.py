@@ -133,7 +133,7 @@ class CallAsker(Struct, eq=False):
         """Pass a notification on to the client, within the call."""
         self.owner.audience.tell(spec, notification, self.outlet, self._own_mailbox())
 
-    def urls(self, spec: ServerSpec, error: RpcError) -> None:
+    def send_to_urls(self, spec: ServerSpec, error: RpcError) -> None:
         """Let the client's user be sent to the URLs that an error names.
 
         Raises: InputNeededError if a modern client is to be asked first.

@@ -35,7 +35,7 @@ from hub.runtime.health import Health
 from hub.runtime.hearing import SUBSCRIBING, Hearing, hearing_of
 from hub.runtime.input_rounds import in_rounds, worded
 from hub.runtime.link import AnsweringLink, Link
-from hub.runtime.listing import Request, read_again, read_listing
+from hub.runtime.listing import SendRequest, read_again, read_listing
 from hub.runtime.parties import Asker
 from hub.runtime.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
 from hub.runtime.questions import questioned
@@ -161,7 +161,7 @@ class Child:
         log.info("ready", server=self.spec.name, era=greeting.era, tools=len(listing.tools))
         await self.answers.came()
 
-    def _reader(self, peer: Peer, greeting: Greeting) -> Request:
+    def _reader(self, peer: Peer, greeting: Greeting) -> SendRequest:
         async def request(method: str, params: JsonObject) -> JsonObject:
             asked = with_envelope(params, greeting, self.hub)
             return wire.as_object(

@@ -166,7 +166,7 @@ class Children:
         places = (p for p in self._places.values() if p.key.server == server and p.is_running)
         return [p.child for p in places if p.child and p.key.principal in {principal, ""}]
 
-    def ask_for_roots(self, server: ServerName) -> bool:
+    def has_asked_for_roots(self, server: ServerName) -> bool:
         """Return whether a child of this server has asked for roots."""
         return server in self._askers
 

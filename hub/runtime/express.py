@@ -10,15 +10,14 @@ from collections.abc import Callable
 
 from anyio.abc import TaskGroup
 
-from hub.core.audit import AuditRecord, milliseconds, moment
-from hub.core.audit import Outcome as Verdict
+from hub.core.audit import AuditRecord, Outcome, milliseconds, moment
 from hub.core.errors import ChildError
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import Call
 from hub.runtime.asker import CallAsker
 from hub.runtime.parties import Asker
 from hub.runtime.peer import GoneError, LostError, RpcError, SilentError
-from hub.runtime.posted_rounds import Outcome, PostedRounds
+from hub.runtime.posted_rounds import PostedRounds, RoundsOutcome
 from hub.runtime.relay import tool_error
 from hub.runtime.request_lanes import AskedForRoots, RequestLane
 from hub.runtime.rounds import InputNeededError
@@ -102,7 +101,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
             slots.give()
             return False
         if self.owner.unasked:
-            self.giving_up(_Turn(self))
+            self.giving_up(_StartingOver(self))
         lane.place.begin_use(self.began)
         self.express.register.enter(self.request.id, self)
         return True
@@ -146,7 +145,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
         except RpcError as exc:
             self._failed(exc)
 
-    def ended(self, outcome: Outcome) -> None:
+    def ended(self, outcome: RoundsOutcome) -> None:
         """Pass on what came of the rounds with a modern child."""
         self._served()
         try:
@@ -172,7 +171,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
         self._answer(Response(self.request.id, complete))
 
     def _failed(self, error: RpcError) -> None:
-        self.urls(self.way.lane.place.spec, error)
+        self.send_to_urls(self.way.lane.place.spec, error)
         self._note("failed", str(error))
         self._answer(Failure(self.request.id, error.error))
 
@@ -191,7 +190,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
         said = self.way.complete(tool_error(str(error)))
         self._answer(Response(self.request.id, said))
 
-    def _note(self, outcome: Verdict, failure: str | None = None) -> None:
+    def _note(self, outcome: Outcome, failure: str | None = None) -> None:
         owner, services = self.owner, self.owner.services
         machine = services.machine
         record = AuditRecord(
@@ -220,7 +219,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
         self._over()
         self.reply.give(None)
 
-    def turn(self) -> None:
+    def start_over(self) -> None:
         """Give the call up at its child, and let it be answered the general way."""
         if not self._is_settled:
             self._withdraw("it is made again")
@@ -269,11 +268,11 @@ class Passage(CallAsker, eq=False, kw_only=True):
         self.express.register.leave(self.request.id, self)
 
 
-class _Turn:
+class _StartingOver:
     """Gives a call up whose child turns out to want roots that its client was not asked for."""
 
     def __init__(self, passage: Passage) -> None:
         self._passage = passage
 
     def cancel(self) -> None:
-        self._passage.turn()
+        self._passage.start_over()

@@ -19,7 +19,7 @@ MAX_PAGES = 1000
 
 log = structlog.stdlib.get_logger(__name__)
 
-Request: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
+SendRequest: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
 _CAPABILITY = {
     "tools/list": "tools",
@@ -36,7 +36,7 @@ _FIELD = {
 
 
 async def read_listing(
-    request: Request,
+    request: SendRequest,
     greeting: Greeting,
     *,
     methods: Iterable[str] = tuple(LISTS),
@@ -58,7 +58,7 @@ async def read_listing(
 
 
 async def read_again(
-    request: Request, greeting: Greeting, server: str, known: Listing, changed: Collection[str]
+    request: SendRequest, greeting: Greeting, server: str, known: Listing, changed: Collection[str]
 ) -> Listing:
     """Return `known` with the lists read anew that `changed` notifications tell of.
 
@@ -72,7 +72,7 @@ async def read_again(
         return known
 
 
-async def _read_list(request: Request, method: str) -> tuple[JsonObject, ...] | None:
+async def _read_list(request: SendRequest, method: str) -> tuple[JsonObject, ...] | None:
     entries: list[JsonObject] = []
     cursors: set[str] = set()
     cursor: Json = None

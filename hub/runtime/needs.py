@@ -132,7 +132,7 @@ def _depends(session: Session, spec: ServerSpec) -> bool:
     if spec.share == "all":
         return False
     launched = isinstance(spec.target, LaunchTemplate) and mentions_roots(spec.target)
-    return launched or session.services.children.ask_for_roots(spec.name)
+    return launched or session.services.children.has_asked_for_roots(spec.name)
 
 
 def _told(session: Session, named: Addressed, specs: list[ServerSpec]) -> Need | None:

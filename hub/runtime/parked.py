@@ -146,12 +146,12 @@ class ParkedCall:
         """
         return await self.first.inputs(spec, requests, round_)
 
-    def urls(self, spec: ServerSpec, error: RpcError) -> None:
+    def send_to_urls(self, spec: ServerSpec, error: RpcError) -> None:
         """Have the client's user sent to the URLs that an error names.
 
         Raises: InputNeededError if there are any, and the client takes them.
         """
-        self.first.urls(spec, error)
+        self.first.send_to_urls(spec, error)
 
     def giving_up(self, scope: Stoppable) -> None:
         """Let `scope` be what is cancelled where the child wants roots nobody was asked for."""

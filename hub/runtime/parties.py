@@ -97,7 +97,7 @@ class Asker(Protocol):
         """Pass on a notification that came while the call ran."""
         ...
 
-    def urls(self, spec: ServerSpec, error: RpcError) -> None:
+    def send_to_urls(self, spec: ServerSpec, error: RpcError) -> None:
         """Have the client asked for what an error of its child says is needed first.
 
         Raises: InputNeededError if there is such a thing, and the client can be asked.

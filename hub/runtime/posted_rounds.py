@@ -24,7 +24,7 @@ from hub.runtime.strict_json import WireError
 from hub.runtime.waiting import Answer, Progress
 from hub.runtime.wire import Payload, Request
 
-Outcome: TypeAlias = Payload | ChildError | RpcError | InputNeededError
+RoundsOutcome: TypeAlias = Payload | ChildError | RpcError | InputNeededError
 """What comes of a call: a result, or why there is none."""
 
 
@@ -36,7 +36,7 @@ class Poster(Asker, Protocol):
         """Who is asked what the child asks within the call, by now."""
         ...
 
-    def ended(self, outcome: Outcome) -> None:
+    def ended(self, outcome: RoundsOutcome) -> None:
         """Take what came of the call; called once, and never raises."""
         ...
 
@@ -73,7 +73,7 @@ class PostedRounds:
 
     def settle(self, answer: Answer) -> None:
         """Take the first answer."""
-        outcome: Outcome
+        outcome: RoundsOutcome
         try:
             result = self._peer.result_of(answer)
             if input_required(result) is not None:
@@ -99,7 +99,7 @@ class PostedRounds:
             if not self._scope.cancel_called:
                 self._poster.ended(outcome)
 
-    async def _outcome(self, first: Payload) -> Outcome:
+    async def _outcome(self, first: Payload) -> RoundsOutcome:
         async def send(more: JsonObject) -> Payload:
             params: JsonObject = {**self._params, **more}
             return await self._child.request(self._method, params, self._poster)

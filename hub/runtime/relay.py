@@ -137,7 +137,7 @@ class Relay:
                 return _failure(call.method, str(exc))
             except RpcError as exc:
                 record.failed(str(exc))
-                asker.urls(spec, exc)
+                asker.send_to_urls(spec, exc)
                 raise
             return self._leaving_lane(public, case, child, result)
 

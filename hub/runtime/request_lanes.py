@@ -126,7 +126,7 @@ class RequestLane(Found, frozen=True):
     def is_open(self) -> bool:
         """Whether a call with the same key would be looked up to the same end."""
         services, place = self.owner.services, self.lane.place
-        if self.owner.unasked and services.children.ask_for_roots(place.spec.name):
+        if self.owner.unasked and services.children.has_asked_for_roots(place.spec.name):
             return False
         return place.is_kept and self.lane.leads(services)
 
