@@ -67,12 +67,15 @@ def operator_roots(
     )
 
 
+def roots_in(environment: Mapping[str, str]) -> list[str]:
+    """Return the paths that `HUB_ROOTS` names."""
+    return [path for path in environment.get("HUB_ROOTS", "").split(os.pathsep) if path]
+
+
 def _fallback(roots: Roots, given: Sequence[str], place: Place) -> tuple[RootSet | None, Source]:
     if given:
         return root_set(_required(given, "--root", place)), "--root"
-    from_environment = [
-        path for path in place.environment.get("HUB_ROOTS", "").split(os.pathsep) if path
-    ]
+    from_environment = roots_in(place.environment)
     if from_environment:
         return root_set(_required(from_environment, "HUB_ROOTS", place)), "HUB_ROOTS"
     if roots.fallback:

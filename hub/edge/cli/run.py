@@ -30,6 +30,7 @@ from hub.edge.cli.looping import run_loop
 from hub.edge.config import HubConfig
 from hub.edge.config_file import config_from_command
 from hub.edge.gatekeeper import Gatekeeper
+from hub.edge.operator_roots import roots_in
 from hub.edge.signals import ended_by_signals, ignore_ending_signals
 from hub.runtime.ending import Ending
 
@@ -101,15 +102,15 @@ def _wrap(options: Namespace) -> int:
 
 
 def _embedded(roots: list[str]) -> tuple[HubConfig, Setting]:
-    from_environment = [path for path in os.environ.get("HUB_ROOTS", "").split(os.pathsep) if path]
-    shared = roots or from_environment or ["."]
+    from_environment = roots_in(os.environ)
+    given = roots or ([] if from_environment else ["."])
     config = config_from_command(
         # -P: nothing is imported from the directory that is served.
         [sys.executable, "-P", "-m", "hub.edge.file_server", "${roots}"],
         load_context(),
     )
     named = config.model_copy(update={"servers": {"files": next(iter(config.servers.values()))}})
-    return named, Setting(given=shared, ceiling=shared)
+    return named, Setting(given=given, ceiling=given or from_environment)
 
 
 async def _serve_stdio(config: HubConfig, setting: Setting) -> None:

@@ -145,6 +145,16 @@ def test_without_a_config_the_given_roots_are_served(top: Path, served: Served) 
     assert operator.fallback_source == "--root"
 
 
+def test_without_a_config_the_roots_of_the_environment_are_served(
+    top: Path, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUB_ROOTS", f"{top}/a")
+    assert run("run") == 0
+    operator = served.only.operator.roots()
+    assert paths(operator.fallback) == paths(operator.ceiling) == (f"{top}/a",)
+    assert operator.fallback_source == "HUB_ROOTS"
+
+
 def test_a_config_is_served_and_the_given_roots_bound_no_client(top: Path, served: Served) -> None:
     assert run("run", "--config", config_at(top), "--root", "../a") == 0
     assert list(served.only.servers) == ["mine"]
@@ -173,6 +183,16 @@ def test_a_root_that_is_not_there_ends_the_start(served: Served) -> None:
         started = pytest.RaisesExc(StartError, match="--root gone: Path is not accessible")
         with pytest.RaisesGroup(started, flatten_subgroups=True):
             run(arguments[0], "--root", "gone", *arguments[1:])
+    assert served.ways == []
+
+
+def test_a_root_of_the_environment_that_is_not_there_is_named_as_such(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUB_ROOTS", "gone")
+    started = pytest.RaisesExc(StartError, match="HUB_ROOTS gone: Path is not accessible")
+    with pytest.RaisesGroup(started, flatten_subgroups=True):
+        run("run")
     assert served.ways == []
 
 
