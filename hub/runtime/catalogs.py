@@ -40,6 +40,7 @@ class Catalogs:
             tuple[tuple[ServerName, int], ...], tuple[tuple[Listing, ...], Catalog]
         ] = {}
         self._listed = Listed()
+        self._planless: dict[ServerName, str] = {}
         self._takes_paths: dict[tuple[ServerName, str], tuple[object, bool]] = {}
 
     async def page(self, session: Session, asked: Asked) -> Raw:
@@ -116,8 +117,9 @@ class Catalogs:
         for name in self._services.servers:
             place = places.get(name)
             listing = last_known(place) if place is not None else None
-            if listing is not None:
+            if place is not None and listing is not None:
                 listings[name] = listing
+                place.unlisted = None
             elif only is None:
                 session.unlisted.add(name)
                 self._services.children.listeners.missed(session.principal, name)
@@ -148,8 +150,13 @@ class Catalogs:
             try:
                 places[name] = session.place(spec, force)
             except HubError as exc:
-                log.warning("no launch plan", server=name, error=str(exc))
+                self._log_no_plan(name, str(exc))
         return places
+
+    def _log_no_plan(self, server: ServerName, why: str) -> None:
+        if self._planless.get(server) != why:
+            self._planless[server] = why
+            log.warning("no launch plan", server=server, error=why)
 
     async def _wait(self, places: list[Place], *, eager: bool) -> None:
         """Wait for all `places`; once one has answered, `LIST_GRACE` from their start at most.
@@ -164,7 +171,7 @@ class Catalogs:
             try:
                 await self._services.children.obtain(place)
             except ChildError as exc:
-                log.warning("not listed", server=place.spec.name, error=str(exc))
+                _log_why_unlisted(place, str(exc))
             else:
                 answered.set()
 
@@ -198,6 +205,16 @@ class Catalogs:
             own = (*META_TOOLS, *BUILTINS)
             return search_catalog(listings, names=names, offers=offers, builtins=own)
         return merge(listings, names=names, offers=offers, builtins=BUILTINS)
+
+
+def _log_why_unlisted(place: Place, error: str) -> None:
+    """Log why a place is not listed, unless that was said of it last."""
+    # What the hub does next about a child that fell is said with it, and is another each time.
+    trouble = place.trouble
+    why = trouble if trouble is not None and trouble in error else error
+    if why != place.unlisted:
+        place.unlisted = why
+        log.warning("not listed", server=place.spec.name, error=error)
 
 
 def _saying(tools: tuple[JsonObject, ...], trouble: str) -> tuple[JsonObject, ...]:

@@ -39,7 +39,8 @@ class ChildKey(Struct, frozen=True):
 class Place(Struct, eq=False):
     """Where the child of one key stands: alive, gone, or not started yet.
 
-    `is_kept`: calls of its key still come here.
+    `is_kept`: calls of its key still come here. `unlisted` is why it could not be listed, as that
+    was logged last.
     """
 
     key: ChildKey
@@ -52,6 +53,7 @@ class Place(Struct, eq=False):
     used_at: float = 0.0
     uses: int = 0
     is_kept: bool = True
+    unlisted: str | None = None
 
     @contextmanager
     def in_use(self) -> Generator[None]:

@@ -128,6 +128,52 @@ async def test_one_child_that_does_not_start_does_not_keep_the_others_from_the_l
         assert client.session.unlisted == {"a"}
 
 
+async def test_it_is_logged_once_why_a_server_is_not_listed_until_the_reason_is_another() -> None:
+    now = [1000.0]
+    fake = FakeChild(ECHO)
+    async with rig({"a": remote("a")}, {"a": fake}, clock=lambda: now[0]) as at:
+        client = at.client()
+
+        async def logged(refusal: str | None) -> list[str]:
+            """List twice, after a pause in which the child may be started again."""
+            now[0] += 1000
+            fake.refuses_to_open = None if refusal is None else ChildError(refusal)
+            with capture_logs() as logs:
+                for _ in range(2):
+                    await shown(at, client)
+            return [entry["error"] for entry in logs if entry["event"] == "not listed"]
+
+        (said,) = await logged("no command")
+        assert said.startswith("server 'a' is not running: no command; ")
+        assert await logged("no command") == []
+        (said,) = await logged("no connection")
+        assert "no connection" in said
+        assert len(await logged("no command")) == 1
+        assert await logged(None) == []
+        assert await shown(at, client) == [GET_ROOTS, "echo"]
+
+
+async def test_it_is_logged_why_a_server_that_fell_is_not_listed_now() -> None:
+    fakes = {"a": FakeChild(ECHO, answers={"tools/call": SILENT}), "b": FakeChild(ECHO)}
+    fakes["b"].refuses_to_open = ChildError("no command")
+    now = [1000.0]
+    specs = {name: remote(name) for name in fakes}
+    async with rig(specs, fakes, max_children=1, clock=lambda: now[0]) as at:
+        client = at.client()
+        with capture_logs() as logs:
+            await shown(at, client, ["b"])
+            at.tasks.start_soon(client.call, "a__echo")
+            await (await fakes["a"].connected()).request("tools/call")
+            now[0] += 1000
+            for _ in range(2):
+                await shown(at, client, ["b"])
+        said = [entry["error"] for entry in logs if entry["event"] == "not listed"]
+        assert [("no command" in one, "max_children" in one) for one in said] == [
+            (True, False),
+            (False, True),
+        ]
+
+
 async def test_no_child_at_all_leaves_the_hubs_own_tools() -> None:
     broken = FakeChild()
     broken.refuses_to_open = ChildError("no command")
@@ -140,7 +186,8 @@ async def test_a_child_without_a_plan_is_left_out() -> None:
     specs = {"a": launched("a", "${NOT_SET}"), "b": remote("b")}
     async with rig(specs, fakes) as at:
         with capture_logs() as logs:
-            assert await shown(at, at.client()) == [GET_ROOTS, "b__echo"]
+            for _ in range(2):
+                assert await shown(at, at.client()) == [GET_ROOTS, "b__echo"]
         assert [entry["server"] for entry in logs if entry["event"] == "no launch plan"] == ["a"]
         assert fakes["a"].links == []
 
