@@ -11,7 +11,7 @@ from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from hub.core.asking import ASKABLE, ROOTS, ROOTS_KEY, wanting_roots
@@ -34,7 +34,7 @@ from hub.core.request_state import Brought
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.edge.rounds import Rounds, can_be_asked
 from hub.runtime.client import Client
-from hub.runtime.completing import completed, renumbered
+from hub.runtime.completing import UNCACHED, completed, renumbered
 from hub.runtime.kept_roots import KeptAnswer, asker_of
 from hub.runtime.listening import Listening
 from hub.runtime.parties import RootsNeededError
@@ -57,7 +57,6 @@ CAPABILITIES: Final[JsonObject] = {
 """What the hub offers to clients of either era."""
 GREETING_GRACE: Final = 3.0
 """Seconds that the greeting of the only client waits for what its servers say of themselves."""
-_UNCACHED: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
 
 
 def is_modern(request: Request) -> bool:
@@ -147,7 +146,9 @@ class Modern:
                 needed.requests = {**ROOTS, **needed.requests}
             needed.carried = replace(needed.carried, unasked=unasked)
             return self._result(self._rounds.wanting(needed, asked.request, self._principal))
-        return self._result(found, cacheable=method in LISTS or method == "resources/read")
+        if method in CALLS and isinstance(found, Raw):
+            return found  # by a child: it was completed before it was recorded
+        return self._result(found, cacheable=method in LISTS)
 
     def _settle_roots(
         self, session: Session, client: Client, brought: Brought, roots: _Roots
@@ -226,7 +227,7 @@ class Modern:
         return session
 
     def _result(self, found: Payload, *, cacheable: bool = False) -> Payload:
-        return completed(found, self._services.info, _UNCACHED if cacheable else None)
+        return completed(found, self._services.info, UNCACHED if cacheable else None)
 
 
 def _lacks_roots(client: Client, request: Request) -> bool:

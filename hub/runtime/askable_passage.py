@@ -85,8 +85,9 @@ class AskablePassage(Passage, eq=False, kw_only=True):
         if self._handed is None:
             super()._came(result)
         else:
+            complete = self.way.complete(result)
             self._note("admitted")
-            self._end(result, is_answered=True)
+            self._end(complete, is_answered=True)
 
     def _failed(self, error: RpcError) -> None:
         try:

@@ -18,6 +18,8 @@ from hub.runtime.peer import RpcError
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Payload, as_object
 
+UNCACHED: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
+"""What a result says that its client is not to keep."""
 _ENVELOPE: Final = frozenset({"_meta", "resultType", "ttlMs", "cacheScope"})
 
 

@@ -31,6 +31,7 @@ from hub.runtime.asker import CallAsker
 from hub.runtime.builtin import get_roots
 from hub.runtime.catalogs import Catalogs
 from hub.runtime.child import Child, StaleError
+from hub.runtime.completing import UNCACHED, completed
 from hub.runtime.consent import Case, decide_or_ask
 from hub.runtime.lanes import lane_of
 from hub.runtime.needs import Need, need_before_deciding, need_before_looking
@@ -132,6 +133,7 @@ class Relay:
                 with case.place.in_use(), case.place.health.trying():
                     child = await self._obtain(case)
                     result = await self._answer(child, verdict, asker, case)
+                result = self._completed(case, result)
             except ChildError as exc:
                 record.failed(str(exc))
                 return _failure(call.method, str(exc))
@@ -157,6 +159,16 @@ class Relay:
         elif (lane := lane_of(case, child)) is not None:
             self.session_lanes.keep(case.session, public, lane)
         return result
+
+    def _completed(self, case: Case, result: Payload) -> Payload:
+        """Return a child's result as the era of its client wants it.
+
+        Raises: RpcError for one that cannot be read.
+        """
+        if not case.session.is_modern:
+            return result
+        hints = UNCACHED if case.call.method == "resources/read" else None
+        return completed(result, self._services.info, hints)
 
     def judge_again(self, case: Case) -> JsonObject | None:
         """Return the refusal of a call that is under way still; None if it may go on.

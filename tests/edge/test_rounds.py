@@ -370,6 +370,28 @@ async def test_a_result_that_came_in_between_is_there_for_the_retry() -> None:
         assert (await caller.round({key: ACCEPTED}, result["requestState"]))["n"] == 2
 
 
+@pytest.mark.parametrize("asks", [False, True])
+async def test_a_call_whose_result_cannot_be_passed_on_has_failed(
+    tmp_path: Path, *, asks: bool
+) -> None:
+    child = silent()
+    file = tmp_path / "audit.jsonl"
+    async with scripted(child, config={"audit": {"file": str(file)}}) as hub:
+        caller = Caller(hub)
+        if asks:
+            id_ = await answered(child, caller, await asked(child, caller))
+        else:
+            id_ = await caller.begin()
+        sent = await (await child.connected()).request("tools/call")
+        child.link.answer(sent["id"], b'{"content":[],"_meta":{},"_meta":{}}')
+        error = object_or_empty((await caller.client.end(id_))["error"])
+        assert "A key stands twice" in str(error["message"])
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    ended = records[-1]
+    assert (ended["verdict"], ended["reason"]) == ("failed", error["message"])
+    assert {one["verdict"] for one in records[:-1]} <= {"admitted"}, "calls of another client"
+
+
 async def test_no_more_calls_are_parked_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parking, "MAX_PARKED_OF_ONE", 1)
     child = silent()
