@@ -83,9 +83,9 @@ class Case(Struct, eq=False):
         return wanted(self.call, self.guard, self.around(granted), self._ceilings)
 
     def holds(self) -> bool:
-        """Whether the call would still be judged by the same roots."""
-        spec = self.place.spec
-        return self.session.at(spec, self.session.known_force()).roots == self.here.roots
+        """Whether the call would still be judged by the same roots, and go to the same place."""
+        spec, known = self.place.spec, self.session.known_force()
+        return self.place.is_kept and self.session.at(spec, known).roots == self.here.roots
 
     @property
     def is_current(self) -> bool:

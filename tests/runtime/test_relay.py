@@ -528,6 +528,40 @@ async def test_a_call_under_way_survives_other_roots_while_its_child_starts(top:
             first.answer(asked["id"], greeting)
 
 
+async def test_a_call_survives_roots_that_go_and_come_back_while_its_child_starts(
+    top: Path,
+) -> None:
+    fake = FakeChild(READ)
+    greeting = fake.answers["initialize"]
+    assert not callable(greeting)
+    async with rig({"files": launched("files", "${roots}")}, {"files": fake}) as at:
+        client = at.client(top / "a")
+
+        async def moved(*names: str) -> None:
+            for name in names:
+                client.shares(top / name)
+                client.session.roots.list_changed()
+                await client.session.force(client.outlet)
+                await anyio.wait_all_tasks_blocked()
+
+        async def call() -> None:
+            assert "isError" not in await client.call("read", {"path": f"{top}/a/f"})
+
+        await call()  # which makes the tool known
+        await moved("b")
+        fake.answers["initialize"] = SILENT
+        await moved("a")
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(call)
+            let_go = fake.link
+            asked = await let_go.request("initialize")
+            await anyio.wait_all_tasks_blocked()
+            fake.answers["initialize"] = greeting
+            await moved("b", "a")
+            let_go.answer(asked["id"], greeting)
+        assert let_go.requests("tools/call") == []
+
+
 async def test_a_call_that_waited_for_its_child_is_judged_by_the_roots_of_now(top: Path) -> None:
     fake = FakeChild(READ)
     greeting = fake.answers["initialize"]
