@@ -213,14 +213,17 @@ class ParkedCall:
 
     async def _come(self, round_: CallAsker) -> None:
         await self._flush()
-        self._round = round_
-        while self._between:
-            await round_.tell(*self._between.popleft())
+        await self._speak_in(round_)
         for key, answer in inward(round_.brought.responses, list(self._questions)).items():
             if isinstance(answer, dict):
                 question = self._questions.pop(key)
                 question.answer = answer
                 question.settled.set()
+
+    async def _speak_in(self, round_: CallAsker) -> None:
+        self._round = round_
+        while self._between:
+            await round_.tell(*self._between.popleft())
 
     async def turn(self, round_: CallAsker) -> Payload:
         """Take the client's request, and what it answers; return the call's result.
@@ -233,12 +236,15 @@ class ParkedCall:
         try:
             if round_ is not self.first:
                 await self._come(round_)
-            return await self._turn()
+            return await self._turn(round_)
         except anyio.get_cancelled_exc_class():
             self.give_up(round_.reason)
             raise
         finally:
-            self._round, self._left = None, anyio.current_time()
+            self._leave()
+
+    def _leave(self) -> None:
+        self._round, self._left = None, anyio.current_time()
 
     def give_up(self, reason: str = UNSAID) -> None:
         """Cancel the call, for a reason of its client's, who will not fetch how it ended."""
@@ -246,15 +252,17 @@ class ParkedCall:
         self.fetched.set()
         self._stop.cancel()
 
-    async def _turn(self) -> Payload:
+    async def _turn(self, round_: CallAsker) -> Payload:
         while self._outcome is None:
             if not self._questions:
                 await self._moved.wait()
                 continue
             await anyio.sleep(GATHER)
-            await self._flush()
+            self._leave()  # what is told from here on would come after this round's result
+            await round_.flush()
             if self._questions and self._outcome is None:
                 raise self._needed()
+            await self._speak_in(round_)
         await self._flush()
         self.fetched.set()
         if isinstance(self._outcome, Exception):

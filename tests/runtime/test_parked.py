@@ -12,7 +12,7 @@ from hub.runtime.client import Client
 from hub.runtime.parked import ParkedCall
 from hub.runtime.peer import RpcError
 from hub.runtime.rounds import InputNeededError
-from hub.runtime.wire import Notification
+from hub.runtime.wire import Message, Notification
 from tests.fakes import RecordingOutlet
 from tests.runtime.rigs import FakeClient, Rig, remote, rig
 
@@ -105,3 +105,51 @@ async def test_a_call_speaks_for_the_client_that_made_it() -> None:
         with pytest.raises(InputNeededError) as caught:
             await call.inputs(FILES, {}, ChildRound(ServerName("files"), (), {}, "s"))
         assert caught.value.carried.child is not None
+
+
+async def test_nothing_is_told_in_a_round_after_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hub.runtime.parked.GATHER", 0)
+    logged = Notification("notifications/message", {"level": "info", "data": 1})
+    read = anyio.Event()
+    async with rig({}, {}) as at:
+        client = modern(at)
+        client.session.audience.log_level = "info"
+
+        class Slow(RecordingOutlet):
+            async def send(self, message: Message) -> None:
+                await read.wait()
+                await super().send(message)
+                if len(self.messages) == 1:
+                    # The child speaks on before who waits for what it has said so far goes on.
+                    at.tasks.start_soon(call.tell, FILES, logged)
+                    at.tasks.start_soon(report, 2)
+
+        first = Slow()
+        asker = CallAsker(client.session, first, "token", tasks=at.tasks)
+        call = ParkedCall(asker, lambda _: None, anyio.CancelScope())
+
+        async def report(done: int) -> None:
+            assert call.progress is not None
+            await call.progress({"progress": done})
+
+        await report(1)
+
+        async def ask() -> None:
+            with pytest.raises(RpcError, match="did not answer in time"):
+                await call.ask(ELICITATION, {})
+
+        async def turn() -> None:
+            with pytest.raises(InputNeededError):
+                await call.turn(call.first)
+
+        at.tasks.start_soon(ask)
+        async with anyio.create_task_group() as rounds:
+            rounds.start_soon(turn)
+            await anyio.wait_all_tasks_blocked()
+            read.set()
+        await anyio.wait_all_tasks_blocked()
+        assert [line["params"]["progress"] for line in first.lines] == [1]
+        call.end({})
+        second = RecordingOutlet()
+        await call.turn(CallAsker(client.session, second, None, tasks=at.tasks))
+        assert second.messages == [logged]

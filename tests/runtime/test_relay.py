@@ -551,9 +551,9 @@ async def test_a_call_survives_roots_that_go_and_come_back_while_its_child_start
         await moved("b")
         fake.answers["initialize"] = SILENT
         await moved("a")
+        let_go = fake.link
         async with anyio.create_task_group() as calls:
             calls.start_soon(call)
-            let_go = fake.link
             asked = await let_go.request("initialize")
             await anyio.wait_all_tasks_blocked()
             fake.answers["initialize"] = greeting
