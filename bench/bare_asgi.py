@@ -16,6 +16,7 @@ import uvicorn
 from bare_relay import Lines
 
 HEADERS = [(b"content-type", b"application/json")]
+NOTHING = [(b"content-length", b"0")]
 
 
 class Relay:
@@ -45,6 +46,10 @@ class Relay:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
+            return
+        if scope["method"] != "POST":
+            await send({"type": "http.response.start", "status": 405, "headers": NOTHING})
+            await send({"type": "http.response.body"})
             return
         if self._inlet is None:
             await self.start()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from bench import calls, holdings, peers, with_sdk
+from bench import calls, holdings, on_remote, peers, with_sdk
 from bench.beginnings import Beginnings
 from bench.figures import machine
 from bench.placing import place_anywhere, place_us
@@ -54,7 +54,11 @@ def main() -> None:
     print(f"Medians of {rounds} rounds; spread: the middle half of the rounds.\n")
     began = time.monotonic()
     place_us()
-    for part in (calls.lines(rounds, peers.STDIO, peers.HTTP), with_sdk.lines(rounds)):
+    for part in (
+        calls.lines(rounds, peers.STDIO, peers.HTTP),
+        on_remote.lines(rounds, peers.REMOTE),
+        with_sdk.lines(rounds),
+    ):
         for line in part:
             print(line, flush=True)
     place_anywhere()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.cases import ECHO, Client, Params
 from bench.piped import WrongAnswerError
@@ -79,11 +80,18 @@ class Peer:
                 return
 
 
-def _config(folder: Path) -> str:
+_LAUNCHED = {"command": CHILD[0], "args": CHILD[1:]}
+
+
+def _config(folder: Path, server: Mapping[str, Any] = _LAUNCHED) -> str:
     path = folder / "mcp.json"
-    server = {"command": CHILD[0], "args": CHILD[1:]}
     path.write_text(json.dumps({"mcpServers": {"child": server}}))
     return str(path)
+
+
+def _remote(folder: Path, port: int) -> str:
+    """Return a config of a child that listens on a port."""
+    return _config(folder, {"url": f"http://127.0.0.1:{port}/mcp", "transport": "http"})
 
 
 _FASTMCP = BENCH / "fastmcp" / "bin" / "python"
@@ -91,21 +99,35 @@ _CONTEXTFORGE = BENCH / "contextforge" / "bin" / "python"
 _MCP_PROXY = BENCH / "mcp-proxy" / "bin" / "mcp-proxy"
 
 
-def _fastmcp(folder: Path, *listen: str) -> list[str]:
-    return [str(_FASTMCP), str(HERE / "fastmcp_proxy.py"), _config(folder), *listen]
+def _fastmcp(config: str, *listen: str) -> list[str]:
+    return [str(_FASTMCP), str(HERE / "fastmcp_proxy.py"), config, *listen]
+
+
+def _hub_mcp(config: str) -> list[str]:
+    return [str(NODE / "mcp-hub-mcp"), "--config-path", config]
 
 
 STDIO = [
-    Peer("FastMCP", _FASTMCP, lambda folder, _: _fastmcp(folder)),
+    Peer("FastMCP", _FASTMCP, lambda folder, _: _fastmcp(_config(folder))),
     Peer(
         "mcp-hub-mcp",
         NODE / "mcp-hub-mcp",
-        lambda folder, _: [str(NODE / "mcp-hub-mcp"), "--config-path", _config(folder)],
+        lambda folder, _: _hub_mcp(_config(folder)),
         by_call_tool,
     ),
 ]
+REMOTE = [
+    Peer("FastMCP", _FASTMCP, lambda folder, port: _fastmcp(_remote(folder, port))),
+    Peer(
+        "mcp-hub-mcp",
+        NODE / "mcp-hub-mcp",
+        lambda folder, port: _hub_mcp(_remote(folder, port)),
+        by_call_tool,
+    ),
+]
+"""Those on stdio, before a server that listens on the port."""
 HTTP = [
-    Peer("FastMCP", _FASTMCP, lambda folder, port: _fastmcp(folder, str(port))),
+    Peer("FastMCP", _FASTMCP, lambda folder, port: _fastmcp(_config(folder), str(port))),
     Peer(
         "mcp-proxy",
         _MCP_PROXY,

@@ -51,9 +51,12 @@ def keep_memory() -> None:
 def hub_config(folder: Path, servers: Mapping[str, Sequence[str]], **more: Any) -> Path:
     """Write the config of a hub as its users have it, with the guard and the audit file on.
 
-    `more`: other keys of the config.
+    A server is a command with its arguments, or a URL. `more`: other keys of the config.
     """
-    entries = {name: {"command": argv[0], "args": list(argv[1:])} for name, argv in servers.items()}
+    entries = {
+        name: {"url": one} if isinstance(one, str) else {"command": one[0], "args": list(one[1:])}
+        for name, one in servers.items()
+    }
     config: dict[str, Any] = {
         "version": 1,
         "guard": "enforce",
