@@ -112,10 +112,10 @@ async def _read(lines: Lines, outlet: Outlet, front: Front) -> bool | None:
         front.session.roots.reachable()
 
 
-def _parsed(line: bytes | None) -> Message:
-    if line is None or isinstance(line, Cut):
+def _parsed(line: bytes) -> Message:
+    if isinstance(line, Cut):
         said = f"Message larger than {wire.MAX_MESSAGE_BYTES} bytes"
-        raise WireError(INVALID_REQUEST, said, asked_by(line or b""))
+        raise WireError(INVALID_REQUEST, said, asked_by(line))
     return wire.parse_client(line)
 
 

@@ -24,45 +24,43 @@ class Cut(bytes):
 
 
 class LineSplitter:
-    """Cuts a byte stream into lines; one longer than `limit` is dropped, and None in its place.
+    """Cuts a byte stream into lines; one longer than `limit` is dropped, a `Cut` in its place."""
 
-    With `keeps_ends` a `Cut` is in its place.
-    """
-
-    def __init__(self, limit: int = wire.MAX_MESSAGE_BYTES, *, keeps_ends: bool = False) -> None:
+    def __init__(self, limit: int = wire.MAX_MESSAGE_BYTES) -> None:
         self._limit = limit
-        self._keeps_ends = keeps_ends
         self._head = self._tail = b""
         self._parts: list[bytes] = []
         self._size = 0
         self._skipping = False
 
-    def feed(self, chunk: bytes) -> list[bytes | None]:
+    def feed(self, chunk: bytes) -> list[bytes]:
         """Return the lines that `chunk` completes, without their ends and without empty ones."""
         if b"\n" not in chunk:  # which is found out several times as fast as by splitting
             self._keep(chunk)
             return []
         pieces = chunk.split(b"\n")
         rest = pieces.pop()
-        lines: list[bytes | None]
+        lines: list[bytes]
         if self._size or self._skipping or len(chunk) > self._limit:
-            lines = [line for line in self._finished(pieces) if line is None or line.lstrip()]
+            lines = [
+                line for line in self._finished(pieces) if isinstance(line, Cut) or line.lstrip()
+            ]
         else:
             lines = [*filter(bytes.lstrip, pieces)]
         if rest:
             self._keep(rest)
         return lines
 
-    def _finished(self, pieces: list[bytes]) -> Iterator[bytes | None]:
+    def _finished(self, pieces: list[bytes]) -> Iterator[bytes]:
         """Yield the lines that pieces are the ends of; only of the first can more have come."""
         yield self._finish(pieces[0])
         for piece in pieces[1:]:
             yield piece if len(piece) <= self._limit else self._finish(piece)
 
-    def finish(self) -> list[bytes | None]:
+    def finish(self) -> list[bytes]:
         """Return the last line if it has no end, as that of a file may."""
         line = self._finish(b"")
-        return [line] if line is None or line.lstrip() else []
+        return [line] if isinstance(line, Cut) or line.lstrip() else []
 
     def _keep(self, piece: bytes) -> None:
         if self._skipping:
@@ -78,10 +76,10 @@ class LineSplitter:
         else:
             self._parts.append(piece)
 
-    def _finish(self, piece: bytes) -> bytes | None:
+    def _finish(self, piece: bytes) -> bytes:
         self._keep(piece)
         if self._skipping:
-            line = Cut(self._head + self._tail) if self._keeps_ends else None
+            line: bytes = Cut(self._head + self._tail)
         else:
             line = b"".join(self._parts)
         self._parts, self._size, self._skipping = [], 0, False
@@ -102,8 +100,8 @@ class Lines(asyncio.Protocol):
 
     def __init__(self, *, backlog: int = 256) -> None:
         self.taker: Callable[[bytes], bool] = _nobody
-        self._splitter = LineSplitter(keeps_ends=True)
-        self._waiting: deque[bytes | None] = deque()
+        self._splitter = LineSplitter()
+        self._waiting: deque[bytes] = deque()
         self._size = 0
         self._is_left = False
         self._is_worked_on = False
@@ -128,7 +126,7 @@ class Lines(asyncio.Protocol):
             self._transport.pause_reading()
             self._paused = True
 
-    def _take(self, lines: list[bytes | None]) -> None:
+    def _take(self, lines: list[bytes]) -> None:
         if self._is_over:
             return
         for line in lines:
@@ -138,13 +136,12 @@ class Lines(asyncio.Protocol):
                 self._keep(line)
                 self._is_left = True
 
-    def _is_taken(self, line: bytes | None) -> bool:
-        # Neither None nor a `Cut`.
-        return line.__class__ is bytes and self.taker(line)  # pyright: ignore[reportArgumentType] - of that class
+    def _is_taken(self, line: bytes) -> bool:
+        return line.__class__ is not Cut and self.taker(line)
 
-    def _keep(self, line: bytes | None) -> None:
+    def _keep(self, line: bytes) -> None:
         self._waiting.append(line)
-        self._size += len(line or b"")
+        self._size += len(line)
         self._arrived.set()
 
     @property
@@ -165,7 +162,7 @@ class Lines(asyncio.Protocol):
         """Whether another line has come already."""
         return bool(self._waiting)
 
-    async def next(self) -> bytes | None:
+    async def next(self) -> bytes:
         """Return the next line that nobody took; a `Cut` stands for one that was too long.
 
         Raises: GoneError at the end of the stream.
@@ -174,7 +171,7 @@ class Lines(asyncio.Protocol):
         while True:
             while self._waiting:
                 line = self._waiting.popleft()
-                self._size -= len(line or b"")
+                self._size -= len(line)
                 self._read_on()
                 was_left, self._is_left = self._is_left, False
                 if was_left or not self._is_taken(line):

@@ -79,11 +79,11 @@ class ProcessLink:
     async def next(self) -> Message:
         while True:
             line = await self._process.next_line()
-            if line is None or isinstance(line, Cut):
+            if isinstance(line, Cut):
                 log.warning(
                     "message too large, dropped", server=self._server, limit=wire.MAX_MESSAGE_BYTES
                 )
-                id_ = answered_by(line or b"")
+                id_ = answered_by(line)
                 if id_ is None:
                     continue
                 return lost(id_, f"it has more than {wire.MAX_MESSAGE_BYTES} bytes")

@@ -108,8 +108,8 @@ class Process:
             log.warning("last words", server=self._server, said=said[-500:])
         return f"{how} (the hub's log has its last words)" if said else how
 
-    async def next_line(self) -> bytes | None:
-        """Return the next line of its output; None stands for one that was too long.
+    async def next_line(self) -> bytes:
+        """Return the next line of its output; a `Cut` stands for one that was too long.
 
         Raises: GoneError that says how the process ended.
         """

@@ -7,7 +7,7 @@ from collections import deque
 import anyio
 import structlog
 
-from hub.runtime.lines import LineSplitter
+from hub.runtime.lines import Cut, LineSplitter
 
 STDERR_LINE_LIMIT = 8 * 1024
 STDERR_KEPT = 5
@@ -23,7 +23,7 @@ class Stderr:
     def __init__(self, server: str) -> None:
         self._server = server
         self._splitter = LineSplitter(STDERR_LINE_LIMIT)
-        self._said: deque[bytes | None] = deque(maxlen=STDERR_KEPT)
+        self._said: deque[bytes] = deque(maxlen=STDERR_KEPT)
         self._second = 0.0
         self._logged = 0
         self._dropped = 0
@@ -37,7 +37,7 @@ class Stderr:
         self._take(self._splitter.finish())
         self._tell_dropped()
 
-    def _take(self, lines: list[bytes | None]) -> None:
+    def _take(self, lines: list[bytes]) -> None:
         if not lines:
             return
         self._said.extend(lines[-STDERR_KEPT:])
@@ -62,5 +62,7 @@ class Stderr:
         return " | ".join(text for text in map(_text, self._said) if text)
 
 
-def _text(line: bytes | None) -> str:
-    return "(too long to show)" if line is None else line.decode("utf-8", "replace").rstrip()
+def _text(line: bytes) -> str:
+    if isinstance(line, Cut):
+        return "(too long to show)"
+    return line.decode("utf-8", "replace").rstrip()

@@ -91,7 +91,7 @@ async def test_reading_stops_when_it_is_closed() -> None:
 
 async def test_a_reader_that_is_too_slow_lets_the_pipe_fill_and_gets_every_line() -> None:
     count = 20_000
-    read: list[bytes | None] = []
+    read: list[bytes] = []
     text = b"".join(b'{"n":%d}\n' % number for number in range(count))
 
     async with pipe() as made:
