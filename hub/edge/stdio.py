@@ -11,7 +11,7 @@ from hub.core.protocol import INVALID_REQUEST
 from hub.edge.server import Front, OpenFront
 from hub.runtime import wire
 from hub.runtime.lines import Cut, Lines
-from hub.runtime.link import asked_by
+from hub.runtime.message_ids import asked_by
 from hub.runtime.peer import GoneError, Outlet
 from hub.runtime.pipes import FileOutlet, PipeOutlet, open_lines, open_outlet
 from hub.runtime.strict_json import WireError

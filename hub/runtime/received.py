@@ -1,4 +1,4 @@
-"""What a remote child wrote, read as messages; what cannot be read fails one call at most."""
+"""What a remote child sent, as events or with a refusal, read as messages."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import structlog
 from msgspec import Raw
 
 from hub.core.events import Event
-from hub.core.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND
+from hub.core.protocol import METHOD_NOT_FOUND
 from hub.runtime import wire
+from hub.runtime.child_messages import SHOWN, lost_in, message_in
 from hub.runtime.endpoint import Exchange, ExchangeError
-from hub.runtime.link import answered_by
-from hub.runtime.strict_json import UnreadableAnswerError, WireError
-from hub.runtime.wire import Failure, Message, lost
+from hub.runtime.strict_json import WireError
+from hub.runtime.wire import Failure, Message
 
-TOO_LARGE = f"it has more than {wire.MAX_MESSAGE_BYTES} bytes"
-_SHOWN = 200
 _BAD_REQUEST, _NOT_FOUND = 400, 404
 _SERVER_ERROR = -32000
 _FORGOTTEN = ("session", "not initialized")
@@ -30,27 +28,21 @@ _batch = msgspec.json.Decoder(list[Raw])
 def messages_in(server: str, event: Event) -> Iterator[Message]:
     """Yield the messages in an event, of which 2025-03-26 allows several.
 
-    What is none is logged and passed over; for an answer that cannot be read, or is too large, its
-    failure comes.
+    What is none is passed over; for an answer that cannot be read, or is too large, its failure
+    comes.
     """
     if event.name != "message":
-        log.debug("unknown event", server=server, name=event.name[:_SHOWN])
+        log.debug("unknown event", server=server, name=event.name[:SHOWN])
         return
     if event.is_cut:
-        log.warning("message too large, dropped", server=server, limit=wire.MAX_MESSAGE_BYTES)
-        id_ = answered_by(event.text)
-        if id_ is not None:
-            yield lost(id_, TOO_LARGE)
+        cut = lost_in(server, event.text)
+        if cut is not None:
+            yield cut
         return
     for text in _texts(event.text):
-        try:
-            yield wire.parse_child(text)
-        except UnreadableAnswerError as exc:
-            said = f"the answer of server {server!r} cannot be read: {exc}"
-            yield Failure(exc.id, {"code": INTERNAL_ERROR, "message": said})
-        except WireError as exc:
-            shown = text[:_SHOWN].decode("utf-8", "replace")
-            log.warning("event is not JSON-RPC", server=server, text=shown, error=str(exc))
+        message = message_in(server, text, otherwise="event is not JSON-RPC")
+        if message is not None:
+            yield message
 
 
 def _texts(text: bytes) -> list[bytes]:

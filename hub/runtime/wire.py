@@ -7,7 +7,6 @@ What a client sends is parsed once, strictly. What a child answers is carried as
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
@@ -15,6 +14,7 @@ from msgspec import Raw
 
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from hub.core.values import Json, JsonObject
+from hub.runtime.message_ids import answer_first, id_first
 from hub.runtime.strict_json import (
     RequestId,
     UnreadableAnswerError,
@@ -27,6 +27,7 @@ from hub.runtime.strict_json import (
 from hub.runtime.surrogates import has_surrogates, masked
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 Payload: TypeAlias = Raw | JsonObject
 """A result, error or params object: bytes only carried, or an object somebody made or read."""
@@ -150,9 +151,8 @@ def _id_of(line: bytes) -> RequestId | None:
         # An id with half a character in it is none that could be given back.
         ids = [_envelope.decode(masked(line, letter)).id for letter in ("A", "B")]
         return ids[0] if ids[0] == ids[1] else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        found = _ID_FIRST.match(line)
-        return int(found[1]) if found else None
+    except _UNDECODABLE:
+        return id_first(line)
 
 
 def message_of(value: JsonObject) -> Message:
@@ -207,13 +207,6 @@ class _Envelope(msgspec.Struct, gc=False):
 
 _envelope = msgspec.json.Decoder(_Envelope)
 _OPENING = ord("{")
-_ANSWER_FIRST = re.compile(
-    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,\s*"(?:result|error)"'
-)
-_ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,')
-
-
-_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def _open_masked(line: bytes, why: Exception) -> _Envelope:
@@ -277,9 +270,9 @@ def _carried(answered: Raw, what: str, id_: RequestId | None) -> Raw:
 
 def _unreadable(line: bytes, why: Exception) -> WireError:
     """Return the error for a line that cannot be read, and whose answer it seems to be."""
-    found = _ANSWER_FIRST.match(line)
-    if found is not None:
-        return UnreadableAnswerError(PARSE_ERROR, f"Not JSON: {why}", int(found[1]))
+    id_ = answer_first(line)
+    if id_ is not None:
+        return UnreadableAnswerError(PARSE_ERROR, f"Not JSON: {why}", id_)
     return WireError(PARSE_ERROR, f"Not a JSON-RPC message: {why}", _id_of(line))
 
 

@@ -5,11 +5,10 @@ from msgspec import Raw
 from structlog.testing import capture_logs
 
 from hub.core.events import Event
-from hub.core.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND
+from hub.core.protocol import METHOD_NOT_FOUND
 from hub.core.specs import RemoteTarget
 from hub.runtime import wire
 from hub.runtime.endpoint import Endpoint
-from hub.runtime.peer import RpcError
 from hub.runtime.received import is_session_unknown, messages_in, refusal_in
 from hub.runtime.wire import Failure, Message, Notification, Response
 from tests.runtime.scripted_http import URL, Feed, ScriptedHttp, json_body
@@ -40,14 +39,6 @@ def test_what_is_no_message_is_logged_and_passed_over(text: bytes) -> None:
 
 def test_events_of_other_names_are_none_of_ours() -> None:
     assert read(ANSWER, "ping") == []
-
-
-def test_an_answer_that_cannot_be_read_fails_its_own_request() -> None:
-    (failed,) = read(b'{"jsonrpc":"2.0","id":7,"result":{"n":NaN}}')
-    assert isinstance(failed, Failure)
-    error = RpcError.received(failed.error)
-    assert (failed.id, error.code) == (7, INTERNAL_ERROR)
-    assert str(error).startswith("the answer of server 'far' cannot be read: ")
 
 
 def test_a_message_that_was_too_large_fails_the_request_that_it_answers() -> None:

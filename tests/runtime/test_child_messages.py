@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from hub.core.protocol import INTERNAL_ERROR
+from hub.runtime import wire
+from hub.runtime.child_messages import lost_in, message_in
+from hub.runtime.peer import RpcError
+from hub.runtime.wire import Failure, Message, Request
+
+
+def read(text: bytes) -> Message | None:
+    return message_in("files", text, otherwise="no message")
+
+
+def test_a_message_is_one() -> None:
+    with capture_logs() as logs:
+        assert read(b'{"jsonrpc":"2.0","id":1,"method":"ping"}') == Request(1, "ping", {})
+    assert logs == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"jsonrpc":"2.0","id":7,"result":{"n":NaN}}',
+        b'{"jsonrpc":"2.0","id":7,"result":{"text":"\xff"}}',
+        b'{"jsonrpc":"2.0","result":{"text":"\xff"},"id":7}',
+    ],
+)
+def test_an_answer_that_cannot_be_read_fails_the_call_that_waits_for_it(text: bytes) -> None:
+    with capture_logs() as logs:
+        answer = read(text)
+    assert isinstance(answer, Failure)
+    failed = RpcError.received(answer.error)
+    assert (answer.id, failed.code) == (7, INTERNAL_ERROR)
+    assert str(failed).startswith("the answer of server 'files' cannot be read: ")
+    assert logs == []
+
+
+@pytest.mark.parametrize(
+    "text", [b"hello", b"{}", b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"n":NaN}}']
+)
+def test_anything_else_is_logged(text: bytes) -> None:
+    with capture_logs() as logs:
+        assert read(text) is None
+    assert [(entry["event"], entry["text"]) for entry in logs] == [("no message", text.decode())]
+
+
+def test_what_was_too_large_fails_the_call_that_it_answers() -> None:
+    said = f"it has more than {wire.MAX_MESSAGE_BYTES} bytes"
+    with capture_logs() as logs:
+        assert lost_in("files", b'{"id":7,"result":{"a":"xx') == wire.lost(7, said)
+        assert lost_in("files", b'{"id":7,"method":"m","params":{"a":"xx') is None
+    assert [entry["event"] for entry in logs] == ["message too large, dropped"] * 2
