@@ -11,6 +11,7 @@ from anyio.abc import SocketStream
 from starlette.types import Receive, Scope, Send
 
 from hub.edge.bounded_http import MAX_HEAD, BoundedHttp
+from hub.edge.exchange import until_disconnected
 
 pytestmark = pytest.mark.live
 
@@ -23,19 +24,37 @@ class Connection:
 
     def __init__(self) -> None:
         self.begun = anyio.Event()
+        self.is_held = False
+        self.ended = anyio.Event()
         self.stream: SocketStream
 
     async def length(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the length of the body."""
+        """Answer with the length of the body; if it is held, write on until the client is gone."""
         size, more = 0, True
         while more:
             message = await receive()
             self.begun.set()
             size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+        if self.is_held:
+            await self._hold(receive, send)
+            return
         text = b"%d" % size
         headers = [(b"content-length", b"%d" % len(text))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": text})
+
+    async def _hold(self, receive: Receive, send: Send) -> None:
+        async def write() -> None:
+            while True:
+                await send({"type": "http.response.body", "body": b"x", "more_body": True})
+                await anyio.sleep(0.01)
+
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write)
+            await until_disconnected(receive)
+            tasks.cancel_scope.cancel()
+        self.ended.set()
 
     async def answer(self) -> bytes:
         """Return the body of the next answer."""
@@ -95,6 +114,17 @@ async def test_many_requests_may_come_at_once() -> None:
         text = b""
         while text.count(b"\r\n\r\n1") < 3:
             text += await made.stream.receive()
+
+
+async def test_a_request_ends_with_its_client_whatever_came_after_it() -> None:
+    one = POST + b"Content-Length: 1\r\n\r\nx"
+    async with connected() as made:
+        made.is_held = True
+        await made.stream.send(one)
+        await made.begun.wait()
+        await made.stream.send(one)
+        await made.stream.aclose()
+        await made.ended.wait()
 
 
 @pytest.mark.parametrize(
