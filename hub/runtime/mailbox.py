@@ -33,6 +33,7 @@ class Mailbox:
         self._waiting: deque[tuple[Send, int]] = deque()
         self._weight = 0
         self._is_sending = False
+        self._dropped = 0
         self._taken = 0
         self._done = 0
         self._moved = anyio.Event()
@@ -40,9 +41,7 @@ class Mailbox:
     def put(self, send: Send, weight: int = 0) -> None:
         """Let `send` have its turn, which sends so many bytes; returns at once."""
         while self._waiting and (len(self._waiting) >= LIMIT or self._weight + weight > MAX_WEIGHT):
-            self._next()
-            self._done += 1
-            log.warning("messages are not read: the oldest is dropped", waiting=len(self._waiting))
+            self._drop()
         self._waiting.append((send, weight))
         self._weight += weight
         self._taken += 1
@@ -61,18 +60,30 @@ class Mailbox:
         while self._done < mine:
             await self._moved.wait()
 
+    def _drop(self) -> None:
+        self._next()
+        self._done += 1
+        if not self._dropped:
+            log.warning("messages are not read: the oldest are dropped", kept=len(self._waiting))
+        self._dropped += 1
+
     def _next(self) -> Send:
         send, weight = self._waiting.popleft()
         self._weight -= weight
         return send
 
     async def _send_all(self) -> None:
-        while self._waiting:
-            await self._next()()
-            self._done += 1
-            moved, self._moved = self._moved, anyio.Event()
-            moved.set()
-        self._is_sending = False
+        try:
+            while self._waiting:
+                await self._next()()
+                self._done += 1
+                moved, self._moved = self._moved, anyio.Event()
+                moved.set()
+        finally:
+            self._is_sending = False
+            if self._dropped:
+                log.warning("messages were dropped", dropped=self._dropped)
+            self._dropped = 0
 
 
 def weight_of(payload: Payload | Json) -> int:

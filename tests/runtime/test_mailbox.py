@@ -103,10 +103,29 @@ async def test_a_client_that_does_not_read_loses_its_oldest_messages(
         await anyio.wait_all_tasks_blocked()
         with capture_logs() as logs:
             at.put(1, 2, 3, 4, 5)
-        assert [entry["log_level"] for entry in logs] == ["warning"] * 2
-        at.open.set()
-        await at.mailbox.flush()
+            at.open.set()
+            await at.mailbox.flush()
         assert at.sent == [0, 3, 4, 5], "the one on its way, and the newest"
+        assert [(entry["log_level"], entry.get("dropped")) for entry in logs] == [
+            ("warning", None),
+            ("warning", 2),
+        ]
+
+
+async def test_a_flood_that_nobody_reads_does_not_flood_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mailbox_module, "LIMIT", 3)
+    with capture_logs() as logs:
+        async with anyio.create_task_group() as tasks:
+            mailbox = Mailbox(tasks)
+            for _ in range(1000):
+                mailbox.put(anyio.sleep_forever)
+            await anyio.wait_all_tasks_blocked()
+            for _ in range(1000):
+                mailbox.put(anyio.sleep_forever)
+            tasks.cancel_scope.cancel()
+    assert [entry.get("dropped") for entry in logs] == [None, 997 + 999]
 
 
 async def test_a_client_that_does_not_read_loses_no_more_for_large_messages_than_must_be(
@@ -119,11 +138,9 @@ async def test_a_client_that_does_not_read_loses_no_more_for_large_messages_than
         await anyio.wait_all_tasks_blocked()
         at.put(1, 2, weight=4)
         at.put(3, weight=3)
-        with capture_logs() as logs:
-            at.put(4, weight=100)
-            at.put(5, weight=1)
-            at.put(6, weight=9)
-        assert [entry["waiting"] for entry in logs] == [1, 0, 0]
+        at.put(4, weight=100)
+        at.put(5, weight=1)
+        at.put(6, weight=9)
         at.open.set()
         await at.mailbox.flush()
         assert at.sent == [0, 5, 6], "the one on its way weighs nothing any more"
