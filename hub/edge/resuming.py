@@ -92,11 +92,10 @@ class ResumableExchange(Exchange):
     async def _begun(self) -> EventStream:
         if self._events is None:
             self._line = Line(self._send)
-            stream = self._streams.begin(self._line)
             await self._line.begin()
+            self._events = self._streams.begin(self._line)
             if self._streams.primed:
-                await stream.prime()
-            self._events = stream
+                await self._events.prime()
         return self._events
 
     async def send(self, message: Message) -> None:

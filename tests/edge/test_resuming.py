@@ -107,6 +107,21 @@ async def test_the_events_of_a_stream_have_ids_that_say_which_stream_it_is() -> 
         assert b"retry: 1000\r\n" in one.connection.body
 
 
+async def test_a_stream_that_is_given_up_before_it_begins_is_none() -> None:
+    streams = new_streams()
+    async with posting(streams) as one, posting(streams) as other:
+        one.connection.takes = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(one.response.ping)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        one.connection.takes.set()
+        await one.response.finish(ANSWER)
+        assert not one.connection.is_stream
+        await other.response.send(told(1))
+        assert other.connection.ids == ["1-0", "1-1"]
+
+
 async def test_an_older_client_gets_no_event_without_data() -> None:
     async with posting(new_streams(primed=False)) as post:
         await post.response.ping()
