@@ -216,8 +216,19 @@ class Passage(CallAsker, eq=False, kw_only=True):
         else:
             self.way.lane.child.slots.step_out(self)
         self._note("cancelled")
-        self._over()
-        self.reply.give(None)
+        if self._rounds is None or self._rounds.is_over:
+            self._over()
+            self.reply.give(None)
+        else:
+            self.express.tasks.start_soon(self._end_late, self._rounds)
+
+    async def _end_late(self, rounds: PostedRounds) -> None:
+        """Let the client be told first that nothing is asked of it any more."""
+        try:
+            await rounds.over()
+        finally:
+            self._over()
+            self.reply.give(None)
 
     def start_over(self) -> None:
         """Give the call up at its child, and let it be answered the general way."""

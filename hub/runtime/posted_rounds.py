@@ -56,6 +56,7 @@ class PostedRounds:
         self._poster = poster
         self._tasks = tasks
         self._scope = anyio.CancelScope()
+        self._going_on: anyio.Event | None = None
 
     def post(self) -> Request | None:
         """Make the call; return None if that is not possible now."""
@@ -78,7 +79,8 @@ class PostedRounds:
             result = self._peer.result_of(answer)
             if input_required(result) is not None:
                 self._child.deadlines.end(self._poster)  # each round has as long
-                self._tasks.start_soon(self._go_on, result)
+                self._going_on = anyio.Event()
+                self._tasks.start_soon(self._go_on, result, self._going_on)
                 return
             outcome = without_server_info(result)
         except (LostError, GoneError) as exc:
@@ -89,15 +91,18 @@ class PostedRounds:
             outcome = RpcError(exc.code, str(exc))
         self._poster.ended(outcome)
 
-    async def _go_on(self, first: Payload) -> None:
-        if self._scope.cancel_called:
-            return  # a moment after the child has asked
-        # Who lacks the client's roots has given the call up by then.
-        with self._scope, suppress(RootsNeededError):
-            outcome = await self._outcome(first)
-            # What is there by the time that the call is given up is not waited for any more.
-            if not self._scope.cancel_called:
-                self._poster.ended(outcome)
+    async def _go_on(self, first: Payload, over: anyio.Event) -> None:
+        try:
+            if self._scope.cancel_called:
+                return  # a moment after the child has asked
+            # Who lacks the client's roots has given the call up by then.
+            with self._scope, suppress(RootsNeededError):
+                outcome = await self._outcome(first)
+                # What is there by the time that the call is given up is not waited for any more.
+                if not self._scope.cancel_called:
+                    self._poster.ended(outcome)
+        finally:
+            over.set()
 
     async def _outcome(self, first: Payload) -> RoundsOutcome:
         async def send(more: JsonObject) -> Payload:
@@ -117,5 +122,15 @@ class PostedRounds:
             return RpcError(INTERNAL_ERROR, str(exc))
 
     def cancel(self) -> None:
-        """Call the child no more."""
+        """Call the child no more, and ask nobody."""
         self._scope.cancel()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of the further rounds is to be said any more."""
+        return self._going_on is None or self._going_on.is_set()
+
+    async def over(self) -> None:
+        """Return once that is so."""
+        if self._going_on is not None:
+            await self._going_on.wait()

@@ -18,7 +18,8 @@ from hub.core.protocol import (
     SERVER_INFO_META,
 )
 from hub.core.values import JsonObject
-from hub.runtime.wire import Failure, Request, Response, as_object
+from hub.runtime import peer
+from hub.runtime.wire import Failure, Notification, Request, Response, as_object
 from tests.fakes import ECHO, SILENT, FakeChild
 from tests.runtime.rigs import remote, rig
 from tests.runtime.test_express import Caller
@@ -120,6 +121,24 @@ async def test_a_call_can_be_taken_back_while_its_client_is_asked() -> None:
         assert caller.slots.take()
         assert caller.reply.answers == [None]
         assert [record.verdict for record in caller.at.audit.records] == ["cancelled"]
+
+
+async def test_who_takes_a_call_back_is_told_first_that_nothing_is_asked_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(peer, "CANCEL_GRACE", 0.1)
+    async with calling() as (caller, child):
+        assert caller.take(1, "echo", {})
+        child.link.answer(await last_of(child), WANTED)
+        question = await asked(caller)
+        caller.reply.outlet.stuck = True
+        caller.client.peer.backlog.cancel({"requestId": 1})
+        told = await caller.reply.outlet.next()
+        assert isinstance(told, Notification)
+        assert as_object(told.params)["requestId"] == question.id
+        assert caller.reply.answers == []
+        await caller.client.peer.backlog.idle()
+        assert caller.reply.answers == [None]
 
 
 async def test_who_takes_back_a_later_round_has_the_child_told_why() -> None:
