@@ -22,9 +22,9 @@ from hub.core.values import Json, JsonObject
 from hub.runtime import wire
 from hub.runtime.arrivals import Arrivals
 from hub.runtime.endpoint import CONNECT_TIMEOUT, DRAIN, Endpoint, Exchange, ExchangeError, Headers
-from hub.runtime.http_session import HttpSession
 from hub.runtime.peer import GoneError
 from hub.runtime.received import is_session_unknown, messages_in, refusal_in
+from hub.runtime.remote_session import RemoteSession
 from hub.runtime.resumption import SessionEndedError, pause, resumed
 from hub.runtime.strict_json import RequestId, WireError
 from hub.runtime.waiting import RequestWithin
@@ -66,7 +66,7 @@ class HttpLink:
         self._tasks = tasks
         self._arrivals = Arrivals()
         self._posts: dict[RequestId, _Post] = {}
-        self._session = HttpSession(server)
+        self._session = RemoteSession(server)
 
     async def next(self) -> Message:
         return await self._arrivals.next()

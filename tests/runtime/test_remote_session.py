@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 from hub.core.protocol import MODERN_VERSIONS, PROTOCOL_VERSION_META
 from hub.core.values import JsonObject
 from hub.runtime.endpoint import Exchange
-from hub.runtime.http_session import HttpSession
+from hub.runtime.remote_session import RemoteSession
 from hub.runtime.wire import Request
 from tests.runtime.scripted_http import URL, json_body
 
@@ -23,7 +23,7 @@ def answered(session: str) -> Exchange:
 
 
 def test_a_session_begins_with_the_greeting_and_its_version_with_the_result() -> None:
-    session = HttpSession("far")
+    session = RemoteSession("far")
     assert session.headers_of(GREETING) == session.headers() == {}
     session.begin(Request(2, "m", {}), answered("other"))
     assert not session.has_id
@@ -36,14 +36,14 @@ def test_a_session_begins_with_the_greeting_and_its_version_with_the_result() ->
 
 
 def test_a_version_that_cannot_be_in_a_header_is_none() -> None:
-    session = HttpSession("far")
+    session = RemoteSession("far")
     for version in (7, "a\nb", "ü"):
         session.learn(GREETING, {"protocolVersion": version})
     assert session.headers() == {}
 
 
 def test_a_modern_request_repeats_what_is_in_it_and_what_tools_mark() -> None:
-    session = HttpSession("far")
+    session = RemoteSession("far")
     asked = Request(1, "tools/list", MODERN)
     assert session.headers_of(asked)[b"mcp-method"] == b"tools/list"
     assert session.is_modern
@@ -56,7 +56,7 @@ def test_a_modern_request_repeats_what_is_in_it_and_what_tools_mark() -> None:
 
 
 def test_a_legacy_listing_marks_nothing() -> None:
-    session = HttpSession("far")
+    session = RemoteSession("far")
     asked = Request(1, "tools/list", {})
     session.headers_of(asked)
     session.learn(asked, LISTING)
@@ -65,7 +65,7 @@ def test_a_legacy_listing_marks_nothing() -> None:
 
 
 def test_a_modern_tool_that_marks_wrongly_is_left_out_and_the_log_says_why() -> None:
-    session = HttpSession("far")
+    session = RemoteSession("far")
     asked = Request(1, "tools/list", MODERN)
     session.headers_of(asked)
     assert session.learn(asked, LISTING) is LISTING

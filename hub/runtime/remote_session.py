@@ -12,7 +12,7 @@ from hub.runtime.wire import Payload, Request
 log = structlog.stdlib.get_logger(__name__)
 
 
-class HttpSession:
+class RemoteSession:
     """The headers of both eras: the legacy session's, or those that repeat a modern request."""
 
     def __init__(self, server: str) -> None:
