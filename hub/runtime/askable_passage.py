@@ -11,9 +11,10 @@ from collections.abc import Callable
 from hub.core.errors import ChildError
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import JsonObject, SessionKey
+from hub.runtime.audience import require_taken
 from hub.runtime.completing import renumbered
 from hub.runtime.express import Passage
-from hub.runtime.parked import ParkedCall, require_taken
+from hub.runtime.parked import ParkedCall
 from hub.runtime.parking import HandedOver, Parking
 from hub.runtime.parties import Asker, RootsNeededError
 from hub.runtime.peer import RpcError

@@ -27,6 +27,16 @@ MAX_ELICITED = 256
 """How many elicitations' ends a client may wait for; the oldest are forgotten first."""
 
 
+def require_taken(client: Client | None, method: str, params: JsonObject) -> None:
+    """Make sure that a client takes a child's request.
+
+    Raises: RpcError if it does not.
+    """
+    if client is None or not takes(client.capabilities, method, params):
+        what = mode_of(method, params)
+        raise RpcError(METHOD_NOT_FOUND, f"the client does not support {what}")
+
+
 class Addressee(Protocol):
     """The client, once it has said who it is and can be reached."""
 
@@ -70,10 +80,7 @@ class Audience:
         # A modern client is asked by its own request's result, which a child's request is not.
         if client is None or peer is None or client.is_modern:
             raise RpcError(METHOD_NOT_FOUND, f"the client does not support {method}")
-        if not takes(client.capabilities, method, params):
-            raise RpcError(
-                METHOD_NOT_FOUND, f"the client does not support {mode_of(method, params)}"
-            )
+        require_taken(client, method, params)
         self.sent_to(params.get("elicitationId"))
         try:
             return await peer.request(

@@ -16,13 +16,13 @@ from typing import Final
 import anyio
 from msgspec import Struct, field
 
-from hub.core.asking import in_modern_words, inward, takes
-from hub.core.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND
+from hub.core.asking import in_modern_words, inward
+from hub.core.protocol import INTERNAL_ERROR
 from hub.core.request_state import Brought, Carried, ChildRound
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, SessionKey
 from hub.runtime.asker import CallAsker
-from hub.runtime.client import Client
+from hub.runtime.audience import require_taken
 from hub.runtime.consent import Case
 from hub.runtime.crowd import PATIENCE
 from hub.runtime.parties import Asker, Stoppable
@@ -286,12 +286,3 @@ class ParkedCall:
             question.settled.set()
         self.over.set()
         self._move()
-
-
-def require_taken(client: Client | None, method: str, params: JsonObject) -> None:
-    """Make sure that a client takes a child's request.
-
-    Raises: RpcError if it does not.
-    """
-    if client is None or not takes(client.capabilities, method, params):
-        raise RpcError(METHOD_NOT_FOUND, f"the client does not support {method}")

@@ -45,6 +45,12 @@ async def test_a_question_after_the_end_or_of_an_unwilling_client_is_refused() -
         assert await call.turn(call.first) == {}
 
 
+async def test_a_client_that_takes_forms_alone_is_said_to_take_no_urls() -> None:
+    async with rig({}, {}) as at:
+        with pytest.raises(RpcError, match="does not support elicitation/create in URL mode"):
+            await parked(modern(at)).ask(ELICITATION, {"mode": "url", "url": "https://x"})
+
+
 async def test_an_error_of_the_call_is_the_requests() -> None:
     async with rig({}, {}) as at:
         call = parked(modern(at))
