@@ -186,9 +186,6 @@ def decode_strict(line: bytes, *, repeated_keys: bool = False) -> Json:
     decoder = _tolerant if repeated_keys else _strict
     try:
         value = cast("Json", decoder.decode(line.decode("utf-8")))
-        too_deep = line.count(b"[") + line.count(b"{") > MAX_DEPTH and _deeper_than(
-            value, MAX_DEPTH
-        )
     except _RepeatedKeyError as exc:
         raise WireError(INVALID_REQUEST, str(exc)) from exc
     except RecursionError as exc:
@@ -196,7 +193,7 @@ def decode_strict(line: bytes, *, repeated_keys: bool = False) -> Json:
     except (ValueError, ArithmeticError) as exc:
         # JSON syntax, UTF-8, a number of more than 4,300 digits or beyond any exponent
         raise WireError(PARSE_ERROR, f"Parse error: {exc}"[:300]) from exc
-    if too_deep:
+    if is_too_deep(line, value):
         raise WireError(INVALID_REQUEST, f"Nested deeper than {MAX_DEPTH} levels")
     if b"\\u" not in line:
         return value
@@ -218,4 +215,4 @@ def _deeper_than(value: Json, limit: int) -> bool:
         if not following:
             return False
         level = following
-    return True
+    return any(isinstance(item, dict | list) for item in level)

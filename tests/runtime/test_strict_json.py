@@ -225,6 +225,14 @@ def test_depth_is_bounded_in_short_and_long_texts(
         decode_strict(nested(MAX_DEPTH + 1), repeated_keys=repeated_keys)
 
 
+@pytest.mark.parametrize("padding", ["", " "])
+def test_what_lies_beside_makes_nothing_deeper(padding: str) -> None:
+    deepest = "[" * (MAX_DEPTH - 1) + "1" + "]" * (MAX_DEPTH - 1)
+    assert decode_strict(f"[[],{padding}{deepest}]".encode())
+    with pytest.raises(WireError, match="Nested deeper"):
+        decode_strict(f"[[],{padding}[{deepest}]]".encode())
+
+
 def test_many_brackets_are_not_deep() -> None:
     wide: list[JsonObject] = [{"a": [1]} for _ in range(10_000)]
     assert decode_strict(encode(wide)) == wide
