@@ -25,6 +25,7 @@ from hub.core.protocol import (
 )
 from hub.core.values import Json, JsonObject
 from hub.edge.gatekeeper import Headers
+from hub.edge.modern import supported
 from hub.runtime import wire
 from hub.runtime.wire import Failure, Request
 
@@ -117,8 +118,8 @@ def _unsupported(request: Request) -> JsonObject | None:
     meta = request.params.get("_meta")
     version = meta.get(PROTOCOL_VERSION_META) if isinstance(meta, dict) else None
     if version not in MODERN_VERSIONS:
-        data: JsonObject = {"supported": list(MODERN_VERSIONS), "requested": version}
-        return {**_error(UNSUPPORTED_VERSION, "Unsupported protocol version"), "data": data}
+        error = _error(UNSUPPORTED_VERSION, "Unsupported protocol version")
+        return {**error, "data": supported(version)}
     if request.method == "initialize":
         # Without the header it would begin a session; with it, it is a method that this era lacks.
         return _error(METHOD_NOT_FOUND, f"Method not found: {request.method}")

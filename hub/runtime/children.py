@@ -70,7 +70,7 @@ def opener(environment: Mapping[str, str], kernel: Kernel, brood: Brood) -> Open
 
 
 class Children:
-    """Keeps the children; `run` is the task that owns their tasks."""
+    """Keeps the children, whose tasks it owns while it is `running`."""
 
     def __init__(  # noqa: PLR0913 - each is one thing that the hub knows and children need
         self,
