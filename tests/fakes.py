@@ -27,7 +27,7 @@ from hub.core.request_state import UNASKED, ChildRound
 from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject, SessionKey, object_or_empty
 from hub.runtime import wire
-from hub.runtime.parties import Asker, Stoppable
+from hub.runtime.parties import Stoppable
 from hub.runtime.peer import GoneError, Outlet, RpcError
 from hub.runtime.strict_json import RequestId, encode
 from hub.runtime.waiting import UNSAID, Behalf
@@ -194,13 +194,7 @@ class RecordingAsker:
         self.reports.append(params)
         self.signals.moved()
 
-    async def ask(
-        self,
-        method: str,
-        params: JsonObject,
-        behalf: Behalf | None = None,
-        must_leave: Callable[[Asker], bool] | None = None,
-    ) -> Payload:
+    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
         self.asked.append((method, params))
         return self.answer
 

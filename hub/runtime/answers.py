@@ -110,7 +110,7 @@ class Answers:
             return {"roots": self._shared_roots()}
         if method in FOR_CLIENTS:
             asker = asker or self._meant(question) or await self._sole_asker(method)
-            return await asker.ask(method, params, question, self.crowd.must_leave)
+            return await asker.ask(method, params, question)
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _ask_again(self, asker: Asker | None) -> None:

@@ -6,8 +6,6 @@ its request is answered the general way from then on, where calls are parked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from hub.core.errors import ChildError
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import JsonObject, SessionKey
@@ -49,13 +47,7 @@ class AskablePassage(Passage, eq=False, kw_only=True):
     def behalf(self) -> Asker:
         return self if self._handed is None else self._handed.parked
 
-    async def ask(
-        self,
-        method: str,
-        params: JsonObject,
-        behalf: Behalf | None = None,
-        must_leave: Callable[[Asker], bool] = lambda _: False,
-    ) -> Payload:
+    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
         """Have the client asked by the result of its request.
 
         Raises: RpcError if the call is over, and as `ParkedCall.ask`.
@@ -64,7 +56,7 @@ class AskablePassage(Passage, eq=False, kw_only=True):
         if self._handed is None and self._is_settled:
             raise RpcError(INTERNAL_ERROR, "the call is over")
         handed = self._handed or self._hand_over()
-        return await handed.parked.ask(method, params, behalf, must_leave)
+        return await handed.parked.ask(method, params, behalf)
 
     def _hand_over(self) -> HandedOver:
         """Let the call go on where its request is answered the general way."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import anyio
@@ -16,7 +16,7 @@ from hub.core.values import JsonObject, SessionKey
 from hub.runtime import wire
 from hub.runtime.bridge import ask_by_result, ask_within, send_to_urls
 from hub.runtime.mailbox import Mailbox
-from hub.runtime.parties import Asker, Stoppable
+from hub.runtime.parties import Stoppable
 from hub.runtime.peer import Asked, Outlet, RpcError
 from hub.runtime.session import Session
 from hub.runtime.strict_json import RequestId
@@ -97,13 +97,7 @@ class CallAsker(Struct, eq=False):
         """What the client set, or a modern one wants of this call."""
         return self.owner.audience.log_level
 
-    async def ask(
-        self,
-        method: str,
-        params: JsonObject,
-        behalf: Behalf | None = None,
-        must_leave: Callable[[Asker], bool] = lambda _: False,
-    ) -> Payload:
+    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
         """Pass a child's request on to the client, within the call."""
         return await self.owner.audience.ask(method, params, self.outlet, behalf)
 

@@ -164,13 +164,7 @@ class ParkedCall:
     def done(self) -> None:
         """Tell nobody: a modern client learns it from the result."""
 
-    async def ask(
-        self,
-        method: str,
-        params: JsonObject,
-        behalf: Behalf | None = None,
-        must_leave: Callable[[Asker], bool] = lambda _: False,
-    ) -> Payload:
+    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
         """Have the client asked by the round's result, and wait for the round that answers.
 
         Raises: RpcError if the client does not take it, if too many wait, if the call ends, or if
@@ -185,24 +179,29 @@ class ParkedCall:
         question = self._questions[key] = _Question(asked)
         self._move()
         try:
-            await self._settled(question, must_leave)
+            await self._settled(question)
         finally:
             self._questions.pop(key, None)
         if question.answer is None:
             raise RpcError(INTERNAL_ERROR, "the client is gone: it did not answer in time")
         return question.answer
 
-    async def _settled(self, question: _Question, must_leave: Callable[[Asker], bool]) -> None:
+    async def _settled(self, question: _Question) -> None:
         """Return once a question is answered, or never will be."""
         while True:
             with anyio.move_on_after(LOOK_AGAIN):
                 await question.settled.wait()
                 return
-            if self.is_abandoned and must_leave(self):
+            if self.is_abandoned and self._must_leave():
                 raise RpcError(
                     INTERNAL_ERROR,
                     f"the client has not come back for {PATIENCE:g} s, and others wait",
                 )
+
+    def _must_leave(self) -> bool:
+        """Return whether other calls at the same child need what this one holds."""
+        child = None if self.case is None else self.case.place.child
+        return child is not None and child.answers.crowd.must_leave(self)
 
     @property
     def is_abandoned(self) -> bool:

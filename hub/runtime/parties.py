@@ -68,16 +68,8 @@ class Asker(Protocol):
         """From which level on the client wants to read what the child logs; None: not said."""
         ...
 
-    async def ask(
-        self,
-        method: str,
-        params: JsonObject,
-        behalf: Behalf | None = None,
-        must_leave: Callable[[Asker], bool] = lambda _: False,
-    ) -> Payload:
+    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
         """Pass a child's request on to the client, on the child's `behalf`.
-
-        `must_leave` says whether others need the place of one whose client is not there.
 
         Raises: RpcError if the client does not take it.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -23,7 +23,6 @@ from hub.runtime import wire
 from hub.runtime.answers import Answers
 from hub.runtime.child import Child
 from hub.runtime.greeting import Introduction
-from hub.runtime.parties import Asker
 from hub.runtime.remote import open_remote
 from hub.runtime.waiting import Behalf
 from hub.runtime.wire import Payload, as_object
@@ -146,13 +145,7 @@ class Together(RecordingAsker):
         self._all, self._enough = all_of_them, enough
         self._all.append(self)
 
-    async def ask(
-        self,
-        method: str,
-        params: JsonObject,
-        behalf: Behalf | None = None,
-        must_leave: Callable[[Asker], bool] | None = None,
-    ) -> Payload:
+    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
         await super().ask(method, params, behalf)
         if all(one.asked for one in self._all):
             self._enough.set()
