@@ -36,6 +36,12 @@ async def read_body(receive: Receive) -> bytes | None:
             return b"".join(parts)
 
 
+def last_word(request: Request) -> Failure:
+    """Return what a request is answered with that the hub gives up because it ends."""
+    said = "the hub is ending, and gave the request up: it may have taken effect or not"
+    return Failure(request.id, {"code": INTERNAL_ERROR, "message": said})
+
+
 async def answer_in(
     front: Front,
     request: Request,
@@ -43,7 +49,10 @@ async def answer_in(
     exchange: Exchange,
     status_of: Callable[[Failure], int] = lambda _: 200,
 ) -> None:
-    """Answer one request in its own response; it is cancelled when its client is lost."""
+    """Answer one request in its own response; it is cancelled when its client is lost.
+
+    With the hub it ends with an error; a request that its client takes back has no answer.
+    """
     try:
         asked = front.peer.accept(request, exchange)
     except WireError as exc:
@@ -61,6 +70,8 @@ async def answer_in(
         tasks.start_soon(watch)
         tasks.start_soon(exchange.tend)
         answer = await front.peer.answer(asked)
+        if answer is None and front.is_ending:
+            answer = last_word(request)
         await exchange.finish(
             answer, status=status_of(answer) if isinstance(answer, Failure) else 200
         )

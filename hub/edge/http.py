@@ -95,10 +95,10 @@ class HttpServer:
             session.standing.close()
 
     def end_answers(self) -> None:
-        """Give up the requests under way."""
+        """Give up the requests under way: each is answered with an error that says so."""
         self._modern_posts.end()
         for session in list(self._sessions.values()):
-            session.front.close()
+            session.front.end()
 
     async def _expire(self) -> None:
         while True:

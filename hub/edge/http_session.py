@@ -10,7 +10,7 @@ from msgspec import Struct
 from starlette.types import Receive, Send
 
 from hub.core.protocol import INVALID_REQUEST
-from hub.edge.answering import answer_in
+from hub.edge.answering import answer_in, last_word
 from hub.edge.event_store import STANDING, EventId
 from hub.edge.exchange import Exchange, respond
 from hub.edge.resuming import ResumableExchange, Streams
@@ -118,6 +118,9 @@ class SessionPost:
 
     async def converse(self, receive: Receive, exchange: Exchange) -> None:
         await answer_in(self._session.front, self._request, receive, exchange)
+
+    def last_word(self) -> Failure | None:
+        return last_word(self._request) if self._session.front.is_ending else None
 
     def status_of(self, failure: Failure) -> int:
         return 200

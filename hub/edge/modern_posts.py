@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from starlette.types import Receive, Send
 
 from hub.core.protocol import INTERNAL_ERROR
-from hub.edge.answering import answer_in
+from hub.edge.answering import answer_in, last_word
 from hub.edge.envelope import status_of
 from hub.edge.exchange import Exchange, Field
 from hub.edge.gatekeeper import Headers
@@ -51,13 +51,14 @@ class _Underway:
 
 
 class ModernPosts:
-    """Answers what the clients of one principal ask."""
+    """Answers what the clients of one principal ask; `is_ending` with the hub."""
 
     def __init__(self, open_front: OpenFront, principal: str) -> None:
         self._open_front = open_front
         self._principal = principal
         self._underway = _Underway()
         self._fronts: set[Front] = set()
+        self.is_ending = False
 
     @property
     def _is_full(self) -> bool:
@@ -96,10 +97,11 @@ class ModernPosts:
             front.end_listening()
 
     def end(self) -> None:
-        """Give up the requests under way."""
+        """Give up the requests under way, because the hub ends."""
+        self.is_ending = True
         self._underway.cancel()
         for front in list(self._fronts):
-            front.close()
+            front.end()
 
 
 class ModernPost:
@@ -127,6 +129,9 @@ class ModernPost:
 
     async def converse(self, receive: Receive, exchange: Exchange) -> None:
         await self._posts.converse(self._request, self._fields, receive, exchange)
+
+    def last_word(self) -> Failure | None:
+        return last_word(self._request) if self._posts.is_ending else None
 
     def status_of(self, failure: Failure) -> int:
         return status_of(failure)

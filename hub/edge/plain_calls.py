@@ -54,6 +54,10 @@ class Post(Protocol):
         """Answer it the general way."""
         ...
 
+    def last_word(self) -> Failure | None:
+        """Return what it is answered with if it was given up and its client waits for it still."""
+        ...
+
     def status_of(self, failure: Failure) -> int:
         """Return the HTTP status that an error is sent with."""
         ...
@@ -219,7 +223,8 @@ class PlainCall:
         if isinstance(answer, Detour):
             await self._post.converse(receive, exchange)
         else:
-            await exchange.finish(answer, status=self._status(answer))
+            last = answer or self._post.last_word()
+            await exchange.finish(last, status=self._status(last))
 
     async def _until_answered(self, exchange: Exchange, receive: Receive) -> None:
         """Wait for the outcome; the call is given up when its client is lost."""

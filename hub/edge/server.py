@@ -44,7 +44,7 @@ _ROOTS_CHANGED = frozenset({"notifications/roots/list_changed", "roots/list_chan
 
 
 class Front:
-    """The hub's side of one client's conversation."""
+    """The hub's side of one client's conversation; `is_ending` as the hub gives it up."""
 
     def __init__(  # noqa: PLR0913 - each is one part of the hub, or of this conversation
         self,
@@ -63,6 +63,7 @@ class Front:
         self.express = rounds.express(self.peer.backlog, tasks, self.session.key)
         self._modern = Modern(relay, rounds, services, self.session, tasks)
         self._is_modern = False
+        self.is_ending = False
         self._subscriptions = Subscriptions(relay, self.session, outlet)
         self._relay = relay
         self._services = services
@@ -80,6 +81,11 @@ class Front:
         self.peer.close("the client is gone")
         self._relay.session_lanes.forget(self.session)
         self.session.close()
+
+    def end(self) -> None:
+        """End the conversation because the hub ends: its client is there still."""
+        self.is_ending = True
+        self.close()
 
     def way(self, request: Request) -> Way | AskedForRoots | None:
         """Return how a call of this client goes if it can go by express."""

@@ -39,6 +39,9 @@ class Unplain:
     async def converse(self, receive: Receive, exchange: Exchange) -> None:
         raise AssertionError("it is not answered here")
 
+    def last_word(self) -> Failure | None:
+        return None
+
     def status_of(self, failure: Failure) -> int:
         return 200
 

@@ -29,6 +29,7 @@ from tests.edge.test_bounded_http import QuietServer
 from tests.edge.test_http import (
     HEADERS,
     MODERN,
+    MODERN_CALL,
     ROOTS,
     TOKEN,
     Web,
@@ -46,11 +47,6 @@ META: JsonObject = {
     PROTOCOL_VERSION_META: MODERN,
     CLIENT_INFO_META: {"name": "test"},
     CLIENT_CAPABILITIES_META: {},
-}
-MODERN_CALL = {
-    "mcp_protocol_version": MODERN,
-    "mcp_method": "tools/call",
-    "mcp_name": "echo",
 }
 AUTHORIZED = {"authorization": f"Bearer {TOKEN}"}
 

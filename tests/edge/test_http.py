@@ -21,7 +21,7 @@ from hub.core.protocol import (
     PROTOCOL_VERSION_META,
     UNSUPPORTED_VERSION,
 )
-from hub.core.values import JsonObject
+from hub.core.values import JsonObject, object_or_empty
 from hub.edge import exchange, modern_posts
 from hub.edge import http as module
 from hub.edge.app import Fronts, Setting, running_hub
@@ -42,6 +42,11 @@ HEADERS = {"host": "localhost:8765", "accept": BOTH, "content-type": "applicatio
 LEGACY = "2025-11-25"
 MODERN = "2026-07-28"
 TOKEN = "s3cret"  # noqa: S105 - it opens nothing
+MODERN_CALL = {
+    "mcp_protocol_version": MODERN,
+    "mcp_method": "tools/call",
+    "mcp_name": "echo",
+}
 ROOTS: JsonObject = {"roots": {"listChanged": True}}
 
 
@@ -794,6 +799,38 @@ async def test_a_stream_is_answered_when_the_hub_ends() -> None:
         site.app.end_streams()
         result = (await stream.over()).events[1]
         assert (result["id"], result["result"]["resultType"]) == (7, "complete")
+
+
+@pytest.mark.parametrize("by_express", [False, True])
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("is_modern", [False, True])
+async def test_a_call_that_is_given_up_as_the_hub_ends_is_told_so(
+    *, is_modern: bool, streams: bool, by_express: bool
+) -> None:
+    child = FakeChild(ECHO)
+    async with web(child) as site:
+        key = None if is_modern else await site.session()
+        message = enveloped(echo()) if is_modern else echo()
+        meta = object_or_empty(object_or_empty(message["params"])["_meta"])
+        meta["progressToken"] = "p"
+        headers = MODERN_CALL if is_modern else {}
+        if by_express:
+            await site.post(message, key, **headers)
+        child.answers["tools/call"] = SILENT
+        call = site.start("POST", key, message, **headers)
+        link = await child.connected()
+        sent = await link.request("tools/call", nth=1 + by_express)
+        if streams:
+            link.notify("notifications/progress", {"progressToken": sent["id"], "progress": 1})
+            await call.heard(1)
+        site.app.end_answers()
+        await call.over()
+        assert (call.status, call.is_stream) == (200, streams)
+        answer = call.events[-1] if streams else call.json
+        assert (answer["id"], answer["error"]["code"]) == (2, INTERNAL_ERROR)
+        assert answer["error"]["message"].startswith("the hub is ending")
+        cancelled = await link.request("notifications/cancelled")
+        assert cancelled["params"]["requestId"] == sent["id"]
 
 
 async def test_a_modern_client_without_roots_that_needs_some_is_told_so_with_its_status() -> None:

@@ -162,4 +162,5 @@ async def test_the_end_of_the_hub_gives_calls_up() -> None:
         await fake.link.request("tools/call", nth=2)
         site.posts.end()
         await fake.link.request("notifications/cancelled")
-        assert (await connection.over()).events == []
+        answer = (await connection.over()).json
+        assert answer["error"]["message"].startswith("the hub is ending")

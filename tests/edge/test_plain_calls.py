@@ -36,6 +36,7 @@ class Posted:
     def __init__(self, posts: Posts, request: Request) -> None:
         self.in_flight = 0
         self.went_generally = False
+        self.says: Failure | None = None
         self._posts = posts
         self._request = request
 
@@ -58,6 +59,9 @@ class Posted:
     async def converse(self, receive: Receive, exchange: Exchange) -> None:
         self.went_generally = True
         await exchange.finish(Failure(7, {"code": 1, "message": "no"}), status=418)
+
+    def last_word(self) -> Failure | None:
+        return self.says
 
     def status_of(self, failure: Failure) -> int:
         return 500
@@ -393,6 +397,18 @@ async def test_a_call_that_its_client_takes_back_ends_an_empty_stream() -> None:
         await posts.client.peer.receive(back)
         await wired.connection.served()
         assert wired.connection.events == []
+
+
+async def test_a_call_that_its_client_still_waits_for_ends_with_a_last_word() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with posting(fake) as posts:
+        _, wired = posts.take(7)
+        await fake.link.request("tools/call", nth=2)
+        posts.posted[0].says = Failure(7, {"code": 1, "message": "over"})
+        posts.client.peer.close("over")
+        await wired.connection.served()
+        assert wired.connection.json["error"] == {"code": 1, "message": "over"}
+        assert wired.connection.status == 500
 
 
 async def test_a_call_without_a_task_may_have_to_go_the_general_way() -> None:

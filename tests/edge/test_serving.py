@@ -135,7 +135,7 @@ async def test_a_second_signal_waits_for_nothing() -> None:
 
         async def call() -> None:
             answer = await site.post("tools/call", key, name="echo", arguments={})
-            assert answer.text == ""
+            assert answer.json()["error"]["message"].startswith("the hub is ending")
 
         tasks.start_soon(call)
         link = await child.connected()
@@ -143,4 +143,26 @@ async def test_a_second_signal_waits_for_nothing() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         await anyio.wait_all_tasks_blocked()
         os.kill(os.getpid(), signal.SIGTERM)
+        await site.until_ended()
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_an_answer_that_comes_soon_after_a_signal_is_passed_on(*, is_known: bool) -> None:
+    child = FakeChild(ECHO)
+    async with served(child) as site, anyio.create_task_group() as tasks:
+        key = await site.session()
+        if is_known:  # then the call is answered where it arrives
+            await site.post("tools/call", key, name="echo", arguments={})
+        child.answers["tools/call"] = SILENT
+
+        async def call() -> None:
+            answer = await site.post("tools/call", key, name="echo", arguments={})
+            assert answer.json()["result"] == {"content": []}
+
+        tasks.start_soon(call)
+        link = await child.connected()
+        sent = await link.request("tools/call", nth=1 + is_known)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await anyio.wait_all_tasks_blocked()
+        link.answer(sent["id"], {"content": []})
         await site.until_ended()
