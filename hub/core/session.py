@@ -93,9 +93,9 @@ Phase: TypeAlias = Unopened | Undeclared | Unasked | Debouncing | Asking | Settl
 class State(Struct, frozen=True):
     """The record of one client's roots.
 
-    `asked` counts the requests sent, `settled` those that came to an end. `last` is the newest
-    usable answer; `failed` says why the newest request brought none. `version` counts how often
-    the usable roots became others.
+    `asked` counts the requests sent; `settled` is the newest that was answered, or failed at a
+    client that could be reached. `last` is the newest usable answer; `failed` says why the newest
+    request brought none. `version` counts how often the usable roots became others.
     """
 
     phase: Phase
@@ -243,7 +243,8 @@ def _failed(state: State, event: Failed) -> Step:
     if not isinstance(state.phase, Asking) or event.asked != state.asked:
         return state, ()
     if event.unreachable:
-        return replace(state, phase=Unasked(), settled=state.asked), ()
+        # Not settled: who waits for its end waits for that of the next one.
+        return replace(state, phase=Unasked()), ()
     failed = replace(state, failed=event.reason, failed_at=event.now)
     following, effects = _settle(failed, state.phase, event.now)
     return following, (

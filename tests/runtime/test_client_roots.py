@@ -323,6 +323,30 @@ async def test_a_call_that_goes_takes_its_question_along_and_the_next_call_asks_
         assert asked.known == [str(top / "a")]
 
 
+async def test_all_who_wait_for_the_question_of_a_call_that_goes_wait_for_the_next(
+    top: Path,
+) -> None:
+    known = list[bool]()
+    async with client() as asked:
+
+        async def call() -> None:
+            known.append((await asked.current()).last is not None)
+
+        async with anyio.create_task_group() as calls:
+            async with anyio.create_task_group() as first:
+                first.start_soon(asked.roots.current, RecordingOutlet())
+                await asked.until_asked()
+                for _ in range(3):
+                    calls.start_soon(call)
+                await anyio.wait_all_tasks_blocked()
+                first.cancel_scope.cancel()
+            await asked.until_asked(2)
+            await anyio.wait_all_tasks_blocked()
+            asked.reply(shared(top / "a"))
+        assert len(asked.questions) == 2
+    assert known == [True] * 3
+
+
 async def test_a_call_that_goes_does_not_end_another_calls_question(top: Path) -> None:
     async with client() as asked:
         async with anyio.create_task_group() as calls:
