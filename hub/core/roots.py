@@ -74,11 +74,6 @@ class RootSet(Struct, frozen=True):
         """Return what both sets grant; a ceiling below a root narrows that root to the ceiling."""
         return root_set(shared for root in self.roots for shared in _shared(root, ceiling))
 
-    def alive(self, links: LinkReader) -> RootSet:
-        """Return the roots that are still what they were when they were announced."""
-        alive = tuple(root for root in self.roots if _is_alive(root, links))
-        return self if len(alive) == len(self.roots) else RootSet(alive)
-
 
 EMPTY = RootSet(())
 
@@ -210,11 +205,3 @@ def _shared(root: Root, ceiling: RootSet) -> tuple[Root, ...]:
     if ceiling.covers(root.parts) is not None:
         return (root,)
     return tuple(limit for limit in ceiling.roots if root.covers(limit.parts))
-
-
-def _is_alive(root: Root, links: LinkReader) -> bool:
-    try:
-        found = links.entry(root.path)
-    except PathError:
-        return False
-    return found is not None and (found.device, found.inode) == (root.device, root.inode)

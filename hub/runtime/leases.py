@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hub.core.in_force import InForce
-from hub.core.launch import LaunchPlan
 from hub.core.roots import EMPTY
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, ServerName, SessionKey
@@ -58,7 +57,7 @@ class Leases:
     def _key(self, spec: ServerSpec, here: InForce) -> ChildKey:
         return key_of(
             spec,
-            self.plan(spec, here),
+            self._services.plans.of(spec, here),
             EMPTY if spec.share == "all" else here.roots,
             principal=self._principal,
             # A server that is known to be modern is told with each request who makes it.
@@ -66,7 +65,3 @@ class Leases:
             session=self._session,
             unknown=self._unknown(),
         )
-
-    def plan(self, spec: ServerSpec, here: InForce) -> LaunchPlan | None:
-        """Return how a server's process is launched under these roots; see `Plans.of`."""
-        return self._services.plans.of(spec, here)

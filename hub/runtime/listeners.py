@@ -44,14 +44,11 @@ class Listeners:
 
     def missed(self, principal: str, server: ServerName) -> None:
         """Take note that a principal was shown a listing without this server."""
-        for listener in self._of(principal).values():
+        for listener in self.of(principal).values():
             listener.missed(server)
 
-    def of(self, principal: str) -> Mapping[SessionKey, Lessee]:
+    def of(self, principal: str) -> Mapping[SessionKey, Listener]:
         """Return who hears of a child of `principal`; a child of nobody's is everybody's."""
-        return self._of(principal)
-
-    def _of(self, principal: str) -> dict[SessionKey, Listener]:
         return {
             session: listener
             for session, (whose, listener) in self._open.items()

@@ -16,7 +16,6 @@ from hub.core.describing import told_of
 from hub.core.errors import ChildError, HubError
 from hub.core.guard import Refused
 from hub.core.in_force import NOT_ASKED, InForce, at_server, in_force
-from hub.core.launch import LaunchPlan
 from hub.core.paths import LinkReader
 from hub.core.policy import Mode
 from hub.core.protocol import LIST_CHANGED
@@ -193,10 +192,6 @@ class Session:
     def _has_unknown_roots(self) -> bool:
         declares = self.client is not None and self.client.declares("roots")
         return self.is_modern and declares and isinstance(self.roots.state.phase, Unopened)
-
-    def plan(self, spec: ServerSpec, force: InForce) -> LaunchPlan | None:
-        """Return how a server's process is launched under these roots; see `Leases.plan`."""
-        return self._leases.plan(spec, force)
 
     @property
     def is_modern(self) -> bool:

@@ -35,11 +35,11 @@ _UNENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP")
 
 
 class Mark:
-    """What tells a hub's processes; those of one child only unless `child` is 0."""
+    """What tells the processes of one of a hub's children; those are counted from 1."""
 
     __slots__ = ("child", "hub")
 
-    def __init__(self, hub: int, child: int = 0) -> None:
+    def __init__(self, hub: int, child: int) -> None:
         self.hub = hub
         self.child = child
 
@@ -52,11 +52,6 @@ class Mark:
     def limit(self) -> tuple[int, int]:
         """The soft and the hard limit. The hub's own are equal: it is none of its children."""
         return self.hub - self.child, self.hub
-
-    def is_on(self, pid: int) -> bool:
-        """Return whether the process carries this mark now."""
-        child = child_of(pid, self.hub)
-        return child == self.child if self.child else child > 0
 
 
 class Row:

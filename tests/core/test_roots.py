@@ -196,26 +196,3 @@ def test_a_ceiling_narrows(tmp_path: Path) -> None:
     assert client.within(root_set([root(top / "a/b/c")])).paths == (f"{top}/a/b/c",)
     assert client.within(root_set([root(top)])) == client
     assert client.within(EMPTY) == EMPTY
-
-
-def test_a_root_that_vanished_or_was_replaced_grants_nothing_until_it_is_back(
-    tmp_path: Path,
-) -> None:
-    top = plant(tmp_path, "a/", "b/")
-    roots = root_set([root(top / "a"), root(top / "b")])
-    assert roots.alive(OsLinks()) is roots
-    (top / "a").rename(top / "kept")
-    assert roots.alive(OsLinks()).paths == (f"{top}/b",)
-    (top / "a").mkdir()
-    assert roots.alive(OsLinks()).paths == (f"{top}/b",)
-    (top / "a").rmdir()
-    (top / "kept").rename(top / "a")
-    assert roots.alive(OsLinks()) == roots
-
-
-def test_a_root_behind_a_file_is_not_alive(tmp_path: Path) -> None:
-    top = plant(tmp_path, "a/b/")
-    roots = root_set([root(top / "a/b")])
-    (top / "a").rename(top / "kept")
-    (top / "a").write_text("x")
-    assert roots.alive(OsLinks()) == EMPTY

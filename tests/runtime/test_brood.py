@@ -18,7 +18,7 @@ from hub.runtime import brood as module
 from hub.runtime import watchdog
 from hub.runtime.brood import Brood, Family, keeping
 from hub.runtime.ending import Ending
-from hub.runtime.watchdog import HAS_PROC, Mark, Table, start_of
+from hub.runtime.watchdog import HAS_PROC, Table, child_of, start_of
 from tests.fakes import no_descriptor_free
 
 pytestmark = [
@@ -245,10 +245,9 @@ async def test_the_hub_itself_carries_no_mark_of_a_child() -> None:
     async with kept() as brood:
         family = Family(brood)
         (pid,) = begin(family, SLEEPS)
-        mark = Mark(brood.next_mark().hub)
-        assert mark.is_on(pid)
-        assert not mark.is_on(os.getpid())
-        assert not any(mark.is_on(each) for each in watchdogs())
+        hub = brood.next_mark().hub
+        assert child_of(pid, hub)
+        assert not any(child_of(each, hub) for each in (os.getpid(), *watchdogs()))
         await family.end()
 
 

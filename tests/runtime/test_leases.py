@@ -6,8 +6,7 @@ from hub.core.in_force import InForce
 from hub.core.roots import EMPTY
 from hub.core.values import JsonObject, SessionKey
 from hub.runtime.leases import Leases
-from tests.fakes import FakeChild
-from tests.runtime.rigs import Rig, launched, remote, rig, roots_at
+from tests.runtime.rigs import Rig, launched, rig, roots_at
 from tests.trees import plant
 
 
@@ -56,15 +55,3 @@ async def test_a_child_for_all_knows_nothing_of_roots(top: Path) -> None:
         place = mine.place(spec, at(top / "a"), lessee)
         assert mine.place(spec, at(top / "b"), lessee) is place
         assert (place.key.roots, place.key.plan and place.key.plan.cwd) == (EMPTY, "/")
-
-
-async def test_only_what_is_launched_has_a_plan(top: Path) -> None:
-    async with rig({}, {"files": FakeChild()}) as on:
-        mine = leases(on, "1")
-        assert mine.plan(remote("files"), at(top / "a")) is None
-        made = mine.plan(launched("files"), at(top / "a"))
-        assert made is not None
-        assert made.cwd == f"{top}/a"
-        free = mine.plan(launched("files"), InForce(EMPTY, "none", enforcing=False))
-        assert free is not None
-        assert free.cwd == "/"

@@ -8,9 +8,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from hub.core.in_force import InForce, OperatorRoots
-from hub.core.launch import LaunchTemplate
 from hub.core.protocol import LIST_CHANGED
-from hub.core.roots import EMPTY
 from hub.core.specs import ServerSpec
 from hub.runtime.client import Client
 from hub.runtime.session import RECENT, Session
@@ -179,25 +177,6 @@ async def test_a_closed_session_leaves_its_children_to_others(top: Path) -> None
         await started(at, bob, spec)
         assert len(fake.links) == 1
         assert fake.closed == 0
-
-
-async def test_a_plan_has_a_directory_for_those_who_are_not_restricted(top: Path) -> None:
-    spec = launched("files")
-    async with rig({"files": spec}, {"files": FakeChild()}) as at:
-        session = at.client().session
-
-        def cwd(force: InForce, of: ServerSpec = spec) -> str | None:
-            made = session.plan(of, force)
-            assert made is not None
-            return made.cwd
-
-        assert cwd(InForce(EMPTY, "none", enforcing=False)) == "/"
-        assert cwd(InForce(EMPTY, "none")) is None
-        assert cwd(InForce(roots_at(top / "a"), "client")) == f"{top}/a"
-        everyone = launched("files", share="all")
-        assert cwd(InForce(roots_at(top / "a"), "client"), everyone) == "/"
-        assert session.plan(remote("files"), InForce(EMPTY, "none")) is None
-        assert isinstance(spec.target, LaunchTemplate)
 
 
 async def test_what_a_child_tells_reaches_a_client_that_has_said_who_it_is() -> None:

@@ -10,7 +10,19 @@ from pathlib import Path
 import pytest
 
 from hub.runtime import watchdog
-from hub.runtime.watchdog import VARIABLE, Hunt, Mark, Table, end, look, row, said, send, start_of
+from hub.runtime.watchdog import (
+    VARIABLE,
+    Hunt,
+    Mark,
+    Table,
+    child_of,
+    end,
+    look,
+    row,
+    said,
+    send,
+    start_of,
+)
 from tests.fakes import no_descriptor_free
 
 pytestmark = [
@@ -66,32 +78,29 @@ def here() -> Table:
 
 def test_a_mark_is_told_by_the_environment(start: Start) -> None:
     pid = asleep(start, {VARIABLE: MARK.text}).pid
-    assert MARK.is_on(pid)
-    assert Mark(0xABC).is_on(pid)
-    others = [Mark(0xABC, 0x70), Mark(0xABC, 1), Mark(0xAB), Mark(0xABCD), Mark(0xBC, 7)]
-    assert not any(other.is_on(pid) for other in others)
-    assert not Mark(0xABC).is_on(asleep(start, {VARIABLE: "abc-made up"}).pid)
-    assert not MARK.is_on(asleep(start, {"OTHER": f"{VARIABLE}={MARK.text}"}).pid)
+    assert child_of(pid, MARK.hub) == MARK.child
+    assert not any(child_of(pid, other) for other in (0xAB, 0xABCD, 0xBC))
+    made_up, other = {VARIABLE: "abc-made up"}, {"OTHER": f"{VARIABLE}={MARK.text}"}
+    assert not any(child_of(asleep(start, env).pid, MARK.hub) for env in (made_up, other))
 
 
 @pytest.mark.parametrize(
-    ("limits", "told"),
+    ("limits", "child"),
     [
-        (b"soft hard", ()),
-        (b"unlimited            unlimited            us", ()),
-        (b"2741                 2748                 us", ("hub", "child")),
-        (b"2740                 2748                 us", ("hub",)),
-        (b"2748                 2748                 us", ()),
-        (b"2741                 2749                 us", ()),
+        (b"soft hard", 0),
+        (b"unlimited            unlimited            us", 0),
+        (b"2741                 2748                 us", 7),
+        (b"2740                 2748                 us", 8),
+        (b"2748                 2748                 us", 0),
+        (b"2741                 2749                 us", 0),
     ],
 )
 def test_a_mark_is_told_by_the_limits(
-    limits: bytes, told: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    limits: bytes, child: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {"limits": b"Limit  Soft  Hard  Units\nMax realtime timeout  " + limits + b"\n"}
     monkeypatch.setattr(watchdog, "_read", lambda _, name: files.get(name, b""))  # pyright: ignore
-    assert Mark(0xABC).is_on(1) == ("hub" in told)
-    assert MARK.is_on(1) == ("child" in told)
+    assert child_of(1, MARK.hub) == child
 
 
 def test_what_has_ended_is_not_there_even_if_nobody_has_noticed(start: Start) -> None:
