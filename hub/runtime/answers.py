@@ -71,6 +71,8 @@ class Answers:
         finally:
             self.end(asker)
             self.crowd.ended(asker, is_answered=is_answered)
+            if not is_answered:
+                self.crowd.gave_up(asker)
 
     def begin(self, asker: Asker) -> None:
         """Count a call; `end` must follow."""
@@ -202,16 +204,17 @@ class Answers:
     async def _sole_asker(self, method: str) -> Asker:
         """Return the client a legacy child means that does not say: there must be just one.
 
-        Clients that are away are none as soon as the child has answered their calls.
+        Clients that are away are none as soon as the child has answered their calls; those whose
+        calls were given up not long ago are still.
         """
         parties = {asker.party for asker in self._calls}
         here = [asker for asker in reversed(self._calls) if asker.is_present]
-        if len(parties) == 1:
-            return next(iter(here or reversed(self._calls)))
-        if len({asker.party for asker in here}) == 1:
-            others = [asker for asker in self._calls if asker.party != here[0].party]
-            is_plain = await self.crowd.until_answered(others)
-            left = [asker for asker in reversed(self._calls) if asker.party == here[0].party]
+        present = {asker.party for asker in here}
+        sole = parties if len(parties) == 1 else present
+        if len(sole) == 1 and self.crowd.lingering() <= sole:
+            others = [asker for asker in self._calls if asker.party not in sole]
+            is_plain = not others or await self.crowd.until_answered(others)
+            left = [asker for asker in reversed(self._calls) if asker.party in sole]
             if is_plain and left:
                 return next((asker for asker in left if asker.is_present), left[0])
         whose = "several clients have calls" if parties else "no client has a call"

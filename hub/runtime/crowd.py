@@ -12,12 +12,15 @@ from typing import Final
 import anyio
 from msgspec import Struct, field
 
+from hub.core.values import SessionKey
 from hub.runtime.parties import Asker
 
 PATIENCE: Final = 60.0
 """Seconds after which a call whose client has not come back gives way to who needs its place."""
 LAST_WORDS: Final = 5.0
 """Seconds in which the child may then answer it."""
+LINGER: Final = 60.0
+"""Seconds in which a child is taken to ask on within a call that was given up."""
 
 
 class _Held(Struct, eq=False):
@@ -35,6 +38,7 @@ class Crowd:
         self._calls = calls
         self._leaving: set[Asker] = set()
         self._held: list[_Held] = []
+        self._given_up: dict[SessionKey, float] = {}
 
     def must_leave(self, call: Asker) -> bool:
         """Return whether others need what a call holds; it has to end then."""
@@ -67,3 +71,15 @@ class Crowd:
                     held.calls.remove(call)
                 if not is_answered or not held.calls:
                     held.is_over.set()
+
+    def gave_up(self, call: Asker) -> None:
+        """Take note that nobody waits for a call any more: its child may not know, or not care."""
+        self._given_up.pop(call.party, None)
+        self._given_up[call.party] = anyio.current_time() + LINGER
+
+    def lingering(self) -> set[SessionKey]:
+        """Return whose calls were given up not long ago."""
+        now = anyio.current_time()
+        while self._given_up and self._given_up[party := next(iter(self._given_up))] <= now:
+            del self._given_up[party]
+        return set(self._given_up)

@@ -264,6 +264,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
         if self._rounds is not None:
             self._rounds.cancel()
         self._served()
+        self.way.lane.child.answers.crowd.gave_up(self)
 
     def _served(self) -> None:
         """Take note that the child has nothing to do with the call any more."""

@@ -11,6 +11,7 @@ from hub.core.protocol import METHOD_NOT_FOUND
 from hub.core.roots import EMPTY, Root, RootSet
 from hub.core.specs import RemoteTarget, ServerSpec
 from hub.core.values import ServerName, SessionKey
+from hub.runtime import crowd
 from hub.runtime.answers import Answers
 from hub.runtime.peer import Asked, GoneError, RpcError
 from hub.runtime.questions import questioned
@@ -210,6 +211,32 @@ async def test_a_question_of_a_call_that_ends_meanwhile_goes_to_nobody() -> None
     assert held.is_refused()
     assert not away.asked
     assert not here.asked
+
+
+@pytest.mark.parametrize("presence", [True, False])
+async def test_a_question_that_could_be_of_a_call_that_was_given_up_goes_to_no_other_client(
+    monkeypatch: pytest.MonkeyPatch, *, presence: bool
+) -> None:
+    held = Held("left", "here", "away")
+    left, here, away = held.askers
+    away.is_present = presence
+    with suppress(GoneError), held.made.during(left):
+        raise GoneError("no answer")
+    with held.made.during(here), held.made.during(away), anyio.fail_after(5):
+        await held.ask()
+        assert held.is_refused()
+    with held.made.during(here):
+        await held.ask()
+        assert held.is_refused(), "its child may not know yet that it was given up"
+    with held.made.during(left):
+        await held.ask()
+        assert held.outcome == {"answered": "left"}, "whichever of its calls it is of"
+    monkeypatch.setattr(crowd, "LINGER", 0.0)
+    with suppress(GoneError), held.made.during(left):
+        raise GoneError("no answer")
+    with held.made.during(here):
+        await held.ask()
+        assert held.outcome == {"answered": "here"}, "not for ever"
 
 
 @pytest.mark.parametrize("present", [(), ("a", "b")])

@@ -289,6 +289,18 @@ async def test_a_call_that_its_client_cancels_is_cancelled_at_the_child(
         await caller.client.peer.backlog.idle()
 
 
+async def test_what_a_child_asks_within_a_call_that_was_given_up_is_not_taken_for_anothers(
+    fake: FakeChild, top: Path
+) -> None:
+    fake.answers["tools/call"] = SILENT
+    async with calling(fake, top) as caller:
+        assert caller.take(1, "echo", {})
+        await caller.client.peer.receive(Notification("notifications/cancelled", {"requestId": 1}))
+        (place,) = caller.client.session.places
+        assert place.child is not None
+        assert place.child.answers.crowd.lingering() == {caller.client.session.party}
+
+
 async def test_a_client_that_goes_cancels_its_calls(fake: FakeChild, top: Path) -> None:
     fake.answers["tools/call"] = SILENT
     async with calling(fake, top) as caller:
