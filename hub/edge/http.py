@@ -48,7 +48,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class HttpServer:
-    """The ASGI application; `run` must be entered before it serves.
+    """The ASGI application; `run` must have started before it serves.
 
     `desk` takes plain calls from connections that can do without the application.
     """
