@@ -17,15 +17,17 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 	--no-emit-index-url --custom-compile-command 'make lock'
 
 CONFINED := .confinement
+LOWEST := .lowest
 SUITES := .conformance
 BENCH := .bench
 
-.PHONY: help run setup test conformance confinement-tests check orphans fuzz soak bench bench-quick growth fmt lock clean
+.PHONY: help run setup test lowest conformance confinement-tests check orphans fuzz soak bench bench-quick growth fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make run      serve the current directory over HTTP on $(LISTEN)'
 	@echo 'make test     install what the tests need and run them (PYTEST="-k roots" narrows)'
+	@echo 'make lowest   the tests on the lowest versions of what the hub needs that pyproject.toml allows'
 	@echo 'make conformance  the MCP conformance suite: the hub as a server, the hub as a client (CONFORMANCE=server narrows)'
 	@echo 'make confinement-tests  confinement of servers too heavy to be installed always (600 MB)'
 	@echo 'make orphans  end the hub in every way, ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) times each (20 minutes): no process may be left'
@@ -47,6 +49,18 @@ setup: $(VENV)/dev.stamp $(if $(NPM),node_modules/.stamp)
 
 test: setup
 	$(BIN)/python -m pytest $(PYTEST)
+
+# Without the tests of whole programs, which take long and depend on these versions no more than the others do.
+lowest: $(LOWEST)/.stamp
+	$(LOWEST)/bin/python -m pytest tests/core tests/edge tests/flow tests/runtime tests/seeds $(PYTEST)
+
+$(LOWEST)/.stamp: pyproject.toml | $(VENV)/dev.stamp
+	$(PIP) install uv==$(UV_VERSION)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	$(BIN)/uv pip compile --quiet --resolution lowest-direct --python $(LOWEST)/bin/python \
+	  pyproject.toml --output-file $(LOWEST)/requirements.txt
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python -r $(LOWEST)/requirements.txt --group dev --editable .
+	@touch $@
 
 conformance: $(VENV)/dev.stamp $(SUITES)/.stamp
 	$(BIN)/python -m tests.conformance $(CONFORMANCE)
@@ -154,5 +168,5 @@ lock: $(VENV)/pyvenv.cfg
 	$(if $(NPM),npm install --prefix tests/conformance --package-lock-only --loglevel=error)
 
 clean:
-	rm -rf $(VENV) node_modules $(SUITES) $(CONFINED) $(BENCH) .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
+	rm -rf $(VENV) node_modules $(SUITES) $(CONFINED) $(LOWEST) $(BENCH) .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
 	find hub tests -name __pycache__ -prune -exec rm -rf {} +
