@@ -16,9 +16,9 @@ from hub.runtime.parked import ParkedCall
 from hub.runtime.parking import HandedOver, Parking
 from hub.runtime.parties import Asker, RootsNeededError
 from hub.runtime.peer import RpcError
-from hub.runtime.relay import tool_error
 from hub.runtime.request_lanes import RequestLane
 from hub.runtime.rounds import InputNeededError
+from hub.runtime.unanswered import tool_error
 from hub.runtime.waiting import UNSAID, Behalf, Progress
 from hub.runtime.wire import Payload
 

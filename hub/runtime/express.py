@@ -18,10 +18,9 @@ from hub.runtime.asker import CallAsker
 from hub.runtime.parties import Asker
 from hub.runtime.peer import GoneError, LostError, RpcError, SilentError
 from hub.runtime.posted_rounds import PostedRounds, RoundsOutcome
-from hub.runtime.relay import tool_error
 from hub.runtime.request_lanes import AskedForRoots, RequestLane
 from hub.runtime.rounds import InputNeededError
-from hub.runtime.unanswered import crowded
+from hub.runtime.unanswered import crowded, tool_error
 from hub.runtime.waiting import UNSAID, Answer, Underway, token_in
 from hub.runtime.ways import Register, Reply, Way
 from hub.runtime.wire import Failure, Payload, Request, Response

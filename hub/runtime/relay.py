@@ -44,6 +44,7 @@ from hub.runtime.search_tools import answer
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 from hub.runtime.session_lanes import SessionLanes
+from hub.runtime.unanswered import tool_error
 from hub.runtime.verbosity import log_from
 from hub.runtime.wire import Payload
 
@@ -273,8 +274,3 @@ def _failure(method: CallMethod, text: str) -> JsonObject:
     if method != "tools/call":
         raise RpcError(INTERNAL_ERROR, text)
     return tool_error(text)
-
-
-def tool_error(text: str) -> JsonObject:
-    """Return a tool's result that says what went wrong."""
-    return {"content": [{"type": "text", "text": text}], "isError": True}

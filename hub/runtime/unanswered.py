@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hub.core.errors import ChildError
 from hub.core.specs import ServerSpec
+from hub.core.values import JsonObject
 from hub.runtime.peer import GoneError, LostError, SilentError
 
 
@@ -34,3 +35,8 @@ def crowded(spec: ServerSpec) -> ChildError:
         f"{spec.timeout:g} s that a call waits; call it again later, or have its `concurrency` "
         "raised (more calls at a time) or its `timeout` (longer waits)"
     )
+
+
+def tool_error(text: str) -> JsonObject:
+    """Return a tool's result that says what went wrong."""
+    return {"content": [{"type": "text", "text": text}], "isError": True}

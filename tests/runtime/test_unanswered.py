@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from hub.core.protocol import INTERNAL_ERROR
 from hub.runtime.peer import GoneError, LostError, SilentError
-from hub.runtime.unanswered import crowded, unanswered
+from hub.runtime.unanswered import crowded, tool_error, unanswered
 from tests.runtime.rigs import remote
 
 
@@ -43,3 +43,8 @@ def test_it_says_of_a_call_that_was_not_sent_what_was_in_its_way(
         "call it again later, or have its `concurrency` raised (more calls at a time) or its "
         "`timeout` (longer waits)"
     )
+
+
+def test_a_tool_says_so_by_its_result() -> None:
+    said = {"content": [{"type": "text", "text": "no"}], "isError": True}
+    assert tool_error("no") == said
