@@ -140,7 +140,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
         try:
             self._came(self.way.lane.peer.result_of(answer))
         except (LostError, GoneError) as exc:
-            self._say(self.way.lane.child.without_answer(exc))
+            self._unanswered(self.way.lane.child.without_answer(exc))
         except RpcError as exc:
             self._failed(exc)
 
@@ -150,7 +150,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
         try:
             match outcome:
                 case ChildError():
-                    self._say(outcome)
+                    self._unanswered(outcome)
                 case RpcError():
                     self._failed(outcome)
                 case InputNeededError():
@@ -183,6 +183,11 @@ class Passage(CallAsker, eq=False, kw_only=True):
         else:
             self._withdraw("timed out")
             self._say(child.without_answer(SilentError("timed out")))
+
+    def _unanswered(self, error: ChildError) -> None:
+        """Give the call up that the child may be at work on still."""
+        self.way.lane.child.answers.crowd.gave_up(self)
+        self._say(error)
 
     def _say(self, error: ChildError) -> None:
         self._note("failed", str(error))

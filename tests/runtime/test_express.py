@@ -301,6 +301,18 @@ async def test_what_a_child_asks_within_a_call_that_was_given_up_is_not_taken_fo
         assert place.child.answers.crowd.lingering() == {caller.client.session.party}
 
 
+async def test_nor_is_what_it_asks_within_a_call_whose_answer_was_lost(
+    fake: FakeChild, top: Path
+) -> None:
+    fake.answers["tools/call"] = lost(0, "it broke off")
+    async with calling(fake, top) as caller:
+        assert caller.take(1, "echo", {})
+        await caller.result()
+        (place,) = caller.client.session.places
+        assert place.child is not None
+        assert place.child.answers.crowd.lingering() == {caller.client.session.party}
+
+
 async def test_a_client_that_goes_cancels_its_calls(fake: FakeChild, top: Path) -> None:
     fake.answers["tools/call"] = SILENT
     async with calling(fake, top) as caller:
