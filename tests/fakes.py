@@ -272,7 +272,7 @@ class FakeLink:
         self.plan = plan
         self.seen: list[Any] = []
         self.private_directory = "/private" if plan is not None and plan.cwd is None else None
-        self._send, self._receive = anyio.create_memory_object_stream[bytes | wire.Failure](
+        self._send, self.received = anyio.create_memory_object_stream[bytes | wire.Failure](
             float("inf")
         )
         self._end = "the fake child ended"
@@ -283,7 +283,7 @@ class FakeLink:
 
     async def next(self) -> Message:
         try:
-            said = await self._receive.receive()
+            said = await self.received.receive()
             return wire.parse_child(said) if isinstance(said, bytes) else said
         except wire.UnreadableAnswerError as exc:
             return wire.Failure(exc.id, {"code": INTERNAL_ERROR, "message": str(exc)})
@@ -351,7 +351,7 @@ class FakeLink:
 
     def close(self) -> None:
         self._send.close()
-        self._receive.close()
+        self.received.close()
 
 
 class FakeChild:

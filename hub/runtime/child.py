@@ -14,6 +14,7 @@ from typing import TypeAlias
 import anyio
 import structlog
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 
 from hub.core.errors import ChildError, leaves
 from hub.core.guard import Admitted
@@ -146,6 +147,8 @@ class Child:
     async def _take(self, message: Message, peer: Peer, link: Link) -> None:
         try:
             await peer.receive(message)
+            if isinstance(message, wire.Request):
+                await checkpoint()  # whose it is, is found before an answer ends its call
         except WireError as exc:
             log.warning("message dropped", server=self.spec.name, error=str(exc))
             if isinstance(message, wire.Request):
@@ -287,11 +290,9 @@ class Child:
 
     async def _notified(self, notification: Notification) -> None:
         heard = notification if self._hearing is None else self._hearing.heard(notification)
-        if heard is None:
-            return
-        if heard.method in LIST_CHANGED:
+        if heard is not None and heard.method in LIST_CHANGED:
             self._changed({heard.method})
-        else:
+        elif heard is not None:
             await self.answers.spread(heard)
 
     def _changed(self, methods: Collection[str]) -> None:

@@ -17,8 +17,17 @@ from hub.runtime.express import Express
 from hub.runtime.request_lanes import AskedForRoots
 from hub.runtime.slots import Slots
 from hub.runtime.waiting import Answer
-from hub.runtime.wire import Failure, Notification, Request, Response, as_object, lost
-from tests.fakes import ECHO, READ, SILENT, FakeChild, RecordingOutlet, Signals
+from hub.runtime.wire import (
+    Failure,
+    Message,
+    Notification,
+    Request,
+    Response,
+    as_object,
+    lost,
+    parse_child,
+)
+from tests.fakes import ECHO, READ, SILENT, FakeChild, FakeLink, RecordingOutlet, Signals
 from tests.runtime.rigs import FakeClient, Rig, remote, rig
 from tests.trees import plant
 
@@ -455,6 +464,31 @@ async def test_a_child_can_ask_the_client_of_a_call(fake: FakeChild, top: Path) 
         assert asked.method == "sampling/createMessage"
         await client.peer.receive(Response(asked.id, {"role": "assistant"}))
         assert (await fake.link.reply("q"))["result"] == {"role": "assistant"}
+
+
+async def test_a_question_that_comes_right_before_its_calls_answer_is_not_taken_for_anothers(
+    fake: FakeChild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def without_a_pause(link: FakeLink) -> Message:
+        try:
+            said = link.received.receive_nowait()
+        except anyio.WouldBlock:
+            said = await link.received.receive()
+        assert isinstance(said, bytes)
+        return parse_child(said)
+
+    monkeypatch.setattr(FakeLink, "next", without_a_pause)
+    async with rig({"files": FILES}, {"files": fake}) as at:
+        callers = [Caller(at, at.client(capabilities={"sampling": {}})) for _ in range(2)]
+        for caller in callers:
+            await caller.client.call("echo", {})
+        fake.answers["tools/call"] = SILENT
+        for caller in callers:
+            assert caller.take(1, "echo", {})
+        *_, first, _ = fake.link.requests("tools/call")
+        fake.link.ask("q", "sampling/createMessage", {"messages": []})
+        fake.link.answer(first["id"], {})
+        assert "several clients" in (await fake.link.reply("q"))["error"]["message"]
 
 
 async def test_a_client_that_does_not_read_gets_its_answer_when_it_does(
