@@ -79,7 +79,8 @@ class Audience:
         client, peer = self._addressee.client, self._addressee.peer
         # A modern client is asked by its own request's result, which a child's request is not.
         if client is None or peer is None or client.is_modern:
-            raise RpcError(METHOD_NOT_FOUND, f"the client does not support {method}")
+            what = mode_of(method, params)
+            raise RpcError(METHOD_NOT_FOUND, f"the client does not support {what}")
         require_taken(client, method, params)
         self.sent_to(params.get("elicitationId"))
         try:

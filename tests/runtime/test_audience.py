@@ -71,6 +71,13 @@ async def test_a_client_that_cannot_answer_is_not_asked() -> None:
         assert unable.outlet.messages == other.outlet.messages == []
 
 
+async def test_who_is_not_asked_is_said_to_lack_just_what_was_asked_for() -> None:
+    async with rig({}, {}) as at:
+        for client in (at.client(), modern(at)):
+            with pytest.raises(RpcError, match=f"{ELICITATION} in URL mode$"):
+                await client.session.audience.ask(ELICITATION, {"mode": "url"}, None)
+
+
 async def test_a_child_that_asks_a_client_that_is_gone_is_told_so() -> None:
     async with rig({}, {}) as at:
         client = at.client(capabilities={"sampling": {}})
