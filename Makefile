@@ -21,7 +21,7 @@ LOWEST := .lowest
 SUITES := .conformance
 BENCH := .bench
 
-.PHONY: help run setup test lowest conformance confinement-tests check orphans fuzz soak bench bench-quick growth fmt lock clean
+.PHONY: help run setup test lowest conformance confinement-tests check orphans fuzz soak bench bench-quick growth instructions fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo 'make soak     clients that come and go, for SOAK_SECONDS=$(SOAK_SECONDS): nothing may be left, no call lost'
 	@echo 'make bench    the hub beside a bare relay and other programs, which this installs (10 minutes)'
 	@echo 'make growth   how what a hub spends grows with sessions, children, tools, roots and paths'
+	@echo 'make instructions  how many instructions a call takes, beside a bare relay (needs valgrind)'
 	@echo 'make bench-quick  how far the hub is from a bare relay, in a minute'
 	@echo 'make check    format, lint, layers and types'
 	@echo 'make setup    the environment with all tools, nothing run'
@@ -102,6 +103,9 @@ bench: $(VENV)/dev.stamp $(BENCH)/yardstick.stamp $(BENCH)/peers.stamp
 
 growth: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.growth
+
+instructions: $(VENV)/dev.stamp $(BENCH)/yardstick.stamp
+	$(BIN)/python -m bench.instructions
 
 # One that cannot be installed is shown as such in the tables. What they depend on is not locked.
 $(BENCH)/peers.stamp: bench/node-peers.json bench/fastmcp-overrides.txt
