@@ -87,10 +87,10 @@ class Rounds:
         if state is None:
             return Brought(responses=given)
         known_by = identity(principal, request.method, params)
-        carried = self._seals.look(state, known_by)
-        if is_complete or carried.unasked:
-            self._seals.take(state, known_by)
-        return Brought(carried, given, is_retry=True)
+        opened = self._seals.open(state, known_by)
+        if is_complete or opened.carried.unasked:
+            self._seals.spend(opened)
+        return Brought(opened.carried, given, is_retry=True)
 
     async def found(
         self, session: Session, asked: Asked, brought: Brought, *, is_parking: bool

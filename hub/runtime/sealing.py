@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from msgspec import Struct
+
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
 from hub.core.request_state import Carried, carried_in
 from hub.core.values import Json
@@ -27,8 +29,16 @@ MAX_SPENT: Final = 65_536
 _NONCE, _TAG = 12, 16
 
 
+class Opened(Struct, frozen=True):
+    """What a state carries, and what is remembered of the state once it is spent."""
+
+    carried: Carried
+    nonce: bytes
+    expires: float
+
+
 class Seals:
-    """Makes states and takes each of them once, for the call it was made for, until it expires."""
+    """Makes states, each good once, for the call it was made for, until it expires."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -42,28 +52,11 @@ class Seals:
         sealed = self._cipher.encrypt(nonce, strict_json.encode(plain), identity.encode())
         return base64.urlsafe_b64encode(nonce + sealed).decode().rstrip("=")
 
-    def look(self, state: Json, identity: str) -> Carried:
-        """Return what a state carries, without using it up.
+    def open(self, state: Json, identity: str) -> Opened:
+        """Return what a state carries, which does not use it up.
 
         Raises: RpcError if it was not made here for this call, has expired, or was used before.
         """
-        return self._opened(state, identity)[0]
-
-    def take(self, state: Json, identity: str) -> Carried:
-        """Return what a state carries, and take it no second time.
-
-        Raises: RpcError as `look` does.
-        """
-        carried, nonce, expires = self._opened(state, identity)
-        now = self._clock()
-        if len(self._spent) >= MAX_SPENT:
-            self._spent = {kept: until for kept, until in self._spent.items() if until >= now}
-        if len(self._spent) >= MAX_SPENT:
-            raise RpcError(INTERNAL_ERROR, "Too many calls are being continued; try again later")
-        self._spent[nonce] = expires
-        return carried
-
-    def _opened(self, state: Json, identity: str) -> tuple[Carried, bytes, float]:
         raw = _raw(state)
         nonce, sealed = raw[:_NONCE], raw[_NONCE:]
         try:
@@ -76,9 +69,25 @@ class Seals:
             _refuse("it cannot be read")
         if self._clock() > expires:
             _refuse("it has expired; make the call again without it")
+        self._refuse_spent(nonce)
+        return Opened(carried_in(fields), nonce, expires)
+
+    def spend(self, opened: Opened) -> None:
+        """Use a state up: it is not opened again.
+
+        Raises: RpcError if it was used before, or too many were that have not expired yet.
+        """
+        self._refuse_spent(opened.nonce)
+        now = self._clock()
+        if len(self._spent) >= MAX_SPENT:
+            self._spent = {kept: until for kept, until in self._spent.items() if until >= now}
+        if len(self._spent) >= MAX_SPENT:
+            raise RpcError(INTERNAL_ERROR, "Too many calls are being continued; try again later")
+        self._spent[opened.nonce] = opened.expires
+
+    def _refuse_spent(self, nonce: bytes) -> None:
         if nonce in self._spent:
             _refuse("it was used before; make the call again without it")
-        return carried_in(fields), nonce, expires
 
     @cached_property
     def _cipher(self) -> AESGCM:

@@ -17,24 +17,27 @@ SECRET = Carried(parked="the-secret")
 
 
 def refusal(seals: Seals, state: Json, identity: str = "call") -> str:
-    """Return why a state is not taken, nor looked at."""
-    said: list[str] = []
-    for opened in (seals.look, seals.take):
-        with pytest.raises(RpcError) as caught:
-            opened(state, identity)
-        assert caught.value.code == INVALID_PARAMS
-        said.append(str(caught.value))
-    assert said[0] == said[1]
-    assert said[0].startswith("requestState is not valid: ")
-    return said[0]
+    """Return why a state is not opened."""
+    with pytest.raises(RpcError) as caught:
+        seals.open(state, identity)
+    assert caught.value.code == INVALID_PARAMS
+    said = str(caught.value)
+    assert said.startswith("requestState is not valid: ")
+    return said
+
+
+def spent(seals: Seals, state: Json) -> Carried:
+    """Open a state and use it up; return what it carries."""
+    opened = seals.open(state, "call")
+    seals.spend(opened)
+    return opened.carried
 
 
 @given(carried=CARRIED, identity=st.text(alphabet="abc"))
 def test_a_state_gives_back_what_it_carries(carried: Carried, identity: str) -> None:
     seals = Seals(FakeClock())
     state = seals.seal(carried, identity, lasts=1)
-    assert seals.look(state, identity) == carried
-    assert seals.take(state, identity) == carried
+    assert seals.open(state, identity).carried == carried
 
 
 @given(at=st.integers(min_value=0), other=st.characters(codec="ascii"))
@@ -45,7 +48,7 @@ def test_a_state_that_was_changed_anywhere_is_refused(at: int, other: str) -> No
     forged = state[:at] + other + state[at + 1 :]
     if forged != state:
         refusal(seals, forged)
-    assert seals.take(state, "call") == SECRET
+    assert spent(seals, state) == SECRET
 
 
 @given(state=st.text() | st.none() | st.integers() | st.lists(st.text()))
@@ -72,20 +75,25 @@ def test_a_state_expires() -> None:
     seals = Seals(clock)
     state = seals.seal(SECRET, "call", lasts=10)
     clock.advance(10)
-    assert seals.look(state, "call") == SECRET
+    assert seals.open(state, "call").carried == SECRET
     clock.advance(0.1)
     assert "it has expired" in refusal(seals, state)
 
 
-def test_a_state_is_looked_at_often_and_taken_once() -> None:
+def test_a_state_is_opened_often_and_spent_once() -> None:
     seals = Seals(FakeClock())
     state = seals.seal(SECRET, "call", lasts=10)
-    assert seals.look(state, "call") == seals.look(state, "call") == SECRET
-    assert seals.take(state, "call") == SECRET
-    assert "it was used before" in refusal(seals, state)
+    once, twice = seals.open(state, "call"), seals.open(state, "call")
+    assert once.carried == twice.carried == SECRET
+    seals.spend(once)
+    said = refusal(seals, state)
+    assert "it was used before" in said
+    with pytest.raises(RpcError) as caught:
+        seals.spend(twice)
+    assert (caught.value.code, str(caught.value)) == (INVALID_PARAMS, said)
 
 
-def test_what_was_taken_is_forgotten_when_it_has_expired_and_never_before(
+def test_what_was_spent_is_forgotten_when_it_has_expired_and_never_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sealing, "MAX_SPENT", 2)
@@ -93,11 +101,11 @@ def test_what_was_taken_is_forgotten_when_it_has_expired_and_never_before(
     seals = Seals(clock)
     states = [seals.seal(SECRET, "call", lasts=10) for _ in range(3)]
     for state in states[:2]:
-        seals.take(state, "call")
+        spent(seals, state)
     with pytest.raises(RpcError) as caught:
-        seals.take(states[2], "call")
+        spent(seals, states[2])
     assert caught.value.code == INTERNAL_ERROR
     clock.advance(11)
     later = seals.seal(SECRET, "call", lasts=10)
-    assert seals.take(later, "call") == SECRET
+    assert spent(seals, later) == SECRET
     assert "it has expired" in refusal(seals, states[0])
