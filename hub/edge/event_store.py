@@ -63,11 +63,6 @@ class EventStore:
         self._events = 0
         self._by_age: deque[tuple[Journal, int]] = deque()
 
-    @property
-    def remembered(self) -> int:
-        """Return how many events are remembered, kept or not."""
-        return len(self._by_age)
-
     def journal(self) -> Journal:
         """Return the journal of a new session."""
         return Journal(self)

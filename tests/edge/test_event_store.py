@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from weakref import WeakSet
+
 import pytest
 
 from hub.edge import event_store as module
-from hub.edge.event_store import MAX_AGE, EventId, EventStore
+from hub.edge.event_store import MAX_AGE, EventId, EventStore, Journal
 from tests.fakes import FakeClock
 
 
@@ -107,16 +109,23 @@ def test_what_is_old_goes_without_anything_new(store: EventStore, clock: FakeClo
     assert journal.after(EventId(1, 0)) == []
 
 
-def test_a_session_that_tells_much_makes_the_store_remember_no_more_than_is_kept(
+def test_sessions_that_are_over_are_let_go_of_although_an_older_one_goes_on(
     monkeypatch: pytest.MonkeyPatch, clock: FakeClock
 ) -> None:
     monkeypatch.setattr(module, "MAX_SESSION_EVENTS", 4)
     store = EventStore(clock)
-    quiet, loud = store.journal(), store.journal()
+    quiet = store.journal()
     quiet.add(EventId(1, 1), b"a")
-    for number in range(100):
-        loud.add(EventId(1, number), b"b")
-    assert store.remembered < 20
+    held: WeakSet[Journal] = WeakSet()
+    for _ in range(100):
+        loud = store.journal()
+        held.add(loud)
+        for number in range(10):
+            loud.add(EventId(1, number), b"b")
+        loud.close()
+        del loud
+    assert quiet.has(EventId(1, 1))
+    assert len(held) < 10
     clock.now += MAX_AGE + 1
     store.expire()
-    assert store.remembered == 0
+    assert not held
