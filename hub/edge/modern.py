@@ -37,11 +37,10 @@ from hub.runtime.client import Client
 from hub.runtime.completing import UNCACHED, completed, renumbered
 from hub.runtime.kept_roots import KeptAnswer, asker_of
 from hub.runtime.listening import Listening
-from hub.runtime.parties import RootsNeededError
+from hub.runtime.parties import InputNeededError, RootsNeededError
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.request_lanes import AskedForRoots, RequestLane
-from hub.runtime.rounds import InputNeededError
 from hub.runtime.services import Services
 from hub.runtime.session import RECENT, Session
 from hub.runtime.wire import Payload, Request

@@ -16,10 +16,10 @@ from hub.runtime.client import Client
 from hub.runtime.express import Express
 from hub.runtime.kept_roots import KeptAnswer, KeptRoots
 from hub.runtime.parking import Parking
+from hub.runtime.parties import InputNeededError
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.relay import Relay
 from hub.runtime.request_lanes import AskedForRoots, RequestLane
-from hub.runtime.rounds import InputNeededError
 from hub.runtime.sealing import Seals
 from hub.runtime.services import Services
 from hub.runtime.session import Session

@@ -14,10 +14,9 @@ from hub.runtime.completing import renumbered
 from hub.runtime.express import Passage
 from hub.runtime.parked import ParkedCall
 from hub.runtime.parking import HandedOver, Parking
-from hub.runtime.parties import Asker, RootsNeededError
+from hub.runtime.parties import Asker, InputNeededError, RootsNeededError
 from hub.runtime.peer import RpcError
 from hub.runtime.request_lanes import RequestLane
-from hub.runtime.rounds import InputNeededError
 from hub.runtime.unanswered import tool_error
 from hub.runtime.waiting import UNSAID, Behalf, Progress
 from hub.runtime.wire import Payload

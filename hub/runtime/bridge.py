@@ -29,8 +29,8 @@ from hub.core.values import JsonObject, object_or_empty
 from hub.runtime import wire
 from hub.runtime.audience import Audience
 from hub.runtime.client import Client
+from hub.runtime.parties import InputNeededError
 from hub.runtime.peer import RpcError
-from hub.runtime.rounds import InputNeededError
 from hub.runtime.wire import Payload
 
 

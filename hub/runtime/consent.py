@@ -23,10 +23,10 @@ from hub.core.values import Call, Json, JsonObject
 from hub.core.whereabouts import OUTSIDE, Surroundings
 from hub.runtime import wire
 from hub.runtime.links import CachedLinks
+from hub.runtime.parties import InputNeededError
 from hub.runtime.peer import Asked, GoneError, RpcError, SilentError
 from hub.runtime.places import Place
 from hub.runtime.record import Record
-from hub.runtime.rounds import InputNeededError
 from hub.runtime.session import Session
 from hub.runtime.strict_json import WireError
 

@@ -15,11 +15,10 @@ from hub.core.errors import ChildError
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import Call
 from hub.runtime.asker import CallAsker
-from hub.runtime.parties import Asker
+from hub.runtime.parties import Asker, InputNeededError
 from hub.runtime.peer import GoneError, LostError, RpcError, SilentError
 from hub.runtime.posted_rounds import PostedRounds, RoundsOutcome
 from hub.runtime.request_lanes import AskedForRoots, RequestLane
-from hub.runtime.rounds import InputNeededError
 from hub.runtime.unanswered import crowded, tool_error
 from hub.runtime.waiting import UNSAID, Answer, Underway, token_in
 from hub.runtime.ways import Register, Reply, Way

@@ -25,8 +25,8 @@ from hub.core.breaker import (
     step,
 )
 from hub.core.errors import ChildError
+from hub.runtime.parties import InputNeededError
 from hub.runtime.peer import RpcError
-from hub.runtime.rounds import InputNeededError
 
 log = structlog.stdlib.get_logger(__name__)
 

@@ -25,9 +25,8 @@ from hub.runtime.asker import CallAsker
 from hub.runtime.audience import require_taken
 from hub.runtime.consent import Case
 from hub.runtime.crowd import PATIENCE
-from hub.runtime.parties import Asker, Stoppable
+from hub.runtime.parties import Asker, InputNeededError, Stoppable
 from hub.runtime.peer import RpcError
-from hub.runtime.rounds import InputNeededError
 from hub.runtime.waiting import UNSAID, Behalf, Progress
 from hub.runtime.wire import Notification, Payload
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from hub.core.request_state import Brought, ChildRound
+from hub.core.request_state import Brought, Carried, ChildRound
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, SessionKey
 from hub.runtime.peer import RpcError
@@ -15,6 +15,19 @@ from hub.runtime.wire import Notification, Payload
 
 class RootsNeededError(Exception):
     """A client must be asked for its roots before its request can be served: it comes again."""
+
+
+class InputNeededError(Exception):
+    """A modern client has to be asked, by its call's result; its retry brings `carried` back.
+
+    `lasts`: for how many seconds that retry is waited for.
+    """
+
+    def __init__(self, requests: JsonObject, carried: Carried, *, lasts: float) -> None:
+        super().__init__("input is needed")
+        self.requests = requests
+        self.carried = carried
+        self.lasts = lasts
 
 
 class Stoppable(Protocol):

@@ -17,9 +17,8 @@ from hub.core.values import Call, JsonObject
 from hub.runtime.greeting import input_required, without_server_info
 from hub.runtime.input_rounds import in_rounds, worded
 from hub.runtime.lanes import Lane
-from hub.runtime.parties import Asker, RootsNeededError
+from hub.runtime.parties import Asker, InputNeededError, RootsNeededError
 from hub.runtime.peer import GoneError, LostError, RpcError
-from hub.runtime.rounds import InputNeededError
 from hub.runtime.strict_json import WireError
 from hub.runtime.waiting import Answer, Progress
 from hub.runtime.wire import Payload, Request

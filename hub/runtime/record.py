@@ -10,8 +10,7 @@ from hub.core.guard import Admitted, Refused
 from hub.core.specs import ServerSpec
 from hub.core.values import Call
 from hub.runtime.child import StaleError
-from hub.runtime.parties import RootsNeededError
-from hub.runtime.rounds import InputNeededError
+from hub.runtime.parties import InputNeededError, RootsNeededError
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 

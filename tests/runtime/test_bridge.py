@@ -10,8 +10,8 @@ from hub.core.request_state import Carried
 from hub.core.values import Json, JsonObject
 from hub.runtime.bridge import ask_by_result, ask_within, send_to_urls
 from hub.runtime.client import Client
+from hub.runtime.parties import InputNeededError
 from hub.runtime.peer import RpcError
-from hub.runtime.rounds import InputNeededError
 from hub.runtime.wire import Notification
 from tests.fakes import RecordingAsker
 from tests.runtime.rigs import remote, rig

@@ -6,8 +6,8 @@ from structlog.testing import capture_logs
 from hub.core.errors import ChildError
 from hub.core.request_state import NOTHING
 from hub.runtime.health import Health
+from hub.runtime.parties import InputNeededError
 from hub.runtime.peer import RpcError
-from hub.runtime.rounds import InputNeededError
 from tests.fakes import FakeClock
 
 

@@ -10,8 +10,8 @@ from hub.core.values import JsonObject, ServerName
 from hub.runtime.asker import CallAsker
 from hub.runtime.client import Client
 from hub.runtime.parked import ParkedCall
+from hub.runtime.parties import InputNeededError
 from hub.runtime.peer import RpcError
-from hub.runtime.rounds import InputNeededError
 from hub.runtime.wire import Message, Notification
 from tests.fakes import RecordingOutlet
 from tests.runtime.rigs import FakeClient, Rig, remote, rig

@@ -1,6 +1,7 @@
+from hub.core.request_state import Carried
 from hub.core.specs import RemoteTarget, ServerSpec
-from hub.core.values import ServerName, SessionKey
-from hub.runtime.parties import Asker, Lessee
+from hub.core.values import JsonObject, ServerName, SessionKey
+from hub.runtime.parties import Asker, InputNeededError, Lessee
 from hub.runtime.wire import Notification
 from tests.fakes import RecordingAsker, RecordingLessee
 
@@ -23,3 +24,9 @@ async def test_whoever_listens_can_use_a_child() -> None:
     await lessee.told(SPEC, Notification("n", {}))
     await lessee.came(SPEC)
     assert (made.heard, made.arrivals) == ([Notification("n", {})], ["files"])
+
+
+def test_what_is_needed_says_what_to_ask_and_what_to_carry() -> None:
+    requests: JsonObject = {"a": {"method": "m"}}
+    needed = InputNeededError(requests, Carried(parked="p"), lasts=3.0)
+    assert (needed.requests, needed.carried.parked, needed.lasts) == (requests, "p", 3.0)

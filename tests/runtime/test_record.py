@@ -9,9 +9,9 @@ from hub.core.errors import ChildError
 from hub.core.policy import Mode, Policy
 from hub.core.request_state import NOTHING
 from hub.core.values import Call
+from hub.runtime.parties import InputNeededError
 from hub.runtime.peer import RpcError
 from hub.runtime.record import Record
-from hub.runtime.rounds import InputNeededError
 from tests.fakes import READ, SILENT, FakeChild, failure
 from tests.runtime.rigs import Rig, admitted, remote, rig
 from tests.trees import plant
