@@ -18,31 +18,48 @@ from hub.runtime.log_levels import LogLevels
 from hub.runtime.parties import Asker, Lessee, RootsNeededError
 from hub.runtime.peer import RpcError
 from hub.runtime.questions import Question
+from hub.runtime.slots import Slots
 from hub.runtime.wire import Notification, Payload, as_object
 
 
 class Answers:
     """One child's view of the clients before it.
 
-    `roots` are those it is told when it asks; `private` is the empty directory it was launched on
-    if there are none. `unknown`: the clients have roots, and were not asked for them.
-    `wanted_roots` is called when a child asks for roots that loses its call by that. `listeners`
-    are told what lessees are.
+    `roots` are those it is told when it asks. `unknown`: the clients have roots, and were not asked
+    for them. `audience` returns who is told what the child tells. `wanted_roots` is called when a
+    child asks for roots that loses its call by that.
     """
 
-    def __init__(self, spec: ServerSpec, roots: RootSet, flavour: Flavour) -> None:
-        self.roots = roots
-        self.private: str | None = None
-        self.unknown = False
-        self.wanted_roots: Callable[[], None] = lambda: None
-        self.lessees: dict[SessionKey, Lessee] = {}
-        self.listeners: Callable[[], Mapping[SessionKey, Lessee]] = dict
+    def __init__(  # noqa: PLR0913 - each is one thing that a child may be told, or somebody of it
+        self,
+        spec: ServerSpec,
+        roots: RootSet,
+        flavour: Flavour,
+        *,
+        unknown: bool = False,
+        audience: Callable[[], Mapping[SessionKey, Lessee]] = dict,
+        wanted_roots: Callable[[], None] = lambda: None,
+    ) -> None:
         self.spec = spec
-        self._flavour = flavour
+        self.roots = roots
+        self.unknown = unknown
+        self.slots = Slots(spec)
         self.levels = LogLevels()
+        self._flavour = flavour
+        self._audience = audience
+        self._wanted_roots = wanted_roots
+        self._private: str | None = None
         self._calls: dict[Asker, None] = {}
-        self.crowd = Crowd(self._calls.keys())
+        self.crowd = Crowd(self._calls.keys(), waiting=lambda: self.slots.wanted)
         self._subscribers: dict[str, set[SessionKey]] = {}
+
+    def opened(self, private: str | None) -> None:
+        """Take note of the empty directory that the child was launched on, if it was."""
+        self._private = private
+
+    def share(self, roots: RootSet) -> None:
+        """Tell the child these roots from now on."""
+        self.roots = roots
 
     @property
     def busy(self) -> int:
@@ -106,7 +123,7 @@ class Answers:
             return {}
         if method == "roots/list" and self.spec.answer_roots:
             if asker is None:
-                self.wanted_roots()
+                self._wanted_roots()
             if self.unknown and self._calls:
                 self._ask_again(asker)
             return {"roots": self._shared_roots()}
@@ -191,7 +208,7 @@ class Answers:
                 {"uri": root.uri, **({"name": root.name} if root.name else {})}
                 for root in self.roots.roots
             ]
-        return [{"uri": uri_from_path(self.private, self._flavour)}] if self.private else []
+        return [{"uri": uri_from_path(self._private, self._flavour)}] if self._private else []
 
     def _meant(self, question: Question | None) -> Asker | None:
         """Return the client whose call a child says that it serves; None if it does not say.
@@ -266,9 +283,6 @@ class Answers:
         """Tell every client that uses the child that it answers calls now."""
         for lessee in self._audience().values():
             await lessee.came(self.spec)
-
-    def _audience(self) -> dict[SessionKey, Lessee]:
-        return {**self.listeners(), **self.lessees}
 
 
 def _retry(answers: JsonObject, state: Json) -> JsonObject:

@@ -40,7 +40,6 @@ from hub.runtime.listing import SendRequest, read_again, read_listing
 from hub.runtime.parties import Asker
 from hub.runtime.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
 from hub.runtime.questions import questioned
-from hub.runtime.slots import Slots
 from hub.runtime.strict_json import WireError
 from hub.runtime.unanswered import unanswered
 from hub.runtime.wire import Message, Notification, Payload
@@ -80,8 +79,7 @@ class Child:
         self._outdated: set[str] = set()
         self._wake = anyio.Event()
         self._hearing: Hearing | None = None
-        self.slots = Slots(self.spec)
-        answers.crowd.waiting = lambda: self.slots.wanted
+        self.slots = answers.slots
         self.deadlines = Deadlines(self.spec.timeout)
 
     async def own(self) -> None:
@@ -106,7 +104,7 @@ class Child:
 
     async def _keep(self, link: Link) -> None:
         async with anyio.create_task_group() as tasks:
-            self.answers.private = link.private_directory
+            self.answers.opened(link.private_directory)
             peer = self.peer = Peer(
                 link.outlet, serve=partial(self._serve, tasks), notified=self._notified, tasks=tasks
             )
@@ -279,7 +277,7 @@ class Child:
 
     async def share(self, roots: RootSet) -> None:
         """Give the child other roots than it had, and tell it so."""
-        self.answers.roots = roots
+        self.answers.share(roots)
         if self.peer is not None and isinstance(self.state, Ready):
             await self.peer.notify("notifications/roots/list_changed", {})
 

@@ -6,7 +6,6 @@ import random
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from functools import partial
 from typing import NoReturn, Protocol
 
 import anyio
@@ -190,13 +189,8 @@ class Children:
             )
         self._make_room(place)
         place.started_at = self._clock()
-        answers = Answers(place.spec, place.key.roots, self._flavour)
-        answers.lessees = place.lessees
-        answers.unknown = place.key.unknown
-        answers.listeners = partial(self.listeners.of, place.key.principal)
-        answers.wanted_roots = partial(self._askers.add, name)
         child = place.child = Child(
-            answers,
+            self._answers(place),
             self._introduction(place),
             lambda: self._open(place.spec, place.key.plan),
             place.health,
@@ -238,6 +232,16 @@ class Children:
         else:
             self._end(spare)
         return spare
+
+    def _answers(self, place: Place) -> Answers:
+        return Answers(
+            place.spec,
+            place.key.roots,
+            self._flavour,
+            unknown=place.key.unknown,
+            audience=lambda: {**self.listeners.of(place.key.principal), **place.lessees},
+            wanted_roots=lambda: self._askers.add(place.spec.name),
+        )
 
     def _introduction(self, place: Place) -> Introduction:
         asks = wire.as_object(Raw(place.key.asks))

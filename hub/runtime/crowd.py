@@ -33,9 +33,9 @@ class _Held(Struct, eq=False):
 class Crowd:
     """The calls under way at one child, which are `calls`; `waiting` counts those in line."""
 
-    def __init__(self, calls: Collection[Asker]) -> None:
-        self.waiting: Callable[[], int] = lambda: 0
+    def __init__(self, calls: Collection[Asker], *, waiting: Callable[[], int]) -> None:
         self._calls = calls
+        self._waiting = waiting
         self._leaving: set[Asker] = set()
         self._held: list[_Held] = []
         self._given_up: dict[SessionKey, float] = {}
@@ -44,7 +44,7 @@ class Crowd:
         """Return whether others need what a call holds; it has to end then."""
         self._leaving.intersection_update(self._calls)
         others = len(self._leaving - {call})
-        is_needed = self.waiting() > others or any(call in held.calls for held in self._held)
+        is_needed = self._waiting() > others or any(call in held.calls for held in self._held)
         if is_needed and call in self._calls:
             self._leaving.add(call)
         return is_needed

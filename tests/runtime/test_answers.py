@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 
 import anyio
@@ -29,8 +30,13 @@ ROOTS = RootSet(
 SAMPLING = "sampling/createMessage"
 
 
-def answers(roots: RootSet = ROOTS, spec: ServerSpec = SPEC) -> Answers:
-    return Answers(spec, roots, Flavour.POSIX)
+def answers(
+    roots: RootSet = ROOTS,
+    spec: ServerSpec = SPEC,
+    lessees: Mapping[str, RecordingLessee] | None = None,
+) -> Answers:
+    audience = {SessionKey(name): lessee for name, lessee in (lessees or {}).items()}
+    return Answers(spec, roots, Flavour.POSIX, audience=lambda: audience)
 
 
 async def refusal(made: Answers, method: str) -> RpcError:
@@ -52,7 +58,7 @@ async def test_a_child_that_asks_for_roots_gets_the_effective_ones() -> None:
 
 async def test_a_child_without_roots_gets_its_empty_directory_never_an_empty_list() -> None:
     made = answers(EMPTY)
-    made.private = "/tmp/roots hub"  # noqa: S108 - only a name
+    made.opened(private="/tmp/roots hub")  # noqa: S108 - only a name
     assert await made.answer("roots/list", {}, None) == {
         "roots": [{"uri": "file:///tmp/roots%20hub"}]
     }
@@ -255,9 +261,8 @@ async def test_a_question_does_not_wait_where_it_stays_open_whose_it_is(
 
 
 async def test_everybody_who_uses_a_child_hears_it_once() -> None:
-    made = answers()
     idle, busy = RecordingLessee(), RecordingLessee()
-    made.lessees = {SessionKey("idle"): idle, SessionKey("busy"): busy}
+    made = answers(lessees={"idle": idle, "busy": busy})
     first, second = RecordingAsker("busy"), RecordingAsker("busy")
     news = Notification("notifications/tools/list_changed", {})
     with made.during(first), made.during(second):
@@ -268,9 +273,8 @@ async def test_everybody_who_uses_a_child_hears_it_once() -> None:
 
 
 async def test_everybody_who_uses_a_child_is_told_that_it_came() -> None:
-    made, lessee = answers(), RecordingLessee()
-    made.lessees = {SessionKey("a"): lessee}
-    await made.came()
+    lessee = RecordingLessee()
+    await answers(lessees={"a": lessee}).came()
     assert lessee.arrivals == ["files"]
 
 

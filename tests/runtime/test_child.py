@@ -43,17 +43,22 @@ SPEC = replace(remote(), start_timeout=5.0, timeout=5.0)
 SAMPLING = "sampling/createMessage"
 
 
-def child_of(fake: FakeChild, spec: ServerSpec = SPEC) -> Child:
-    answers = Answers(spec, EMPTY, Flavour.POSIX)
+def child_of(
+    fake: FakeChild, spec: ServerSpec = SPEC, lessee: RecordingLessee | None = None
+) -> Child:
+    audience = {} if lessee is None else {SessionKey("a"): lessee}
+    answers = Answers(spec, EMPTY, Flavour.POSIX, audience=lambda: audience)
     return Child(answers, Introduction(INFO, {}), fake.connect)
 
 
 @asynccontextmanager
-async def owned(fake: FakeChild, spec: ServerSpec = SPEC) -> AsyncGenerator[Child]:
+async def owned(
+    fake: FakeChild, spec: ServerSpec = SPEC, lessee: RecordingLessee | None = None
+) -> AsyncGenerator[Child]:
     """Keep a child in a task of its own; it is stopped at the end."""
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            child = child_of(fake, spec)
+            child = child_of(fake, spec, lessee)
             tasks.start_soon(child.own)
             yield child
             child.stop()
@@ -311,10 +316,8 @@ async def test_what_a_child_asks_is_answered_within_the_call() -> None:
 
 
 async def test_what_a_child_says_is_heard_by_who_uses_it() -> None:
-    fake = FakeChild(ECHO)
-    async with owned(fake) as child:
-        lessee = RecordingLessee()
-        child.answers.lessees[SessionKey("a")] = lessee
+    fake, lessee = FakeChild(ECHO), RecordingLessee()
+    async with owned(fake, lessee=lessee) as child:
         await child.ready()
         fake.link.notify("notifications/message", {"level": "info", "unknown": 1})
         await lessee.signals.until(lambda: bool(lessee.heard))
@@ -322,18 +325,14 @@ async def test_what_a_child_says_is_heard_by_who_uses_it() -> None:
 
 
 async def test_who_uses_a_child_is_told_when_it_comes() -> None:
-    fake = FakeChild(ECHO)
-    async with owned(fake) as child:
-        lessee = RecordingLessee()
-        child.answers.lessees[SessionKey("a")] = lessee
+    lessee = RecordingLessee()
+    async with owned(FakeChild(ECHO), lessee=lessee):
         await lessee.signals.until(lambda: bool(lessee.arrivals))
 
 
 async def test_a_list_that_changed_is_read_again_before_anybody_is_told() -> None:
-    fake = FakeChild(ECHO)
-    async with owned(fake) as child:
-        lessee = RecordingLessee()
-        child.answers.lessees[SessionKey("a")] = lessee
+    fake, lessee = FakeChild(ECHO), RecordingLessee()
+    async with owned(fake, lessee=lessee) as child:
         await child.ready()
         fake.answers["tools/list"] = {"tools": [READ]}
         fake.link.notify("notifications/tools/list_changed", {})
@@ -344,10 +343,8 @@ async def test_a_list_that_changed_is_read_again_before_anybody_is_told() -> Non
 
 @pytest.mark.parametrize("broken", [failure(INTERNAL_ERROR, "no"), b"[]", b'"x"'])
 async def test_the_last_known_list_stays_where_it_cannot_be_read_again(broken: Answer) -> None:
-    fake = FakeChild(ECHO)
-    async with owned(fake) as child:
-        lessee = RecordingLessee()
-        child.answers.lessees[SessionKey("a")] = lessee
+    fake, lessee = FakeChild(ECHO), RecordingLessee()
+    async with owned(fake, lessee=lessee) as child:
         await child.ready()
         fake.answers["tools/list"] = broken
         fake.link.notify("notifications/tools/list_changed", {})

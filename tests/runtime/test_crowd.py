@@ -15,9 +15,8 @@ class Rush:
     def __init__(self, count: int) -> None:
         self.askers = [RecordingAsker(f"client {number}") for number in range(count)]
         self.calls: dict[Asker, None] = dict.fromkeys(self.askers)
-        self.crowd = Crowd(self.calls.keys())
         self.waiting = 0
-        self.crowd.waiting = lambda: self.waiting
+        self.crowd = Crowd(self.calls.keys(), waiting=lambda: self.waiting)
 
     def leaving(self) -> list[bool]:
         return [self.crowd.must_leave(asker) for asker in self.askers]
