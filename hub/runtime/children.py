@@ -6,7 +6,7 @@ import random
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 import anyio
 import structlog
@@ -36,6 +36,7 @@ from hub.runtime.listeners import Listeners
 from hub.runtime.parties import Lessee
 from hub.runtime.peer import RpcError
 from hub.runtime.places import ChildKey, Place
+from hub.runtime.room import Room
 
 KEPT_LISTINGS = 256
 """How many listings are kept of children that may be gone."""
@@ -89,8 +90,7 @@ class Children:
         self._open = open_child
         self._info = info
         self._flavour = flavour
-        self._max = max_children
-        self._max_per_session = max_per_session or max_children
+        self._room = Room(max_children, max_per_session or max_children)
         self._clock = clock
         self._chance = chance
         self._places: dict[ChildKey, Place] = {}
@@ -199,39 +199,17 @@ class Children:
         return child
 
     def _make_room(self, place: Place) -> None:
-        """End a child if there are as many as there may be: one of nobody's, else the idlest.
+        """End children if there are as many as there may be.
 
-        One that its clients still hold is started again when they call it. First there must be
-        room with each session that waits for `place`; it makes room with what it alone uses.
+        One that its clients still hold is started again when they call it.
         """
-        name = place.spec.name
         running = [other for other in self._places.values() if other.is_running]
-        for session in place.lessees:
-            own = [other for other in running if other.is_used_by(session)]
-            if len(own) >= self._max_per_session:
-                alone = [other for other in own if other.lessees.keys() <= {session}]
-                spared = self._spare(alone) or _full(
-                    name,
-                    f"this session uses {len(own)} children",
-                    "max_children_per_session",
-                    self._max_per_session,
-                )
-                running.remove(spared)
-        if len(running) >= self._max and self._spare(running) is None:
-            _full(name, f"{len(running)} children run", "max_children", self._max)
-
-    def _spare(self, among: list[Place]) -> Place | None:
-        """End the child that is missed least; return its place, or None if all are at work."""
-        idle = [other for other in among if other.is_idle]
-        if not idle:
-            return None
-        spare = min(idle, key=lambda other: (bool(other.lessees), other.used_at))
-        if spare.lessees and spare.child is not None:
-            spare.child.stop()
-            spare.child = None
-        else:
-            self._end(spare)
-        return spare
+        for spare in self._room.made_for(place, running):
+            if spare.lessees and spare.child is not None:
+                spare.child.stop()
+                spare.child = None
+            else:
+                self._end(spare)
 
     def _answers(self, place: Place) -> Answers:
         return Answers(
@@ -295,9 +273,3 @@ class Children:
 async def _unsubscribe(child: Child, uri: str) -> None:
     with suppress(ChildError, RpcError):
         await child.forward("resources/unsubscribe", {"uri": uri})
-
-
-def _full(name: str, how_many: str, knob: str, limit: int) -> NoReturn:
-    raise ChildError(
-        f"server {name!r} is not started: {how_many} already, and all are at work ({knob}: {limit})"
-    )
