@@ -1,4 +1,4 @@
-"""What README.md and hub.yaml.example show is what the program does."""
+"""What README.md, docs/guard.md and hub.yaml.example show is what the program does."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hub.core.naming import kind_of_key
 from hub.edge.config import json_schema
 from hub.edge.config_file import load_config
 from hub.edge.fields import LoadContext
@@ -16,6 +17,7 @@ from hub.runtime.builtin import BUILTINS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUARD = (ROOT / "docs" / "guard.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -71,3 +73,13 @@ def test_the_answer_of_get_roots_in_the_readme_has_the_real_fields() -> None:
     schema = BUILTINS[0]["outputSchema"]
     assert isinstance(schema, dict)
     assert list(shown) == list(schema["properties"])  # pyright: ignore[reportArgumentType] - JSON
+
+
+def test_the_example_keys_in_the_guards_page_are_of_the_kinds_it_says() -> None:
+    rows = re.findall(r"^\| (path|glob|weak|payload|command) \| (`.*?`) \|", GUARD, re.MULTILINE)
+    shown = {kind: re.findall(r"`(.*?)`", keys) for kind, keys in rows}
+    shown["neutral"] = re.findall(r'`{"(\w+)": "/usr"}` under a key that says', GUARD)
+    assert len(shown) == 6
+    for kind, keys in shown.items():
+        assert keys
+        assert {key: kind_of_key(key)[0].value for key in keys} == dict.fromkeys(keys, kind)
