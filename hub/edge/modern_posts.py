@@ -28,7 +28,12 @@ MAX_UNDERWAY: Final = 10_000
 
 
 class _Underway:
-    """The calls under way: of clients that know nothing of each other, so ids say nothing."""
+    """The calls under way: of clients that know nothing of each other, so ids say nothing.
+
+    Each has a response of its own, and no other waits for that to be read.
+    """
+
+    has_room = True
 
     def __init__(self) -> None:
         self._calls: set[Underway] = set()

@@ -16,9 +16,10 @@ from hub.core.values import Json, JsonObject, ServerName
 from hub.runtime import wire
 from hub.runtime.client import Client
 from hub.runtime.log_levels import reaches
-from hub.runtime.mailbox import Mailbox, weight_of
+from hub.runtime.mailbox import Mailbox
 from hub.runtime.peer import GoneError, Outlet, Peer, RpcError
 from hub.runtime.waiting import Behalf, without_token
+from hub.runtime.weight import weight_of
 from hub.runtime.wire import Notification, Payload
 
 RELAYED = ("sampling", "elicitation")

@@ -14,8 +14,11 @@ from hub.runtime.waiting import Underway, reason_in
 
 MAX_ASKED = 1024
 """How many requests of one side may be under way; more are refused."""
-MAX_UNSENT = 64
-"""How many answers may wait for somebody who does not read, before he is not read any more."""
+MAX_UNSENT, MAX_UNREAD = 64, 64 * 1024 * 1024
+"""How many answers may wait for somebody who does not read, and bytes of them.
+
+Beyond, he is not read any more, and what he has asked is not begun.
+"""
 
 
 class Backlog:
@@ -24,7 +27,7 @@ class Backlog:
     def __init__(self) -> None:
         self._underway: dict[RequestId, Underway] = {}
         self._answering = 0
-        self._unsent = 0
+        self._unsent = self._unread = 0
         self._moved: anyio.Event | None = None
         self._is_closed = False
 
@@ -76,18 +79,25 @@ class Backlog:
         self._moves()
 
     @contextmanager
-    def sending(self) -> Generator[None]:
-        """Count an answer for as long as it is being sent."""
+    def sending(self, weight: int = 0) -> Generator[None]:
+        """Count an answer of about so many bytes for as long as it is being sent."""
         self._unsent += 1
+        self._unread += weight
         try:
             yield
         finally:
             self._unsent -= 1
+            self._unread -= weight
             self._moves()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether not too many answers wait to be read, nor too much of them."""
+        return self._unsent < MAX_UNSENT and self._unread <= MAX_UNREAD
+
     async def room(self) -> None:
-        """Return once there are not too many answers on their way, or there will be none."""
-        while self._unsent >= MAX_UNSENT and not self._is_closed:
+        """Return once there is room for another answer, or there will be none."""
+        while not self.has_room and not self._is_closed:
             await self._move()
 
     @property

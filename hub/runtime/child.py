@@ -6,7 +6,7 @@ A child lives once: it starts, is ready, and ends. Who wants it again makes a ne
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TypeAlias
@@ -220,18 +220,18 @@ class Child:
         )
 
     async def call(
-        self, admitted: Admitted, asker: Asker, holds: Callable[[], bool] = lambda: True
+        self, admitted: Admitted, asker: Asker, holds: Callable[[], Awaitable[bool]] | None = None
     ) -> Payload:
         """Send a call that the guard admitted, and return the child's result as it came.
 
-        `holds` is asked at the last moment, after all waiting: whether the verdict still does.
+        `holds` is asked at the last moment, with a slot in hand: whether the verdict still does.
 
         Raises: ChildError if the child is gone or too slow; RpcError that it answered; StaleError
             if it was not sent: the verdict no longer holds, or the child went meanwhile.
         """
         ready = await self.ready()
         async with self.slots:
-            if not holds() or isinstance(self.state, Down):
+            if (holds is not None and not await holds()) or isinstance(self.state, Down):
                 raise StaleError
             with self.answers.during(asker):
                 return await self._call(admitted.call, ready.greeting, asker)

@@ -87,6 +87,11 @@ class Case(Struct, eq=False):
         spec, known = self.place.spec, self.session.known_force()
         return self.place.is_kept and self.session.at(spec, known).roots == self.here.roots
 
+    async def holds_with_room(self) -> bool:
+        """Return whether it `holds` once its client has read enough of what it was answered."""
+        await self.asked.room()
+        return self.holds()
+
     @property
     def is_current(self) -> bool:
         """Whether all that is in force at its server is what the call was judged by."""

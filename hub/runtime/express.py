@@ -106,9 +106,10 @@ class Passage(CallAsker, eq=False, kw_only=True):
 
     def have_turn(self) -> bool:
         """Send the call to its child after all."""
-        if self.way.is_open and self._post():
+        if self.express.register.has_room and self.way.is_open and self._post():
             return True
-        # The world is another one by now: the call is looked up and judged again.
+        # Its client does not read, and the call is to wait for that; or the world is another one by
+        # now, and it is looked up and judged again.
         self._over()
         self.reply.detour(self.request)
         return False

@@ -9,10 +9,6 @@ from typing import TypeAlias
 import anyio
 import structlog
 from anyio.abc import TaskGroup
-from msgspec import Raw
-
-from hub.core.values import Json
-from hub.runtime.wire import Payload
 
 LIMIT, MAX_WEIGHT = 1024, 64 * 1024 * 1024
 """How many messages may wait for one that does not read, and bytes of them.
@@ -84,20 +80,3 @@ class Mailbox:
             if self._dropped:
                 log.warning("messages were dropped", dropped=self._dropped)
             self._dropped = 0
-
-
-def weight_of(payload: Payload | Json) -> int:
-    """Return about how many bytes a payload has."""
-    match payload:
-        case Raw():
-            return memoryview(payload).nbytes
-        case str():
-            return len(payload)
-        case dict():
-            return sum(len(key) + weight_of(value) for key, value in payload.items())
-        case list():
-            return sum(map(weight_of, payload), len(payload))
-        case int():
-            return 1 + payload.bit_length() // 3
-        case _:
-            return 8

@@ -22,6 +22,7 @@ from hub.runtime import wire
 from hub.runtime.backlog import Backlog
 from hub.runtime.strict_json import WireError
 from hub.runtime.waiting import UNSAID, Answer, Behalf, TaskWaiter, Waiter, Waiters, with_token
+from hub.runtime.weight import weight_of_answer
 from hub.runtime.wire import Failure, Message, Notification, Payload, Request, Response, failure_of
 
 CANCEL_GRACE = 2.0
@@ -100,6 +101,7 @@ class Asked(Struct, eq=False):
     """A request of the other side that is being answered.
 
     `reason` is told of it when it is taken back. `waiters` wait for what its asker is asked.
+    `room` returns once its asker has read enough of what it was answered.
     """
 
     request: Request
@@ -107,6 +109,7 @@ class Asked(Struct, eq=False):
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     reason: str = UNSAID
     waiters: Waiters = field(default_factory=Waiters)
+    room: Callable[[], Awaitable[None]] = field(default_factory=lambda: Backlog().room)
 
     @property
     def can_be_cancelled(self) -> bool:
@@ -259,13 +262,13 @@ class Peer:
 
         Raises: WireError if a request with its id is being answered still, or too many are.
         """
-        asked = Asked(request, outlet, waiters=self.waiters)
+        asked = Asked(request, outlet, waiters=self.waiters, room=self.backlog.room)
         self.backlog.add(request.id, asked)
         return asked
 
     async def answer_later(self, answer: Response | Failure, outlet: Outlet) -> None:
-        """Send an answer that could not be sent at once."""
-        with self.backlog.sending(), suppress(GoneError):
+        """Send an answer that has to wait until it is read; it is dropped if it never will be."""
+        with self.backlog.sending(weight_of_answer(answer)), suppress(GoneError):
             await outlet.send(answer)
 
     async def answer(self, asked: Asked) -> Response | Failure | None:
@@ -286,10 +289,7 @@ class Peer:
         try:
             answer = await self.answer(asked)
             if answer is not None:
-                with self.backlog.sending():
-                    await asked.outlet.send(answer)
-        except GoneError:
-            log.debug("answer dropped: nobody reads", method=asked.request.method)
+                await self.answer_later(answer, asked.outlet)
         finally:
             self.backlog.ended()
 

@@ -13,9 +13,10 @@ from anyio.abc import TaskGroup
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import JsonObject
 from hub.runtime import wire
-from hub.runtime.mailbox import Mailbox, weight_of
+from hub.runtime.mailbox import Mailbox
 from hub.runtime.peer import Asked, GoneError, RpcError
 from hub.runtime.waiting import Behalf, Progress, RequestWithin, token_in
+from hub.runtime.weight import weight_of
 from hub.runtime.wire import Notification, Payload
 
 

@@ -206,7 +206,7 @@ class Relay:
         with anyio.CancelScope() as scope:
             asker.giving_up(scope)
             try:
-                return await child.call(admitted, asker, case.holds)
+                return await child.call(admitted, asker, case.holds_with_room)
             finally:
                 # What the child said before its answer goes out before it, an error too.
                 await asker.flush()

@@ -41,6 +41,11 @@ class Reply(Protocol):
 class Register(Protocol):
     """Keeps what one side has asked: a peer's backlog does."""
 
+    @property
+    def has_room(self) -> bool:
+        """Whether an answer would be sent soon, or may wait until it is read."""
+        ...
+
     def takes(self, id_: RequestId) -> bool:
         """Return whether a request with this id can be taken, and its answer sent, now."""
         ...

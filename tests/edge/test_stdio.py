@@ -19,6 +19,8 @@ from hub.core.values import JsonObject
 from hub.edge import stdio as module
 from hub.edge.app import fronts
 from hub.edge.stdio import serve_stdio
+from hub.runtime import backlog as backlog_module
+from hub.runtime import lines as lines_module
 from hub.runtime import wire
 from hub.runtime.lines import Lines
 from hub.runtime.pipes import open_lines
@@ -86,7 +88,9 @@ class Terminal:
 
 
 @asynccontextmanager
-async def served(child: FakeChild | None = None) -> AsyncGenerator[Terminal]:
+async def served(
+    child: FakeChild | None = None, *, config: JsonObject | None = None
+) -> AsyncGenerator[Terminal]:
     """Serve standard input and output until the client hangs up, at the latest when this ends."""
     stdin, keyboard = os.pipe()
     screen, stdout = os.pipe()
@@ -100,7 +104,8 @@ async def served(child: FakeChild | None = None) -> AsyncGenerator[Terminal]:
     with pytest.MonkeyPatch.context() as patch, capture_logs():
         patch.setattr(sys, "stdin", io.TextIOWrapper(os.fdopen(stdin, "rb")))
         patch.setattr(sys, "stdout", io.TextIOWrapper(os.fdopen(stdout, "wb")))
-        async with scripted(child or FakeChild(ECHO)) as hub, anyio.create_task_group() as tasks:
+        hub_before = scripted(child or FakeChild(ECHO), config=config)
+        async with hub_before as hub, anyio.create_task_group() as tasks:
             tasks.start_soon(serve)
             try:
                 yield terminal
@@ -227,6 +232,32 @@ async def test_nobody_waits_for_answers_that_nobody_reads() -> None:
         terminal.hang_up()
         await terminal.until_ended()
         await link.request("notifications/cancelled")
+
+
+@pytest.mark.parametrize("way", ["express", "general"])
+async def test_no_call_is_made_for_a_client_that_leaves_much_unread(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog_module, "MAX_UNREAD", 3_000_000)
+    monkeypatch.setattr(lines_module, "MAX_UNREAD", 1_000_000)  # the client reads one answer ahead
+    child = FakeChild(ECHO, answers={"tools/call": {"content": [], "x": "x" * 2_000_000}})
+    one_at_a_time: JsonObject = {"servers": {"files": {"command": "x", "concurrency": 1}}}
+    async with served(child, config=one_at_a_time) as terminal:
+        await terminal.greet()
+        if way == "express":
+            await terminal.ask(1, "tools/call", SAY)
+            await terminal.heard()
+        asked = [
+            json.dumps({"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": SAY})
+            for id_ in range(2, 12)
+        ]
+        await terminal.write("\n".join(asked).encode())
+        link = await child.connected()
+        await link.request("tools/call", nth=3)
+        await anyio.sleep(0.1)
+        assert len(link.requests("tools/call")) < 6, "one is read, one in the pipe, two wait"
+        answered = [(await terminal.heard())["id"] for _ in asked]
+        assert sorted(answered) == list(range(2, 12))
 
 
 async def test_the_answers_to_a_script_have_their_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,11 @@ from hub.runtime.waiting import UNSAID
 
 
 @pytest.mark.parametrize("ends", ["sent", "closed"])
+@pytest.mark.parametrize(("most", "weight"), [("MAX_UNSENT", 0), ("MAX_UNREAD", 2)])
 async def test_somebody_who_does_not_read_has_to_wait(
-    ends: str, monkeypatch: pytest.MonkeyPatch
+    most: str, weight: int, ends: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backlog_module, "MAX_UNSENT", 1)
+    monkeypatch.setattr(backlog_module, most, 1)
     backlog = Backlog()
     await backlog.room()
     was_let_in = anyio.Event()
@@ -24,7 +25,8 @@ async def test_somebody_who_does_not_read_has_to_wait(
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            with backlog.sending():
+            with backlog.sending(weight):
+                assert not backlog.has_room
                 tasks.start_soon(wait)
                 await anyio.wait_all_tasks_blocked()
                 assert not was_let_in.is_set()

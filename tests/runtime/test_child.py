@@ -522,13 +522,17 @@ async def test_a_call_whose_verdict_no_longer_holds_when_it_is_its_turn_is_not_s
     fake = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with owned(fake, replace(SPEC, concurrency=1)) as child:
         now = ["old"]
+
+        async def holds() -> bool:
+            return now == ["old"]
+
         async with anyio.create_task_group() as calls:
             calls.start_soon(child.call, admitted(), RecordingAsker())
             sent = await (await fake.connected()).request("tools/call")
 
             async def second() -> None:
                 with pytest.raises(StaleError):
-                    await child.call(admitted(), RecordingAsker(), lambda: now == ["old"])
+                    await child.call(admitted(), RecordingAsker(), holds)
                 assert len(fake.link.requests("tools/call")) == 1
 
             calls.start_soon(second)
@@ -537,7 +541,8 @@ async def test_a_call_whose_verdict_no_longer_holds_when_it_is_its_turn_is_not_s
             fake.link.answer(sent["id"], {})
         fake.answers["tools/call"] = {}
         assert not child.answers.busy
-        await child.call(admitted(), RecordingAsker(), lambda: now == ["new"])
+        now[:] = ["old"]
+        await child.call(admitted(), RecordingAsker(), holds)
 
 
 async def test_a_call_that_waits_too_long_for_its_turn_is_not_sent() -> None:

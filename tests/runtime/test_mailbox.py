@@ -5,13 +5,10 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from msgspec import Raw
 from structlog.testing import capture_logs
 
-from hub.core.values import Json
 from hub.runtime import mailbox as mailbox_module
-from hub.runtime.mailbox import Mailbox, weight_of
-from hub.runtime.wire import Payload
+from hub.runtime.mailbox import Mailbox
 
 
 class Post:
@@ -144,24 +141,6 @@ async def test_a_client_that_does_not_read_loses_no_more_for_large_messages_than
         at.open.set()
         await at.mailbox.flush()
         assert at.sent == [0, 5, 6], "the one on its way weighs nothing any more"
-
-
-@pytest.mark.parametrize(
-    ("payload", "least", "most"),
-    [
-        (Raw(b'{"a":"x"}'), 9, 9),
-        ({"a": "x" * 1000}, 1000, 1010),
-        ({"a" * 1000: None}, 1000, 1010),
-        ([["x" * 500], "x" * 500], 1000, 1010),
-        ([1] * 1000, 1000, 5000),
-        (10**1000, 1000, 1500),
-        (1.5, 1, 10),
-    ],
-)
-def test_what_a_payload_weighs_is_about_what_it_has_as_json(
-    payload: Payload | Json, least: int, most: int
-) -> None:
-    assert least <= weight_of(payload) <= most
 
 
 async def test_who_waits_for_dropped_messages_goes_on_once_the_client_reads(
