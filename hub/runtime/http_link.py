@@ -7,29 +7,29 @@ to end its answer is to cancel it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
+from functools import partial
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from hub.core.events import Event, EventParser
 from hub.core.protocol import METHOD_NOT_FOUND
-from hub.core.values import Json, JsonObject
+from hub.core.values import JsonObject
 from hub.runtime import wire
 from hub.runtime.arrivals import Arrivals
 from hub.runtime.endpoint import CONNECT_TIMEOUT, DRAIN, Endpoint, Exchange, ExchangeError, Headers
-from hub.runtime.peer import GoneError
+from hub.runtime.posts import Posts, taken_back
 from hub.runtime.received import is_session_unknown, messages_in, refusal_in
 from hub.runtime.remote_session import RemoteSession
 from hub.runtime.resumption import SessionEndedError, pause, resumed
-from hub.runtime.strict_json import RequestId, WireError
+from hub.runtime.strict_json import WireError
 from hub.runtime.waiting import RequestWithin
-from hub.runtime.wire import Failure, Message, Notification, Request, Response, lost
-from hub.runtime.written import to_bytes
+from hub.runtime.wire import Failure, Message, Notification, Request, Response
 
 MAX_RESUMPTIONS = 3
 """How often in a row an answer's events may be asked for again in vain."""
@@ -41,13 +41,12 @@ _OK, _ACCEPTED, _NOT_FOUND, _REDIRECTS = 200, 202, 404, 300
 log = structlog.stdlib.get_logger(__name__)
 
 
-class _Post(Struct, eq=False):
-    """A request under way."""
+class _Post(Struct, frozen=True, eq=False):
+    """A request, and how far the events on the way to its answer were read."""
 
     request: Request
     is_modern: bool
     parser: EventParser
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     def is_answered_by(self, message: Response | Failure) -> bool:
         """Return whether a message is its answer, also where the id came back as another type."""
@@ -55,53 +54,23 @@ class _Post(Struct, eq=False):
 
 
 class HttpLink:
-    """A child behind streamable HTTP; it is its own outlet. `tasks` run what is under way."""
+    """A child behind streamable HTTP. `tasks` run what is under way."""
 
     private_directory: str | None = None
 
     def __init__(self, server: str, endpoint: Endpoint, tasks: TaskGroup) -> None:
-        self.outlet = self
         self._server = server
         self._endpoint = endpoint
         self._tasks = tasks
         self._arrivals = Arrivals()
-        self._posts: dict[RequestId, _Post] = {}
         self._session = RemoteSession(server)
+        self.outlet = Posts(server, self, self._arrivals, tasks)
 
     async def next(self) -> Message:
         return await self._arrivals.next()
 
     def hand_answers_to(self, settle: Callable[[Response | Failure], None]) -> None:
         self._arrivals.settle = settle
-
-    async def send(self, message: Message) -> None:
-        """Send a request and return; send anything else and return once it is taken.
-
-        What cannot be sent fails its own request; of anything else the log tells.
-
-        Raises: GoneError when the connection has ended; WireError for what cannot be written.
-        """
-        if self._arrivals.ended is not None:
-            raise GoneError(self._arrivals.ended)
-        if self.post(message):
-            return
-        body = to_bytes(message)
-        match message:
-            case Notification("notifications/cancelled", params):
-                await self._cancel(wire.as_object(params).get("requestId"), body)
-            case Notification("notifications/initialized"):
-                await self._tell(body)
-                if not self._session.is_modern:
-                    self._tasks.start_soon(self._listen)
-            case _:
-                await self._tell(body)
-
-    def post(self, message: Message) -> bool:
-        """Send a request, which nobody has to wait for; return whether it is one."""
-        if not isinstance(message, Request) or self._arrivals.ended is not None:
-            return False
-        self._ask(message, to_bytes(message))
-        return True
 
     async def leave(self) -> None:
         """Let nothing come any more, and tell the child that its session is not needed."""
@@ -117,51 +86,44 @@ class HttpLink:
 
     # What is no request
 
-    async def _tell(self, body: bytes) -> None:
+    async def tell(self, message: Message, body: bytes) -> None:
+        """Post what is no request; a request that was answered is not cancelled any more.
+
+        Raises: ExchangeError if it is lost.
+        """
         if self._session.is_modern:  # where only requests are sent
             return
+        match message:
+            case Notification("notifications/cancelled"):
+                if self.outlet.has(taken_back(message)):
+                    await self._tell(body)
+            case Notification("notifications/initialized"):
+                try:
+                    await self._tell(body)
+                finally:
+                    self._tasks.start_soon(self._listen)
+            case _:
+                await self._tell(body)
+
+    async def _tell(self, body: bytes) -> None:
         headers = {**_ACCEPTS, **self._session.headers()}
-        try:
-            exchange = await self._endpoint.open("POST", headers, body, patience=CONNECT_TIMEOUT)
-        except ExchangeError as exc:
-            log.warning("message lost", server=self._server, error=str(exc))
-            return
+        exchange = await self._endpoint.open("POST", headers, body, patience=CONNECT_TIMEOUT)
         try:
             if exchange.status >= _REDIRECTS:
-                log.warning("message lost", server=self._server, error=exchange.refusal)
                 self._heed(exchange, await refusal_in(exchange))
+                raise ExchangeError(exchange.refusal)
         finally:
             await exchange.finish()
 
-    async def _cancel(self, id_: Json, body: bytes) -> None:
-        post = self._posts.get(id_) if isinstance(id_, int | str) else None
-        if post is None:
-            return
-        try:
-            await self._tell(body)
-        finally:
-            post.scope.cancel()
-
     # Requests
 
-    def _ask(self, request: Request, body: bytes) -> None:
+    def asking(self, request: Request, body: bytes) -> Callable[[], Awaitable[None]]:
+        """Return what posts a request, and brings what comes on the way to its answer, and that."""
         headers = {**_ACCEPTS, **self._session.headers_of(request)}
         parser = EventParser(wire.MAX_MESSAGE_BYTES)
-        post = _Post(request, self._session.is_modern, parser)
-        self._posts[request.id] = post
-        self._tasks.start_soon(self._run, post, headers, body)
-
-    async def _run(self, post: _Post, headers: Headers, body: bytes) -> None:
-        try:
-            with post.scope:
-                await self._exchange(post, headers, body)
-        except SessionEndedError as exc:
-            self._arrivals.end(str(exc))
-        except ExchangeError as exc:
-            await self._arrivals.put(lost(post.request.id, str(exc)))
-        finally:
-            if self._posts.get(post.request.id) is post:
-                del self._posts[post.request.id]
+        return partial(
+            self._exchange, _Post(request, self._session.is_modern, parser), headers, body
+        )
 
     async def _exchange(self, post: _Post, headers: Headers, body: bytes) -> None:
         exchange = await self._endpoint.open("POST", headers, body)
@@ -254,8 +216,8 @@ class HttpLink:
 
     async def _pass_on(self, message: Message) -> None:
         await self._arrivals.put(message)
-        if isinstance(message, Response | Failure) and message.id in self._posts:
-            self._posts[message.id].scope.cancel()  # nothing more comes where it was asked
+        if isinstance(message, Response | Failure):
+            self.outlet.give_up(message.id)  # nothing more comes where it was asked
 
     async def _resume(self, post: _Post) -> None:
         """Ask for the rest of an answer's events until the answer has come."""
@@ -270,8 +232,9 @@ class HttpLink:
                 async for event in events:
                     if await self._take(post, event):
                         return
-        except SessionEndedError:
-            raise
+        except SessionEndedError as exc:
+            self._arrivals.end(str(exc))
+            return
         except ExchangeError as exc:
             raise ExchangeError(f"{_BROKE_OFF}, and cannot be resumed: {exc}") from exc
         raise ExchangeError(_BROKE_OFF)

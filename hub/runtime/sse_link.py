@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 
-import anyio
-import structlog
 from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
@@ -15,32 +14,27 @@ from hub.core.events import Event, EventParser
 from hub.runtime import wire
 from hub.runtime.arrivals import Arrivals
 from hub.runtime.endpoint import CONNECT_TIMEOUT, DRAIN, Endpoint, Exchange, ExchangeError
-from hub.runtime.peer import GoneError
+from hub.runtime.posts import Posts
 from hub.runtime.received import messages_in, refusal_in
 from hub.runtime.strict_json import RequestId
-from hub.runtime.wire import Failure, Message, Notification, Request, Response, lost
-from hub.runtime.written import to_bytes
+from hub.runtime.wire import Failure, Message, Request, Response
 
 _ACCEPTS = {b"accept": b"text/event-stream", b"cache-control": b"no-store"}
 _JSON = {b"content-type": b"application/json"}
 _OK, _REDIRECTS = 200, 300
 
-log = structlog.stdlib.get_logger(__name__)
-
 
 class SseLink:
-    """A child that sends events; it is its own outlet. `tasks` run what is under way."""
+    """A child that sends events. `tasks` run what is under way."""
 
     private_directory: str | None = None
 
     def __init__(self, server: str, endpoint: Endpoint, tasks: TaskGroup) -> None:
-        self.outlet = self
         self._server = server
         self._endpoint = endpoint
-        self._tasks = tasks
         self._arrivals = Arrivals()
-        self._posts: dict[RequestId, anyio.CancelScope] = {}
         self._has_begun = False
+        self.outlet = Posts(server, self, self._arrivals, tasks)
 
     async def next(self) -> Message:
         return await self._arrivals.next()
@@ -87,56 +81,24 @@ class SseLink:
     async def _take(self, event: Event) -> None:
         for message in messages_in(self._server, event):
             await self._arrivals.put(message)
-            if isinstance(message, Response | Failure) and message.id in self._posts:
-                self._posts[message.id].deadline = anyio.current_time() + DRAIN
+            if isinstance(message, Response | Failure):
+                self.outlet.give_up(message.id, after=DRAIN)
 
-    async def send(self, message: Message) -> None:
-        """Send a request and return; send anything else and return once it is taken.
+    def asking(self, request: Request, body: bytes) -> Callable[[], Awaitable[None]]:
+        """Return what posts a request, whose answer comes by an event."""
+        return partial(self._ask, request.id, body)
 
-        What cannot be sent fails its own request; of anything else the log tells.
+    async def _ask(self, id_: RequestId, body: bytes) -> None:
+        failed = await self._post(body, None)
+        if failed is not None:
+            await self._arrivals.put(replace(failed, id=id_))
 
-        Raises: GoneError when the connection has ended; WireError for what cannot be written.
+    async def tell(self, message: Message, body: bytes) -> None:
+        """Post what is no request.
+
+        Raises: ExchangeError if it is lost.
         """
-        if self._arrivals.ended is not None:
-            raise GoneError(self._arrivals.ended)
-        if self.post(message):
-            return
-        body = to_bytes(message)
-        match message:
-            case Notification("notifications/cancelled", params):
-                await self._tell(body)
-                id_ = wire.as_object(params).get("requestId")
-                if isinstance(id_, int | str) and id_ in self._posts:
-                    self._posts[id_].cancel()
-            case _:
-                await self._tell(body)
-
-    def post(self, message: Message) -> bool:
-        """Send a request, which nobody has to wait for; return whether it is one."""
-        if not isinstance(message, Request) or self._arrivals.ended is not None:
-            return False
-        body = to_bytes(message)
-        scope = self._posts[message.id] = anyio.CancelScope()
-        self._tasks.start_soon(self._ask, message.id, scope, body)
-        return True
-
-    async def _ask(self, id_: RequestId, scope: anyio.CancelScope, body: bytes) -> None:
-        try:
-            with scope:
-                failed = await self._post(body, None)
-                if failed is not None:
-                    await self._arrivals.put(replace(failed, id=id_))
-        except ExchangeError as exc:
-            await self._arrivals.put(lost(id_, str(exc)))
-        finally:
-            if self._posts.get(id_) is scope:
-                del self._posts[id_]
-
-    async def _tell(self, body: bytes) -> None:
-        try:
-            await self._post(body, CONNECT_TIMEOUT)
-        except ExchangeError as exc:
-            log.warning("message lost", server=self._server, error=str(exc))
+        await self._post(body, CONNECT_TIMEOUT)
 
     async def _post(self, body: bytes, patience: float | None) -> Failure | None:
         """Send a message; return the JSON-RPC error it is refused with.

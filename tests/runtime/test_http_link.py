@@ -69,7 +69,7 @@ class Far:
         self.http = http
 
     async def ask(self, request: Request = CALL) -> Message:
-        await self.link.send(request)
+        await self.link.outlet.send(request)
         return await self.next()
 
     async def next(self) -> Message:
@@ -114,7 +114,7 @@ async def greeted(
     """Yield a child that is greeted and has begun its session."""
     async with far(legacy(answer, stream)) as child:
         await child.ask(Request(1, "initialize", {}))
-        await child.link.send(Notification("notifications/initialized", {}))
+        await child.link.outlet.send(Notification("notifications/initialized", {}))
         await child.http.until_sent(1, "GET")
         yield child
 
@@ -142,7 +142,7 @@ async def test_a_request_goes_out_as_it_was_written() -> None:
 async def test_every_kind_of_message_goes_out() -> None:
     async with far(TAKEN) as child:
         for message in (TOLD, Response("a", {"x": 1}), Failure("a", {"code": -1, "message": "no"})):
-            await child.link.send(message)
+            await child.link.outlet.send(message)
         assert [wire.parse_child(sent.body) for sent in child.http.sent] == [
             Notification(TOLD.method, {}),
             Response("a", Raw(b'{"x":1}')),
@@ -153,7 +153,7 @@ async def test_every_kind_of_message_goes_out() -> None:
 async def test_after_the_greeting_all_carries_the_session_and_the_version() -> None:
     async with greeted(lambda _: json_body(ANSWER)) as child:
         assert await child.ask() == ANSWERED
-        await child.link.send(TOLD)
+        await child.link.outlet.send(TOLD)
         await child.link.leave()
         (first, *rest) = child.http.sent
     assert not {name for name in first.headers if name.startswith("mcp-")}
@@ -208,7 +208,7 @@ async def test_in_the_modern_era_only_requests_are_sent() -> None:
     async with far(json_body(ANSWER, mcp_session_id="s1")) as child:
         await child.ask(MODERN_CALL)
         for message in (TOLD, Notification("notifications/initialized", {}), Response(1, {})):
-            await child.link.send(message)
+            await child.link.outlet.send(message)
         await anyio.wait_all_tasks_blocked()
         await child.link.leave()
         assert len(child.http.sent) == 1
@@ -219,7 +219,7 @@ async def test_a_cancelled_request_is_ended_and_a_legacy_child_is_told(era: str)
     feed = Feed(event(NEWS))
     async with greeted(lambda _: events(feed)) if era == "legacy" else far(events(feed)) as child:
         assert await child.ask(MODERN_CALL) == HEARD
-        await child.link.send(CANCELLED)
+        await child.link.outlet.send(CANCELLED)
         with anyio.fail_after(5):
             await feed.closed()
         told = [sent for sent in child.http.sent if b"notifications/cancelled" in sent.body]
@@ -237,9 +237,9 @@ async def test_what_is_cancelled_before_its_answer_begins_is_ended_too() -> None
             ended.set()
 
     async with far(script) as child:
-        await child.link.send(MODERN_CALL)
+        await child.link.outlet.send(MODERN_CALL)
         await child.http.until_sent(1)
-        await child.link.send(CANCELLED)
+        await child.link.outlet.send(CANCELLED)
         with anyio.fail_after(5):
             await ended.wait()
 
@@ -248,8 +248,8 @@ async def test_what_is_not_under_way_is_not_cancelled() -> None:
     async with greeted(lambda _: json_body(ANSWER)) as child:
         await child.ask()
         count = len(child.http.sent)
-        await child.link.send(CANCELLED)
-        await child.link.send(Notification("notifications/cancelled", {}))
+        await child.link.outlet.send(CANCELLED)
+        await child.link.outlet.send(Notification("notifications/cancelled", {}))
         assert len(child.http.sent) == count
 
 
@@ -258,7 +258,7 @@ async def test_an_answer_may_come_as_an_event_after_others() -> None:
     stream = b": hello\n\nevent: ping\ndata: x\n\n" + event(NEWS) + event(asked) + event(ANSWER)
     for chunks in ([stream], [stream[i : i + 1] for i in range(len(stream))]):
         async with far(events(*chunks)) as child:
-            await child.link.send(CALL)
+            await child.link.outlet.send(CALL)
             found = [await child.next() for _ in range(3)]
             assert found == [HEARD, RequestWithin("q", "roots/list", {}, within=7), ANSWERED]
 
@@ -321,7 +321,6 @@ def html(status: int = 200) -> httpx2.Response:
 async def test_what_breaks_breaks_its_own_request(answer: Answer, why: str) -> None:
     async with far(answer) as child:
         assert await child.ask() == lost(7, why)
-        assert child.link.send is not None
         await child.nothing_more()
 
 
@@ -348,7 +347,7 @@ async def test_a_notification_that_is_lost_is_logged() -> None:
     for answer in (httpx2.ConnectError("refused"), html(500)):
         async with far(answer) as child:
             with capture_logs() as logs:
-                await child.link.send(TOLD)
+                await child.link.outlet.send(TOLD)
             assert [entry["event"] for entry in logs] == ["message lost"]
 
 
@@ -369,7 +368,7 @@ async def test_where_there_is_one_an_unknown_session_is_the_end() -> None:
             with pytest.raises(GoneError, match="its session has ended"):
                 await child.ask()
             with pytest.raises(GoneError, match="its session has ended"):
-                await child.link.send(TOLD)
+                await child.link.outlet.send(TOLD)
 
 
 async def test_an_unknown_method_is_no_end_either() -> None:
@@ -380,7 +379,7 @@ async def test_an_unknown_method_is_no_end_either() -> None:
 
 async def test_a_session_may_end_at_a_notification() -> None:
     async with greeted(lambda _: httpx2.Response(404)) as child:
-        await child.link.send(Response(1, {}))
+        await child.link.outlet.send(Response(1, {}))
         with pytest.raises(GoneError, match="its session has ended"):
             await child.next()
 
@@ -393,7 +392,7 @@ async def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
         return streams.pop(0) if "last-event-id" in sent.headers else httpx2.Response(405)
 
     async with greeted(lambda _: events(*begun), stream) as child:
-        await child.link.send(CALL)
+        await child.link.outlet.send(CALL)
         assert [await child.next() for _ in range(3)] == [HEARD, HEARD, ANSWERED]
         ids = [one.headers.get("last-event-id") for one in child.http.sent if one.method == "GET"]
         assert ids == [None, "1", "2", "2"]
@@ -482,18 +481,18 @@ async def test_many_requests_are_under_way_at_once_and_none_waits_for_another() 
 
     async with far(script) as child:
         for number in range(300):
-            await child.link.send(Request(number, "m", {}))
+            await child.link.outlet.send(Request(number, "m", {}))
         found = [await child.next() for _ in range(299)]
         assert sorted(one.id for one in found if isinstance(one, Response)) == list(range(1, 300))
 
 
 async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> None:
     async with far(json_body(ANSWER)) as child:
-        assert child.link.post(CALL)
+        assert child.link.outlet.post(CALL)
         assert await child.next() == ANSWERED
-        assert not child.link.post(TOLD)
+        assert not child.link.outlet.post(TOLD)
         await child.link.leave()
-        assert not child.link.post(CALL)
+        assert not child.link.outlet.post(CALL)
 
 
 async def test_answers_are_handed_over_where_they_arrive() -> None:
@@ -502,7 +501,7 @@ async def test_answers_are_handed_over_where_they_arrive() -> None:
         child.link.hand_answers_to(settled.append)
         tasks.start_soon(child.link.next)
         await anyio.wait_all_tasks_blocked()
-        await child.link.send(CALL)
+        await child.link.outlet.send(CALL)
         await anyio.wait_all_tasks_blocked()
         assert settled == [ANSWERED]
         tasks.cancel_scope.cancel()
@@ -511,5 +510,5 @@ async def test_answers_are_handed_over_where_they_arrive() -> None:
 async def test_a_message_that_cannot_be_written_is_the_senders_matter() -> None:
     async with far(TAKEN) as child:
         with pytest.raises(wire.WireError):
-            await child.link.send(Request(7, "m", {"a": "\ud800"}))
+            await child.link.outlet.send(Request(7, "m", {"a": "\ud800"}))
         assert child.http.sent == []

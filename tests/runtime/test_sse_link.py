@@ -64,10 +64,10 @@ async def far(
 
 async def test_messages_go_where_the_child_says_and_come_by_its_events() -> None:
     async with far() as child:
-        await child.link.send(CALL)
+        await child.link.outlet.send(CALL)
         child.feed.write(b"event: message\n" + ANSWER)
         assert await child.next() == Response(7, Raw(RESULT))
-        await child.link.send(TOLD)
+        await child.link.outlet.send(TOLD)
         opened, *sent = child.http.sent
     assert opened.headers["accept"] == "text/event-stream"
     assert [one.url for one in sent] == ["http://child.example/messages?id=1"] * 2
@@ -80,17 +80,17 @@ async def test_what_the_child_asks_and_tells_comes_too() -> None:
     async with far() as child:
         child.feed.write(b'data: {"jsonrpc":"2.0","id":1,"method":"ping"}\n\n' + BEGIN)
         assert await child.next() == Request(1, "ping", {})
-        await child.link.send(Response(1, {}))
+        await child.link.outlet.send(Response(1, {}))
         child.feed.write(b'data: {"jsonrpc":"2.0","method":"m"}\n\n')
         assert await child.next() == Notification("m", {})
 
 
 async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> None:
     async with far() as child:
-        assert child.link.post(CALL)
+        assert child.link.outlet.post(CALL)
         child.feed.write(ANSWER)
         assert await child.next() == Response(7, Raw(RESULT))
-        assert not child.link.post(TOLD)
+        assert not child.link.outlet.post(TOLD)
 
 
 async def test_answers_are_handed_over_where_they_arrive() -> None:
@@ -123,10 +123,10 @@ async def test_a_message_that_is_not_taken_fails_its_own_request(
     answer: Answer, expected: Failure
 ) -> None:
     async with far(lambda _: answer) as child:
-        await child.link.send(CALL)
+        await child.link.outlet.send(CALL)
         assert await child.next() == expected
         with capture_logs() as logs:
-            await child.link.send(TOLD)
+            await child.link.outlet.send(TOLD)
         failed = isinstance(expected.error, dict)
         assert [entry["event"] for entry in logs] == ["message lost"] * failed
 
@@ -170,7 +170,7 @@ async def test_the_end_of_the_events_is_the_end_of_the_connection(
         with pytest.raises(GoneError, match=why):
             await child.next()
         with pytest.raises(GoneError, match=why):
-            await child.link.send(TOLD)
+            await child.link.outlet.send(TOLD)
 
 
 class Hanging:
@@ -191,13 +191,13 @@ class Hanging:
 async def test_a_cancelled_request_is_told_of_and_not_waited_for() -> None:
     hanging = Hanging()
     async with far(hanging) as child:
-        await child.link.send(CALL)
+        await child.link.outlet.send(CALL)
         await child.http.until_sent(1, "POST")
-        await child.link.send(CANCELLED)
+        await child.link.outlet.send(CANCELLED)
         await hanging.ended.wait()
         assert b"notifications/cancelled" in child.http.sent[-1].body
-        await child.link.send(CANCELLED)
-        await child.link.send(Notification("notifications/cancelled", {}))
+        await child.link.outlet.send(CANCELLED)
+        await child.link.outlet.send(Notification("notifications/cancelled", {}))
 
 
 async def test_once_there_is_an_answer_nobody_waits_for_its_request_to_be_taken(
@@ -206,7 +206,7 @@ async def test_once_there_is_an_answer_nobody_waits_for_its_request_to_be_taken(
     monkeypatch.setattr("hub.runtime.sse_link.DRAIN", 0)
     hanging = Hanging()
     async with far(hanging) as child:
-        await child.link.send(CALL)
+        await child.link.outlet.send(CALL)
         await child.http.until_sent(1, "POST")
         child.feed.write(ANSWER)
         assert await child.next() == Response(7, Raw(RESULT))
