@@ -20,7 +20,7 @@ HANG_UP = 1.0
 """Seconds that ending a response may take whose client does not read."""
 
 
-class Line:
+class Carrier:
     """A connection's response, as long as it carries the stream.
 
     `ended`: it does not any more. `gone`: nor is anybody there whom a response could be sent to.
@@ -75,7 +75,7 @@ class EventStream:
     carries the stream, and while none does.
     """
 
-    def __init__(self, journal: Journal, number: int, line: Line | None = None) -> None:
+    def __init__(self, journal: Journal, number: int, carrier: Carrier | None = None) -> None:
         self.is_resumable = False
         self.carried = anyio.Event()
         self.idle = anyio.Event()
@@ -84,21 +84,21 @@ class EventStream:
         self._last = 0
         self._turn = anyio.Lock()
         self._over = False
-        self._line: Line | None = None
-        self._carry(line)
+        self._carrier: Carrier | None = None
+        self._carry(carrier)
 
     @property
-    def line(self) -> Line | None:
+    def carrier(self) -> Carrier | None:
         """What carries the stream now."""
-        return self._line
+        return self._carrier
 
     def knows(self, id_: EventId) -> bool:
         """Return whether an event of this stream can have been given to a client."""
         return self.is_resumable and id_.number <= self._last
 
-    def _carry(self, line: Line | None) -> None:
-        self._line = line
-        if line is None:
+    def _carry(self, carrier: Carrier | None) -> None:
+        self._carrier = carrier
+        if carrier is None:
             self.carried = anyio.Event()
             self.idle.set()
         else:
@@ -131,13 +131,13 @@ class EventStream:
             await self._write(PING)
 
     async def _write(self, chunk: bytes) -> None:
-        if self._line is not None:
-            await self._line.write(chunk)
+        if self._carrier is not None:
+            await self._carrier.write(chunk)
 
-    def release(self, line: Line) -> None:
+    def release(self, carrier: Carrier) -> None:
         """Let a connection no longer carry the stream."""
-        line.cut()
-        if self._line is line:
+        carrier.cut()
+        if self._carrier is carrier:
             self._carry(None)
 
     def end(self) -> None:
@@ -145,37 +145,39 @@ class EventStream:
         self._over = True
         self._displaced()
 
-    async def attach(self, send: Send, after: EventId | None, *, primed: bool = False) -> Line:
+    async def attach(self, send: Send, after: EventId | None, *, primed: bool = False) -> Carrier:
         """Let a new connection carry the stream, from after an event that the client has.
 
         `primed`: it is given an id to come back with, even if there is nothing new.
         """
-        line = Line(send)
-        await line.begin()
+        carrier = Carrier(send)
+        await carrier.begin()
         # Who writes to a connection that does not read must let go before it is anybody's turn.
         displaced = [self._displaced()]
         async with self._turn:
             displaced.append(self._displaced())
-            self._carry(line)
+            self._carry(carrier)
             for chunk in [] if after is None else self._journal.after(after):
-                await line.write(chunk)
+                await carrier.write(chunk)
             if primed:
                 await self._prime()
             if self._over:
-                self.release(line)
+                self.release(carrier)
         for before in displaced:
             if before is not None:
                 await before.hang_up()
-        return line
+        return carrier
 
-    def _displaced(self) -> Line | None:
+    def _displaced(self) -> Carrier | None:
         """Take the stream from the connection that carries it, if one does."""
-        line = self._line
-        if line is not None:
-            self.release(line)
-        return line
+        carrier = self._carrier
+        if carrier is not None:
+            self.release(carrier)
+        return carrier
 
-    async def hold(self, line: Line, receive: Receive, *, at_most: float | None = None) -> None:
+    async def hold(
+        self, carrier: Carrier, receive: Receive, *, at_most: float | None = None
+    ) -> None:
         """Keep a connection until it carries the stream no longer; its response is complete then.
 
         That is: the stream is over, the client gone, another connection carries it, or `at_most`
@@ -183,15 +185,15 @@ class EventStream:
         """
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._watch, line, receive)
+                tasks.start_soon(self._watch, carrier, receive)
                 with anyio.move_on_after(at_most):
-                    await line.keep_alive()
+                    await carrier.keep_alive()
                 tasks.cancel_scope.cancel()
         finally:
-            self.release(line)
-        await line.hang_up()
+            self.release(carrier)
+        await carrier.hang_up()
 
-    async def _watch(self, line: Line, receive: Receive) -> None:
+    async def _watch(self, carrier: Carrier, receive: Receive) -> None:
         await until_disconnected(receive)
-        line.gone = True
-        self.release(line)
+        carrier.gone = True
+        self.release(carrier)

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from starlette.types import Receive, Send
 
 from hub.edge.event_store import EventId, Journal
-from hub.edge.event_stream import EventStream, Line
+from hub.edge.event_stream import Carrier, EventStream
 from hub.edge.exchange import Exchange, begin_stream, respond
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Failure, Message, Response
@@ -40,10 +40,10 @@ class Streams(Struct, eq=False):
         """Seconds that a response may stay without its answer; None for any number."""
         return (self.poll_after or None) if self.primed else None
 
-    def begin(self, line: Line) -> EventStream:
+    def begin(self, carrier: Carrier) -> EventStream:
         """Return a new stream, which a connection carries."""
         number = next(self._numbers)
-        stream = self._under_way[number] = EventStream(self.journal, number, line)
+        stream = self._under_way[number] = EventStream(self.journal, number, carrier)
         return stream
 
     def ended(self, stream: EventStream) -> None:
@@ -57,8 +57,8 @@ class Streams(Struct, eq=False):
         if stream is not None:
             if stream.knows(id_):
                 # A client keeps the last id of each connection alone, and may lose this one too.
-                line = await stream.attach(send, id_, primed=self.primed)
-                await stream.hold(line, receive, at_most=self.held_for)
+                carrier = await stream.attach(send, id_, primed=self.primed)
+                await stream.hold(carrier, receive, at_most=self.held_for)
                 return True
             return False
         left = self.journal.after(id_)
@@ -76,7 +76,7 @@ class ResumableExchange(Exchange):
     def __init__(self, send: Send, streams: Streams) -> None:
         super().__init__(send)
         self._streams = streams
-        self._line: Line | None = None
+        self._carrier: Carrier | None = None
         self._events: EventStream | None = None
 
     async def begin(self) -> EventStream:
@@ -91,9 +91,9 @@ class ResumableExchange(Exchange):
 
     async def _begun(self) -> EventStream:
         if self._events is None:
-            self._line = Line(self._send)
-            await self._line.begin()
-            self._events = self._streams.begin(self._line)
+            self._carrier = Carrier(self._send)
+            await self._carrier.begin()
+            self._events = self._streams.begin(self._carrier)
             if self._streams.primed:
                 await self._events.prime()
         return self._events
@@ -108,7 +108,7 @@ class ResumableExchange(Exchange):
     async def ping(self) -> None:
         """Show that the answer is still being worked on."""
         stream = await self.begin()
-        if stream.line is self._line:
+        if stream.carrier is self._carrier:
             await stream.comment()
 
     async def tend(self) -> None:
@@ -123,19 +123,19 @@ class ResumableExchange(Exchange):
             stream = await self.begin()
         except GoneError:
             return
-        if self._line is not None:
-            stream.release(self._line)
-            await self._line.hang_up()
+        if self._carrier is not None:
+            stream.release(self._carrier)
+            await self._carrier.hang_up()
 
     async def lost(self) -> None:
         """Let the client come back; return when it has stayed away for too long."""
         async with self._turn:
-            stream, line = self._events, self._line
-            if stream is None or line is None:
+            stream, carrier = self._events, self._carrier
+            if stream is None or carrier is None:
                 self._over = True
                 return
-        line.gone = True
-        stream.release(line)
+        carrier.gone = True
+        stream.release(carrier)
         while stream.is_resumable:
             with anyio.move_on_after(RESUME_WITHIN) as away:
                 await stream.carried.wait()
@@ -158,5 +158,5 @@ class ResumableExchange(Exchange):
         if answer is not None:
             await stream.put(answer)
         self._streams.ended(stream)
-        if self._line is not None:
-            await self._line.hang_up()
+        if self._carrier is not None:
+            await self._carrier.hang_up()

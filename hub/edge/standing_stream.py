@@ -37,7 +37,7 @@ class Standing:
 
         Raises: GoneError for a request that has no stream to go out on.
         """
-        if self._is_listening and self._stream.line is not None:
+        if self._is_listening and self._stream.carrier is not None:
             await self._stream.put(message)
         elif not isinstance(message, Notification) or self._closed.is_set():
             raise GoneError("the client holds no event stream open")
@@ -69,14 +69,14 @@ class Standing:
         holder = self._holder = object()
         self._is_listening = False
         try:
-            line = await self._stream.attach(send, after)
+            carrier = await self._stream.attach(send, after)
             await (self._stream.prime() if primed else self._stream.comment())
             while self._waiting:
                 await self._stream.put(self._waiting.popleft())
             if self._holder is holder:
                 self._is_listening = True
                 opened()
-            await self._stream.hold(line, receive)
+            await self._stream.hold(carrier, receive)
         finally:
             if self._holder is holder:
                 self._holder = None

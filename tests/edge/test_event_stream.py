@@ -5,7 +5,7 @@ import pytest
 
 from hub.edge import event_stream as module
 from hub.edge.event_store import EventId, EventStore
-from hub.edge.event_stream import EventStream, Line
+from hub.edge.event_stream import Carrier, EventStream
 from hub.runtime.wire import Notification
 from tests.edge.asgi import Connection
 from tests.fakes import FakeClock
@@ -14,8 +14,8 @@ TOLD = Notification("notifications/message", {"level": "info"})
 
 
 def new_stream(connection: Connection | None = None) -> EventStream:
-    line = None if connection is None else Line(connection.send)
-    return EventStream(EventStore(FakeClock()).journal(), 3, line)
+    carrier = None if connection is None else Carrier(connection.send)
+    return EventStream(EventStore(FakeClock()).journal(), 3, carrier)
 
 
 async def test_an_event_says_its_stream_and_its_number() -> None:
@@ -39,8 +39,8 @@ async def test_without_a_connection_events_are_kept_alone() -> None:
     stream, connection = new_stream(), Connection()
     await stream.put(TOLD)
     await stream.comment()
-    line = await stream.attach(connection.send, EventId(3, 0))
-    assert stream.line is line
+    carrier = await stream.attach(connection.send, EventId(3, 0))
+    assert stream.carrier is carrier
     assert connection.ids == ["3-1"]
 
 
@@ -65,45 +65,45 @@ async def test_a_stream_that_is_over_is_told_to_its_end() -> None:
     stream, connection = new_stream(), Connection()
     await stream.put(TOLD)
     stream.end()
-    line = await stream.attach(connection.send, EventId(3, 0))
-    await stream.hold(line, connection.receive)
+    carrier = await stream.attach(connection.send, EventId(3, 0))
+    await stream.hold(carrier, connection.receive)
     assert (connection.ids, connection.is_over) == (["3-1"], True)
 
 
 async def test_a_connection_is_held_for_so_long_at_most() -> None:
     stream, connection = new_stream(), Connection()
-    line = await stream.attach(connection.send, None)
+    carrier = await stream.attach(connection.send, None)
     with anyio.fail_after(5):
-        await stream.hold(line, connection.receive, at_most=0.001)
+        await stream.hold(carrier, connection.receive, at_most=0.001)
     assert connection.is_over
-    assert stream.line is None
+    assert stream.carrier is None
 
 
 async def test_a_response_to_nobody_is_not_completed() -> None:
     stream, connection = new_stream(), Connection()
-    line = await stream.attach(connection.send, None)
+    carrier = await stream.attach(connection.send, None)
     connection.disconnect()
     with anyio.fail_after(5):
-        await stream.hold(line, connection.receive)
+        await stream.hold(carrier, connection.receive)
     assert not connection.is_over
-    assert stream.line is None
+    assert stream.carrier is None
 
 
 async def test_a_response_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HANG_UP", 0.001)
     connection = Connection()
-    line = Line(connection.send)
+    carrier = Carrier(connection.send)
     connection.takes = anyio.Event()
     with anyio.fail_after(5):
-        await line.hang_up()
-        await line.hang_up()
+        await carrier.hang_up()
+        await carrier.hang_up()
     assert connection.sent == []
 
 
-async def test_a_line_that_has_ended_carries_nothing() -> None:
+async def test_a_carrier_that_has_ended_carries_nothing() -> None:
     connection = Connection()
-    line = Line(connection.send)
-    line.cut()
-    await line.write(b"x")
-    await line.keep_alive()
+    carrier = Carrier(connection.send)
+    carrier.cut()
+    await carrier.write(b"x")
+    await carrier.keep_alive()
     assert connection.sent == []
