@@ -24,7 +24,7 @@ from hub.core.protocol import (
     UNSUPPORTED_VERSION,
 )
 from hub.core.values import Json, JsonObject
-from hub.edge.gatekeeper import Headers
+from hub.edge.gatekeeper import RequestHeaders
 from hub.edge.modern import supported
 from hub.runtime import wire
 from hub.runtime.wire import Failure, Request
@@ -57,7 +57,7 @@ class Told(Struct, frozen=True):
     twice: str | None
 
 
-def told_in(headers: Headers) -> Told:
+def told_in(headers: RequestHeaders) -> Told:
     """Return what a request's headers say of its body."""
     name = headers.get(_NAME)
     return Told(

@@ -21,7 +21,7 @@ BLANKS = b" \t"
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class Headers:
+class RequestHeaders:
     """An HTTP request's headers, by lower-case name; of one that stands twice, the first."""
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
@@ -101,7 +101,7 @@ class Gatekeeper:
         """Who the clients are that get past: one static token makes one principal."""
         return "token" if self._token else "local"
 
-    def refusal(self, headers: Headers) -> Refusal | None:
+    def refusal(self, headers: RequestHeaders) -> Refusal | None:
         """Return why a request is turned away, if it is."""
         host = _host_name(f"//{headers.get('host') or ''}")
         if self._loopback and host not in self._names:

@@ -15,7 +15,7 @@ from starlette.types import Scope
 from hub.core.protocol import HANDSHAKE_VERSIONS
 from hub.edge.envelope import Told, told_in
 from hub.edge.exchange import Field
-from hub.edge.gatekeeper import BLANKS, Gatekeeper, Headers, Refusal
+from hub.edge.gatekeeper import BLANKS, Gatekeeper, Refusal, RequestHeaders
 from hub.edge.modern import is_modern
 from hub.runtime.wire import MAX_MESSAGE_BYTES, Message, Request
 
@@ -33,7 +33,7 @@ class Settled(Struct, frozen=True):
     prefers_stream: bool
 
     @classmethod
-    def by(cls, headers: Headers) -> Settled:
+    def by(cls, headers: RequestHeaders) -> Settled:
         """Return what these headers settle."""
         return cls(told_in(headers), headers.prefers_stream)
 
@@ -64,7 +64,7 @@ class Heads:
         self._path = path
         self._kept: dict[tuple[object, ...], Settled] = {}
 
-    def refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
+    def refusal(self, scope: Scope, headers: RequestHeaders) -> Refusal | None:
         """Return why a request is turned away by where it goes and by whom it is, if it is."""
         refused = self._gatekeeper.refusal(headers)
         if refused is None and scope["path"].rstrip("/") != self._path.rstrip("/"):
@@ -94,7 +94,7 @@ class Heads:
         found = self._kept.get(key)
         if found is not None:
             return found
-        headers = Headers(scope["headers"])
+        headers = RequestHeaders(scope["headers"])
         if self.refusal(scope, headers) or unreadable(headers):
             return None
         found = Settled.by(headers)
@@ -109,7 +109,7 @@ def _text(value: bytes) -> str:
     return value.strip(BLANKS).decode("latin-1")
 
 
-def unreadable(headers: Headers) -> Refusal | None:
+def unreadable(headers: RequestHeaders) -> Refusal | None:
     """Return why a POST with such headers is turned away before its body is read, if it is."""
     if not headers.accepts("application/json") or not headers.accepts("text/event-stream"):
         return Refusal(406, "Accept must name application/json and text/event-stream")

@@ -21,7 +21,7 @@ from hub.edge.desk import Desk
 from hub.edge.envelope import Told, rejection, status_of
 from hub.edge.event_store import EventStore
 from hub.edge.exchange import Exchange, respond
-from hub.edge.gatekeeper import Gatekeeper, Headers
+from hub.edge.gatekeeper import Gatekeeper, RequestHeaders
 from hub.edge.heads import Head, Heads, Settled, unreadable
 from hub.edge.http_session import HttpSession, SessionPost
 from hub.edge.modern_posts import ModernPost, ModernPosts
@@ -117,7 +117,7 @@ class HttpServer:
         """Serve one HTTP request."""
         if scope["type"] != "http":
             return
-        headers = Headers(scope["headers"])
+        headers = RequestHeaders(scope["headers"])
         if scope["path"] == "/health":
             await respond(send, 200, {"status": "ok"})
             return
@@ -130,7 +130,9 @@ class HttpServer:
         else:
             await self._other(str(scope["method"]), headers, receive, send)
 
-    async def _other(self, method: str, headers: Headers, receive: Receive, send: Send) -> None:
+    async def _other(
+        self, method: str, headers: RequestHeaders, receive: Receive, send: Send
+    ) -> None:
         """Serve what is no POST."""
         version = headers.get("mcp-protocol-version")
         if not _is_known(version):
@@ -146,7 +148,9 @@ class HttpServer:
 
     # POST: one message
 
-    async def _post(self, settled: Settled, headers: Headers, receive: Receive, send: Send) -> None:
+    async def _post(
+        self, settled: Settled, headers: RequestHeaders, receive: Receive, send: Send
+    ) -> None:
         try:
             body = await read_body(receive)
         except GoneError:
@@ -176,7 +180,7 @@ class HttpServer:
         return ModernPost(self._modern_posts, request, head.fields, self._tasks)
 
     async def _legacy(
-        self, message: Message, headers: Headers, receive: Receive, send: Send
+        self, message: Message, headers: RequestHeaders, receive: Receive, send: Send
     ) -> None:
         key = headers.get("mcp-session-id")
         if isinstance(message, Request) and message.method == "initialize" and key is None:
@@ -232,7 +236,7 @@ class HttpServer:
             session.speaks(front.session.client.version)
 
     async def _modern(
-        self, message: Message, told: Told, headers: Headers, receive: Receive, send: Send
+        self, message: Message, told: Told, headers: RequestHeaders, receive: Receive, send: Send
     ) -> None:
         if not isinstance(message, Request):
             known = _is_known(told.version)
@@ -250,7 +254,7 @@ class HttpServer:
 
     # GET and DELETE: the standing stream, the end
 
-    async def _get(self, headers: Headers, receive: Receive, send: Send) -> None:
+    async def _get(self, headers: RequestHeaders, receive: Receive, send: Send) -> None:
         if not headers.accepts("text/event-stream"):
             await respond(send, 406, {"error": "Accept must name text/event-stream"})
             return
@@ -260,7 +264,7 @@ class HttpServer:
         with session.in_use():
             await session.listen(headers.get("last-event-id"), receive, send)
 
-    async def _delete(self, headers: Headers, send: Send) -> None:
+    async def _delete(self, headers: RequestHeaders, send: Send) -> None:
         key = headers.get("mcp-session-id")
         if await self._session(key, None, send) is not None and key is not None:
             self._end(key)

@@ -16,7 +16,7 @@ from hub.core.protocol import INTERNAL_ERROR
 from hub.edge.answering import answer_in, last_word
 from hub.edge.envelope import status_of
 from hub.edge.exchange import Exchange, Field
-from hub.edge.gatekeeper import Headers
+from hub.edge.gatekeeper import RequestHeaders
 from hub.edge.server import Front, OpenFront
 from hub.runtime.strict_json import RequestId
 from hub.runtime.waiting import Underway
@@ -87,7 +87,7 @@ class ModernPosts:
             return
         async with anyio.create_task_group() as tasks:
             front = self._open_front(exchange, tasks, self._principal)
-            front.repeats(Headers(fields).pairs)
+            front.repeats(RequestHeaders(fields).pairs)
             self._fronts.add(front)
             try:
                 await answer_in(front, request, receive, exchange, status_of)

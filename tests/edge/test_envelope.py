@@ -19,7 +19,7 @@ from hub.core.protocol import (
 from hub.core.values import JsonObject
 from hub.edge import envelope
 from hub.edge.envelope import status_of, told_in
-from hub.edge.gatekeeper import Headers
+from hub.edge.gatekeeper import RequestHeaders
 from hub.runtime import wire
 from hub.runtime.wire import Failure, Request
 
@@ -35,7 +35,7 @@ def asked(method: str = "tools/call", **params: Any) -> Request:
     return Request(7, method, {"_meta": META, "name": "read", "arguments": {}, **params})
 
 
-def headers(*more: tuple[str, str], **changes: str | None) -> Headers:
+def headers(*more: tuple[str, str], **changes: str | None) -> RequestHeaders:
     fields: dict[str, str | None] = {
         "mcp-protocol-version": VERSION,
         "mcp-method": "tools/call",
@@ -43,10 +43,10 @@ def headers(*more: tuple[str, str], **changes: str | None) -> Headers:
         **{name.replace("_", "-"): value for name, value in changes.items()},
     }
     pairs = [(name, value) for name, value in fields.items() if value is not None]
-    return Headers((name.encode(), value.encode()) for name, value in (*pairs, *more))
+    return RequestHeaders((name.encode(), value.encode()) for name, value in (*pairs, *more))
 
 
-def rejection(request: Request, sent: Headers) -> Failure | None:
+def rejection(request: Request, sent: RequestHeaders) -> Failure | None:
     return envelope.rejection(request, told_in(sent))
 
 

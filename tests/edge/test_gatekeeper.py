@@ -1,13 +1,13 @@
 import pytest
 
 from hub.core.errors import ConfigError
-from hub.edge.gatekeeper import Gatekeeper, Headers, is_loopback
+from hub.edge.gatekeeper import Gatekeeper, RequestHeaders, is_loopback
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - not bound
 
 
-def headers(**fields: str) -> Headers:
-    return Headers(
+def headers(**fields: str) -> RequestHeaders:
+    return RequestHeaders(
         (name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in fields.items()
     )
 
@@ -148,7 +148,7 @@ def test_the_host_is_looked_at_before_the_token() -> None:
 
 
 def test_headers_have_no_case_and_the_first_counts() -> None:
-    found = Headers([(b"X-Name", b"1"), (b"x-name", b"2"), (b"Other", b"\xff")])
+    found = RequestHeaders([(b"X-Name", b"1"), (b"x-name", b"2"), (b"Other", b"\xff")])
     assert found.get("x-name") == "1"
     assert found.get("X-Name") is None
     assert found.get("absent") is None
@@ -156,7 +156,7 @@ def test_headers_have_no_case_and_the_first_counts() -> None:
 
 
 def test_blanks_around_a_value_are_no_part_of_it() -> None:
-    found = Headers([(b"mcp-name", b" \t a tool\t "), (b"empty", b"  ")])
+    found = RequestHeaders([(b"mcp-name", b" \t a tool\t "), (b"empty", b"  ")])
     assert found.get("mcp-name") == "a tool"
     assert found.pairs == [("mcp-name", "a tool"), ("empty", "")]
 
@@ -175,9 +175,9 @@ def test_blanks_around_a_value_are_no_part_of_it() -> None:
 )
 def test_a_media_type_is_accepted_by_name_or_by_range(accept: str, *, takes: bool) -> None:
     assert headers(accept=accept).accepts("application/json") is takes
-    assert not Headers([]).accepts("application/json")
+    assert not RequestHeaders([]).accepts("application/json")
 
 
 def test_headers_are_counted_by_name() -> None:
-    twice = Headers([(b"A", b"1"), (b"a", b"2"), (b"b", b"3")])
+    twice = RequestHeaders([(b"A", b"1"), (b"a", b"2"), (b"b", b"3")])
     assert [twice.count(name) for name in ("a", "b", "c")] == [2, 1, 0]

@@ -5,7 +5,7 @@ from starlette.types import Scope
 
 from hub.core.values import JsonObject
 from hub.edge import heads as module
-from hub.edge.gatekeeper import Gatekeeper, Headers
+from hub.edge.gatekeeper import Gatekeeper, RequestHeaders
 from hub.edge.heads import KEPT, MAX_KEPT_BYTES, Heads, Settled
 from hub.runtime.wire import MAX_MESSAGE_BYTES, Notification, Request
 from tests.edge.asgi import scope_of
@@ -27,7 +27,7 @@ class Looked(Heads):
         super().__init__(Gatekeeper("127.0.0.1", token), "/mcp")
         self.times = 0
 
-    def refusal(self, scope: Scope, headers: module.Headers) -> module.Refusal | None:
+    def refusal(self, scope: Scope, headers: module.RequestHeaders) -> module.Refusal | None:
         self.times += 1
         return super().refusal(scope, headers)
 
@@ -75,7 +75,7 @@ def test_of_a_session_that_is_named_twice_the_first_counts(first: str) -> None:
     scope["headers"].append((b"mcp-session-id", b"other"))
     head = Looked().of(scope)
     assert head is not None
-    assert head.session == first.strip() == Headers(scope["headers"]).get("mcp-session-id")
+    assert head.session == first.strip() == RequestHeaders(scope["headers"]).get("mcp-session-id")
 
 
 @pytest.mark.parametrize(

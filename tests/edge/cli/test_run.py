@@ -21,7 +21,7 @@ from hub.core.roots import RootSet
 from hub.edge import app, serving, stdio
 from hub.edge.app import Fronts
 from hub.edge.cli import run as module
-from hub.edge.gatekeeper import Gatekeeper, Headers
+from hub.edge.gatekeeper import Gatekeeper, RequestHeaders
 from hub.edge.server import OpenFront
 from hub.runtime.ending import Ending
 from hub.runtime.services import Services
@@ -257,9 +257,9 @@ def test_everywhere_is_shown_as_here_and_needs_a_token(
     monkeypatch.setenv("HUB_TOKEN", "s3cret")
     assert run("run", "--http", "0.0.0.0:0") == 0
     assert f"http://127.0.0.1:{served.port}/mcp" in capsys.readouterr().out
-    allowed = Headers([(b"host", b"x"), (b"authorization", b"Bearer s3cret")])
+    allowed = RequestHeaders([(b"host", b"x"), (b"authorization", b"Bearer s3cret")])
     assert served.keeper.refusal(allowed) is None
-    assert served.keeper.refusal(Headers([(b"host", b"x")])) is not None
+    assert served.keeper.refusal(RequestHeaders([(b"host", b"x")])) is not None
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:http", "127.0.0.1:70000", "127.0.0.1:"])
