@@ -8,7 +8,7 @@ import anyio
 from starlette.types import Receive
 
 from hub.core.protocol import INTERNAL_ERROR
-from hub.edge.exchange import Exchange, until_disconnected
+from hub.edge.post_response import PostResponse, until_disconnected
 from hub.edge.server import Front
 from hub.runtime import wire
 from hub.runtime.peer import GoneError
@@ -46,7 +46,7 @@ async def answer_in(
     front: Front,
     request: Request,
     receive: Receive,
-    exchange: Exchange,
+    response: PostResponse,
     status_of: Callable[[Failure], int] = lambda _: 200,
 ) -> None:
     """Answer one request in its own response; it is cancelled when its client is lost.
@@ -54,25 +54,25 @@ async def answer_in(
     With the hub it ends with an error; a request that its client takes back has no answer.
     """
     try:
-        asked = front.peer.accept(request, exchange)
+        asked = front.peer.accept(request, response)
     except WireError as exc:
         # One more than may be under way is no fault in the request.
         status = 503 if exc.code == INTERNAL_ERROR else 400
-        await exchange.finish(wire.failure_of(exc), status=status)
+        await response.finish(wire.failure_of(exc), status=status)
         return
 
     async def watch() -> None:
         await until_disconnected(receive)
-        await exchange.lost()
+        await response.lost()
         asked.scope.cancel()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
-        tasks.start_soon(exchange.tend)
+        tasks.start_soon(response.tend)
         answer = await front.peer.answer(asked)
         if answer is None and front.is_ending:
             answer = last_word(request)
-        await exchange.finish(
+        await response.finish(
             answer, status=status_of(answer) if isinstance(answer, Failure) else 200
         )
         tasks.cancel_scope.cancel()

@@ -11,7 +11,7 @@ import anyio
 from starlette.types import Receive, Send
 
 from hub.edge.event_store import EventId, Journal
-from hub.edge.exchange import PING, PING_EVERY, begin_stream, event, until_disconnected
+from hub.edge.post_response import PING, PING_EVERY, begin_stream, event, until_disconnected
 from hub.runtime.wire import Message
 
 RETRY = 1000

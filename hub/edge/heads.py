@@ -14,9 +14,9 @@ from starlette.types import Scope
 
 from hub.core.protocol import HANDSHAKE_VERSIONS
 from hub.edge.envelope import Told, told_in
-from hub.edge.exchange import Field
 from hub.edge.gatekeeper import BLANKS, Gatekeeper, Refusal, RequestHeaders
 from hub.edge.modern import is_modern
+from hub.edge.post_response import Field
 from hub.runtime.wire import MAX_MESSAGE_BYTES, Message, Request
 
 KEPT: Final = 1024

@@ -20,12 +20,12 @@ from hub.edge.answering import answer_in, read_body
 from hub.edge.desk import Desk
 from hub.edge.envelope import Told, rejection, status_of
 from hub.edge.event_store import EventStore
-from hub.edge.exchange import Exchange, respond
 from hub.edge.gatekeeper import Gatekeeper, RequestHeaders
 from hub.edge.heads import Head, Heads, Settled, unreadable
 from hub.edge.http_session import HttpSession, SessionPost
 from hub.edge.modern_posts import ModernPost, ModernPosts
 from hub.edge.plain_calls import PATIENCE, Post, answer_post
+from hub.edge.post_response import PostResponse, respond
 from hub.edge.resuming import Streams
 from hub.edge.server import OpenFront
 from hub.edge.standing_stream import Standing
@@ -191,11 +191,11 @@ class HttpServer:
             return
         if isinstance(message, Request):
             post = SessionPost(session, message)
-            exchange = post.exchange(send)
+            response = post.response(send)
             with session.in_use():
                 if headers.prefers_stream:
-                    await exchange.begin()
-                await answer_post(post, receive, exchange, self._patience)
+                    await response.begin()
+                await answer_post(post, receive, response, self._patience)
         else:
             await session.front.peer.receive(message)
             await respond(send, 202, b"")
@@ -229,7 +229,7 @@ class HttpServer:
         front = self._open_front(standing, self._tasks, self._principal)
         session = HttpSession(front, standing, streams, self._clock)
         self._sessions[key] = session
-        await answer_in(front, request, receive, Exchange(send, {"mcp-session-id": key}))
+        await answer_in(front, request, receive, PostResponse(send, {"mcp-session-id": key}))
         if front.session.client is None:
             self._end(key)
         else:
@@ -250,7 +250,7 @@ class HttpServer:
             await respond(send, 503, {"error": "The hub is ending"})
             return
         post = ModernPost(self._modern_posts, message, headers.fields, self._tasks)
-        await answer_post(post, receive, post.exchange(send), self._patience)
+        await answer_post(post, receive, post.response(send), self._patience)
 
     # GET and DELETE: the standing stream, the end
 

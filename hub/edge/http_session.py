@@ -12,8 +12,8 @@ from starlette.types import Receive, Send
 from hub.core.protocol import INVALID_REQUEST
 from hub.edge.answering import answer_in, last_word
 from hub.edge.event_store import STANDING, EventId
-from hub.edge.exchange import Exchange, respond
-from hub.edge.resuming import ResumableExchange, Streams
+from hub.edge.post_response import PostResponse, respond
+from hub.edge.resuming import ResumableResponse, Streams
 from hub.edge.server import Front
 from hub.edge.standing_stream import Standing
 from hub.runtime.waiting import Underway
@@ -113,11 +113,11 @@ class SessionPost:
             return None  # a prompt may have the name of a tool
         return front.express.take(request, front.way(request), reply)
 
-    def exchange(self, send: Send) -> ResumableExchange:
-        return ResumableExchange(send, self._session.streams)
+    def response(self, send: Send) -> ResumableResponse:
+        return ResumableResponse(send, self._session.streams)
 
-    async def converse(self, receive: Receive, exchange: Exchange) -> None:
-        await answer_in(self._session.front, self._request, receive, exchange)
+    async def converse(self, receive: Receive, response: PostResponse) -> None:
+        await answer_in(self._session.front, self._request, receive, response)
 
     def last_word(self) -> Failure | None:
         return last_word(self._request) if self._session.front.is_ending else None

@@ -15,8 +15,8 @@ from starlette.types import Receive, Send
 from hub.core.protocol import INTERNAL_ERROR
 from hub.edge.answering import answer_in, last_word
 from hub.edge.envelope import status_of
-from hub.edge.exchange import Exchange, Field
 from hub.edge.gatekeeper import RequestHeaders
+from hub.edge.post_response import Field, PostResponse
 from hub.edge.server import Front, OpenFront
 from hub.runtime.strict_json import RequestId
 from hub.runtime.waiting import Underway
@@ -77,20 +77,20 @@ class ModernPosts:
         return self._open_front.express(self._underway, tasks).take(request, way, reply)
 
     async def converse(
-        self, request: Request, fields: Sequence[Field], receive: Receive, exchange: Exchange
+        self, request: Request, fields: Sequence[Field], receive: Receive, response: PostResponse
     ) -> None:
         """Answer a request the general way; `fields` are the headers that it came with."""
         if self._is_full:
             said = f"{MAX_UNDERWAY} requests are under way; try again later"
             refused = Failure(request.id, {"code": INTERNAL_ERROR, "message": said})
-            await exchange.finish(refused, status=503)
+            await response.finish(refused, status=503)
             return
         async with anyio.create_task_group() as tasks:
-            front = self._open_front(exchange, tasks, self._principal)
+            front = self._open_front(response, tasks, self._principal)
             front.repeats(RequestHeaders(fields).pairs)
             self._fronts.add(front)
             try:
-                await answer_in(front, request, receive, exchange, status_of)
+                await answer_in(front, request, receive, response, status_of)
             finally:
                 self._fronts.discard(front)
                 front.close()
@@ -129,11 +129,11 @@ class ModernPost:
     def pass_on(self, reply: Reply) -> Underway | None:
         return self._posts.pass_on(self._request, self._tasks, reply)
 
-    def exchange(self, send: Send) -> Exchange:
-        return Exchange(send)
+    def response(self, send: Send) -> PostResponse:
+        return PostResponse(send)
 
-    async def converse(self, receive: Receive, exchange: Exchange) -> None:
-        await self._posts.converse(self._request, self._fields, receive, exchange)
+    async def converse(self, receive: Receive, response: PostResponse) -> None:
+        await self._posts.converse(self._request, self._fields, receive, response)
 
     def last_word(self) -> Failure | None:
         return last_word(self._request) if self._posts.is_ending else None

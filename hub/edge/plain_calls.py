@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeAlias
 import anyio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hub.edge.exchange import Exchange, until_disconnected
+from hub.edge.post_response import PostResponse, until_disconnected
 from hub.runtime.deadlines import Deadlines
 from hub.runtime.peer import GoneError
 from hub.runtime.waiting import Answer, Underway
@@ -46,11 +46,11 @@ class Post(Protocol):
         """Let it go by express if it can."""
         ...
 
-    def exchange(self, send: Send) -> Exchange:
+    def response(self, send: Send) -> PostResponse:
         """Return the response to it."""
         ...
 
-    async def converse(self, receive: Receive, exchange: Exchange) -> None:
+    async def converse(self, receive: Receive, response: PostResponse) -> None:
         """Answer it the general way."""
         ...
 
@@ -83,7 +83,7 @@ class Line(Protocol):
 class PlainCall:
     """A call on its way, from its POST to the response; messages before its answer come here.
 
-    The response goes by `line`, or is the `exchange` of a task that serves the request already.
+    The response goes by `line`, or is the `response` of a task that serves the request already.
     `patience` says when it takes its time.
     """
 
@@ -92,12 +92,12 @@ class PlainCall:
         post: Post,
         patience: Deadlines,
         line: Line | None = None,
-        exchange: Exchange | None = None,
+        response: PostResponse | None = None,
     ) -> None:
         self._post = post
         self._patience = patience
         self._line = line
-        self._exchange = exchange
+        self._response = response
         self._passage: Underway | None = None
         self._outcome: Outcome = None
         self._is_there = False
@@ -126,7 +126,7 @@ class PlainCall:
     # The answer
 
     def give(self, answer: Answer) -> bool:
-        if answer is None or self._exchange is not None or not self._is_written(answer):
+        if answer is None or self._response is not None or not self._is_written(answer):
             self._settle(answer)
         return True
 
@@ -160,7 +160,7 @@ class PlainCall:
 
     def lost(self) -> None:
         """Give the call up, unless a task does: the connection is closed."""
-        if self._line is not None and self._exchange is None:
+        if self._line is not None and self._response is None:
             self._line = None
             self._give_up()
             self._over()
@@ -174,10 +174,10 @@ class PlainCall:
 
         Raises: GoneError when the response is over, or the client has gone.
         """
-        exchange = self._go_on()
-        if exchange is None:
+        response = self._go_on()
+        if response is None:
             raise GoneError("the response is over")
-        await exchange.send(message)
+        await response.send(message)
 
     # When it takes its time
 
@@ -194,60 +194,60 @@ class PlainCall:
         self._stirred = anyio.Event()
         await self._stirred.wait()
 
-    def _go_on(self) -> Exchange | None:
+    def _go_on(self) -> PostResponse | None:
         """Let a task see to the response, if there is to be one."""
-        if self._exchange is None and self._line is not None:
-            self._exchange = self._post.exchange(self._line.send)
+        if self._response is None and self._line is not None:
+            self._response = self._post.response(self._line.send)
             self._line.serve(self._served)
-        return self._exchange
+        return self._response
 
     async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.served(receive)
 
     async def served(self, receive: Receive) -> None:
-        """Answer the call in its exchange, by a task that serves its request."""
-        exchange = self._go_on()
+        """Answer the call by its response, in a task that serves its request."""
+        response = self._go_on()
         try:
-            if exchange is not None:
-                await self._answer_in(exchange, receive)
+            if response is not None:
+                await self._answer_in(response, receive)
         finally:
             self._give_up()
             self._over()
 
-    async def _answer_in(self, exchange: Exchange, receive: Receive) -> None:
+    async def _answer_in(self, response: PostResponse, receive: Receive) -> None:
         if not self._is_there and not self._is_late:
             await self._is_stirred()
         if not self._is_there:
-            await self._until_answered(exchange, receive)
+            await self._until_answered(response, receive)
         answer = self._outcome
         if isinstance(answer, Detour):
-            await self._post.converse(receive, exchange)
+            await self._post.converse(receive, response)
         else:
             last = answer or self._post.last_word()
-            await exchange.finish(last, status=self._status(last))
+            await response.finish(last, status=self._status(last))
 
-    async def _until_answered(self, exchange: Exchange, receive: Receive) -> None:
+    async def _until_answered(self, response: PostResponse, receive: Receive) -> None:
         """Wait for the outcome; the call is given up when its client is lost."""
 
         async def watch() -> None:
             await until_disconnected(receive)
-            await exchange.lost()
+            await response.lost()
             self._give_up()
             self._outcome = None  # nor is what was given up to be found the general way
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
-            tasks.start_soon(exchange.tend)
+            tasks.start_soon(response.tend)
             await self._is_stirred()
             tasks.cancel_scope.cancel()
 
 
 async def answer_post(
-    post: Post, receive: Receive, exchange: Exchange, patience: Deadlines
+    post: Post, receive: Receive, response: PostResponse, patience: Deadlines
 ) -> None:
-    """Answer a POST's request in `exchange`: by express if it is a plain call."""
-    call = PlainCall(post, patience, exchange=exchange)
+    """Answer a POST's request in `response`: by express if it is a plain call."""
+    call = PlainCall(post, patience, response=response)
     if call.begin():
         await call.served(receive)
     else:
-        await post.converse(receive, exchange)
+        await post.converse(receive, response)

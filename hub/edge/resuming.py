@@ -14,7 +14,7 @@ from starlette.types import Receive, Send
 
 from hub.edge.event_store import EventId, Journal
 from hub.edge.event_stream import Carrier, EventStream
-from hub.edge.exchange import Exchange, begin_stream, respond
+from hub.edge.post_response import PostResponse, begin_stream, respond
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Failure, Message, Response
 
@@ -70,7 +70,7 @@ class Streams(Struct, eq=False):
         return bool(left) or self.journal.has(id_)
 
 
-class ResumableExchange(Exchange):
+class ResumableResponse(PostResponse):
     """The response to a legacy request; as a stream it outlives the connection it began on."""
 
     def __init__(self, send: Send, streams: Streams) -> None:

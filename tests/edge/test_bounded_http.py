@@ -11,7 +11,7 @@ from anyio.abc import SocketStream
 from starlette.types import Receive, Scope, Send
 
 from hub.edge.bounded_http import MAX_HEAD, BoundedHttp
-from hub.edge.exchange import until_disconnected
+from hub.edge.post_response import until_disconnected
 
 pytestmark = pytest.mark.live
 

@@ -4,10 +4,10 @@ import pytest
 from starlette.types import ASGIApp, Receive, Send
 
 from hub.edge.desk import Desk
-from hub.edge.exchange import Exchange
 from hub.edge.gatekeeper import Gatekeeper
 from hub.edge.heads import Head, Heads
 from hub.edge.plain_calls import PATIENCE
+from hub.edge.post_response import PostResponse
 from hub.runtime.deadlines import Deadlines
 from hub.runtime.waiting import Underway
 from hub.runtime.ways import Reply
@@ -33,10 +33,10 @@ class Unplain:
     def pass_on(self, reply: Reply) -> Underway | None:
         return None
 
-    def exchange(self, send: Send) -> Exchange:
+    def response(self, send: Send) -> PostResponse:
         raise AssertionError("it has no response here")
 
-    async def converse(self, receive: Receive, exchange: Exchange) -> None:
+    async def converse(self, receive: Receive, response: PostResponse) -> None:
         raise AssertionError("it is not answered here")
 
     def last_word(self) -> Failure | None:

@@ -22,8 +22,8 @@ from hub.core.protocol import (
     UNSUPPORTED_VERSION,
 )
 from hub.core.values import JsonObject, object_or_empty
-from hub.edge import exchange, modern_posts
 from hub.edge import http as module
+from hub.edge import modern_posts, post_response
 from hub.edge.app import Fronts, Setting, running_hub
 from hub.edge.config import HubConfig
 from hub.edge.gatekeeper import Gatekeeper
@@ -631,7 +631,7 @@ async def test_a_second_request_with_an_id_in_flight_is_refused() -> None:
 
 
 async def test_a_long_silence_is_filled_with_comments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "PING_EVERY", 0.001)
+    monkeypatch.setattr(post_response, "PING_EVERY", 0.001)
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with web(child) as site:
         key = await site.session()

@@ -70,7 +70,7 @@ class Site:
     def post(self, request: Request = CALL) -> Connection:
         connection = Connection()
         post = ModernPost(self.posts, request, [], self.at.tasks)
-        call = PlainCall(post, Deadlines(PATIENCE), exchange=post.exchange(connection.send))
+        call = PlainCall(post, Deadlines(PATIENCE), response=post.response(connection.send))
         self.taken.append(call.begin())
         if self.taken[-1]:
             self.at.tasks.start_soon(call.served, connection.receive)

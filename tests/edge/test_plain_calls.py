@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hub.core.values import JsonObject
-from hub.edge.exchange import Exchange
 from hub.edge.plain_calls import PlainCall, answer_post
+from hub.edge.post_response import PostResponse
 from hub.runtime.deadlines import Deadlines
 from hub.runtime.express import Express
 from hub.runtime.peer import GoneError
@@ -53,12 +53,12 @@ class Posted:
         )
         return self._posts.express.take(self._request, way, reply)
 
-    def exchange(self, send: Send) -> Exchange:
-        return Exchange(send)
+    def response(self, send: Send) -> PostResponse:
+        return PostResponse(send)
 
-    async def converse(self, receive: Receive, exchange: Exchange) -> None:
+    async def converse(self, receive: Receive, response: PostResponse) -> None:
         self.went_generally = True
-        await exchange.finish(Failure(7, {"code": 1, "message": "no"}), status=418)
+        await response.finish(Failure(7, {"code": 1, "message": "no"}), status=418)
 
     def last_word(self) -> Failure | None:
         return self.says
@@ -108,7 +108,7 @@ class Posts:
         connection, posted = Connection(), self.requested(id_, **params)
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            await answer_post(posted, receive, Exchange(send), self.patience)
+            await answer_post(posted, receive, PostResponse(send), self.patience)
 
         scope: Scope = {}
         self.at.tasks.start_soon(connection.serve, app, scope)
@@ -288,8 +288,8 @@ async def test_a_server_that_gives_a_request_up_cancels_its_call() -> None:
     fake.answers["tools/call"] = SILENT
     connection, asked = Connection(), None
     async with posting(fake) as posts, anyio.create_task_group() as tasks:
-        posted, exchange = posts.requested(1), Exchange(connection.send)
-        tasks.start_soon(answer_post, posted, connection.receive, exchange, posts.patience)
+        posted, response = posts.requested(1), PostResponse(connection.send)
+        tasks.start_soon(answer_post, posted, connection.receive, response, posts.patience)
         asked = await fake.link.request("tools/call", nth=2)
         tasks.cancel_scope.cancel()
     told = await fake.link.request("notifications/cancelled")

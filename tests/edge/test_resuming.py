@@ -7,9 +7,9 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from hub.edge import event_stream, exchange, resuming
+from hub.edge import event_stream, post_response, resuming
 from hub.edge.event_store import EventId, EventStore
-from hub.edge.resuming import ResumableExchange, Streams
+from hub.edge.resuming import ResumableResponse, Streams
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Failure, Notification, Response
 from tests.edge.asgi import Connection
@@ -61,7 +61,7 @@ class Post:
 
     def __init__(self, streams: Streams, tasks: TaskGroup) -> None:
         self.connection = Connection()
-        self.response = ResumableExchange(self.connection.send, streams)
+        self.response = ResumableResponse(self.connection.send, streams)
         self.is_lost = anyio.Event()
         self._tasks = tasks
 
@@ -146,7 +146,7 @@ async def test_a_cancelled_request_gets_a_stream_that_just_ends() -> None:
 
 
 async def test_after_the_end_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "PING_EVERY", 0.0)
+    monkeypatch.setattr(post_response, "PING_EVERY", 0.0)
     async with posting(new_streams()) as post:
         await post.response.finish(ANSWER)
         await post.response.finish(ANSWER)
@@ -295,7 +295,7 @@ async def test_a_client_that_waits_long_is_let_go_to_come_back() -> None:
 async def test_a_client_that_does_not_know_how_to_come_back_is_not_let_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(exchange, "PING_EVERY", 0.01)
+    monkeypatch.setattr(post_response, "PING_EVERY", 0.01)
     async with posting(new_streams(primed=False, poll_after=0.001)) as post:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(post.response.tend)

@@ -56,7 +56,7 @@ def event(message: Message) -> bytes:
     return b"event: message\r\ndata: " + text + b"\r\n\r\n"
 
 
-class Exchange:
+class PostResponse:
     """The response to a POST: JSON if the answer is the first thing sent, else an event stream."""
 
     def __init__(self, send: Send, headers: Mapping[str, str] | None = None) -> None:

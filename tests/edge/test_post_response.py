@@ -4,7 +4,7 @@ import anyio
 import pytest
 from msgspec import Raw
 
-from hub.edge.exchange import Exchange, event, respond, until_disconnected
+from hub.edge.post_response import PostResponse, event, respond, until_disconnected
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Failure, Notification, Response
 from tests.edge.asgi import Connection
@@ -40,7 +40,7 @@ def test_an_event_stands_on_one_line_whatever_line_ends_a_child_wrote() -> None:
 
 async def test_an_answer_that_comes_first_is_plain_json() -> None:
     connection = Connection()
-    await Exchange(connection.send, {"mcp-session-id": "k"}).finish(ANSWER, status=201)
+    await PostResponse(connection.send, {"mcp-session-id": "k"}).finish(ANSWER, status=201)
     assert (connection.status, connection.is_stream, connection.is_over) == (201, False, True)
     assert connection.json == {"jsonrpc": "2.0", "id": 7, "result": {"x": 1}}
     assert connection.headers["mcp-session-id"] == "k"
@@ -48,11 +48,11 @@ async def test_an_answer_that_comes_first_is_plain_json() -> None:
 
 async def test_an_answer_after_something_else_is_the_end_of_a_stream() -> None:
     connection = Connection()
-    exchange = Exchange(connection.send, {"mcp-session-id": "k"})
-    await exchange.send(TOLD)
+    response = PostResponse(connection.send, {"mcp-session-id": "k"})
+    await response.send(TOLD)
     assert connection.is_stream
     assert not connection.is_over
-    await exchange.finish(Failure(7, {"code": -1, "message": "no"}), status=400)
+    await response.finish(Failure(7, {"code": -1, "message": "no"}), status=400)
     assert (connection.status, connection.is_over) == (200, True)
     assert [one.get("method", "error" in one) for one in connection.events] == [TOLD.method, True]
     assert connection.headers["mcp-session-id"] == "k"
@@ -62,10 +62,10 @@ async def test_an_answer_after_something_else_is_the_end_of_a_stream() -> None:
 
 async def test_a_ping_keeps_the_stream_without_saying_anything() -> None:
     connection = Connection()
-    exchange = Exchange(connection.send)
-    await exchange.ping()
-    await exchange.ping()
-    await exchange.finish(ANSWER)
+    response = PostResponse(connection.send)
+    await response.ping()
+    await response.ping()
+    await response.finish(ANSWER)
     assert connection.body.startswith(b": ping\r\n\r\n: ping\r\n\r\n")
     assert len(connection.events) == 1
 
@@ -73,10 +73,10 @@ async def test_a_ping_keeps_the_stream_without_saying_anything() -> None:
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_without_an_answer_the_stream_just_ends(*, streamed: bool) -> None:
     connection = Connection()
-    exchange = Exchange(connection.send)
+    response = PostResponse(connection.send)
     if streamed:
-        await exchange.ping()
-    await exchange.finish(None)
+        await response.ping()
+    await response.finish(None)
     assert connection.is_stream
     assert connection.is_over
     assert connection.events == []
@@ -84,34 +84,34 @@ async def test_without_an_answer_the_stream_just_ends(*, streamed: bool) -> None
 
 async def test_after_the_end_nothing_is_sent() -> None:
     connection = Connection()
-    exchange = Exchange(connection.send)
-    await exchange.finish(ANSWER)
+    response = PostResponse(connection.send)
+    await response.finish(ANSWER)
     sent = len(connection.sent)
-    for late in (exchange.send(TOLD), exchange.ping()):
+    for late in (response.send(TOLD), response.ping()):
         with pytest.raises(GoneError):
             await late
-    await exchange.finish(ANSWER)
+    await response.finish(ANSWER)
     assert len(connection.sent) == sent
 
 
 async def test_a_client_that_is_gone_gets_no_answer() -> None:
     connection = Connection()
-    exchange = Exchange(connection.send)
-    await exchange.lost()
-    await exchange.finish(ANSWER)
+    response = PostResponse(connection.send)
+    await response.lost()
+    await response.finish(ANSWER)
     with pytest.raises(GoneError):
-        await exchange.send(TOLD)
+        await response.send(TOLD)
     assert connection.sent == []
 
 
 async def test_two_who_send_at_once_begin_one_stream() -> None:
     connection = Connection()
     connection.takes = anyio.Event()
-    exchange = Exchange(connection.send)
+    response = PostResponse(connection.send)
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
-                tasks.start_soon(exchange.send, TOLD)
+                tasks.start_soon(response.send, TOLD)
             await anyio.wait_all_tasks_blocked()
             connection.takes.set()
     assert [message["type"] for message in connection.sent].count("http.response.start") == 1
