@@ -5,7 +5,6 @@ A client's roots come with the retry of the request that needs them, and serve t
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -39,10 +38,11 @@ from hub.runtime.kept_roots import KeptAnswer, asker_of
 from hub.runtime.listening import Listening
 from hub.runtime.parties import InputNeededError, RootsNeededError
 from hub.runtime.peer import Asked, RpcError
+from hub.runtime.refusals import Refusals
 from hub.runtime.relay import Relay
 from hub.runtime.request_lanes import AskedForRoots, RequestLane
 from hub.runtime.services import Services
-from hub.runtime.session import RECENT, Session
+from hub.runtime.session import Session
 from hub.runtime.wire import Payload, Request
 
 _CHANGES: Final[JsonObject] = {"listChanged": True}
@@ -94,7 +94,7 @@ class Modern:
         self._asker = asker_of(session.principal, session.key)
         self.headers: Sequence[tuple[str, str]] | None = None
         self._listening: set[Listening] = set()
-        self._refusals: deque[JsonObject] = deque(maxlen=RECENT)
+        self._refusals = Refusals()
 
     def way(self, request: Request) -> RequestLane | AskedForRoots | None:
         """Return how a call goes if it can go by express."""

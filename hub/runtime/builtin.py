@@ -85,7 +85,7 @@ def _report(session: Session, force: InForce) -> JsonObject:
         "rejected": [{"uri": entry.uri, "reason": entry.reason} for entry in force.rejected],
         "ceiling": None if operator.ceiling is None else list(operator.ceiling.paths),
         "servers": [_server(session, spec, force) for spec in session.services.servers.values()],
-        "recentRefusals": list(session.refusals),
+        "recentRefusals": list[Json](session.refusals.recent),
     }
 
 

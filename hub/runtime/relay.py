@@ -181,7 +181,7 @@ class Relay:
             return None
         with Record(self._services, case.session, spec, case.call) as record:
             record.verdict = refused = _explained(verdict, spec, case.force, case.here)
-            case.session.refused(spec, case.call, refused)
+            case.session.refusals.add(spec, case.call, refused)
             return _refusal(case.call, refused, spec, case.pointer(refused.pointer))
 
     async def _catalog_for(self, session: Session, force: InForce, named: Addressed) -> Catalog:
@@ -218,7 +218,7 @@ class Relay:
         if refused is None:
             return verdict
         refused = _explained(refused, case.place.spec, case.force, case.here)
-        case.session.refused(case.place.spec, case.call, refused, record.consent)
+        case.session.refusals.add(case.place.spec, case.call, refused, record.consent)
         if isinstance(verdict, Refused):
             verdict = record.verdict = refused
         return verdict

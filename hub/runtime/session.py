@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import secrets
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from hub.core.audit import refusal_details
-from hub.core.consent import Consent
 from hub.core.describing import told_of
 from hub.core.errors import ChildError, HubError
-from hub.core.guard import Refused
 from hub.core.in_force import NOT_ASKED, InForce, at_server, in_force
 from hub.core.paths import LinkReader
-from hub.core.policy import Mode
 from hub.core.protocol import LIST_CHANGED
 from hub.core.roots import EMPTY, Announcement, parse_announcement
 from hub.core.session import Unopened
 from hub.core.specs import ServerSpec
-from hub.core.values import (
-    Call,
-    Json,
-    JsonObject,
-    ServerName,
-    SessionKey,
-)
+from hub.core.values import Json, JsonObject, ServerName, SessionKey
 from hub.runtime.audience import RELAYED, Audience
 from hub.runtime.client import Client
 from hub.runtime.client_roots import ClientRoots
@@ -36,14 +25,12 @@ from hub.runtime.grants import Grants
 from hub.runtime.leases import Leases
 from hub.runtime.peer import GoneError, Outlet, Peer
 from hub.runtime.places import Place
+from hub.runtime.refusals import Refusals
 from hub.runtime.services import Services
 from hub.runtime.verbosity import log_from
 from hub.runtime.wire import Notification, Payload
 
 log = structlog.stdlib.get_logger(__name__)
-
-RECENT = 20
-"""How many refusals are remembered for a session."""
 
 
 class Session:
@@ -61,7 +48,7 @@ class Session:
         self.client: Client | None = None
         self.peer: Peer | None = None
         self.audience = Audience(self, tasks)
-        self.refusals: deque[JsonObject] = deque(maxlen=RECENT)
+        self.refusals = Refusals()
         self.grants = Grants()
         self.unlisted: set[ServerName] = set()
         self.renew: Callable[[ServerName], Coroutine[None, None, None]] | None = None
@@ -279,12 +266,3 @@ class Session:
         place = self._leases.held.get(server)
         if place is not None and place.child is not None:
             await log_from(place.child, level, self.key)
-
-    def refused(
-        self, spec: ServerSpec, call: Call, refused: Refused, consent: Consent | None = None
-    ) -> None:
-        """Remember a refusal for `get-roots`, and tell the operator."""
-        mode = spec.policy.mode
-        details = refusal_details(spec.name, call, refused, consent)
-        log.warning("refused" if mode is Mode.ENFORCE else "would be refused", **details)
-        self.refusals.append({**details, "mode": mode.value})

@@ -267,7 +267,7 @@ async def test_a_call_outside_the_roots_is_refused_with_a_pointer_into_the_clien
         # For the operator, whose overrides are written so: a pointer into the tool's arguments.
         (record,) = at.audit.records
         assert (record.tool, record.pointer, record.verdict) == ("read", "/path", "refused")
-        assert client.session.refusals[0]["argument"] == "/path"
+        assert client.session.refusals.recent[0]["argument"] == "/path"
 
 
 async def test_the_same_call_does_harm_with_the_guard_off(top: Path) -> None:

@@ -11,7 +11,7 @@ from hub.core.in_force import InForce, OperatorRoots
 from hub.core.protocol import LIST_CHANGED
 from hub.core.specs import ServerSpec
 from hub.runtime.client import Client
-from hub.runtime.session import RECENT, Session
+from hub.runtime.session import Session
 from hub.runtime.wire import Notification
 from tests.fakes import ECHO, SILENT, FakeChild, failure
 from tests.runtime.rigs import ROOTS, FakeClient, Rig, launched, remote, rig, roots_at
@@ -280,17 +280,6 @@ async def test_an_eager_child_waits_for_a_client_with_a_session(top: Path) -> No
             session.roots.given({"roots": [{"uri": (top / "a").as_uri()}]})
             await anyio.wait_all_tasks_blocked()
         assert fake.links == []
-
-
-async def test_only_the_newest_refusals_are_remembered(top: Path) -> None:
-    spec = remote("files")
-    fake = FakeChild({"name": "read", "inputSchema": {}})
-    async with rig({"files": spec}, {"files": fake}) as at:
-        client = at.client(top / "a")
-        for number in range(RECENT + 5):
-            await client.call("read", {"path": f"/etc/{number}"})
-        assert len(client.session.refusals) == RECENT
-        assert client.session.refusals[-1]["path"] == f"/etc/{RECENT + 4}"
 
 
 async def test_other_roots_of_the_operator_reach_children_in_use(top: Path) -> None:
