@@ -38,7 +38,6 @@ from hub.runtime.kept_roots import KeptAnswer, asker_of
 from hub.runtime.listening import Listening
 from hub.runtime.parties import InputNeededError, RootsNeededError
 from hub.runtime.peer import Asked, RpcError
-from hub.runtime.refusals import Refusals
 from hub.runtime.relay import Relay
 from hub.runtime.request_lanes import AskedForRoots, RequestLane
 from hub.runtime.services import Services
@@ -87,14 +86,12 @@ class Modern:
         self._relay = relay
         self._rounds = rounds
         self._services = services
-        self._peer = session.peer
+        self._connection = session
         self._tasks = tasks
         self._principal = session.principal
-        self._party = session.key
         self._asker = asker_of(session.principal, session.key)
         self.headers: Sequence[tuple[str, str]] | None = None
         self._listening: set[Listening] = set()
-        self._refusals = Refusals()
 
     def way(self, request: Request) -> RequestLane | AskedForRoots | None:
         """Return how a call goes if it can go by express."""
@@ -214,15 +211,8 @@ class Modern:
                 session.close()
 
     def _session(self, client: Client, tasks: TaskGroup, log_level: str | None) -> Session:
-        session = Session(self._services, tasks, principal=self._principal)
-        session.party = self._party
-        session.headers = self.headers
-        session.peer = self._peer
-        session.refusals = self._refusals
-        session.greeted(client)
+        session = self._connection.of_request(client, tasks, self.headers)
         session.audience.log_level = log_level
-        if not client.declares("roots"):
-            session.opened()
         return session
 
     def _result(self, found: Payload, *, cacheable: bool = False) -> Payload:

@@ -56,10 +56,8 @@ class Front:
         *,
         principal: str,
     ) -> None:
-        self.session = Session(services, tasks, principal=principal)
-        self.peer = self.session.peer = Peer(
-            outlet, serve=self._serve, notified=self._notified, tasks=tasks
-        )
+        self.peer = Peer(outlet, serve=self._serve, notified=self._notified, tasks=tasks)
+        self.session = Session(services, tasks, principal=principal, peer=self.peer)
         self.express = rounds.express(self.peer.backlog, tasks, self.session.key)
         self._modern = Modern(relay, rounds, services, self.session, tasks)
         self._is_modern = False

@@ -41,12 +41,14 @@ class Session:
     `headers` are those of its request, by lower-case names, if it came over HTTP.
     """
 
-    def __init__(self, services: Services, tasks: TaskGroup, *, principal: str) -> None:
+    def __init__(
+        self, services: Services, tasks: TaskGroup, *, principal: str, peer: Peer | None = None
+    ) -> None:
         self.key = self.party = SessionKey(secrets.token_hex(8))
         self.services = services
         self.principal = principal
         self.client: Client | None = None
-        self.peer: Peer | None = None
+        self.peer = peer
         self.audience = Audience(self, tasks)
         self.refusals = Refusals()
         self.grants = Grants()
@@ -70,6 +72,18 @@ class Session:
             debounce=services.settings.debounce,
         )
         self._unfollow = services.operator.follow(self._operator_changed)
+
+    def of_request(
+        self, client: Client, tasks: TaskGroup, headers: Sequence[tuple[str, str]] | None
+    ) -> Session:
+        """Return the session of one request of a modern client, whose connection this is."""
+        session = Session(self.services, tasks, principal=self.principal, peer=self.peer)
+        session.party, session.refusals = self.party, self.refusals
+        session.headers = headers
+        session.greeted(client)
+        if not client.declares("roots"):
+            session.opened()
+        return session
 
     def greeted(self, client: Client) -> None:
         """Take note of what the client said in its handshake."""

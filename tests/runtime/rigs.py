@@ -170,10 +170,8 @@ class FakeClient:
         self.rig = rig
         self.answers: dict[str, JsonObject | Silence | Failure] = {}
         self.outlet = ClientOutlet(self)
-        self.session = Session(rig.services, rig.tasks, principal="alice")
-        self.peer = self.session.peer = Peer(
-            self.outlet, serve=self._serve, notified=self._notified, tasks=rig.tasks
-        )
+        self.peer = Peer(self.outlet, serve=self._serve, notified=self._notified, tasks=rig.tasks)
+        self.session = Session(rig.services, rig.tasks, principal="alice", peer=self.peer)
         self.session.greeted(Client("legacy", "2025-11-25", capabilities, {"name": "test"}))
         self.session.opened()
         self._ids = 0

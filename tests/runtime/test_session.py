@@ -13,7 +13,7 @@ from hub.core.specs import ServerSpec
 from hub.runtime.client import Client
 from hub.runtime.session import Session
 from hub.runtime.wire import Notification
-from tests.fakes import ECHO, SILENT, FakeChild, failure
+from tests.fakes import ECHO, SILENT, FakeChild, RecordingOutlet, failure
 from tests.runtime.rigs import ROOTS, FakeClient, Rig, launched, remote, rig, roots_at
 from tests.trees import plant
 
@@ -40,6 +40,19 @@ async def started(at: Rig, client: FakeClient, spec: ServerSpec) -> None:
 async def test_every_session_has_a_key_of_its_own() -> None:
     async with rig({}, {}) as at:
         assert len({at.client().session.key for _ in range(50)}) == 50
+
+
+async def test_a_request_of_a_modern_client_is_a_session_of_its_connections_party() -> None:
+    async with rig({}, {}) as at:
+        whole, headers = at.client().session, [("mcp-method", "tools/call")]
+        client = Client("modern", "2026-07-28", {}, {})
+        first, second = (whole.of_request(client, at.tasks, headers) for _ in range(2))
+        assert len({whole.key, first.key, second.key}) == 3
+        assert first.party == second.party == whole.key
+        assert first.refusals is second.refusals
+        assert (first.client, first.peer, first.headers) == (client, whole.peer, headers)
+        assert first.principal == whole.principal
+        assert (await first.force(RecordingOutlet())).source == "none"
 
 
 async def test_a_clients_roots_are_in_force_for_it_and_for_nobody_else(top: Path) -> None:
