@@ -10,6 +10,7 @@ import anyio
 from hub.core.protocol import INVALID_REQUEST
 from hub.edge.server import Front, OpenFront
 from hub.runtime import wire
+from hub.runtime.backlog import LIGHT
 from hub.runtime.lines import Cut, Lines
 from hub.runtime.message_ids import asked_by
 from hub.runtime.peer import GoneError, Outlet
@@ -72,11 +73,12 @@ class _Calls:
         self._taken += 1
         if self._taken == 2:  # noqa: PLR2004 - the first that can have waited for another
             self.has_conversed = self._front.peer.backlog.is_idle
-        if self._front.express.take(request, self._front.way(request), self) is not None:
-            return True
-        if not self._front.peer.backlog.takes(request.id):
-            return False
-        self.detour(request)
+        if self._front.express.take(request, self._front.way(request), self) is None:
+            if not self._front.peer.backlog.takes(request.id):
+                return False
+            self.detour(request)
+        if len(line) > LIGHT:
+            self._front.peer.backlog.weigh(request.id, len(line))
         return True
 
     def give(self, answer: Answer) -> bool:
@@ -103,11 +105,14 @@ async def _read(lines: Lines, outlet: Outlet, front: Front) -> bool | None:
         if is_script is None:
             is_script = lines.has_more
         try:
-            await front.peer.receive(_parsed(line))
+            message = _parsed(line)
+            await front.peer.receive(message)
         except WireError as exc:
             with suppress(GoneError):
                 await outlet.send(wire.failure_of(exc))
             continue
+        if isinstance(message, Request):
+            front.peer.backlog.weigh(message.id, len(line))
         # A pipe reaches the client at any time; before its handshake is over this does nothing.
         front.session.roots.reachable()
 

@@ -19,6 +19,10 @@ MAX_UNSENT, MAX_UNREAD = 64, 64 * 1024 * 1024
 
 Beyond, he is not read any more, and what he has asked is not begun.
 """
+MAX_WEIGHT = 64 * 1024 * 1024
+"""How many bytes of one side's requests may be under way before it is not read any more."""
+LIGHT = MAX_WEIGHT // MAX_ASKED
+"""How many bytes of a request are not counted: as many as may be under way are within bounds."""
 
 
 class Backlog:
@@ -28,6 +32,8 @@ class Backlog:
         self._underway: dict[RequestId, Underway] = {}
         self._answering = 0
         self._unsent = self._unread = 0
+        self._heavy: dict[RequestId, int] = {}
+        self._weight = 0
         self._moved: anyio.Event | None = None
         self._is_closed = False
 
@@ -46,11 +52,19 @@ class Backlog:
         """Take note that a request has its answer."""
         if self._underway.get(id_) is underway:
             del self._underway[id_]
+            if self._heavy:
+                self._weight -= self._heavy.pop(id_, 0)
+
+    def weigh(self, id_: RequestId, size: int) -> None:
+        """Count the bytes of a request for as long as it is under way, if they are many."""
+        if size > LIGHT and id_ in self._underway:
+            self._heavy[id_] = size
+            self._weight += size
 
     def takes(self, id_: RequestId) -> bool:
-        """Return whether `add` would take the id, and no answer waits to be read."""
+        """Return whether `add` would take the id, and nothing has to be waited for before."""
         room = len(self._underway) < MAX_ASKED and id_ not in self._underway
-        return room and not self._unsent and not self._is_closed
+        return room and not self._unsent and self._weight <= MAX_WEIGHT and not self._is_closed
 
     def cancel(self, params: JsonObject) -> None:
         """Give up the request that its asker takes back by a notification with these params."""
@@ -98,6 +112,11 @@ class Backlog:
     async def room(self) -> None:
         """Return once there is room for another answer, or there will be none."""
         while not self.has_room and not self._is_closed:
+            await self._move()
+
+    async def room_for_more(self) -> None:
+        """Return once another request can be read, or none will be."""
+        while (not self.has_room or self._weight > MAX_WEIGHT) and not self._is_closed:
             await self._move()
 
     @property

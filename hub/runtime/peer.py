@@ -233,14 +233,14 @@ class Peer:
     async def receive(self, message: Message) -> None:
         """Take one message of the other side, in order.
 
-        A request is answered by a task of its own; one of somebody who leaves many answers unread
-        is not taken before he reads on.
+        A request is answered by a task of its own; one of somebody who leaves many answers unread,
+        or has asked too much already, is not taken before that is over.
 
         Raises: WireError for a message that cannot be taken; the conversation goes on.
         """
         match message:
             case Request():
-                await self.backlog.room()
+                await self.backlog.room_for_more()
                 self.take(message, self._outlet)
             case Notification("notifications/cancelled", params):
                 self.backlog.cancel(wire.as_object(params))

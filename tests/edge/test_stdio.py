@@ -260,6 +260,34 @@ async def test_no_call_is_made_for_a_client_that_leaves_much_unread(
         assert sorted(answered) == list(range(2, 12))
 
 
+@pytest.mark.parametrize("way", ["express", "general"])
+async def test_a_client_that_asks_much_at_once_is_read_on_as_it_is_answered(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog_module, "MAX_WEIGHT", 300_000)
+    child = FakeChild(ECHO)
+    async with served(child) as terminal:
+        await terminal.greet()
+        if way == "express":
+            await terminal.ask(1, "tools/call", SAY)
+            await terminal.heard()
+        child.answers["tools/call"] = SILENT
+        large: JsonObject = {"name": "echo", "arguments": {"text": "x" * 200_000}}
+        async with anyio.create_task_group() as asking:
+            asking.start_soon(terminal.ask, 2, "tools/call", large)
+            link = await child.connected()
+            before = 1 if way == "express" else 0
+            first = await link.request("tools/call", nth=before + 1)
+            await terminal.ask(3, "tools/call", large)
+            await link.request("tools/call", nth=before + 2)
+            asking.start_soon(terminal.ask, 4, "tools/call", large)
+            await anyio.sleep(0.1)
+            assert len(link.requests("tools/call")) == before + 2
+            link.answer(first["id"], {"content": []})
+            assert (await terminal.heard())["id"] == 2
+            await link.request("tools/call", nth=before + 3)
+
+
 async def test_the_answers_to_a_script_have_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LAST_ANSWERS", 0.01)
     monkeypatch.setattr(Lines, "has_more", True)

@@ -85,3 +85,27 @@ def test_at_the_end_what_came_last_is_given_up_first() -> None:
         backlog.enter(name, Underway(name, given_up))
     backlog.close()
     assert given_up == ["c", "b", "a"]
+
+
+async def test_more_is_read_once_enough_of_what_was_asked_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(backlog_module, "MAX_WEIGHT", 3)
+    monkeypatch.setattr(backlog_module, "LIGHT", 1)
+    backlog, given_up = Backlog(), list[str]()
+    asked = [Underway(f"call {id_}", given_up) for id_ in range(4)]
+    for id_, (one, size) in enumerate(zip(asked, (2, 2, 1, 9), strict=True)):
+        if id_ != 3:  # a request that is not under way any more counts for nothing
+            backlog.add(id_, one)
+        backlog.weigh(id_, size)
+    assert not backlog.takes(4)
+    await backlog.room()  # no answer waits
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(backlog.room_for_more)
+            await anyio.wait_all_tasks_blocked()
+            backlog.leave(2, asked[2])
+            await anyio.wait_all_tasks_blocked()
+            assert not backlog.takes(4)
+            backlog.leave(0, asked[0])
+    assert backlog.takes(4)
