@@ -28,7 +28,7 @@ from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject, SessionKey, object_or_empty
 from hub.runtime import wire
 from hub.runtime.parties import Stoppable
-from hub.runtime.peer import GoneError, Outlet, RpcError
+from hub.runtime.peer import GoneError, Outlet
 from hub.runtime.strict_json import RequestId, encode
 from hub.runtime.waiting import UNSAID, Behalf
 from hub.runtime.wire import Message, Notification, Payload, Request
@@ -207,9 +207,6 @@ class RecordingAsker:
             params = object_or_empty(request.get("params"))
             answers[key] = wire.as_object(await self.ask(str(request["method"]), params))
         return answers
-
-    def send_to_urls(self, spec: ServerSpec, error: RpcError) -> None:
-        """Send nobody anywhere."""
 
     def done(self) -> None:
         self.is_done = True

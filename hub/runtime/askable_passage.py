@@ -10,6 +10,7 @@ from hub.core.errors import ChildError
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import JsonObject, SessionKey
 from hub.runtime.audience import require_taken
+from hub.runtime.bridge import send_to_urls
 from hub.runtime.completing import renumbered
 from hub.runtime.express import Passage
 from hub.runtime.parked import ParkedCall
@@ -83,7 +84,7 @@ class AskablePassage(Passage, eq=False, kw_only=True):
 
     def _failed(self, error: RpcError) -> None:
         try:
-            self.send_to_urls(self.way.lane.place.spec, error)
+            send_to_urls(self.owner.client, self.owner.audience, self.way.lane.place.spec, error)
         except InputNeededError as needed:
             self._note("failed", str(error))
             self._end_asking(needed)

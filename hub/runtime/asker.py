@@ -14,10 +14,10 @@ from hub.core.request_state import UNASKED, Brought, Carried, ChildRound
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, SessionKey
 from hub.runtime import wire
-from hub.runtime.bridge import ask_by_result, ask_within, send_to_urls
+from hub.runtime.bridge import ask_by_result, ask_within
 from hub.runtime.mailbox import Mailbox
 from hub.runtime.parties import Stoppable
-from hub.runtime.peer import Asked, Outlet, RpcError
+from hub.runtime.peer import Asked, Outlet
 from hub.runtime.session import Session
 from hub.runtime.strict_json import RequestId
 from hub.runtime.waiting import UNSAID, Behalf, Progress, token_in
@@ -111,7 +111,8 @@ class CallAsker(Struct, eq=False):
         """
         client = self.owner.client
         if client is not None and client.is_modern:
-            raise ask_by_result(client, spec, requests, self._carrying(round_))
+            carried = Carried(consented=self.consented, child=round_)
+            raise ask_by_result(client, spec, requests, carried)
         if not requests:
             pause = PAUSES[min(self._pauses, len(PAUSES) - 1)]
             self._pauses += 1
@@ -127,24 +128,12 @@ class CallAsker(Struct, eq=False):
         """Pass a notification on to the client, within the call."""
         self.owner.audience.tell(spec, notification, self.outlet, self._own_mailbox())
 
-    def send_to_urls(self, spec: ServerSpec, error: RpcError) -> None:
-        """Let the client's user be sent to the URLs that an error names.
-
-        Raises: InputNeededError if a modern client is to be asked first.
-        """
-        if self.owner.client is not None:
-            carried = self._carrying(None)
-            send_to_urls(self.owner.client, self.owner.audience, spec, error, carried)
-
     def done(self) -> None:
         """Tell a client of the handshake era that what it sent its user to URLs for is done."""
         for elicitation in self._sent_to:
             told = Notification(ELICITED, {"elicitationId": elicitation})
             self.owner.audience.send(told, self.outlet, self._own_mailbox())
         self._sent_to = ()
-
-    def _carrying(self, round_: ChildRound | None) -> Carried:
-        return Carried(consented=self.consented, child=round_)
 
     def giving_up(self, scope: Stoppable) -> None:
         """Let `scope` be what is cancelled to give the call up."""

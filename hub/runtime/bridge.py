@@ -23,7 +23,7 @@ from hub.core.asking import (
     urls_needed,
 )
 from hub.core.protocol import MISSING_CLIENT_CAPABILITY
-from hub.core.request_state import Carried
+from hub.core.request_state import NOTHING, Carried
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, object_or_empty
 from hub.runtime import wire
@@ -74,7 +74,11 @@ def ask_by_result(
 
 
 def send_to_urls(
-    client: Client, audience: Audience, spec: ServerSpec, error: RpcError, carried: Carried
+    client: Client | None,
+    audience: Audience,
+    spec: ServerSpec,
+    error: RpcError,
+    carried: Carried = NOTHING,
 ) -> None:
     """Let a client's user be sent to the URLs that an error of a child names.
 
@@ -82,7 +86,7 @@ def send_to_urls(
 
     Raises: InputNeededError for a modern client that takes URLs; its retry is the next attempt.
     """
-    if error.code != URL_NEEDED:
+    if client is None or error.code != URL_NEEDED:
         return
     wanted = urls_needed(wire.as_object(error.error))
     if not client.is_modern:

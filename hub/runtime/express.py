@@ -15,6 +15,7 @@ from hub.core.errors import ChildError
 from hub.core.protocol import INTERNAL_ERROR
 from hub.core.values import Call
 from hub.runtime.asker import CallAsker
+from hub.runtime.bridge import send_to_urls
 from hub.runtime.parties import Asker, InputNeededError
 from hub.runtime.peer import GoneError, LostError, RpcError, SilentError
 from hub.runtime.posted_rounds import PostedRounds, RoundsOutcome
@@ -170,7 +171,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
         self._answer(Response(self.request.id, complete))
 
     def _failed(self, error: RpcError) -> None:
-        self.send_to_urls(self.way.lane.place.spec, error)
+        send_to_urls(self.owner.client, self.owner.audience, self.way.lane.place.spec, error)
         self._note("failed", str(error))
         self._answer(Failure(self.request.id, error.error))
 

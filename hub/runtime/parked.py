@@ -145,13 +145,6 @@ class ParkedCall:
         """
         return await self.first.inputs(spec, requests, round_)
 
-    def send_to_urls(self, spec: ServerSpec, error: RpcError) -> None:
-        """Have the client's user sent to the URLs that an error names.
-
-        Raises: InputNeededError if there are any, and the client takes them.
-        """
-        self.first.send_to_urls(spec, error)
-
     def giving_up(self, scope: Stoppable) -> None:
         """Let `scope` be what is cancelled where the child wants roots nobody was asked for."""
         self.first.giving_up(scope)

@@ -8,7 +8,6 @@ from typing import Protocol
 from hub.core.request_state import Brought, Carried, ChildRound
 from hub.core.specs import ServerSpec
 from hub.core.values import JsonObject, SessionKey
-from hub.runtime.peer import RpcError
 from hub.runtime.waiting import Behalf
 from hub.runtime.wire import Notification, Payload
 
@@ -100,13 +99,6 @@ class Asker(Protocol):
 
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
         """Pass on a notification that came while the call ran."""
-        ...
-
-    def send_to_urls(self, spec: ServerSpec, error: RpcError) -> None:
-        """Have the client asked for what an error of its child says is needed first.
-
-        Raises: InputNeededError if there is such a thing, and the client can be asked.
-        """
         ...
 
     def done(self) -> None:

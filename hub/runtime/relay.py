@@ -16,7 +16,7 @@ from hub.core.errors import ChildError, RouteError
 from hub.core.guard import Admitted, Refused, ToolGuard, compile_tool
 from hub.core.in_force import InForce
 from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
-from hub.core.request_state import UNASKED, Brought
+from hub.core.request_state import UNASKED, Brought, Carried
 from hub.core.search import SearchError
 from hub.core.specs import ServerSpec
 from hub.core.values import (
@@ -28,6 +28,7 @@ from hub.core.values import (
 )
 from hub.runtime.addressing import Addressed, address
 from hub.runtime.asker import CallAsker
+from hub.runtime.bridge import send_to_urls
 from hub.runtime.builtin import get_roots
 from hub.runtime.catalogs import Catalogs
 from hub.runtime.child import Child, StaleError
@@ -140,7 +141,8 @@ class Relay:
                 return _failure(call.method, str(exc))
             except RpcError as exc:
                 record.failed(str(exc))
-                asker.send_to_urls(spec, exc)
+                client, audience = case.session.client, case.session.audience
+                send_to_urls(client, audience, spec, exc, Carried(consented=case.consented))
                 raise
             return self._leaving_lane(public, case, child, result)
 

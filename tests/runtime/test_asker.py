@@ -139,11 +139,3 @@ async def test_a_modern_client_is_asked_by_the_result_and_told_of_no_end() -> No
         asker.done()
         await anyio.lowlevel.checkpoint()
         assert client.outlet.messages == []
-
-
-async def test_an_error_that_names_no_url_asks_nobody() -> None:
-    async with rig({}, {}) as at:
-        asker_of(modern(at)).send_to_urls(FILES, RpcError(-1, "no"))
-        nobody = modern(at)
-        nobody.session.client = None
-        asker_of(nobody).send_to_urls(FILES, RpcError(-1, "no"))

@@ -96,6 +96,7 @@ async def test_an_error_that_names_urls_asks_a_modern_client_that_takes_them() -
             (client(elicitation={}), needing(ONE)),
             (able, needing()),
             (able, RpcError(-1, "other")),
+            (None, needing(ONE)),
         ):
             send_to_urls(who, audience, FILES, error, CARRIED)
 

@@ -107,7 +107,6 @@ async def test_a_call_speaks_for_the_client_that_made_it() -> None:
         assert call.progress is None
         await call.flush()
         call.done()
-        call.send_to_urls(FILES, RpcError(-1, "no"))
         with pytest.raises(InputNeededError) as caught:
             await call.inputs(FILES, {}, ChildRound(ServerName("files"), (), {}, "s"))
         assert caught.value.carried.child is not None
