@@ -27,7 +27,6 @@ from hub.core.request_state import UNASKED, ChildRound
 from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject, SessionKey, object_or_empty
 from hub.runtime import wire
-from hub.runtime.parties import Stoppable
 from hub.runtime.peer import GoneError, Outlet
 from hub.runtime.strict_json import RequestId, encode
 from hub.runtime.waiting import UNSAID, Behalf
@@ -217,9 +216,6 @@ class RecordingAsker:
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
         self.told.append(notification)
         self.signals.moved()
-
-    def giving_up(self, scope: Stoppable) -> None:
-        pass
 
     def want_roots(self) -> bool:
         self.gave_up = self.unasked

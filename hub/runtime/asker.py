@@ -33,7 +33,8 @@ class CallAsker(Struct, eq=False):
     `token` is what it wants progress reported under, if it does. `brought` is what its request
     brought from the round before, `consented` what its user has agreed to in this call. `tasks` are
     for what goes out within it, where they are not those of the owner, whose own call may be over.
-    `asked` is the request if a task serves it.
+    `asked` is the request if a task serves it. `for_roots` is what gives the call up if its client
+    has to be asked for its roots.
     """
 
     owner: Session
@@ -44,17 +45,15 @@ class CallAsker(Struct, eq=False):
     consented: str | None = None
     tasks: TaskGroup | None = None
     asked: Asked | None = None
+    for_roots: Stoppable | None = None
     _pauses: int = 0
     _sent_to: tuple[str, ...] = ()
-    _giving_up: Stoppable | None = None
 
     @classmethod
-    def of(
-        cls, owner: Session, asked: Asked, brought: Brought, consented: str | None = None
-    ) -> CallAsker:
+    def of(cls, owner: Session, asked: Asked, brought: Brought) -> CallAsker:
         """Return who asks for a call that a task serves."""
         outlet, token = asked.outlet, token_in(asked.request.params)
-        return CallAsker(owner, outlet, token, brought=brought, consented=consented, asked=asked)
+        return CallAsker(owner, outlet, token, brought=brought, asked=asked)
 
     @property
     def session(self) -> SessionKey:
@@ -135,15 +134,11 @@ class CallAsker(Struct, eq=False):
             self.owner.audience.send(told, self.outlet, self._own_mailbox())
         self._sent_to = ()
 
-    def giving_up(self, scope: Stoppable) -> None:
-        """Let `scope` be what is cancelled to give the call up."""
-        self._giving_up = scope
-
     def want_roots(self) -> bool:
         """Give the call up if its client was not asked for its roots."""
-        if not self.owner.unasked or self._giving_up is None:
+        if not self.owner.unasked or self.for_roots is None:
             return False
-        self._giving_up.cancel()
+        self.for_roots.cancel()
         return True
 
     def _own_mailbox(self) -> Mailbox:

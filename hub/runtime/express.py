@@ -100,7 +100,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
             slots.give()
             return False
         if self.owner.unasked:
-            self.giving_up(_StartingOver(self))
+            self.for_roots = _StartingOver(self)
         lane.place.begin_use(self.began)
         self.express.register.enter(self.request.id, self)
         return True

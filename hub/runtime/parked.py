@@ -75,10 +75,10 @@ class ParkedCall:
         self._outcome: Payload | Exception | None = None
         self._moved = anyio.Event()
 
-    def seat(self, case: Case) -> Asker:
+    def seat(self, case: Case, for_roots: Stoppable) -> Asker:
         """Take note of what the call was judged by, and speak to its child for the client."""
         self.case = case
-        self.first.consented = case.consented
+        self.first.consented, self.first.for_roots = case.consented, for_roots
         return self
 
     def _move(self) -> None:
@@ -144,10 +144,6 @@ class ParkedCall:
         Raises: InputNeededError, RpcError.
         """
         return await self.first.inputs(spec, requests, round_)
-
-    def giving_up(self, scope: Stoppable) -> None:
-        """Let `scope` be what is cancelled where the child wants roots nobody was asked for."""
-        self.first.giving_up(scope)
 
     def want_roots(self) -> bool:
         """Give the call up if its client was not asked for its roots."""

@@ -109,10 +109,6 @@ class Asker(Protocol):
         """Return once all that the client was told within the call is sent."""
         ...
 
-    def giving_up(self, scope: Stoppable) -> None:
-        """Let `scope` be what is cancelled to give the call up."""
-        ...
-
     def want_roots(self) -> bool:
         """Give the call up to ask the client for its roots; returns False if they are known.
 

@@ -36,7 +36,7 @@ from hub.runtime.completing import UNCACHED, completed
 from hub.runtime.consent import Case, decide_or_ask
 from hub.runtime.lanes import lane_of
 from hub.runtime.needs import Need, need_before_deciding, need_before_looking
-from hub.runtime.parties import Asker, RootsNeededError
+from hub.runtime.parties import Asker, RootsNeededError, Stoppable
 from hub.runtime.peer import Asked, RpcError
 from hub.runtime.record import Record
 from hub.runtime.repeated import check_headers
@@ -53,8 +53,11 @@ MAX_JUDGEMENTS = 4
 """How often a call is judged anew because its roots or its child change while it waits."""
 
 
-Seat: TypeAlias = Callable[[Case], Asker]
-"""Chooses who speaks to the child for the client of a call that may go to it."""
+Seat: TypeAlias = Callable[[Case, Stoppable], Asker]
+"""Chooses who speaks to the child for the client of a call that may go to it.
+
+It can give the call up if its client has to be asked for its roots.
+"""
 
 
 class Relay:
@@ -83,7 +86,7 @@ class Relay:
             InputNeededError if a modern client has to be asked something first,
             RootsNeededError if it has to be asked for its roots.
         """
-        seat = seat or partial(_seated, session, asked)
+        seat = seat or partial(_seated, CallAsker.of(session, asked, brought))
         try:
             return await self._take(session, asked, brought, seat)
         except SearchError as exc:
@@ -130,11 +133,10 @@ class Relay:
             verdict = await self._decide(case, record)
             if isinstance(verdict, Refused):
                 return _refusal(call, verdict, spec, case.pointer(verdict.pointer))
-            asker = seat(case)
             try:
                 with case.place.in_use(), case.place.health.trying():
                     child = await self._obtain(case)
-                    result = await self._answer(child, verdict, asker, case)
+                    result = await self._answer(child, verdict, case, seat)
                 result = self._completed(case, result)
             except ChildError as exc:
                 record.failed(str(exc))
@@ -202,11 +204,12 @@ class Relay:
                 raise
             raise StaleError from None
 
-    async def _answer(self, child: Child, admitted: Admitted, asker: Asker, case: Case) -> Payload:
-        if asker.log_level is not None and case.session.is_modern:
-            await log_from(child, asker.log_level)
+    async def _answer(self, child: Child, admitted: Admitted, case: Case, seat: Seat) -> Payload:
+        log_level = case.session.audience.log_level
+        if log_level is not None and case.session.is_modern:
+            await log_from(child, log_level)
         with anyio.CancelScope() as scope:
-            asker.giving_up(scope)
+            asker = seat(case, scope)
             try:
                 return await child.call(admitted, asker, case.holds_with_room)
             finally:
@@ -242,8 +245,9 @@ class Relay:
         return made
 
 
-def _seated(session: Session, asked: Asked, case: Case) -> Asker:
-    return CallAsker.of(session, asked, case.brought, case.consented)
+def _seated(asker: CallAsker, case: Case, for_roots: Stoppable) -> Asker:
+    asker.consented, asker.for_roots = case.consented, for_roots
+    return asker
 
 
 def _explained(refused: Refused, spec: ServerSpec, force: InForce, at: InForce) -> Refused:
