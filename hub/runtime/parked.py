@@ -18,9 +18,9 @@ from msgspec import Struct, field
 
 from hub.core.asking import in_modern_words, inward
 from hub.core.protocol import INTERNAL_ERROR
-from hub.core.request_state import Brought, Carried, ChildRound
+from hub.core.request_state import Carried, ChildRound
 from hub.core.specs import ServerSpec
-from hub.core.values import JsonObject, SessionKey
+from hub.core.values import JsonObject
 from hub.runtime.asker import CallAsker
 from hub.runtime.audience import require_taken
 from hub.runtime.consent import Case
@@ -51,9 +51,9 @@ class _Question(Struct, eq=False):
 class ParkedCall:
     """One call: its child's `Asker`, whose client comes and goes with each round.
 
-    `case` is what the call was judged by, once it was; `owner` the session that its child is leased
-    to. `park` is told of a call that has to wait, and raises RpcError if it may not; `stop` is what
-    gives the call up.
+    What its child learns of the client is what its `first` round says. `case` is what the call was
+    judged by, once it was; `owner` the session that its child is leased to. `park` is told of a
+    call that has to wait, and raises RpcError if it may not; `stop` is what gives the call up.
     """
 
     def __init__(
@@ -61,6 +61,8 @@ class ParkedCall:
     ) -> None:
         self.key = secrets.token_hex(16)
         self.owner = first.owner
+        self.session, self.party, self.brought = first.session, first.party, first.brought
+        self.asks, self.log_level = first.asks, first.log_level
         self.case: Case | None = None
         self.over, self.fetched = anyio.Event(), anyio.Event()
         self.reason = UNSAID
@@ -88,39 +90,14 @@ class ParkedCall:
     # What the child sees
 
     @property
-    def session(self) -> SessionKey:
-        """Whose call it is."""
-        return self.owner.key
-
-    @property
-    def party(self) -> SessionKey:
-        """Who would answer what is asked."""
-        return self.first.party
-
-    @property
     def is_present(self) -> bool:
         """Whether a request of the client waits for the call just now."""
         return self._round is not None
 
     @property
-    def asks(self) -> JsonObject:
-        """What the client can be asked, as its first round declares it."""
-        return self.first.asks
-
-    @property
-    def brought(self) -> Brought:
-        """What the call's first request brought."""
-        return self.first.brought
-
-    @property
     def progress(self) -> Progress | None:
         """Where progress reports go; None if the first round gave no token: the child has none."""
         return None if self.first.token is None else self._report
-
-    @property
-    def log_level(self) -> str | None:
-        """From which level on the first round wants to read what the child logs."""
-        return self.first.log_level
 
     async def _report(self, params: Payload) -> None:
         if self._round is not None and self._round.token is not None:
