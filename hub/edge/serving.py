@@ -19,8 +19,12 @@ from hub.edge.server import OpenFront
 from hub.runtime.deadlines import Deadlines
 from hub.runtime.ending import Ending
 
-KEEP_ALIVE = 5
-"""Seconds that a connection stays open without a request."""
+KEEP_ALIVE = 75
+"""Seconds that a connection stays open without a request.
+
+A request that is sent on one that ends just then is lost. Clients and proxies that keep theirs for
+less never send one so: Node's fetch keeps them for 4 seconds, httpx for 5, most proxies for 60.
+"""
 LAST_ANSWERS = 3
 """Seconds that responses under way get when the hub is told to end."""
 

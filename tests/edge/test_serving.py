@@ -166,3 +166,9 @@ async def test_an_answer_that_comes_soon_after_a_signal_is_passed_on(*, is_known
         await anyio.wait_all_tasks_blocked()
         link.answer(sent["id"], {"content": []})
         await site.until_ended()
+
+
+def test_connections_are_kept_for_longer_than_clients_keep_them() -> None:
+    kept = httpx2.Limits().keepalive_expiry
+    assert kept is not None
+    assert kept + 1 < module.KEEP_ALIVE
