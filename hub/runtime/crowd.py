@@ -19,8 +19,12 @@ PATIENCE: Final = 60.0
 """Seconds after which a call whose client has not come back gives way to who needs its place."""
 LAST_WORDS: Final = 5.0
 """Seconds in which the child may then answer it."""
-LINGER: Final = 60.0
-"""Seconds in which a child is taken to ask on within a call that was given up."""
+LINGER: Final = 0.5
+"""Seconds in which a child may not have read yet that a call was given up, and asks on within it.
+
+Not more: until then other clients' calls cannot be asked anything, the next ones of a modern client
+among them, whose requests have nothing in common.
+"""
 
 
 class _Held(Struct, eq=False):
