@@ -34,12 +34,22 @@ Rows = dict[str, tuple[Piped, Params]]
 
 
 class Programs:
-    """All that are compared, started for one kind of calls alone."""
+    """All that are compared, started for one kind of calls alone.
 
-    def __init__(self, stack: ExitStack, peers: Sequence[Peer]) -> None:
+    They stand before `server`: a command, or a URL of this machine, whose `port` peers are told.
+    """
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        peers: Sequence[Peer],
+        server: Sequence[str] = CHILD,
+        port: int = 0,
+    ) -> None:
         self._stack = stack
+        self._port = port
         self.folder = folder_in(stack)
-        self._config = hub_config(self.folder.parent, {"child": CHILD})
+        self._config = hub_config(self.folder.parent, {"child": server})
         self.peers = {peer.name: peer for peer in peers}
         self.failed: dict[str, str] = {}
         self._joined: dict[str, Piped] = {}
@@ -66,7 +76,7 @@ class Programs:
         try:
             with within(PATIENCE):
                 peer.require()
-                program = self.open(peer.argv(self.folder.parent, 0), self._stack)
+                program = self.open(peer.argv(self.folder.parent, self._port), self._stack)
                 peer.await_child(program)
         except (WrongAnswerError, OSError, ValueError) as exc:
             self.failed[peer.name] = str(exc)[:200]
