@@ -10,7 +10,6 @@ import anyio
 from hub.core.protocol import INVALID_REQUEST
 from hub.edge.server import Front, OpenFront
 from hub.runtime import wire
-from hub.runtime.backlog import LIGHT
 from hub.runtime.lines import Cut, Lines
 from hub.runtime.message_ids import asked_by
 from hub.runtime.peer import GoneError, Outlet
@@ -77,8 +76,7 @@ class _Calls:
             if not self._front.peer.backlog.takes(request.id):
                 return False
             self.detour(request)
-        if len(line) > LIGHT:
-            self._front.peer.backlog.weigh(request.id, len(line))
+        self._front.peer.backlog.weigh(request.id, len(line))
         return True
 
     def give(self, answer: Answer) -> bool:
