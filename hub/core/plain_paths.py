@@ -18,9 +18,11 @@ from hub.core.policy import Policy
 from hub.core.roots import Root, RootSet, entry_of
 from hub.core.vocabulary import Kind
 
-# Without anything that reads in two ways.
-_PLAIN = re.compile(r"(?:/(?!\.\.?(?:/|$))[\w.-]+)+", re.ASCII)
-_PATH = Kind.PATH  # found once
+# Words of what never reads in two ways. After a space a dot could be the first of `../`.
+_PLAIN = re.compile(
+    r"(?:/(?!\.\.?(?:/|$))[\w.@+()\[\]-]+(?: [\w@+()\[\]-][\w.@+()\[\]-]*)*)+", re.ASCII
+)
+_PATH, _WEAK, _NEUTRAL = Kind.PATH, Kind.WEAK, Kind.NEUTRAL  # found once
 _LONGEST = 512
 _MANY = 64
 
@@ -68,8 +70,10 @@ class Ground(Struct, frozen=True):
         if len(claims) > _MANY:
             return False
         for claim in claims:
-            value = claim.value
-            if claim.kind is not _PATH or not isinstance(value, str) or not is_plain(value):
+            kind, value = claim.kind, claim.value
+            if kind is not _PATH and kind is not _WEAK and kind is not _NEUTRAL:
+                return False
+            if not isinstance(value, str) or not is_plain(value):
                 return False
             if not self._has(value, links):
                 return False

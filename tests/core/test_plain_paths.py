@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from hub.core.claims import Claim
+from hub.core.detection import node_of_key
 from hub.core.guard import Admitted, compile_tool, decide
 from hub.core.paths import PathError
 from hub.core.plain_paths import Ground, is_plain
 from hub.core.policy import AccessRule, DenyPatterns, Policy, ToolPolicy
+from hub.core.readings import Reader, readings
 from hub.core.roots import RootSet, UnsafePaths
 from hub.core.values import Json
 from hub.core.vocabulary import Kind
@@ -35,13 +37,31 @@ from tests.trees import PROJECT, grow, plant
         ("/a/.", False),
         ("/..", False),
         ("/a/..b/.c/...", True),
-        ("/a/b c", False),
+        ("/My Files/a (1) b.txt", True),
+        ("/app/[id]/@x+y/page.tsx", True),
+        ("/a ", False),
+        ("/a /b", False),
+        ("/a /etc/passwd", False),
+        ("/a ~", False),
+        ("/a ../b", False),
+        ("/a  b", False),
         ("/é", False),
         ("/a" * 300, False),
     ],
 )
 def test_a_plain_path_reads_in_one_way(text: str, *, plain: bool) -> None:
     assert is_plain(text) is plain
+
+
+SIGNS = st.sampled_from([*"//  ..ab1_-@+()[]", *"~$%:,;=\\'\"`{}<>!#&*?|\t\né", "file:", "%2e"])
+
+
+@given(st.lists(SIGNS, max_size=12).map(lambda signs: "/" + "".join(signs)))
+def test_nobody_reads_a_plain_path_in_another_way(text: str) -> None:
+    if is_plain(text):
+        assert [*readings(text, Reader({"a": "/etc"}, POSIX))] == [text]
+        assert "" not in text[1:].split("/")
+        assert not {".", ".."} & {*text.split("/")}
 
 
 def claim(value: Json, kind: Kind = Kind.PATH) -> Claim:
@@ -82,10 +102,11 @@ def test_it_bears_plain_paths_that_lead_straight_down_from_a_root(tmp_path: Path
 def test_what_is_no_plain_path_is_left_to_others(tmp_path: Path) -> None:
     on = ground(share(tmp_path))
     assert on is not None
-    for text in (f"{tmp_path}/a/../b", f"{tmp_path}/a b", "a", "", f"{tmp_path}/", "$HOME"):
+    for text in (f"{tmp_path}/a/../b", f"{tmp_path}/a,b", "a", "", f"{tmp_path}/", "$HOME"):
         assert not bears(on, text), text
+    whole = {Kind.PATH, Kind.WEAK, Kind.NEUTRAL}
     for kind in Kind:
-        assert on.bears([claim(f"{tmp_path}/a", kind)], OsLinks()) is (kind is Kind.PATH)
+        assert on.bears([claim(f"{tmp_path}/a", kind)], OsLinks()) is (kind in whole), kind
     assert not on.bears([claim(5)], OsLinks())
 
 
@@ -174,24 +195,35 @@ def test_a_shared_file_and_the_top_of_all_are_left_to_others(tmp_path: Path) -> 
     assert not bears(on, file)
 
 
-STEPS = st.lists(st.sampled_from(["a", "b", "c", "..", "."]), min_size=1, max_size=4)
-NAMES = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=4)
+STEPS = st.lists(st.sampled_from(["a", "b", "c d", "..", "."]), min_size=1, max_size=4)
+NAMES = st.lists(st.sampled_from(["a", "b", "c d"]), min_size=1, max_size=4)
 TREES = st.lists(st.tuples(NAMES, st.none() | STEPS), max_size=8)
 
 
-@given(TREES, st.lists(NAMES, min_size=1, max_size=3), st.lists(STEPS, min_size=1, max_size=4))
+@given(
+    TREES,
+    st.lists(NAMES, min_size=1, max_size=3),
+    st.lists(STEPS, min_size=1, max_size=4),
+    st.sampled_from([("path", Kind.PATH), ("source", Kind.WEAK), ("thing", Kind.NEUTRAL)]),
+)
 def test_what_it_bears_is_what_the_guard_would_admit(
-    tree: list[tuple[list[str], list[str] | None]], shared: list[list[str]], paths: list[list[str]]
+    tree: list[tuple[list[str], list[str] | None]],
+    shared: list[list[str]],
+    paths: list[list[str]],
+    named: tuple[str, Kind],
 ) -> None:
+    key, kind = named
+    assert node_of_key(key).kind is kind
     with TemporaryDirectory() as made:
         top = Path(made).resolve()
         grow(top, [*tree, *((names, None) for names in shared)])
         folders = [top.joinpath(*names) for names in shared if top.joinpath(*names).is_dir()]
         world = around(share(*folders))
         on = ground(world.roots)
+        assert on is not None
         guard = compile_tool({}, read_only=False, policy=ToolPolicy(Policy()))
         for names in paths:
             path = "/".join([str(top), *names])
-            verdict = decide(tool_call({"path": path}), guard, replace(world, links=OsLinks()))
-            if bears(on, path):
+            verdict = decide(tool_call({key: path}), guard, replace(world, links=OsLinks()))
+            if on.bears([claim(path, kind)], OsLinks()):
                 assert isinstance(verdict, Admitted), path
