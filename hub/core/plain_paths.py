@@ -19,9 +19,8 @@ from hub.core.roots import Root, RootSet, entry_of
 from hub.core.vocabulary import Kind
 
 # Words of what never reads in two ways. After a space a dot could be the first of `../`.
-_PLAIN = re.compile(
-    r"(?:/(?!\.\.?(?:/|$))[\w.@+()\[\]-]+(?: [\w@+()\[\]-][\w.@+()\[\]-]*)*)+", re.ASCII
-)
+_SIGNS = r"a-zA-Z0-9_@+()\[\]-"
+_PLAIN = re.compile(rf"(?:/(?!\.\.?(?:/|$))[.{_SIGNS}]++(?: [{_SIGNS}][.{_SIGNS}]*+)*+)++")
 _PATH, _WEAK, _NEUTRAL = Kind.PATH, Kind.WEAK, Kind.NEUTRAL  # found once
 _LONGEST = 512
 _MANY = 64

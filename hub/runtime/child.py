@@ -230,7 +230,7 @@ class Child:
             if it was not sent: the verdict no longer holds, or the child went meanwhile.
         """
         ready = await self.ready()
-        async with self.slots:
+        async with self.slots.one_for(asker.party):
             if (holds is not None and not await holds()) or isinstance(self.state, Down):
                 raise StaleError
             with self.answers.during(asker):

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from types import TracebackType
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 import anyio
 
 from hub.core.specs import ServerSpec
+from hub.core.values import SessionKey
 from hub.runtime.deadlines import Deadlines
 from hub.runtime.unanswered import crowded
 
 
 class InLine(Protocol):
     """A call that waits for a slot."""
+
+    @property
+    def party(self) -> SessionKey:
+        """Whose call it is."""
+        ...
 
     def have_turn(self) -> bool:
         """Take a free slot: return whether it is used. Then `give` must follow."""
@@ -26,21 +33,23 @@ class InLine(Protocol):
 
 
 class Slots:
-    """One child's slots for calls, given in the order in which they were asked for.
+    """One child's slots for calls: those who wait have one in turn, each its own calls in order.
 
-    A call waits for one as long as it may take then: for the server's `timeout`.
+    So the many calls of one keep no other from its turn. A call waits for a slot as long as it may
+    take then: for the server's `timeout`.
     """
 
     def __init__(self, spec: ServerSpec) -> None:
         self._spec = spec
         self._free = spec.concurrency
-        self._line: OrderedDict[InLine, None] = OrderedDict()
+        self._lines: dict[SessionKey, OrderedDict[InLine, None]] = {}
+        self._turns: deque[SessionKey] = deque()
         self._limits = Deadlines(spec.timeout)
 
     @property
     def wanted(self) -> int:
         """How many calls wait in line."""
-        return len(self._line)
+        return sum(map(len, self._lines.values()))
 
     def take(self) -> bool:
         """Take a slot if one is free, and return whether it was; `give` must follow then."""
@@ -50,32 +59,51 @@ class Slots:
         return True
 
     def line_up(self, one: InLine) -> None:
-        """Let `one` have the next free slot that nobody before it waits for."""
-        self._line[one] = None
+        """Let `one` have a free slot when it is its turn."""
+        party = one.party
+        line = self._lines.get(party)
+        if line is None:
+            line = self._lines[party] = OrderedDict()
+            self._turns.append(party)
+        line[one] = None
         self._limits.begin(one)
 
     def step_out(self, one: InLine) -> bool:
         """Let `one` have none; return whether it was still waiting for one."""
         self._limits.end(one)
-        return self._line.pop(one, self) is None
+        line = self._lines.get(one.party)
+        return line is not None and line.pop(one, self) is None
 
     def give(self) -> None:
         """Give a slot back: the next in line has it."""
-        while self._line:
-            one, _ = self._line.popitem(last=False)
+        while self._turns:
+            party = self._turns[0]
+            line = self._lines[party]
+            if not line:
+                del self._lines[party], self._turns[0]
+                continue
+            self._turns.rotate(-1)
+            one, _ = line.popitem(last=False)
             self._limits.end(one)
             if one.have_turn():
                 return
         self._free += 1
 
-    async def __aenter__(self) -> None:
-        """Wait for a slot.
+    @asynccontextmanager
+    async def one_for(self, party: SessionKey) -> AsyncGenerator[None]:
+        """Wait for a slot, and have it for as long as the context lasts.
 
         Raises: ChildError if there is none in time.
         """
-        if self.take():
-            return
-        turn = _Turn(self)
+        if not self.take():
+            await self._turn(party)
+        try:
+            yield
+        finally:
+            self.give()
+
+    async def _turn(self, party: SessionKey) -> None:
+        turn = _Turn(self, party)
         self.line_up(turn)
         try:
             await turn.came.wait()
@@ -86,21 +114,14 @@ class Slots:
         if turn.is_late:
             raise crowded(self._spec)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.give()
-
 
 class _Turn:
     """A task that waits until its turn has come, or it is too late for it."""
 
-    def __init__(self, slots: Slots) -> None:
+    def __init__(self, slots: Slots, party: SessionKey) -> None:
         self.came = anyio.Event()
         self.is_late = False
+        self.party = party
         self._slots = slots
 
     def have_turn(self) -> bool:

@@ -347,6 +347,25 @@ async def test_no_more_calls_than_the_child_takes_are_sent_and_the_others_follow
         assert [answer.id for answer in caller.reply.answers if answer] == [0, 1, 2, 3, 4]
 
 
+async def test_many_calls_of_one_client_keep_no_other_from_its_turn(
+    fake: FakeChild, top: Path
+) -> None:
+    fake.answers["tools/call"] = SILENT
+    async with calling(fake, top, concurrency=1) as caller:
+        for number in range(4):
+            assert caller.take(number, "echo", {"text": str(number)})
+        other = caller.at.client(top)
+        arguments: JsonObject = {"text": "other"}
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(other.call, "echo", arguments)
+            for nth in range(5):
+                await anyio.wait_all_tasks_blocked()
+                asked = fake.link.requests("tools/call")[2 + nth]
+                fake.link.answer(asked["id"], {"content": []})
+        sent = [one["params"]["arguments"]["text"] for one in fake.link.requests("tools/call")[2:]]
+        assert sent == ["0", "1", "other", "2", "3"]
+
+
 async def test_a_call_that_waits_for_a_slot_can_be_cancelled(fake: FakeChild, top: Path) -> None:
     fake.answers["tools/call"] = SILENT
     async with calling(fake, top, concurrency=1) as caller:

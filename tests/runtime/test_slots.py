@@ -5,9 +5,12 @@ import pytest
 from msgspec.structs import replace
 
 from hub.core.errors import ChildError
+from hub.core.values import SessionKey
 from hub.runtime.slots import InLine, Slots
 from tests.fakes import Signals
 from tests.runtime.rigs import remote
+
+ALICE, BOB, CAROL = SessionKey("alice"), SessionKey("bob"), SessionKey("carol")
 
 
 def slots_of(count: int, timeout: float = 300) -> Slots:
@@ -17,7 +20,16 @@ def slots_of(count: int, timeout: float = 300) -> Slots:
 class Call:
     """A call in line, which says in `said` what becomes of it."""
 
-    def __init__(self, said: list[str], name: str, slots: Slots, *, uses: bool = True) -> None:
+    def __init__(
+        self,
+        said: list[str],
+        name: str,
+        slots: Slots,
+        *,
+        uses: bool = True,
+        party: SessionKey = ALICE,
+    ) -> None:
+        self.party = party
         self.signals = Signals()
         self._said = said
         self._name = name
@@ -56,12 +68,30 @@ async def test_a_slot_that_is_given_back_goes_to_the_first_in_line_that_uses_it(
     assert slots.take()
 
 
+async def test_parties_have_their_turns_one_after_the_other() -> None:
+    slots, said = slots_of(1), list[str]()
+    assert slots.take()
+    for name in ("a1", "a2", "a3"):
+        Call(said, name, slots)
+    for name in ("b1", "b2"):
+        Call(said, name, slots, party=BOB)
+    slots.give()
+    Call(said, "c1", slots, party=CAROL)
+    assert slots.wanted == 5
+    for _ in range(6):
+        slots.give()
+    assert said == ["a1", "b1", "a2", "c1", "b2", "a3"]
+    assert slots.wanted == 0
+    assert slots.take()
+
+
 async def test_who_steps_out_of_line_gets_no_slot() -> None:
     slots, said = slots_of(1), list[str]()
     assert slots.take()
     call = Call(said, "a", slots)
     assert slots.step_out(call)
     assert not slots.step_out(call)
+    assert slots.wanted == 0
     slots.give()
     assert said == []
     assert slots.take()
@@ -91,7 +121,7 @@ async def test_a_task_waits_for_its_turn_and_gives_its_slot_back() -> None:
     slots, order = slots_of(1), list[str]()
 
     async def one(name: str) -> None:
-        async with slots:
+        async with slots.one_for(ALICE):
             order.append(name)
             await anyio.wait_all_tasks_blocked()
 
@@ -108,7 +138,7 @@ async def test_a_task_that_waits_for_too_long_learns_why(count: int, taken: str)
     slots = slots_of(count, timeout=0.01)
     assert all(slots.take() for _ in range(count))
     with anyio.fail_after(5), pytest.raises(ChildError, match=f"not called: {taken} taken"):
-        async with slots:
+        async with slots.one_for(ALICE):
             raise AssertionError("there is no slot")
     slots.give()
     assert slots.take()
@@ -131,7 +161,7 @@ async def test_a_task_that_is_cancelled_in_line_leaves_no_slot_taken(meanwhile: 
         async with anyio.create_task_group() as tasks:
 
             async def wait() -> None:
-                async with slots:
+                async with slots.one_for(ALICE):
                     raise AssertionError("it was cancelled first")
 
             tasks.start_soon(wait)
