@@ -59,9 +59,7 @@ def register(subparsers: Subparsers) -> None:
 def perform(options: Namespace) -> int:
     """Explain one call or a batch; return the exit code."""
     if options.batch is not None:
-        for line in answers(read_lines(options.batch)):
-            print(line)
-        return 0
+        return _batch(options.batch)
     case = _case(options)
     call = Call("tools/call", case.name, case.arguments, {"arguments": case.arguments})
     guard = compile_tool(case.schema, read_only=case.read_only, policy=case.policy)
@@ -74,6 +72,19 @@ def perform(options: Namespace) -> int:
     return 0 if _refused(verdict) is None else 1
 
 
+def _batch(source: str) -> int:
+    try:
+        for line in answers(read_lines(source)):
+            print(line)
+    except BrokenPipeError:
+        raise
+    except (OSError, UnicodeError) as exc:
+        raise _unreadable(
+            f"--batch {source}", exc, "Name a file of JSON lines, or - for stdin."
+        ) from exc
+    return 0
+
+
 class _Case(Struct, frozen=True):
     name: str
     arguments: JsonObject
@@ -84,10 +95,10 @@ class _Case(Struct, frozen=True):
 
 
 def _case(options: Namespace) -> _Case:
-    server, _, tool = (options.call or "").partition(".")
+    server, tool = _named(options)
     arguments = _parsed(options.arguments, "--arguments", options)
-    if not server or not tool or not isinstance(arguments, dict):
-        options.usage_error("say SERVER.TOOL and --arguments '{...}', or --batch FILE")
+    if not isinstance(arguments, dict):
+        options.usage_error('--arguments: not a JSON object, like \'{"path": "notes.md"}\'')
     found = configured(options)
     config = found[0] if found is not None else HubConfig(version=1)
     machine = this_machine(os.environ)
@@ -100,6 +111,7 @@ def _case(options: Namespace) -> _Case:
         env = dict(machine.environment)
     else:
         spec = _spec(config, server, place)
+        _ensure_offered(spec, tool)
         policy, force = spec.policy_of(tool), at_server(force, spec.ceiling)
         cwd, env = _launched(spec, force, machine.environment)
     definition = _definition(options, config if found is not None else None, server, tool)
@@ -114,6 +126,25 @@ def _case(options: Namespace) -> _Case:
             force.roots, cwd, env, CachedLinks(machine.links), machine.flavour, force.enforcing
         ),
     )
+
+
+def _named(options: Namespace) -> tuple[str, str]:
+    """Return the server and the tool that the command line names."""
+    call: str = options.call or ""
+    if not call:
+        options.usage_error("say SERVER.TOOL and --arguments '{...}', or --batch FILE")
+    server, _, tool = call.partition(".")
+    if not server or not tool:
+        options.usage_error(f"{call!r} is not SERVER.TOOL, like files.read_file")
+    return server, tool
+
+
+def _ensure_offered(spec: ServerSpec, tool: str) -> None:
+    if not spec.offer.includes(tool):
+        raise RouteError(
+            f"servers.{spec.name}.tools: leaves out {tool!r}: clients neither see nor call it\n"
+            "Name it in tools.allow, or take it out of tools.deny."
+        )
 
 
 def _spec(config: HubConfig, server: str, place: Place) -> ServerSpec:
@@ -140,13 +171,18 @@ def _definition(options: Namespace, config: HubConfig | None, server: str, tool:
         try:
             text = Path(options.schema).read_text(encoding="utf-8")
         except (OSError, UnicodeError) as exc:
-            raise StartError(f"--schema {options.schema}: {exc}", "Name a JSON Schema.") from exc
+            raise _unreadable(f"--schema {options.schema}", exc, "Name a JSON Schema.") from exc
         return {"inputSchema": _parsed(text, "--schema", options)}
     if not options.connect:
         return {}
     if config is None:
         return cast("JsonObject", options.usage_error("--connect needs a config with the server"))
     return run_loop(_ask, config, Setting(given=options.root), server, tool)
+
+
+def _unreadable(what: str, why: OSError | UnicodeError, fix: str) -> StartError:
+    said = why.strerror if isinstance(why, OSError) else "is not UTF-8"
+    return StartError(f"{what}: {said}", fix)
 
 
 def _parsed(text: str, what: str, options: Namespace) -> Json:

@@ -12,12 +12,14 @@ from typing import TypeAlias, TypedDict, final
 import anyio
 import structlog
 
+from hub.core.catalog import Offer
 from hub.core.confinement import standing
 from hub.core.errors import ChildError, HubError
 from hub.core.in_force import InForce, at_server, for_rootless
 from hub.core.launch import LaunchPlan, LaunchTemplate, plan
 from hub.core.names import Names
 from hub.core.specs import RemoteTarget, ServerSpec
+from hub.core.values import JsonObject
 from hub.edge.app import Setting, place_of, running_hub, this_machine
 from hub.edge.cli.confinement import confinement_report
 from hub.edge.cli.loading import (
@@ -224,15 +226,24 @@ async def _start(services: Services, session: Session, spec: ServerSpec, failed:
         failed.append(spec.name)
         print(f"{spec.name}: {exc}", flush=True)
         return
-    print(f"{spec.name}: {_offer(ready)}, {services.machine.clock() - began:.1f} s", flush=True)
+    print(
+        f"{spec.name}: {_offer(ready, spec.offer)}, {services.machine.clock() - began:.1f} s",
+        flush=True,
+    )
 
 
-def _offer(ready: Ready) -> str:
+def _offer(ready: Ready, offer: Offer) -> str:
     listing, greeting = ready.listing, ready.greeting
     name = f"{greeting.info.get('name', '?')} {greeting.info.get('version', '')}".strip()
-    tools = ", ".join(str(tool.get("name")) for tool in listing.tools)
+    tools = [tool for tool in map(_name_of, listing.tools) if offer.includes(tool)]
+    hidden = len(listing.tools) - len(tools)
+    count = f"{len(tools)} tools" + (f" ({hidden} more left out)" if hidden else "")
     return (
-        f"{name} ({greeting.version}); {len(listing.tools)} tools: {tools or '-'}; "
+        f"{name} ({greeting.version}); {count}: {', '.join(tools) or '-'}; "
         f"{len(listing.resources)} resources, {len(listing.templates)} templates, "
         f"{len(listing.prompts)} prompts"
     )
+
+
+def _name_of(tool: JsonObject) -> str:
+    return str(tool.get("name"))

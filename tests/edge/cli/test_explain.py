@@ -97,8 +97,11 @@ def test_a_schema_from_a_file_counts(tree: Path, capsys: pytest.CaptureFixture[s
     assert run(*arguments) == 0
     assert run(*arguments, "--schema", str(schema)) == 1
     assert "described as 'Path to'" in capsys.readouterr().out
-    with pytest.raises(StartError, match="Name a JSON Schema"):
+    with pytest.raises(StartError) as raised:
         run(*arguments, "--schema", f"{tree}/none")
+    assert str(raised.value) == (
+        f"--schema {tree}/none: No such file or directory\nName a JSON Schema."
+    )
 
 
 def test_a_config_decides_about_modes_roots_and_directories(
@@ -123,6 +126,15 @@ def test_a_config_decides_about_modes_roots_and_directories(
         run("other.read", *named)
 
 
+def test_a_tool_that_clients_are_not_offered_is_not_said_to_be_callable(tree: Path) -> None:
+    server = {"command": "x", "tools": {"deny": ["*_reset"]}}
+    config = tree / "hub.json"
+    config.write_text(json.dumps({"version": 1, "servers": {"git": server}}))
+    assert run("git.git_log", "--config", str(config)) == 0
+    with pytest.raises(RouteError, match=r"^servers\.git\.tools: leaves out 'git_reset'"):
+        run("git.git_reset", "--config", str(config))
+
+
 @pytest.mark.live
 def test_a_server_is_asked_for_its_own_schema(
     tree: Path, capsys: pytest.CaptureFixture[str]
@@ -138,19 +150,23 @@ def test_a_server_is_asked_for_its_own_schema(
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "said"),
     [
-        (),
-        ("server",),
-        ("a.b", "--arguments", "{"),
-        ("a.b", "--arguments", "7"),
-        ("a.b", "--connect"),
+        ((), "say SERVER.TOOL and --arguments '{...}', or --batch FILE"),
+        (("server",), "'server' is not SERVER.TOOL, like files.read_file"),
+        (("files__read",), "'files__read' is not SERVER.TOOL, like files.read_file"),
+        (("a.b", "--arguments", "{"), "--arguments: not JSON: "),
+        (("a.b", "--arguments", "7"), "--arguments: not a JSON object, like "),
+        (("a.b", "--connect"), "--connect needs a config with the server"),
     ],
 )
-def test_bad_usage_ends_with_two(arguments: tuple[str, ...]) -> None:
+def test_bad_usage_ends_with_two_and_says_what_is_wrong(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         run(*arguments)
     assert ended.value.code == 2
+    assert f"error: {said}" in capsys.readouterr().err
 
 
 def test_a_batch_is_answered_line_by_line(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,3 +175,16 @@ def test_a_batch_is_answered_line_by_line(tree: Path, capsys: pytest.CaptureFixt
     assert run("--batch", str(rows)) == 0
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(answer["id"], answer["verdict"]) for answer in answers] == [(1, "deny"), (2, "allow")]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(None, "No such file or directory"), (b"\xff", "is not UTF-8")]
+)
+def test_a_batch_that_cannot_be_read_says_so(tree: Path, content: bytes | None, said: str) -> None:
+    rows = tree / "rows.jsonl"
+    if content is not None:
+        rows.write_bytes(content)
+    with pytest.raises(StartError) as raised:
+        run("--batch", str(rows))
+    fix = "Name a file of JSON lines, or - for stdin."
+    assert str(raised.value) == f"--batch {rows}: {said}\n{fix}"

@@ -238,6 +238,15 @@ def test_connecting_shows_what_servers_offer(
     assert (one.closed, two.closed) == (1, 1)
 
 
+def test_connecting_shows_no_tool_that_clients_do_not_see(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(monkeypatch, one=FakeChild(ECHO, READ))
+    configure(monkeypatch, {"one": {"command": "x", "tools": {"deny": ["ec*"]}}})
+    assert run("check", "--connect") == 0
+    assert "; 1 tools (1 more left out): read; " in capsys.readouterr().out
+
+
 def test_a_server_that_does_not_answer_fails_a_check_and_no_other_server(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
