@@ -107,6 +107,8 @@ class Relay:
         owners = named.servers(self._services.names)
         self._ask(session, asked, need_before_looking(session, named, owners))
         catalog = await self._catalog_for(session, force, named)
+        if session.known_force() != force:
+            raise StaleError  # it waited for a child that its roots no longer lead to
         try:
             route = named.route(catalog)
         except RouteError:

@@ -528,6 +528,34 @@ async def test_a_call_under_way_survives_other_roots_while_its_child_starts(top:
             first.answer(asked["id"], greeting)
 
 
+async def test_a_call_judged_by_former_roots_ends_no_child_that_others_wait_for(top: Path) -> None:
+    fake = FakeChild(READ, answers={"initialize": SILENT})
+    greeting = FakeChild(READ).answers["initialize"]
+    assert not callable(greeting)
+    async with rig({"files": launched("files", "${roots}")}, {"files": fake}) as at:
+        client = at.client(top / "a")
+
+        async def call() -> None:
+            assert "isError" not in await client.call("read", {"path": f"{top}/b/f"})
+
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(call)
+            former = await fake.connected()
+            asked_of_former = await former.request("initialize")
+            client.shares(top / "b")
+            client.session.roots.list_changed()
+            await client.session.force(client.outlet)
+            await anyio.wait_all_tasks_blocked()
+            calls.start_soon(call)
+            await anyio.wait_all_tasks_blocked()
+            current = fake.link
+            asked_of_current = await current.request("initialize")
+            former.answer(asked_of_former["id"], greeting)
+            await anyio.wait_all_tasks_blocked()
+            current.answer(asked_of_current["id"], greeting)
+        assert len(fake.links) == 2
+
+
 async def test_a_call_survives_roots_that_go_and_come_back_while_its_child_starts(
     top: Path,
 ) -> None:
