@@ -56,6 +56,14 @@ class LaunchPlan(Struct, frozen=True, eq=False):
         return hash(self._shape)
 
     @property
+    def no_command(self) -> str:
+        """What to say where its command is not there, in the operator's own words."""
+        command = self.shown[0]
+        where = "" if {"/", "\\"} & set(command) else " on the PATH"
+        advice = "; arguments go into `args`" if " " in command.strip() else ""
+        return f"there is no command {command!r}{where}{advice}"
+
+    @property
     def _shape(self) -> tuple[object, ...]:
         return self.argv, self.env, self.cwd, self.roots
 

@@ -8,6 +8,9 @@ import yaml
 
 from hub.core.errors import ConfigError
 
+_TAB = r"found character '\t' that cannot start any token"
+"""What the parser says of a tab that indents."""
+
 
 class _Loader(yaml.SafeLoader):
     """YAML in which a key that is written twice is an error."""
@@ -33,7 +36,8 @@ def read_yaml(text: str) -> object:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ConfigError(f"{at}{error.problem}", "Correct the YAML.") from None
+        fix = "Indent with spaces." if error.problem == _TAB else "Correct the YAML."
+        raise ConfigError(f"{at}{error.problem}", fix) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # A date that no calendar has is a ValueError.
         raise ConfigError(f"not YAML: {error.__class__.__name__}", "Correct it.") from None

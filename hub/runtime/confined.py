@@ -169,7 +169,7 @@ def _program(spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str])
         writable=(*plan.roots.paths, *spec.confine.write),
     )
     if found is None:
-        raise ChildError(f"it cannot start: there is no command {plan.shown[0]!r} on the PATH")
+        raise ChildError(f"it cannot start: {plan.no_command}")
     return found
 
 

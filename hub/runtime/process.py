@@ -162,8 +162,7 @@ async def launch(
     env = {**environment, **dict(plan.env)}
     private = tempfile.mkdtemp(prefix="roots-hub-") if plan.cwd is None else None
     try:
-        if not _is_there(plan.argv[0], env.get("PATH"), private or plan.cwd):
-            raise ChildError(f"it cannot start: there is no command {plan.shown[0]!r} on the PATH")
+        _ensure_there(plan, env.get("PATH"), private or plan.cwd)
         process = Process(server, private, Family(brood))
         try:
             await process.begin(plan, env)
@@ -174,6 +173,13 @@ async def launch(
     finally:
         if private is not None:
             shutil.rmtree(private, ignore_errors=True)
+
+
+def _ensure_there(plan: LaunchPlan, path: str | None, cwd: str | None) -> None:
+    if plan.cwd is not None and not Path(plan.cwd).is_dir():
+        raise ChildError("it cannot start: its `cwd` is no directory (`plan` shows which it is)")
+    if not _is_there(plan.argv[0], path, cwd):
+        raise ChildError(f"it cannot start: {plan.no_command}")
 
 
 def _is_there(command: str, path: str | None, cwd: str | None) -> bool:

@@ -276,3 +276,17 @@ def test_a_root_stays_exactly_one_argv_element(paths: list[str]) -> None:
     appended = planned(*OFFICIAL, roots=roots)
     assert appended == (*OFFICIAL, *paths)
     assert planned(*map(literal, appended), roots=roots) == appended
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("serve", "there is no command 'serve' on the PATH"),
+        ("/opt/serve", "there is no command '/opt/serve'"),
+        ("npx serve", "there is no command 'npx serve' on the PATH; arguments go into `args`"),
+        ("${TOOLS}/serve", "there is no command '${TOOLS}/serve'"),
+    ],
+)
+def test_a_command_that_is_not_there_is_named_as_it_was_written(command: str, said: str) -> None:
+    environment = {"TOOLS": "/s3cret"}
+    assert plan(template(command), EMPTY, environment).no_command == said

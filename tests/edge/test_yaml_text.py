@@ -43,3 +43,10 @@ def test_what_is_wrong_is_told_with_its_place(text: str, where: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_yaml(text)
     assert caught.value.where.startswith(where)
+
+
+def test_who_indents_with_tabs_is_told_to_use_spaces() -> None:
+    with pytest.raises(ConfigError) as raised:
+        read_yaml("servers:\n\ta: 1")
+    assert raised.value.where.startswith("line 2, column 1: ")
+    assert raised.value.fix == "Indent with spaces."

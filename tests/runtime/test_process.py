@@ -308,8 +308,8 @@ async def test_a_command_that_cannot_run_for_want_of_descriptors_says_what_to_ra
     ("argv", "cwd", "said"),
     [
         (("no-such-command",), "/", "there is no command 'no-such-command' on the PATH"),
-        (("/no/such/command",), "/", "there is no command '/no/such/command' on the PATH"),
-        (("sh",), "/no/such/directory", "No such file or directory"),
+        (("/no/such/command",), "/", "there is no command '/no/such/command'"),
+        (("sh",), "/no/such/directory", "its `cwd` is no directory (`plan` shows which it is)"),
         (("sh", "a\0b"), "/", "embedded null byte"),
         (("test_link.py",), HERE, "No such file or directory"),
     ],
@@ -326,7 +326,7 @@ async def test_a_command_that_cannot_run_says_why(
 
 async def test_a_command_that_cannot_run_is_named_as_the_operator_wrote_it() -> None:
     secret = replace(plan("/s3cret/server"), shown=("${TOOLS}/server",))
-    said = "it cannot start: there is no command '${TOOLS}/server' on the PATH"
+    said = "it cannot start: there is no command '${TOOLS}/server'"
     assert await trouble_of(secret) == said
 
 

@@ -59,9 +59,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with lean():
         from hub.edge.logs import configure_logs  # noqa: PLC0415 - large, so within
 
-        options = parser(given[0] if given else None).parse_args(given)
+        options = _parsed(given)
     configure_logs(options.log_format, options.log_level)
     return _perform(options)
+
+
+def _parsed(given: Sequence[str]) -> Namespace:
+    top = parser(given[0] if given else None)
+    options, left = top.parse_known_args(given)
+    if left:
+        top.error(f"unrecognized arguments: {' '.join(left)}{_advice(options, left[0])}")
+    return options
+
+
+def _advice(options: Namespace, left: str) -> str:
+    """Return what who wrote `left` may have meant."""
+    if "config" in options and not left.startswith("-"):
+        return f" (a config is named by --config {left})"
+    if "command" in options:
+        return " (put -- before the server's command: roots-hub wrap -- COMMAND ARGS...)"
+    return ""
 
 
 def _perform(options: Namespace) -> int:

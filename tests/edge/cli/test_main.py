@@ -83,6 +83,26 @@ def test_bad_usage_ends_with_two(
     assert logs.configured == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["check", "hub.yaml"], " (a config is named by --config hub.yaml)"),
+        (["run", "--nonsense"], ""),
+        (["wrap", "npx", "-y"], " (put -- before the server's command: "),
+        (["schema", "extra"], ""),
+    ],
+)
+def test_who_misplaces_an_argument_is_told_where_it_goes(
+    arguments: list[str], advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    said = capsys.readouterr().err.splitlines()[-1]
+    unknown = f"roots-hub: error: unrecognized arguments: {arguments[-1]}"
+    assert said.startswith(f"{unknown}{advice}" if advice else unknown)
+    assert bool(advice) == ("(" in said)
+
+
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
