@@ -37,8 +37,9 @@ async def in_rounds(
 
     `first` is what it answered if it was called before.
 
-    Raises: ChildError if it asks too often; RpcError if an answer is refused, or `send` raises it;
-        InputNeededError if the asker's client answers with a retry of its own.
+    Raises: ChildError if it asks too often, or for too long in vain; RpcError if an answer is
+        refused, or `send` raises it; InputNeededError if the asker's client answers with a retry of
+        its own.
     """
     result = first
     if result is None:
@@ -51,12 +52,25 @@ async def in_rounds(
             return result
         # Who asks for nothing only wants to be called again, for as long as a call may take.
         rounds += bool(wanted.get("inputRequests")) or anyio.current_time() > ends
-        more = await answers.inputs(wanted, asker)
+        more = await _inputs(wanted, answers, asker)
         if rounds == MAX_INPUT_ROUNDS:
             raise ChildError(
                 f"server {answers.spec.name!r} asked for input {rounds} times within one call"
             )
         result = await send(more)
+
+
+async def _inputs(wanted: JsonObject, answers: Answers, asker: Asker) -> JsonObject:
+    """Return what the child asks for. Meanwhile the call holds a slot: it may not for ever."""
+    spec = answers.spec
+    try:
+        with anyio.fail_after(spec.timeout if wanted.get("inputRequests") else None):
+            return await answers.inputs(wanted, asker)
+    except TimeoutError:
+        raise ChildError(
+            f"server {spec.name!r} asked for input that the client did not give "
+            f"within {spec.timeout:g} s"
+        ) from None
 
 
 async def _resume(

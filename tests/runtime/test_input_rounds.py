@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import anyio
 import pytest
 from msgspec.structs import replace
 
@@ -16,6 +17,7 @@ from hub.core.values import Json, JsonObject, ServerName
 from hub.runtime.answers import Answers
 from hub.runtime.input_rounds import MAX_INPUT_ROUNDS, in_rounds
 from hub.runtime.peer import RpcError
+from hub.runtime.waiting import Behalf
 from hub.runtime.wire import Payload
 from tests.fakes import RecordingAsker
 from tests.runtime.rigs import remote
@@ -109,6 +111,20 @@ async def test_who_asks_without_end_is_given_up() -> None:
     with pytest.raises(ChildError, match="asked for input"):
         await in_rounds(send, answers(replace(FILES, timeout=-1.0)), RecordingAsker())
     assert len(sent) == MAX_INPUT_ROUNDS
+
+
+async def test_a_client_that_never_answers_is_waited_for_as_long_as_a_call_may_take() -> None:
+    class Mute(RecordingAsker):
+        async def ask(
+            self, method: str, params: JsonObject, behalf: Behalf | None = None
+        ) -> Payload:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    sent, send = child(wanting({"s": {"method": SAMPLING}}))
+    with pytest.raises(ChildError, match=r"input that the client did not give within 0\.01 s"):
+        await in_rounds(send, answers(replace(FILES, timeout=0.01)), Mute())
+    assert len(sent) == 1
 
 
 # What a request brings from the round before

@@ -172,14 +172,30 @@ async def test_a_call_can_be_taken_back_the_moment_that_a_later_round_is_answere
 
 
 async def test_each_round_has_as_long_as_a_call_may_take() -> None:
-    async with calling(allowed=0.2) as (caller, child):
+    async with calling(allowed=0.8) as (caller, child):
         assert caller.take(1, "echo", {})
         child.link.answer(await last_of(child), WANTED)
         question = await asked(caller)
-        await anyio.sleep(0.3)
+        await anyio.sleep(0.5)
         await caller.client.peer.receive(Response(question.id, {"action": "decline"}))
-        child.link.answer(await last_of(child, nth=2), {**DONE, "n": 3})
+        again = await last_of(child, nth=2)
+        await anyio.sleep(0.5)
+        child.link.answer(again, {**DONE, "n": 3})
         assert (await caller.result())["n"] == 3
+
+
+async def test_a_client_that_never_answers_holds_no_slot_for_ever() -> None:
+    async with calling(allowed=0.1) as (caller, child):
+        assert caller.take(1, "echo", {})
+        child.link.answer(await last_of(child), WANTED)
+        question = await asked(caller)
+        result = await caller.result()
+        assert "asked for input that the client did not give within 0.1 s" in str(result["content"])
+        taken_back = await caller.reply.outlet.next()
+        assert isinstance(taken_back, Notification)
+        assert as_object(taken_back.params)["requestId"] == question.id
+        assert caller.slots.take()
+        assert [record.verdict for record in caller.at.audit.records] == ["failed"]
 
 
 @pytest.mark.parametrize(
