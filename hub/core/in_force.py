@@ -18,11 +18,12 @@ class OperatorRoots(Struct, frozen=True):
     """What the operator lays down: a stand-in for a client's roots, and what no roots exceed.
 
     `fallback` None means that nothing was configured, which is another thing than a set that grants
-    nothing.
+    nothing. `rejected` is what was to be in it and cannot.
     """
 
     fallback: RootSet | None = None
     fallback_source: Source = "none"
+    rejected: tuple[Rejected, ...] = ()
     ceiling: RootSet | None = None
     when_missing: Literal["allow", "deny"] = "allow"
     when_empty: Literal["allow", "deny"] = "deny"
@@ -34,7 +35,7 @@ class InForce(Struct, frozen=True):
 
     `enforcing` False: there is nothing to judge against, and the operator lets such clients pass.
     `stale`: the client could not be asked again and may share other roots by now. `rejected`: what
-    it announced in vain.
+    it announced in vain, or the operator wrote in vain where the fallback stands in.
     """
 
     roots: RootSet
@@ -63,7 +64,11 @@ def in_force(state: State, operator: OperatorRoots) -> InForce:
             rejected=announced.rejected,
         )
     if operator.fallback is not None:
-        return InForce(_below(operator.fallback, operator), operator.fallback_source)
+        return InForce(
+            _below(operator.fallback, operator),
+            operator.fallback_source,
+            rejected=operator.rejected,
+        )
     if isinstance(state.phase, Undeclared) and operator.when_missing == "allow":
         return _unbounded(operator, ())
     return InForce(EMPTY, "none")

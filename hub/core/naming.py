@@ -53,10 +53,11 @@ def kind_of_key(key: str) -> tuple[Kind, str]:
     if any(script in key.lower() for script in PATH_SCRIPTS):
         return Kind.PATH, f"'{key}' is a word for a path"
     kind, word = _kind_of_words(words)
-    return (
-        kind,
-        f"'{word}' is a word for a {kind.value}" if word else "nothing says that it is a path",
-    )
+    if not word:
+        return kind, "nothing says that it is a path"
+    if kind is Kind.WEAK:
+        return kind, f"'{word}' is a word for what may be a path"
+    return kind, f"'{word}' is a word for a {kind.value}"
 
 
 @lru_cache(maxsize=4096)

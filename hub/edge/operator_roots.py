@@ -12,7 +12,8 @@ from msgspec import Struct
 from hub.core.errors import RootError, StartError
 from hub.core.in_force import OperatorRoots, Source
 from hub.core.paths import Flavour, LinkReader
-from hub.core.roots import EMPTY, Root, RootSet, UnsafePaths, root_from_path, root_set
+from hub.core.roots import EMPTY, Rejected, Root, RootSet, UnsafePaths, root_from_path, root_set
+from hub.core.uris import uri_from_path
 from hub.edge.config import Roots
 from hub.edge.detect import nearest_project
 
@@ -53,12 +54,14 @@ def operator_roots(
 
     Raises: StartError.
     """
-    fallback, source = _fallback(roots, given, place)
+    rejected: list[Rejected] = []
+    fallback, source = _fallback(roots, given, place, rejected)
     tops = [*roots.ceiling, *ceiling]
     return OperatorRoots(
         fallback=fallback,
         fallback_source=source,
-        ceiling=root_set(_present(((path, None) for path in tops), "roots.ceiling", place))
+        rejected=tuple(rejected),
+        ceiling=root_set(_present(((path, None) for path in tops), "roots.ceiling", place, []))
         if tops
         else None,
         when_missing=roots.when_missing,
@@ -72,7 +75,9 @@ def roots_in(environment: Mapping[str, str]) -> list[str]:
     return [path for path in environment.get("HUB_ROOTS", "").split(os.pathsep) if path]
 
 
-def _fallback(roots: Roots, given: Sequence[str], place: Place) -> tuple[RootSet | None, Source]:
+def _fallback(
+    roots: Roots, given: Sequence[str], place: Place, rejected: list[Rejected]
+) -> tuple[RootSet | None, Source]:
     if given:
         return root_set(_required(given, "--root", place)), "--root"
     from_environment = roots_in(place.environment)
@@ -80,10 +85,11 @@ def _fallback(roots: Roots, given: Sequence[str], place: Place) -> tuple[RootSet
         return root_set(_required(from_environment, "HUB_ROOTS", place)), "HUB_ROOTS"
     if roots.fallback:
         named = ((entry.path, entry.name) for entry in roots.fallback)
-        return root_set(_present(named, "roots.fallback", place)), "config"
+        return root_set(_present(named, "roots.fallback", place, rejected)), "config"
     project = nearest_project(Path(place.directory)) if roots.detect else None
     if project is not None:
-        return root_set(_present([(str(project), None)], "roots.detect", place)), "detected"
+        found = _present([(str(project), None)], "roots.detect", place, rejected)
+        return root_set(found), "detected"
     if "fallback" in roots.model_fields_set:
         return EMPTY, "config"  # an empty list that somebody wrote grants nothing
     return None, "none"
@@ -101,9 +107,13 @@ def _required(paths: Iterable[str], what: str, place: Place) -> Iterable[Root]:
             ) from exc
 
 
-def _present(entries: Iterable[tuple[str, str | None]], what: str, place: Place) -> Iterable[Root]:
+def _present(
+    entries: Iterable[tuple[str, str | None]], what: str, place: Place, rejected: list[Rejected]
+) -> Iterable[Root]:
+    """Yield the roots that there are; say what is none in the log, and add it to `rejected`."""
     for path, name in entries:
         try:
             yield place.root(path, name)
         except RootError as exc:
             log.warning("root skipped", where=what, path=path, reason=str(exc))
+            rejected.append(Rejected(uri_from_path(path, place.flavour), str(exc)))

@@ -132,3 +132,9 @@ def test_a_client_without_roots_gets_a_servers_own_directories() -> None:
 def test_a_client_that_is_denied_gets_nothing_from_a_server_either() -> None:
     assert at_server(InForce(EMPTY, "none"), MEDIA).roots == EMPTY
     assert at_server(InForce(EMPTY, "none"), MEDIA).enforcing
+
+
+def test_who_is_held_to_a_fallback_hears_what_of_it_is_none() -> None:
+    operator = OperatorRoots(fallback=EMPTY, fallback_source="config", rejected=REFUSED)
+    assert for_rootless(operator) == InForce(EMPTY, "config", rejected=REFUSED)
+    assert in_force(knows(PROJECT), operator) == InForce(PROJECT, "client")

@@ -53,6 +53,8 @@ def test_a_key_says_how_its_values_are_judged(key: str, kind: Kind) -> None:
 def test_the_reason_names_the_word() -> None:
     assert kind_of_key("outputFilePath")[1] == "'path' is a word for a path"
     assert kind_of_key("文件")[1] == "'文件' is a word for a path"
+    assert kind_of_key("source")[1] == "'source' is a word for what may be a path"
+    assert kind_of_key("content")[1] == "'content' is a word for a payload"
     assert kind_of_key("x")[1] == "nothing says that it is a path"
     assert kind_of_key("")[0] is Kind.NEUTRAL
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from hub.core.errors import RootError, StartError
 from hub.core.in_force import OperatorRoots
 from hub.core.paths import Flavour
-from hub.core.roots import UnsafePaths
+from hub.core.roots import Rejected, UnsafePaths
 from hub.edge.config import Roots
 from hub.edge.operator_roots import Place, operator_roots
 from hub.runtime.links import OsLinks
@@ -108,6 +108,10 @@ def test_a_configured_root_that_cannot_be_one_is_skipped_with_a_warning(top: Pat
         ("warning", "/etc", "Path is not safe for sharing"),
     ]
     assert {line["where"] for line in logged} == {"roots.fallback"}
+    assert found.rejected == (
+        Rejected(f"file://{top}/gone", "Path is not accessible"),
+        Rejected("file:///etc", "Path is not safe for sharing"),
+    )
 
 
 def test_a_fallback_of_which_nothing_is_there_grants_nothing(top: Path) -> None:
