@@ -33,6 +33,12 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "string_type": "must be a text; write it in quotes",
 }
 
+_FOREIGN: Final[Mapping[str, str]] = {
+    "type": "Leave it out: `command` or `url` says it, and `transport: sse`. ",
+    "disabled": "Make its server a comment. ",
+}
+"""What to do about keys of other programs' configs that have no namesake here."""
+
 
 class Loaded(Struct, frozen=True):
     """A config, and what its operator should hear of it."""
@@ -143,6 +149,8 @@ def _way(server: object) -> str:
 
 def _suggestion(key: str) -> str:
     """Return where a key belongs that stands elsewhere, or which key may be meant."""
+    if key in _FOREIGN:
+        return _FOREIGN[key]
     schema = json_schema()
     known = set(_keys(schema, schema["$defs"], ""))
     homes = sorted({where or "the top level" for name, where in known if name == key})
@@ -186,7 +194,8 @@ def _json(text: str) -> Raw:
         raw = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}: {error.msg}"
-        raise ConfigError(where, "Correct the JSON.") from None
+        fix = r"Write each \ twice." if "escape" in error.msg else "Correct the JSON."
+        raise ConfigError(where, fix) from None
     return _mapping(raw)
 
 

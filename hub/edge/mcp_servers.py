@@ -64,8 +64,8 @@ def translated(raw: Raw, *, home: str | None, plain_servers: bool) -> Translated
     `plain_servers` says that VS Code's bare `servers` counts as one, too.
 
     Raises:
-        ConfigError: an entry is no mapping, its transport is not one of MCP's, or it does not say
-            whether it is turned off.
+        ConfigError: an entry is no mapping, or its transport is not one of MCP's, or it does not
+            say whether it is turned off; or all of them are.
     """
     section = next((key for key in _SECTIONS if key in raw), "servers")
     if section == "servers" and not (plain_servers and "servers" in raw and "version" not in raw):
@@ -86,6 +86,8 @@ def translated(raw: Raw, *, home: str | None, plain_servers: bool) -> Translated
         if "envFile" in fields:
             warnings.append(f"{where}: envFile is not read: write its variables into env")
         servers[name] = _server(where, _flat(fields), home)
+    if entries and not servers:
+        raise ConfigError(f"{section}: every server is disabled", "Enable one.")
     return Translated({"version": 1, "servers": servers}, section, tuple(warnings))
 
 

@@ -220,7 +220,7 @@ def test_json_can_have_comments_and_trailing_commas(tmp_path: Path) -> None:
             '{"mcpServers": {"a": {"command": "x", "args": "y"}}}',
             "mcpServers.a.args: must be a list",
         ),
-        ('{"mcpServers": {"a": {"disabled": true}}}', "mcpServers: no servers"),
+        ('{"mcpServers": {"a": {"disabled": true}}}', "mcpServers: every server is disabled"),
         ('{"mcpServers": {"a": 1, "a": 2}}', "duplicate key 'a'"),
         ('{"mcpServers":\n  {/* x */ a}}', "line 2, column 12: "),
         (
@@ -279,3 +279,21 @@ def test_a_command_line_is_a_hub_with_one_server(argv: list[str], name: str) -> 
 def test_a_command_lines_mistake_names_the_argument() -> None:
     with pytest.raises(ConfigError, match=r"^servers\.x\.args\[0\]: \$\{NO\} is not set"):
         config_from_command(["x", "${NO}"], LoadContext(Path("/w")))
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("version: 1\nservers: {a: {command: x, type: stdio}}", "Leave it out: "),
+        ("version: 1\nservers: {a: {command: x, disabled: true}}", "Make its server a comment. "),
+    ],
+)
+def test_keys_that_other_programs_have_are_known_to_be_theirs(
+    tmp_path: Path, text: str, fix: str
+) -> None:
+    assert refused(tmp_path, text).fix.startswith(fix)
+
+
+def test_a_windows_path_in_json_is_said_to_want_its_backslashes_twice(tmp_path: Path) -> None:
+    text = r'{"mcpServers": {"a": {"command": "C:\Users\x"}}}'
+    assert refused(tmp_path, text, "client.json").fix == r"Write each \ twice."

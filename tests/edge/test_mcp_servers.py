@@ -123,6 +123,7 @@ def test_the_placeholders_of_clients_become_ours() -> None:
         ({"servers": {"a": {"type": 7, "url": "u"}}}, "servers.a.type: "),
         ({"mcpServers": {"a": {"command": "x", "disabled": "true"}}}, "mcpServers.a.disabled: "),
         ({"mcpServers": {"a": {"url": "u", "disabledTools": "x"}}}, "mcpServers.a.disabledTools: "),
+        ({"mcpServers": {"a": {"command": "x", "disabled": True}}}, "mcpServers: every server is "),
         ({"mcpServers": {"a": {"command": "x", "enabled": 0}}}, "mcpServers.a.enabled: "),
     ],
 )

@@ -10,6 +10,7 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
+from hub.core.errors import StartError
 from hub.core.in_force import InForce, for_rootless
 from hub.core.paths import PathError, parts_of, resolve
 from hub.edge.app import place_of, this_machine
@@ -45,7 +46,10 @@ def register(subparsers: Subparsers) -> None:
 
 
 def _detect(options: Namespace) -> int:
-    found = list(projects_below(Path(options.directory).absolute()))
+    top = Path(options.directory).absolute()
+    if not top.is_dir():
+        raise StartError(f"{top}: is no directory", "Name one that exists.")
+    found = list(projects_below(top))
     if options.json:
         print(
             json.dumps(
@@ -56,6 +60,8 @@ def _detect(options: Namespace) -> int:
     else:
         for one in found:
             print(f"{one.path}  ({one.name}, {one.marker})")
+        if not found:
+            print(f"No project in {top} or below.")
     return 0
 
 
@@ -80,11 +86,10 @@ def _list(options: Namespace) -> int:
         return 0
     for root in force.roots.roots:
         print(f"{root.path}  ({root.name}, {force.source})")
-    if not force.enforcing:
-        print(
-            "No roots: a client without roots of its own is not restricted "
-            "(roots.when_missing: allow)."
-        )
+    if not force.roots.roots:
+        unbound = "is not restricted (roots.when_missing: allow)"
+        reach = "reaches none" if force.enforcing else unbound
+        print(f"No roots: a client without roots of its own {reach}.")
     return 0
 
 

@@ -43,8 +43,28 @@ def test_projects_are_detected_elsewhere_for_programs(
     assert json.loads(capsys.readouterr().out) == [
         {"path": f"{top}/team/app", "name": "app", "marker": ".git"}
     ]
-    assert run("detect", "/nowhere", "--json") == 0
+    assert run("detect", "../home", "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
+
+
+def test_where_no_project_is_detected_that_is_said(
+    top: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("detect", "../home") == 0
+    assert capsys.readouterr().out.startswith("No project in ")
+    with pytest.raises(StartError, match="/nowhere: is no directory"):
+        run("detect", "/nowhere")
+
+
+def test_where_none_is_reached_the_list_says_so(
+    top: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = top / "hub.yaml"
+    config.write_text(
+        "version: 1\nroots: {when_missing: deny}\nservers: {a: {command: x}}\n", encoding="utf-8"
+    )
+    assert run("list", "--config", str(config)) == 0
+    assert capsys.readouterr().out == "No roots: a client without roots of its own reaches none.\n"
 
 
 def test_without_roots_the_list_says_what_that_means(capsys: pytest.CaptureFixture[str]) -> None:
