@@ -167,7 +167,7 @@ class Answers:
             if method == "roots/list" and self.unknown:
                 wants_roots = True
             else:
-                answers[key] = await self._own_answer(method, asker)
+                answers[key] = self._own_answer(method)
         if not own and not theirs and state is None:
             raise RpcError(
                 INTERNAL_ERROR, f"server {self.spec.name!r} asks for input, but for none"
@@ -190,16 +190,20 @@ class Answers:
             return {} if brought.is_retry else _retry(inward(brought.responses, None), None)
         if child.server != self.spec.name:
             raise RpcError(INVALID_PARAMS, f"requestState is not for server {self.spec.name!r}")
-        answers: JsonObject = {
-            key: await self._own_answer(method, asker) for key, method in child.own.items()
-        }
+        answers: JsonObject = {key: self._own_answer(method) for key, method in child.own.items()}
         return _retry({**answers, **inward(brought.responses, child.keys)}, child.state)
 
-    async def _own_answer(self, method: Json, asker: Asker) -> JsonObject:
+    def _own_answer(self, method: Json) -> JsonObject:
+        if method == "ping":
+            return {}
         if method == "roots/list" and self.spec.answer_roots:
             # Who asks by its result can be answered then: nobody needs to be asked beforehand.
             return {"roots": self._shared_roots()}
-        return as_object(await self.answer(str(method), {}, asker))
+        # Not -32601: that would say to the client that its own request's method is unknown.
+        raise RpcError(
+            INTERNAL_ERROR,
+            f"server {self.spec.name!r} asks for {method}, which nobody answers here",
+        )
 
     def _shared_roots(self) -> list[Json]:
         """Return the effective roots; never none, on which some servers keep their old ones."""

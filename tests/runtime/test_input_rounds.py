@@ -102,6 +102,13 @@ async def test_who_asks_for_nothing_at_all_gets_an_error(requests: Json) -> None
     assert caught.value.code == INTERNAL_ERROR
 
 
+async def test_what_nobody_answers_a_child_is_no_unknown_method_of_its_client() -> None:
+    _, send = child(wanting({"s": {"method": "roots/list"}}))
+    with pytest.raises(RpcError, match="'files' asks for roots/list, which nobody") as caught:
+        await in_rounds(send, answers(replace(FILES, answer_roots=False)), RecordingAsker())
+    assert caught.value.code == INTERNAL_ERROR
+
+
 async def test_who_asks_without_end_is_given_up() -> None:
     sent, send = child(wanting({"s": {"method": SAMPLING}}))
     with pytest.raises(ChildError, match="asked for input 8 times"):
