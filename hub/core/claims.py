@@ -9,10 +9,10 @@ from decimal import Decimal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.core.detection import Node, node_of_key
 from hub.core.naming import LONGEST_KEY, is_measure
 from hub.core.paths import PathError
 from hub.core.rewriting import escaped
+from hub.core.shapes import Node, node_of_key
 from hub.core.unread import TooManyError, has_remarks, json_in, strings_in
 from hub.core.values import Json, JsonObject
 from hub.core.vocabulary import Kind

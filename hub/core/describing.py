@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hub.core.detection import Node, compile_shape
+from hub.core.detection import compile_shape
 from hub.core.in_force import InForce
 from hub.core.policy import Mode
+from hub.core.shapes import nodes_of
 from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject
 from hub.core.vocabulary import Kind
@@ -21,12 +22,8 @@ def takes_paths(spec: ServerSpec, tool: str, definition: Mapping[str, Json]) -> 
     own = spec.policy_of(tool)
     if own.policy.mode is Mode.OFF:
         return False
-    return _has_paths(compile_shape(definition.get("inputSchema"), own.arguments))
-
-
-def _has_paths(node: Node) -> bool:
-    inner = [*node.properties.values(), *(one for one in (node.items, node.extra) if one)]
-    return node.kind in _PATHS or any(map(_has_paths, inner))
+    shape = compile_shape(definition.get("inputSchema"), own.arguments)
+    return any(node.kind in _PATHS for node in nodes_of(shape))
 
 
 def told_of(here: InForce) -> str | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import TypeAlias
 
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import force_setattr
 
 from hub.core.naming import LONGEST_KEY, kind_of_key
+from hub.core.shapes import Node, node_of_key, overridden
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.core.vocabulary import (
     MENTIONS_PATH,
@@ -27,125 +26,130 @@ from hub.core.vocabulary import (
     Kind,
 )
 
-_MAX_DEPTH = 16
-_MAX_NODES = 5000
 _MAX_VARIANTS = 64
+_MAX_STEPS = 64
+# What compiling a schema may cost, about ten microseconds each, as far as its size allows it.
+_MOST, _LEAST, _PER_OBJECT = 100_000, 1000, 8
+_ENTRIES, _CHARACTERS = 16, 64
 _TEXT_TYPES = frozenset({"string", "array", "object"})
 _READ_OF_A_DESCRIPTION = 240
+_READ_OF_ALL = 960
 
 Verdict: TypeAlias = "tuple[Kind, str]"
 
 
-class Node(Struct, frozen=True):
-    """What is known about one place in a tool's arguments.
-
-    `values` are those that the schema itself offers. A place that is not `declared` takes the kind
-    of what it lies in, if nothing better is known about it.
-    """
-
-    kind: Kind = Kind.NEUTRAL
-    why: str = "nothing says that it is a path"
-    declared: bool = False
-    values: frozenset[str] = frozenset()
-    properties: Mapping[str, Node] = field(default_factory=dict[str, "Node"])
-    items: Node | None = None
-    extra: Node | None = None
-
-    def member(self, key: str) -> Node:
-        """Return the node of an object's member, declared or not."""
-        return self.properties.get(key) or self.undeclared(key)
-
-    def undeclared(self, key: str) -> Node:
-        """Return the node of a member that is not among the properties."""
-        extra, named = self.extra, node_of_key(key[-LONGEST_KEY:])
-        if extra is None or (extra.kind is Kind.NEUTRAL and not extra.properties):
-            return named
-        return extra
-
-    def element(self) -> Node:
-        """Return the node of an array's elements."""
-        return self.items or self
-
-
-@lru_cache(maxsize=4096)
-def node_of_key(key: str) -> Node:
-    """Return the node of a member that no schema declares."""
-    kind, why = kind_of_key(key)
-    return Node(kind, why)
-
-
 def compile_shape(schema: Json, overrides: Mapping[str, Kind]) -> Node:
     """Return the shape of a tool's arguments; `overrides` by JSON pointer, `*` for any member."""
-    shape = _Compiler(schema).node("", [schema], 0)
+    shape = _Compiler(schema).shape()
     for pointer, kind in overrides.items():
         names = [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
-        shape = _overridden(shape, names, kind)
+        shape = overridden(shape, names, kind)
     return shape
 
 
-def _overridden(node: Node, names: list[str], kind: Kind) -> Node:
-    if not names:
-        return replace(
-            node, kind=kind, why="the operator says so", declared=True, values=frozenset()
-        )
-    name, rest = names[0], names[1:]
-    if name == "*" or name.isdecimal():
-        element = _overridden(node.element(), rest, kind)
-        node = replace(node, items=element)
-        if name == "*":
-            members = {key: _overridden(old, rest, kind) for key, old in node.properties.items()}
-            node = replace(
-                node, extra=_overridden(node.extra or Node(), rest, kind), properties=members
-            )
-        return node
-    member = _overridden(node.member(name), rest, kind)
-    return replace(node, properties={**node.properties, name: member})
-
-
 class _Compiler:
-    """Follows one schema's references, so far that no schema can make it run away."""
+    """Follows one schema's references: what refers to itself becomes a node that contains itself.
+
+    A schema that repeats itself in ever new ways is read as far as its size justifies.
+    """
 
     def __init__(self, schema: Json) -> None:
         self._schema = schema
-        self._nodes = 0
+        self._left = _effort_for(schema)
+        self._nodes: dict[tuple[str, tuple[int, ...]], Node] = {}
+        self._unread: list[tuple[str, Node, list[JsonObject]]] = []
+        self._described: dict[tuple[Verdict, str], Verdict] = {}
 
-    def node(self, key: str, schemas: list[Json], depth: int) -> Node:
+    def shape(self) -> Node:
+        """Return the node of the arguments as a whole."""
+        top = self._node("", [self._schema])
+        for key, node, variants in self._unread:  # which grows
+            self._read_inside(key, node, variants)
+        return top
+
+    def _node(self, key: str, schemas: list[Json]) -> Node:
         """Return the node of `key` under all of `schemas` at once."""
-        self._nodes += 1
-        variants = list(self._variants(schemas))
-        kind, why = _classify(key, variants)
-        node = Node(kind, why, declared=bool(variants), values=_values(variants))
-        if depth >= _MAX_DEPTH or self._nodes > _MAX_NODES:
-            return node
-        members, items, extra = _parts(variants)
-        return replace(
-            node,
-            properties={name: self.node(name, of, depth + 1) for name, of in members.items()},
-            items=self.node(key, items, depth + 1) if items else None,
-            extra=self.node("", extra, depth + 1) if extra else None,
-        )
+        if self._left < 0:
+            return node_of_key(key[-LONGEST_KEY:])
+        variants = self._variants(schemas)
+        # A schema that only refers to others says nothing itself.
+        said = tuple(id(schema) for schema in variants if schema.keys() != {"$ref"})
+        node = self._nodes.get((key, said)) if said else None
+        if node is None:
+            kind, why = self._classified(key, variants)
+            node = Node(kind, why, declared=bool(variants), values=_values(variants))
+            self._nodes[key, said] = node
+            self._unread.append((key, node, variants))
+        return node
 
-    def _variants(self, schemas: list[Json]) -> Iterator[JsonObject]:
-        queue: list[Json] = list(schemas)
-        for seen, schema in enumerate(queue):
-            if seen >= _MAX_VARIANTS:
-                return
-            if not isinstance(schema, dict):
+    def _read_inside(self, key: str, node: Node, variants: list[JsonObject]) -> None:
+        members, items, extra = _parts(variants)
+        inside = {name: self._node(name, schemas) for name, schemas in members.items()}
+        force_setattr(node, "properties", inside)
+        force_setattr(node, "items", self._node(key, items) if items else None)
+        force_setattr(node, "extra", self._node("", extra) if extra else None)
+
+    def _variants(self, schemas: list[Json]) -> list[JsonObject]:
+        queue = schemas[:_MAX_VARIANTS]
+        found: dict[int, JsonObject] = {}
+        for schema in queue:  # which grows
+            if not isinstance(schema, dict) or id(schema) in found:
                 continue
-            yield schema
+            self._left -= _cost_of(schema)
+            if self._left < 0 or len(found) >= _MAX_VARIANTS:
+                break
+            found[id(schema)] = schema
             for word in ("anyOf", "oneOf", "allOf"):
                 branches = schema.get(word)
-                queue.extend(branches if isinstance(branches, list) else ())
+                queue += branches[:_MAX_VARIANTS] if isinstance(branches, list) else ()
             queue += [schema.get("then"), schema.get("else"), self._referred(schema.get("$ref"))]
+        return list(found.values())
 
     def _referred(self, reference: Json) -> Json:
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None
         at = self._schema
-        for name in reference.split("/")[1:]:
+        for name in reference.split("/", _MAX_STEPS)[1:]:
             name = name.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901
             at = at.get(name) if isinstance(at, dict) else None
         return at
+
+    def _classified(self, key: str, variants: list[JsonObject]) -> Verdict:
+        types = {name for schema in variants for name in _types(schema)}
+        if types and not types & _TEXT_TYPES:
+            return Kind.NEUTRAL, f"the schema says {' or '.join(sorted(types))}"
+        formats = set(_texts(variants, "format", "contentEncoding"))
+        if formats & PATH_FORMATS:
+            return Kind.PATH, "the schema's format says path"
+        if formats & PAYLOAD_FORMATS:
+            return Kind.PAYLOAD, "the schema's format says that it is content"
+        named = kind_of_key(key[-LONGEST_KEY:])
+        described = " ".join(_texts(variants, "title", "description"))[:_READ_OF_ALL]
+        return self._says(named, described) if described else named
+
+    def _says(self, named: Verdict, described: str) -> Verdict:
+        """Return what a description makes of a name; what many share is read once."""
+        says = self._described.get((named, described))
+        if says is None:
+            self._left -= len(described) // _CHARACTERS
+            says = self._described[named, described] = _described(named, described)
+        return says
+
+
+def _effort_for(schema: Json) -> int:
+    objects, queue = 0, [schema]
+    for one in queue:  # which grows
+        if isinstance(one, dict):
+            objects += 1
+            queue += one.values()
+        elif isinstance(one, list):
+            queue += one
+    return min(_MOST, _LEAST + objects * _PER_OBJECT + len(queue) // _ENTRIES)
+
+
+def _cost_of(schema: JsonObject) -> int:
+    entries = sum(len(inner) for inner in schema.values() if isinstance(inner, dict | list))
+    return 1 + len(object_or_empty(schema.get("properties"))) + entries // _ENTRIES
 
 
 def _parts(
@@ -175,20 +179,6 @@ def _values(variants: list[JsonObject]) -> frozenset[str]:
         offered.extend(choices if isinstance(choices, list) else ())
         offered.append(schema.get("const"))
     return frozenset(value for value in offered if isinstance(value, str))
-
-
-def _classify(key: str, variants: list[JsonObject]) -> Verdict:
-    types = {name for schema in variants for name in _types(schema)}
-    if types and not types & _TEXT_TYPES:
-        return Kind.NEUTRAL, f"the schema says {' or '.join(sorted(types))}"
-    named = kind_of_key(key[-LONGEST_KEY:])
-    formats = set(_texts(variants, "format", "contentEncoding"))
-    if formats & PATH_FORMATS:
-        return Kind.PATH, "the schema's format says path"
-    if formats & PAYLOAD_FORMATS:
-        return Kind.PAYLOAD, "the schema's format says that it is content"
-    described = " ".join(_texts(variants, "title", "description"))
-    return _described(named, described) if described else named
 
 
 def _texts(variants: list[JsonObject], *words: str) -> Iterator[str]:

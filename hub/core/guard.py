@@ -9,12 +9,13 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from hub.core.claims import Claim, claims
-from hub.core.detection import Node, compile_shape
+from hub.core.detection import compile_shape
 from hub.core.judgement import Judge
 from hub.core.paths import LinkReader, PathError
 from hub.core.plain_paths import Ground
 from hub.core.policy import Mode, ToolPolicy
 from hub.core.rewriting import rewritten
+from hub.core.shapes import Node, nodes_of
 from hub.core.values import Call, Json
 from hub.core.vocabulary import Kind
 from hub.core.whereabouts import OUTSIDE, Surroundings, Weighed
@@ -134,12 +135,9 @@ def acts_on_places(guard: ToolGuard) -> bool:
 
     Called without one, it works in its server's own directory.
     """
-    return guard.policy.policy.mode is not _OFF and _is_place(guard.shape)
-
-
-def _is_place(node: Node) -> bool:
-    inner = [*node.properties.values(), *(one for one in (node.items, node.extra) if one)]
-    return node.kind in _PLACES or any(map(_is_place, inner))
+    return guard.policy.policy.mode is not _OFF and any(
+        node.kind in _PLACES for node in nodes_of(guard.shape)
+    )
 
 
 def decide(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused:

@@ -1,6 +1,8 @@
 import pytest
 
-from hub.core.detection import Node, compile_shape
+from hub.core import detection
+from hub.core.detection import compile_shape
+from hub.core.shapes import Node, nodes_of
 from hub.core.values import Json, JsonObject
 from hub.core.vocabulary import Kind
 
@@ -93,6 +95,61 @@ def test_no_schema_makes_the_compiler_run_away() -> None:
     assert node.member("path").kind is Kind.PATH
     many: Json = {"anyOf": [{"properties": {f"p{n}": {"description": "x"}}} for n in range(999)]}
     assert shape(many).member("p998").declared is False
+
+
+def test_what_refers_to_itself_is_known_at_any_depth() -> None:
+    schema: Json = {
+        "properties": {
+            **{name: {"$ref": "#"} for name in ("and", "or", "not")},
+            "items": {"items": {"$ref": "#"}},
+            "thing": {"description": "file path"},
+        }
+    }
+    node = shape(schema)
+    for name in ("and", "not", "or", "items") * 10:
+        node = node.member(name).element()
+    assert node.member("thing").kind is Kind.PATH
+    assert len(list(nodes_of(shape(schema)))) < 10
+
+
+def test_a_schema_is_read_as_far_as_its_size_justifies(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def described(named: tuple[Kind, str], text: str) -> tuple[Kind, str]:
+        read.append(len(text))
+        return named
+
+    monkeypatch.setattr(detection, "_described", described)
+    shared: list[Json] = [{"description": "input " * 40} for _ in range(60)]
+    again: Json = {"allOf": shared, "properties": {f"p{n}": {"$ref": "#"} for n in range(9)}}
+    own: Json = {"properties": {f"p{n}": {"allOf": shared, "title": str(n)} for n in range(9)}}
+    for schema in (again, own):
+        read.clear()
+        shape(schema)
+        assert sum(read) < 10_000
+
+
+SHARED: list[JsonObject] = [
+    {"enum": [str(n) for n in range(2000)]},
+    {"type": ["string" for _ in range(2000)]},
+    {"patternProperties": {str(n): {} for n in range(2000)}},
+    {"properties": {str(n): {} for n in range(2000)}},
+    {"$ref": "#" + "/a" * 10_000},
+]
+
+
+@pytest.mark.parametrize("shared", SHARED)
+def test_what_many_refer_to_is_not_read_again_and_again(shared: JsonObject) -> None:
+    members: JsonObject = {f"p{n}": {"$ref": "#/$defs/x", "default": n} for n in range(4000)}
+    compiled = shape({"properties": {**members, "path": {}}, "$defs": {"x": shared}})
+    assert compiled.member("path").kind is Kind.PATH
+    nodes = list(nodes_of(compiled))
+    assert sum(len(node.values) + len(node.properties) for node in nodes) < 2_000_000
+
+
+def test_a_large_schema_is_read_to_its_end() -> None:
+    many: Json = {"properties": {f"p{n}": {"description": "file path"} for n in range(5000)}}
+    assert {node.kind for node in shape(many).properties.values()} == {Kind.PATH}
 
 
 def test_elements_and_undeclared_members_are_known_too() -> None:

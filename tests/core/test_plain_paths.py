@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from hub.core.claims import Claim
-from hub.core.detection import node_of_key
 from hub.core.guard import Admitted, compile_tool, decide
 from hub.core.paths import PathError
 from hub.core.plain_paths import Ground, is_plain
 from hub.core.policy import AccessRule, DenyPatterns, Policy, ToolPolicy
 from hub.core.readings import Reader, readings
 from hub.core.roots import RootSet, UnsafePaths
+from hub.core.shapes import node_of_key
 from hub.core.values import Json
 from hub.core.vocabulary import Kind
 from hub.runtime.links import OsLinks
