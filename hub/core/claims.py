@@ -13,7 +13,7 @@ from hub.core.naming import LONGEST_KEY, is_measure
 from hub.core.paths import PathError
 from hub.core.rewriting import escaped
 from hub.core.shapes import Node, node_of_key
-from hub.core.unread import TooManyError, has_remarks, json_in, strings_in
+from hub.core.unread import MAX_STRINGS, TooManyError, has_remarks, json_in, strings_in
 from hub.core.values import Json, JsonObject
 from hub.core.vocabulary import Kind
 
@@ -36,6 +36,8 @@ _NESTED = (dict, list)
 _LONG_NUMBER = 1000
 _LONG_TEXT = 1024
 _LONGEST_POINTER = 4096
+_READ_AGAIN = 8
+_PER_STRING = 4
 
 
 class Claim(Struct, frozen=True):
@@ -54,9 +56,30 @@ def claims(shape: Node, arguments: JsonObject) -> list[Claim]:
     Raises:
         PathError: the arguments are nested too deeply, or there is too much of them.
     """
-    found: list[Claim] = []
+    found = _Found()
     _walk_members(arguments, shape, _TOP, found)
     return found
+
+
+class _Found(list[Claim]):
+    """What is found in one call, and how many strings may still be read in what is no JSON."""
+
+    strings = MAX_STRINGS
+
+
+class _Unread:
+    """What may be read of a text that looks like JSON and is none, strings in its strings included.
+
+    Each string in it is read in up to four ways, and so is each string in each of those.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._left = _READ_AGAIN * len(text) + _LONG_TEXT
+
+    def spend(self, string: str) -> None:
+        self._left -= len(string) + _PER_STRING
+        if self._left < 0:
+            raise PathError(_TOO_MUCH)
 
 
 class _Place(Struct, frozen=True, gc=False):
@@ -64,23 +87,29 @@ class _Place(Struct, frozen=True, gc=False):
     key: str
     inherited: Kind
     depth: int
+    unread: _Unread | None = None
 
 
 _TOP = _Place("", "", _NEUTRAL, 0)
 
 
-def _check_size(at: _Place, found: list[Claim]) -> None:
+def _check_size(at: _Place, found: _Found) -> None:
     # Each claim has its own copy of the pointer.
-    if at.depth > MAX_DEPTH or len(found) > MAX_CLAIMS or len(at.pointer) > _LONGEST_POINTER:
+    if (
+        at.depth > MAX_DEPTH
+        or len(found) > MAX_CLAIMS
+        or found.strings < 0
+        or len(at.pointer) > _LONGEST_POINTER
+    ):
         raise PathError(_TOO_MUCH)
 
 
-def _walk_object(value: JsonObject, node: Node, at: _Place, found: list[Claim]) -> None:
+def _walk_object(value: JsonObject, node: Node, at: _Place, found: _Found) -> None:
     _check_size(at, found)
     _walk_members(value, node, at, found)
 
 
-def _walk_members(value: JsonObject, node: Node, at: _Place, found: list[Claim]) -> None:
+def _walk_members(value: JsonObject, node: Node, at: _Place, found: _Found) -> None:
     declared = node.properties
     for key, member in value.items():
         inner = declared.get(key)
@@ -97,15 +126,15 @@ def _walk_members(value: JsonObject, node: Node, at: _Place, found: list[Claim])
                 _claim(
                     member,  # pyright: ignore[reportArgumentType]
                     inner,
-                    _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth),
+                    _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth, at.unread),
                     found,
                 )
         elif kind is _PATH or (kind is not _IGNORE and isinstance(member, _NESTED)):
-            place = _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth + 1)
+            place = _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth + 1, at.unread)
             _walk_other(member, inner, place, found)
 
 
-def _walk_other(value: Json, node: Node, at: _Place, found: list[Claim]) -> None:
+def _walk_other(value: Json, node: Node, at: _Place, found: _Found) -> None:
     if isinstance(value, dict):
         inherited = at.inherited if at.inherited is not _PAYLOAD else _NEUTRAL
         _walk_object(value, node, replace(at, inherited=inherited), found)
@@ -117,27 +146,27 @@ def _walk_other(value: Json, node: Node, at: _Place, found: list[Claim]) -> None
             found.append(Claim(at.pointer, at.key, _PATH, value, node.why))
 
 
-def _walk_list(values: list[Json], node: Node, at: _Place, found: list[Claim]) -> None:
+def _walk_list(values: list[Json], node: Node, at: _Place, found: _Found) -> None:
     _check_size(at, found)
     kind = at.inherited if node.kind is _NEUTRAL and not node.declared else node.kind
     for index, value in enumerate(values):
         if isinstance(value, str):
             if _is_judged(kind, value, node):
-                _claim(value, node, _Place(f"{at.pointer}/{index}", at.key, kind, at.depth), found)
+                place = _Place(f"{at.pointer}/{index}", at.key, kind, at.depth, at.unread)
+                _claim(value, node, place, found)
         elif kind is _PATH and _is_number(value):
             found.append(Claim(f"{at.pointer}/{index}", at.key, kind, value, node.why))
             return  # a list of bytes is one path
         elif isinstance(value, dict | list):
-            _walk_other(
-                value, node, _Place(f"{at.pointer}/{index}", at.key, kind, at.depth + 1), found
-            )
+            place = _Place(f"{at.pointer}/{index}", at.key, kind, at.depth + 1, at.unread)
+            _walk_other(value, node, place, found)
 
 
 def _is_judged(kind: Kind, value: str, node: Node) -> bool:
     if not value or (node.values and value in node.values):
         return False
     if kind is _NEUTRAL:
-        if _is_shaped(value):
+        if is_shaped(value):
             return True
         return not value[0].isalnum() and json_in(value) is not None
     if kind is _PAYLOAD:
@@ -146,7 +175,7 @@ def _is_judged(kind: Kind, value: str, node: Node) -> bool:
     return kind is not _IGNORE
 
 
-def _is_shaped(value: str) -> bool:
+def is_shaped(value: str) -> bool:
     """Return whether anything in a value looks like a path; a long one is searched piecemeal."""
     if len(value) < _LONG_TEXT:
         return _SHAPED.search(value) is not None
@@ -161,7 +190,7 @@ def _is_shaped(value: str) -> bool:
     return ("q" in lowered and "sqlite" in lowered) or ("k" in lowered and "duckdb" in lowered)
 
 
-def _claim(text: str, node: Node, at: _Place, found: list[Claim]) -> None:
+def _claim(text: str, node: Node, at: _Place, found: _Found) -> None:
     inside = json_in(text) if at.inherited is not _PAYLOAD else None
     if inside is not None:
         parsed = _parsed(inside)
@@ -172,15 +201,18 @@ def _claim(text: str, node: Node, at: _Place, found: list[Claim]) -> None:
     found.append(Claim(at.pointer, at.key, at.inherited, text, node.why))
 
 
-def _claim_strings(text: str, at: _Place, found: list[Claim]) -> None:
+def _claim_strings(text: str, at: _Place, found: _Found) -> None:
     """Claim the strings of what looks like JSON and is none that we can read."""
     remarks, kind = has_remarks(text), at.inherited
+    unread = at.unread or _Unread(text)
     try:
         for index, (key, string) in enumerate(strings_in(text)):
             _check_size(at, found)
+            found.strings -= 1
+            unread.spend(string)
             kind = _kind_of_string(key, at.inherited, kind if remarks else None)
             if _is_judged(kind, string, _UNREAD):
-                place = _Place(f"{at.pointer}/{index}", key, kind, at.depth)
+                place = _Place(f"{at.pointer}/{index}", key, kind, at.depth, unread)
                 _claim(string, _UNREAD, place, found)
     except TooManyError:
         raise PathError(_TOO_MUCH) from None

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from hub.core.claims import Claim
+from hub.core.claims import Claim, is_shaped
 from hub.core.commands import words_of
 from hub.core.naming import LONGEST_KEY, is_mount, is_revision
 from hub.core.overlong import is_one_path, paths_in, shortened, straightened
@@ -110,9 +110,7 @@ class Judge:
 
     def _texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         if kind is Kind.COMMAND or (kind in _BY_SHAPE and _is_options(value)):
-            # Windows' shells escape in other ways; there a backslash separates names.
-            command = value if self._posix else value.replace("\\", "/")
-            for word in words_of(command, starts=kind is Kind.COMMAND):
+            for word in self._words(value, starts=kind is Kind.COMMAND):
                 kind = Kind.WEAK if word == "/" else Kind.NEUTRAL
                 yield from self._readings(word, kind, self._reader)
         elif kind is Kind.PATH:
@@ -129,6 +127,14 @@ class Judge:
         else:
             reader = replace(self._reader, whole=True) if _is_prose(value) else self._reader
             yield from self._readings(value, kind, reader)
+
+    def _words(self, command: str, *, starts: bool) -> Iterator[str]:
+        """Yield the words of a command that are judged; most of a long one's look like no path."""
+        if self._posix:
+            words = words_of(command, starts=starts)
+            return (word for word in words if is_shaped(word) or "\x00" in word)
+        # Windows' shells escape in other ways; there a backslash separates names.
+        return words_of(command.replace("\\", "/"), starts=starts)
 
     def _long_texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         """Yield what a value becomes that is longer than any path but may be tidied up first.

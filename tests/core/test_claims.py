@@ -171,6 +171,15 @@ def nested(depth: int, value: Json, *, lists: bool) -> JsonObject:
     return {"a": value}
 
 
+def hidden(depth: int, text: str) -> str:
+    r"""Return what reads as one more string in a string each time that it is unescaped."""
+    return '["' + "".join("[\\" + "u005c" * n + "u0022[" for n in range(depth)) + text
+
+
+def test_a_path_in_strings_in_strings_is_found() -> None:
+    assert ("neutral", "[/etc/a") in [claim[1:] for claim in found({"x": hidden(2, "/etc/a")})]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -183,6 +192,9 @@ def nested(depth: int, value: Json, *, lists: bool) -> JsonObject:
         {"x": "[" + '"/a",' * 30_000},
         {"k" * 5000: {"a": "/a"}},
         {"x": ["/a"] * MAX_CLAIMS + ["/a", '["a",]']},
+        {"x": ["[" + "".join(f"'{n}a'," for n in range(5000))] * 10},
+        {"x": hidden(40, "a" * 1000)},
+        {"x": [hidden(40, "a" * 1000)]},
     ],
 )
 def test_what_is_too_much_or_ambiguous_is_refused(arguments: JsonObject) -> None:
