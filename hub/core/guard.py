@@ -23,6 +23,8 @@ from hub.core.whereabouts import OUTSIDE, Surroundings, Weighed
 _TOKEN = object()
 _OFF = Mode.OFF  # found once
 _SHOWN = 4096
+_MUCH = 10_000
+"""Values times roots that are weighed but once: not to be admitted, and again by `decide`."""
 _PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
 
 
@@ -122,7 +124,7 @@ def admit(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | None:
         if ground is not None and ground.bears(found, links):
             return Admitted(call, token=_TOKEN)
         around = sight.surroundings(sight.memory() if is_single else links)
-        if around is None:
+        if around is None or len(found) * len(around.roots.roots) > _MUCH:
             return None
         refused, allowed = _weigh(call, found, guard, around)
     except Exception:  # noqa: BLE001 - who decides it then says why

@@ -30,6 +30,8 @@ _NAME_MAX = 255
 # What following a reading costs, beside the questions that it asks.
 _PLAIN_EFFORT = 10
 _EFFORT = 10
+# What a question takes that nobody has asked before, beside the asking.
+_LOOK = 5
 _CHARACTERS = 8
 
 
@@ -135,6 +137,7 @@ class Whereabouts:
     def exists(self, path: str) -> bool:
         """Return whether something is there, or may be."""
         try:
+            self._links.spend(_LOOK)
             return self._links.entry(path) is not None
         except TooMuchError:
             raise

@@ -537,6 +537,39 @@ def test_one_call_has_no_more_than_its_share_of_the_hub(
             }
 
 
+def test_what_takes_long_is_weighed_once(tmp_path: Path) -> None:
+    top = plant(tmp_path, *(f"{n}/" for n in range(101)))
+    shared = share(*(top / f"{n}" for n in range(101)))
+    guard = compile_tool(None, read_only=False, policy=ToolPolicy(Policy()))
+    for count, is_much in ((99, False), (100, True)):
+        call = tool_call({"paths": [f"{n}/x" for n in range(count)]})
+        world = around(shared, top / "0")
+        assert isinstance(decide(call, guard, world), Admitted)
+        assert (admit(call, guard, Looking(world)) is None) is is_much
+
+
+class Counting(OsLinks):
+    """Counts what is asked of the disk."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def entry(self, path: str) -> Entry | None:
+        self.asked += 1
+        return super().entry(path)
+
+
+@pytest.mark.parametrize("key", ["path", "source", "thing"])
+def test_no_call_asks_the_disk_without_end(tmp_path: Path, key: str) -> None:
+    top = plant(tmp_path, *(f"{n}/" for n in range(256)))
+    shared = share(*(top / f"{n}" for n in range(256)))
+    names: list[Json] = [f"{n}/x" for n in range(1000)]
+    disk = Counting()
+    verdict = judge({key: names}, replace(around(shared, top / "0"), links=CachedLinks(disk)))
+    assert isinstance(verdict, Refused)
+    assert disk.asked < 200_000
+
+
 def test_a_refusal_says_nothing_about_what_lies_outside(tmp_path: Path) -> None:
     top = plant(tmp_path, "p/", "p/evil => ../out", "out/file", "out/dir/", "out/loop => loop")
     world = around(share(top / "p"), top / "p")
