@@ -1,29 +1,34 @@
-"""Writes one audit record for each call that is looked up, however it ends."""
+"""Writes one audit record for each call that has a server, however it ends."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Generator
+from contextlib import contextmanager
 from types import TracebackType
+from typing import Final
 
 from hub.core.audit import AuditRecord, Outcome, milliseconds, moment, refusal_of
 from hub.core.consent import Consent
+from hub.core.errors import ChildError, RouteError
 from hub.core.guard import Admitted, Refused
-from hub.core.specs import ServerSpec
-from hub.core.values import Call
+from hub.core.values import ServerName
 from hub.runtime.child import StaleError
 from hub.runtime.parties import InputNeededError, RootsNeededError
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 
+_LONGEST_NAME: Final = 256
+
 
 class Record:
     """The audit record of one call while it runs: written when the context ends."""
 
-    def __init__(self, services: Services, session: Session, spec: ServerSpec, call: Call) -> None:
+    def __init__(self, services: Services, session: Session, server: str, tool: str) -> None:
         self.verdict: Admitted | Refused | None = None
         self._services = services
         self._session = session
-        self._spec = spec
-        self._call = call
+        self._server = server
+        self._tool = tool
         self._began = services.machine.clock()
         self._failure: str | None = None
         self.consent: Consent | None = None
@@ -46,6 +51,10 @@ class Record:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close(error)
+
+    def close(self, error: BaseException | None) -> None:
+        """Write the record of a call that has ended, by an error if there is one."""
         # With these it is judged again, and recorded later.
         if not isinstance(error, StaleError | RootsNeededError):
             self._write(self._outcome(error))
@@ -58,8 +67,8 @@ class Record:
                 time=moment(machine.wall_clock()),
                 session=self._session.key,
                 principal=self._session.principal,
-                server=self._spec.name,
-                tool=self._call.name,
+                server=self._server,
+                tool=self._tool,
                 verdict=outcome,
                 reason=self._failure or (refused.reason if refused is not None else None),
                 pointer=named.pointer if named is not None else None,
@@ -78,3 +87,25 @@ class Record:
         if error is None or isinstance(error, InputNeededError):
             return "admitted"
         return "failed" if isinstance(error, Exception) else "cancelled"
+
+
+@contextmanager
+def looking_up(
+    services: Services, session: Session, owners: Collection[ServerName] | None, name: str
+) -> Generator[None]:
+    """Record a call that ends before it is known where it leads, by its public name.
+
+    `owners` are the servers that can have it, None for any. A name that leads nowhere is no call.
+    """
+    server = next(iter(owners)) if owners is not None and len(owners) == 1 else ""
+    record = Record(services, session, server, name[:_LONGEST_NAME])
+    try:
+        yield
+    except RouteError:
+        raise
+    except BaseException as exc:
+        if isinstance(exc, ChildError):
+            record.failed(str(exc))
+        if owners is None or owners:
+            record.close(exc)
+        raise

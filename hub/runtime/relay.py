@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import TypeAlias, cast
 
@@ -15,7 +15,6 @@ from hub.core.catalog import Catalog
 from hub.core.errors import ChildError, RouteError
 from hub.core.guard import Admitted, Refused, ToolGuard, compile_tool
 from hub.core.in_force import InForce
-from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
 from hub.core.request_state import UNASKED, Brought, Carried
 from hub.core.search import SearchError
 from hub.core.specs import ServerSpec
@@ -25,6 +24,7 @@ from hub.core.values import (
     CallMethod,
     ChildRoute,
     JsonObject,
+    Route,
 )
 from hub.runtime.addressing import Addressed, address
 from hub.runtime.asker import CallAsker
@@ -38,19 +38,20 @@ from hub.runtime.lanes import lane_of
 from hub.runtime.needs import Need, need_before_deciding, need_before_looking
 from hub.runtime.parties import Asker, RootsNeededError, Stoppable
 from hub.runtime.peer import Asked, RpcError
-from hub.runtime.record import Record
+from hub.runtime.record import Record, looking_up
 from hub.runtime.repeated import check_headers
 from hub.runtime.request_lanes import RequestLanes
 from hub.runtime.search_tools import answer
 from hub.runtime.services import Services
 from hub.runtime.session import Session
 from hub.runtime.session_lanes import SessionLanes
-from hub.runtime.unanswered import tool_error
+from hub.runtime.unanswered import denied, failed, tool_error
 from hub.runtime.verbosity import log_from
 from hub.runtime.wire import Payload
 
 MAX_JUDGEMENTS = 4
 """How often a call is judged anew because its roots or its child change while it waits."""
+_TOO_FAST = "its roots, or its server, change faster than the call can be sent"
 
 
 Seat: TypeAlias = Callable[[Case, Stoppable], Asker]
@@ -95,27 +96,35 @@ class Relay:
     async def _take(self, session: Session, asked: Asked, brought: Brought, seat: Seat) -> Payload:
         method = cast("CallMethod", asked.request.method)
         named = address(method, asked.request.params, expose=self._services.expose)
+        try:
+            return await self._settled(session, asked, named, brought, seat)
+        except ChildError as exc:
+            return failed(method, str(exc))
+
+    async def _settled(
+        self, session: Session, asked: Asked, named: Addressed, brought: Brought, seat: Seat
+    ) -> Payload:
+        """Judge a call again until it is sent as it was judged, and return what comes of it.
+
+        Raises: ChildError if there is no server to send it to.
+        """
         for _ in range(MAX_JUDGEMENTS):
             with suppress(StaleError):
                 return await self._call(session, asked, named, brought, seat)
-        return _failure(method, "its roots, or its server, change faster than the call can be sent")
+        with self._looking_up(session, named):
+            raise ChildError(_TOO_FAST)
 
     async def _call(
         self, session: Session, asked: Asked, named: Addressed, brought: Brought, seat: Seat
     ) -> Payload:
-        force = await session.force(asked.outlet)
         owners = named.servers(self._services.names)
-        self._ask(session, asked, need_before_looking(session, named, owners))
-        catalog = await self._catalog_for(session, force, named)
-        if session.known_force() != force:
-            raise StaleError  # it waited for a child that its roots no longer lead to
-        try:
-            route = named.route(catalog)
-        except RouteError:
-            trouble = self.catalogs.missing(session, owners or ())
-            if trouble is None:
-                raise
-            return _failure(named.method, trouble)
+        with self._looking_up(session, named):
+            force = await session.force(asked.outlet)
+            self._ask(session, asked, need_before_looking(session, named, owners))
+            catalog = await self._catalog_for(session, force, named)
+            if session.known_force() != force:
+                raise StaleError  # it waited for a child that its roots no longer lead to
+            route = self._route(session, named, catalog)
         if isinstance(route, BuiltinRoute):
             if named.question is not None:
                 return answer(named.question, session, catalog, self.catalogs.missing)
@@ -127,14 +136,34 @@ class Relay:
         case = Case(session, asked, call, guard, force, place, named.pointer, brought)
         return await self._judged(case, seat, named.name)
 
+    def _looking_up(self, session: Session, named: Addressed) -> AbstractContextManager[None]:
+        if named.question is not None:
+            return nullcontext()
+        owners = named.servers(self._services.names)
+        return looking_up(self._services, session, owners, named.name)
+
+    def _route(self, session: Session, named: Addressed, catalog: Catalog) -> Route:
+        """Return where a call leads.
+
+        Raises: RouteError if nowhere; ChildError if the server is not there that could tell.
+        """
+        try:
+            return named.route(catalog)
+        except RouteError:
+            owners = named.servers(self._services.names)
+            trouble = self.catalogs.missing(session, owners or ())
+            if trouble is None:
+                raise
+            raise ChildError(trouble) from None
+
     async def _judged(self, case: Case, seat: Seat, public: str) -> Payload:
         """Let the guard decide on a call, and take it to its child if it may go there."""
         self._ask(case.session, case.asked, need_before_deciding(case))
         call, spec = case.call, case.place.spec
-        with Record(self._services, case.session, spec, call) as record:
+        with Record(self._services, case.session, spec.name, call.name) as record:
             verdict = await self._decide(case, record)
             if isinstance(verdict, Refused):
-                return _refusal(call, verdict, spec, case.pointer(verdict.pointer))
+                return denied(call, verdict, spec, case.pointer(verdict.pointer))
             try:
                 with case.place.in_use(), case.place.health.trying():
                     child = await self._obtain(case)
@@ -142,7 +171,7 @@ class Relay:
                 result = self._completed(case, result)
             except ChildError as exc:
                 record.failed(str(exc))
-                return _failure(call.method, str(exc))
+                return failed(call.method, str(exc))
             except RpcError as exc:
                 record.failed(str(exc))
                 client, audience = case.session.client, case.session.audience
@@ -185,10 +214,10 @@ class Relay:
         verdict, spec = case.decide(case.granted), case.place.spec
         if not isinstance(verdict, Refused):
             return None
-        with Record(self._services, case.session, spec, case.call) as record:
+        with Record(self._services, case.session, spec.name, case.call.name) as record:
             record.verdict = refused = _explained(verdict, spec, case.force, case.here)
             case.session.refusals.add(spec, case.call, refused)
-            return _refusal(case.call, refused, spec, case.pointer(refused.pointer))
+            return denied(case.call, refused, spec, case.pointer(refused.pointer))
 
     async def _catalog_for(self, session: Session, force: InForce, named: Addressed) -> Catalog:
         owners = named.servers(self._services.names)
@@ -263,22 +292,3 @@ def _explained(refused: Refused, spec: ServerSpec, force: InForce, at: InForce) 
         "the client's roots stand in for them"
     )
     return replace(refused, reason=reason)
-
-
-def _refusal(call: Call, refused: Refused, spec: ServerSpec, pointer: str) -> JsonObject:
-    text = refused.message()
-    details: JsonObject = {
-        "argument": pointer,
-        "path": refused.path,
-        "reason": refused.reason,
-        "mode": spec.policy.mode.value,
-    }
-    if call.method != "tools/call":
-        raise RpcError(INVALID_PARAMS, text, {"roots-hub/refusal": details})
-    return {**tool_error(text), "_meta": {"roots-hub/refusal": details}}
-
-
-def _failure(method: CallMethod, text: str) -> JsonObject:
-    if method != "tools/call":
-        raise RpcError(INTERNAL_ERROR, text)
-    return tool_error(text)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from hub.core.errors import ChildError
+from hub.core.guard import Refused
+from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
 from hub.core.specs import ServerSpec
-from hub.core.values import JsonObject
-from hub.runtime.peer import GoneError, LostError, SilentError
+from hub.core.values import Call, CallMethod, JsonObject
+from hub.runtime.peer import GoneError, LostError, RpcError, SilentError
 
 
 def unanswered(
@@ -40,3 +42,30 @@ def crowded(spec: ServerSpec) -> ChildError:
 def tool_error(text: str) -> JsonObject:
     """Return a tool's result that says what went wrong."""
     return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def failed(method: CallMethod, text: str) -> JsonObject:
+    """Return the result of a call that failed.
+
+    Raises: RpcError if only tools have one.
+    """
+    if method != "tools/call":
+        raise RpcError(INTERNAL_ERROR, text)
+    return tool_error(text)
+
+
+def denied(call: Call, refused: Refused, spec: ServerSpec, pointer: str) -> JsonObject:
+    """Return the result of a call that the guard refused; `pointer` is into what the client sent.
+
+    Raises: RpcError if only tools have one.
+    """
+    text = refused.message()
+    details: JsonObject = {
+        "argument": pointer,
+        "path": refused.path,
+        "reason": refused.reason,
+        "mode": spec.policy.mode.value,
+    }
+    if call.method != "tools/call":
+        raise RpcError(INVALID_PARAMS, text, {"roots-hub/refusal": details})
+    return {**tool_error(text), "_meta": {"roots-hub/refusal": details}}

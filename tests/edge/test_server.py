@@ -319,7 +319,7 @@ async def test_an_error_that_says_whose_fault_it_is_is_told(
             raise error
 
         monkeypatch.setattr(client.front.session, "force", fail)
-        told = await refusal(client, "tools/call", SAY)
+        told = await refusal(client, "prompts/get", {"name": "x"})
         assert told == {"code": code, "message": str(error)}
 
 

@@ -5,13 +5,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hub.core.errors import ChildError
+from hub.core.errors import ChildError, RouteError
 from hub.core.policy import Mode, Policy
 from hub.core.request_state import NOTHING
 from hub.core.values import Call
+from hub.runtime.child import StaleError
 from hub.runtime.parties import InputNeededError
 from hub.runtime.peer import RpcError
-from hub.runtime.record import Record
+from hub.runtime.record import Record, looking_up
 from tests.fakes import READ, SILENT, FakeChild, failure
 from tests.runtime.rigs import Rig, admitted, remote, rig
 from tests.trees import plant
@@ -21,7 +22,7 @@ CALL = Call("tools/call", "read", {}, {})
 
 def recording(at: Rig) -> Record:
     client = at.client()
-    return Record(at.services, client.session, remote("files"), CALL)
+    return Record(at.services, client.session, "files", "read")
 
 
 async def test_a_call_that_is_answered_is_admitted() -> None:
@@ -114,3 +115,47 @@ async def test_a_call_whose_child_does_not_start_is_failed() -> None:
         await client.call("read")
     assert [record.verdict for record in at.audit.records] == ["admitted", "failed"]
     assert "no command" in str(at.audit.records[1].reason)
+
+
+async def test_a_call_whose_child_was_never_there_is_failed() -> None:
+    fake = FakeChild(READ)
+    fake.refuses_to_open = ChildError("no command")
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        await at.client().call("read")
+        (record,) = at.audit.records
+    assert (record.server, record.tool, record.verdict) == ("files", "read", "failed")
+    assert "no command" in str(record.reason)
+
+
+async def test_a_call_that_is_cancelled_while_its_child_starts_is_cancelled() -> None:
+    fake = FakeChild(READ, answers={"initialize": SILENT})
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(at.client().call, "read")
+            await (await fake.connected()).request("initialize")
+            tasks.cancel_scope.cancel()
+        (record,) = at.audit.records
+    assert (record.server, record.tool, record.verdict) == ("files", "read", "cancelled")
+
+
+async def test_what_is_no_call_of_a_server_has_no_record() -> None:
+    async with rig({"files": remote()}, {"files": FakeChild(READ)}) as at:
+        client = at.client()
+        await client.call("get-roots")
+        with pytest.raises(RouteError):
+            await client.call("none")
+        assert at.audit.records == []
+
+
+async def test_a_public_name_is_not_recorded_beyond_its_beginning() -> None:
+    async with rig({}, {}) as at:
+        session = at.client().session
+        with pytest.raises(ChildError), looking_up(at.services, session, None, "x" * 1000):
+            raise ChildError("gone")
+        (record,) = at.audit.records
+        assert (record.server, record.tool, record.reason) == ("", "x" * 256, "gone")
+        for owners in ((), None):
+            error = StaleError() if owners is None else ChildError("gone")
+            with pytest.raises(type(error)), looking_up(at.services, session, owners, "x"):
+                raise error
+        assert len(at.audit.records) == 1

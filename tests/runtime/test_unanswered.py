@@ -3,9 +3,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from hub.core.protocol import INTERNAL_ERROR
-from hub.runtime.peer import GoneError, LostError, SilentError
-from hub.runtime.unanswered import crowded, tool_error, unanswered
+from hub.core.guard import Refused
+from hub.core.protocol import INTERNAL_ERROR, INVALID_PARAMS
+from hub.core.values import Call, JsonObject
+from hub.runtime.peer import GoneError, LostError, RpcError, SilentError
+from hub.runtime.unanswered import crowded, denied, failed, tool_error, unanswered
+from hub.runtime.wire import as_object
 from tests.runtime.rigs import remote
 
 
@@ -48,3 +51,27 @@ def test_it_says_of_a_call_that_was_not_sent_what_was_in_its_way(
 def test_a_tool_says_so_by_its_result() -> None:
     said = {"content": [{"type": "text", "text": "no"}], "isError": True}
     assert tool_error("no") == said
+
+
+def test_what_is_no_tool_fails_with_an_error() -> None:
+    assert failed("tools/call", "gone") == tool_error("gone")
+    with pytest.raises(RpcError, match="gone") as caught:
+        failed("prompts/get", "gone")
+    assert caught.value.code == INTERNAL_ERROR
+
+
+def test_a_refusal_says_why_and_where() -> None:
+    refused = Refused("/path", "/x", "it is not safe for sharing", ("file:///r",))
+    text = "Access denied: Path '/x' is refused: it is not safe for sharing"
+    details: JsonObject = {
+        "argument": "/a/path",
+        "path": "/x",
+        "reason": refused.reason,
+        "mode": "enforce",
+    }
+    said = denied(Call("tools/call", "t", {}, {}), refused, remote("files"), "/a/path")
+    assert said == {**tool_error(text), "_meta": {"roots-hub/refusal": details}}
+    with pytest.raises(RpcError, match="is refused") as caught:
+        denied(Call("resources/read", "t", {}, {}), refused, remote("files"), "/a/path")
+    told: JsonObject = {"roots-hub/refusal": details}
+    assert as_object(caught.value.error) == {"code": INVALID_PARAMS, "message": text, "data": told}
