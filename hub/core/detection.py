@@ -69,9 +69,9 @@ class _Compiler:
 
     def _node(self, key: str, schemas: list[Json]) -> Node:
         """Return the node of `key` under all of `schemas` at once."""
-        if self._left < 0:
-            return node_of_key(key[-LONGEST_KEY:])
         variants = self._variants(schemas)
+        if self._left < 0:  # of half a schema less is known than of none
+            return node_of_key(key[-LONGEST_KEY:])
         # A schema that only refers to others says nothing itself.
         said = tuple(id(schema) for schema in variants if schema.keys() != {"$ref"})
         node = self._nodes.get((key, said)) if said else None

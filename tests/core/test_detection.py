@@ -188,3 +188,10 @@ def test_the_operator_decides_by_pointer() -> None:
     for inner in (files.element(), files.member("k"), files.member("any")):
         assert inner.member("x/y").kind is Kind.PATH
     assert compiled.member("list").element().kind is Kind.WEAK
+
+
+def test_what_is_read_in_part_is_judged_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema: Json = {"properties": {"path": {"anyOf": [{"type": "integer"}, {"type": "string"}]}}}
+    for most in range(2, 8):
+        monkeypatch.setattr(detection, "_MOST", most)
+        assert compile_shape(schema, {}).member("path").kind is Kind.PATH, most
