@@ -77,6 +77,7 @@ class _Unread:
         self._left = _READ_AGAIN * len(text) + _LONG_TEXT
 
     def spend(self, string: str) -> None:
+        """Account for a string that is read. Raises: PathError if it is too much by now."""
         self._left -= len(string) + _PER_STRING
         if self._left < 0:
             raise PathError(_TOO_MUCH)

@@ -30,7 +30,7 @@ _NAME_MAX = 255
 # What following a reading costs, beside the questions that it asks.
 _PLAIN_EFFORT = 10
 _EFFORT = 10
-# What a question takes that nobody has asked before, beside the asking.
+# What it takes to ask the disk whether something is there, beside the question.
 _LOOK = 5
 _CHARACTERS = 8
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import TypeAlias, cast
@@ -25,6 +25,7 @@ from hub.core.values import (
     ChildRoute,
     JsonObject,
     Route,
+    ServerName,
 )
 from hub.runtime.addressing import Addressed, address
 from hub.runtime.asker import CallAsker
@@ -53,6 +54,8 @@ MAX_JUDGEMENTS = 4
 """How often a call is judged anew because its roots or its child change while it waits."""
 _TOO_FAST = "its roots, or its server, change faster than the call can be sent"
 
+Owners: TypeAlias = Collection[ServerName] | None
+"""The servers that can have a name; None if any can."""
 
 Seat: TypeAlias = Callable[[Case, Stoppable], Asker]
 """Chooses who speaks to the child for the client of a call that may go to it.
@@ -111,20 +114,20 @@ class Relay:
         for _ in range(MAX_JUDGEMENTS):
             with suppress(StaleError):
                 return await self._call(session, asked, named, brought, seat)
-        with self._looking_up(session, named):
+        with self._looking_up(session, named, named.servers(self._services.names)):
             raise ChildError(_TOO_FAST)
 
     async def _call(
         self, session: Session, asked: Asked, named: Addressed, brought: Brought, seat: Seat
     ) -> Payload:
         owners = named.servers(self._services.names)
-        with self._looking_up(session, named):
+        with self._looking_up(session, named, owners):
             force = await session.force(asked.outlet)
             self._ask(session, asked, need_before_looking(session, named, owners))
-            catalog = await self._catalog_for(session, force, named)
+            catalog = await self._catalog_for(session, force, named, owners)
             if session.known_force() != force:
                 raise StaleError  # it waited for a child that its roots no longer lead to
-            route = self._route(session, named, catalog)
+            route = self._route(session, named, owners, catalog)
         if isinstance(route, BuiltinRoute):
             if named.question is not None:
                 return answer(named.question, session, catalog, self.catalogs.missing)
@@ -136,13 +139,14 @@ class Relay:
         case = Case(session, asked, call, guard, force, place, named.pointer, brought)
         return await self._judged(case, seat, named.name)
 
-    def _looking_up(self, session: Session, named: Addressed) -> AbstractContextManager[None]:
+    def _looking_up(
+        self, session: Session, named: Addressed, owners: Owners
+    ) -> AbstractContextManager[None]:
         if named.question is not None:
             return nullcontext()
-        owners = named.servers(self._services.names)
         return looking_up(self._services, session, owners, named.name)
 
-    def _route(self, session: Session, named: Addressed, catalog: Catalog) -> Route:
+    def _route(self, session: Session, named: Addressed, owners: Owners, catalog: Catalog) -> Route:
         """Return where a call leads.
 
         Raises: RouteError if nowhere; ChildError if the server is not there that could tell.
@@ -150,7 +154,6 @@ class Relay:
         try:
             return named.route(catalog)
         except RouteError:
-            owners = named.servers(self._services.names)
             trouble = self.catalogs.missing(session, owners or ())
             if trouble is None:
                 raise
@@ -219,8 +222,9 @@ class Relay:
             case.session.refusals.add(spec, case.call, refused)
             return denied(case.call, refused, spec, case.pointer(refused.pointer))
 
-    async def _catalog_for(self, session: Session, force: InForce, named: Addressed) -> Catalog:
-        owners = named.servers(self._services.names)
+    async def _catalog_for(
+        self, session: Session, force: InForce, named: Addressed, owners: Owners
+    ) -> Catalog:
         if owners is None and named.question is None:
             known = await self.catalogs.catalog(session, force, ())
             if named.is_listed(known):
