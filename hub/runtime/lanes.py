@@ -122,4 +122,6 @@ def _ground(case: Case, around: Surroundings) -> Ground | None:
     if bounds is None or not around.enforcing:
         return None
     policy, needs_write = case.guard.policy.policy, case.guard.needs_write
-    return Ground.of(around.roots, bounds, policy, needs_write=needs_write)
+    return Ground.of(
+        around.roots, bounds, policy, needs_write=needs_write, flavour=around.flavour
+    )

@@ -10,16 +10,16 @@ from msgspec.structs import replace
 
 from hub.core.claims import Claim
 from hub.core.guard import Admitted, compile_tool, decide
-from hub.core.paths import PathError
+from hub.core.paths import PathError, parts_of
 from hub.core.plain_paths import Ground, is_plain
-from hub.core.policy import AccessRule, DenyPatterns, Policy, ToolPolicy
+from hub.core.policy import Access, AccessRule, DenyPatterns, Policy, ToolPolicy
 from hub.core.readings import Reader, readings
 from hub.core.roots import RootSet, UnsafePaths
 from hub.core.shapes import node_of_key
 from hub.core.values import Json
 from hub.core.vocabulary import Kind
 from hub.runtime.links import OsLinks
-from tests.core.worlds import POSIX, around, share, tool_call
+from tests.core.worlds import MACOS, POSIX, around, share, tool_call
 from tests.fakes import FakeLinks
 from tests.trees import PROJECT, grow, plant
 
@@ -72,7 +72,7 @@ def ground(
     roots: RootSet, *bounds: RootSet, policy: Policy | None = None, needs_write: bool = False
 ) -> Ground | None:
     around = [root for bound in bounds for root in bound.roots]
-    return Ground.of(roots, around, policy or Policy(), needs_write=needs_write)
+    return Ground.of(roots, around, policy or Policy(), needs_write=needs_write, flavour=POSIX)
 
 
 def bears(on: Ground | None, *paths: Path | str) -> bool:
@@ -162,12 +162,45 @@ def test_a_disk_that_does_not_answer_is_an_error() -> None:
 
 def test_there_is_none_where_a_policy_has_more_to_say(tmp_path: Path) -> None:
     roots = share(tmp_path)
-    rule = AccessRule(roots.roots[0].parts, "read")
-    assert ground(roots, policy=Policy(access=(rule,))) is not None
-    assert ground(roots, policy=Policy(access=(rule,)), needs_write=True) is None
-    assert ground(roots, policy=Policy(deny=DenyPatterns((".env",)))) is None
+    patterns = tuple(str(number) for number in range(1025))
+    assert ground(roots, policy=Policy(deny=DenyPatterns(patterns[:-1]))) is not None
+    assert ground(roots, policy=Policy(deny=DenyPatterns(patterns))) is None
     assert ground(roots, policy=Policy(rewrite="canonical")) is None
     assert ground(roots, policy=Policy(symlinks="deny")) is not None
+
+
+def test_what_the_operator_denies_below_any_of_the_roots_is_left_to_others(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "project/src/.env")
+    deny = Policy(deny=DenyPatterns(("**/.env", "/deep/", "*.key")))
+    on = ground(share(top / "project", top / "project/src"), policy=deny)
+    for free in ("src/a.py", "a.txt", "deeper/b", "new/a.txt", "a.keys", "src/env"):
+        assert bears(on, top / "project" / free), free
+    for denied in (".env", "new/.env", ".env/x", "src/.env", "a.key", "deep/b", "src/deep/b.txt"):
+        assert not bears(on, top / "project" / denied), denied
+        assert not bears(on, top / "project/a.txt", top / "project" / denied), denied
+
+
+def test_patterns_know_no_case_where_names_do_not(tmp_path: Path) -> None:
+    policy = Policy(deny=DenyPatterns((".ENV",)))
+    roots = share(tmp_path, flavour=MACOS)
+    for flavour, expected in ((POSIX, True), (MACOS, False)):
+        on = Ground.of(roots, (), policy, needs_write=False, flavour=flavour)
+        assert bears(on, tmp_path / ".Env") is expected
+
+
+def test_where_a_tool_may_only_read_it_bears_none_that_writes(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT)
+    roots = share(top / "project")
+    rules = (
+        AccessRule(parts_of(str(top / "project/src"), POSIX), "read"),
+        AccessRule(parts_of(str(top / "project/src/deep"), POSIX), "write"),
+        AccessRule(parts_of(str(top / "project/a.txt"), POSIX), "write"),
+    )
+    reads = ground(roots, policy=Policy(access=rules))
+    writes = ground(roots, policy=Policy(access=rules), needs_write=True)
+    for path, may_write in (("src/a.py", False), ("src", False), ("srcs", True), ("a.txt", True)):
+        assert bears(reads, top / "project" / path)
+        assert bears(writes, top / "project" / path) is may_write, path
 
 
 def test_a_root_with_a_place_in_it_that_is_not_shared_bears_nothing() -> None:
@@ -200,17 +233,24 @@ NAMES = st.lists(st.sampled_from(["a", "b", "c d"]), min_size=1, max_size=4)
 TREES = st.lists(st.tuples(NAMES, st.none() | STEPS), max_size=8)
 
 
+PATTERNS = st.sampled_from(["a", "b/", "/a/b", "**/b/a", "!b", "a*/c d", "c?d", "*"])
+
+
 @given(
     TREES,
     st.lists(NAMES, min_size=1, max_size=3),
     st.lists(STEPS, min_size=1, max_size=4),
     st.sampled_from([("path", Kind.PATH), ("source", Kind.WEAK), ("thing", Kind.NEUTRAL)]),
+    st.lists(PATTERNS, max_size=2),
+    st.lists(st.tuples(NAMES, st.sampled_from(["read", "write"])), max_size=2),
 )
 def test_what_it_bears_is_what_the_guard_would_admit(
     tree: list[tuple[list[str], list[str] | None]],
     shared: list[list[str]],
     paths: list[list[str]],
     named: tuple[str, Kind],
+    denied: list[str],
+    rights: list[tuple[list[str], Access]],
 ) -> None:
     key, kind = named
     assert node_of_key(key).kind is kind
@@ -219,9 +259,11 @@ def test_what_it_bears_is_what_the_guard_would_admit(
         grow(top, [*tree, *((names, None) for names in shared)])
         folders = [top.joinpath(*names) for names in shared if top.joinpath(*names).is_dir()]
         world = around(share(*folders))
-        on = ground(world.roots)
+        rules = [AccessRule((*parts_of(str(top), POSIX), *at), may) for at, may in rights]
+        policy = Policy(deny=DenyPatterns(tuple(denied)), access=tuple(rules))
+        on = ground(world.roots, policy=policy, needs_write=True)
         assert on is not None
-        guard = compile_tool({}, read_only=False, policy=ToolPolicy(Policy()))
+        guard = compile_tool({}, read_only=False, policy=ToolPolicy(policy))
         for names in paths:
             path = "/".join([str(top), *names])
             verdict = decide(tool_call({key: path}), guard, replace(world, links=OsLinks()))
