@@ -2,12 +2,14 @@
 
 Such a path reads in one way only. It leads straight down from a directory that is shared, over
 directories and no link, so that wherever it ends is inside; and no pattern or right of the
-operator's is about it.
+operator's is about it. A relative one does so from each directory that it may start in; of a glob
+that holds for the names before its first wildcard.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -23,31 +25,65 @@ from hub.core.paths import (
     parts_of,
 )
 from hub.core.policy import DenyPatterns, Policy
+from hub.core.readings import IGNORABLE
 from hub.core.roots import Root, RootSet, entry_of
 from hub.core.vocabulary import Kind
+from hub.core.whereabouts import Sites, Surroundings
 
-# Words of what never reads in two ways. After a space a dot could be the first of `../`.
-_SIGNS = r"a-zA-Z0-9_@+()\[\]-"
-_PLAIN = re.compile(rf"(?:/(?!\.\.?(?:/|$))[.{_SIGNS}]++(?: [{_SIGNS}][.{_SIGNS}]*+)*+)++")
+
+def _names(signs: str) -> str:
+    """Return a pattern of names with slashes between that never read in two ways."""
+    # After a space a dot could be the first of `../`.
+    name = rf"(?!\.\.?(?:/|$))[.{signs}]++(?: [{signs}][.{signs}]*+)*+"
+    return rf"{name}(?:/{name})*+"
+
+
+_SIGNS = r"\w@+()\[\]-"
+_ABSOLUTE = re.compile(rf"/{_names(_SIGNS)}/?")
+# What begins with another sign could be an option, a list, or marked for somebody else.
+_RELATIVE = re.compile(rf"\.|(?:\./|(?=[.\w])){_names(_SIGNS)}/?")
+_GLOB = re.compile(rf"(?:/|\./|(?=[.\w*?])){_names('*?' + _SIGNS)}/?")
+_WILD = re.compile(r"[*?(\[]")
 # Found once.
-_PATH, _WEAK, _NEUTRAL, _POSIX = Kind.PATH, Kind.WEAK, Kind.NEUTRAL, Flavour.POSIX
+_PATH, _WEAK, _NEUTRAL, _GLOB_KIND = Kind.PATH, Kind.WEAK, Kind.NEUTRAL, Kind.GLOB
+_POSIX = Flavour.POSIX
 _LONGEST = 512
 _MANY = 64
+_FEW = 8
 _MUCH = 1024
 """Patterns times roots that every path is held against."""
 
 
 def is_plain(text: str) -> bool:
-    """Return whether `text` is an absolute path, not long, that reads in one way only."""
-    return len(text) <= _LONGEST and _PLAIN.fullmatch(text) is not None
+    """Return whether `text` is an absolute path that reads in one way only, without end slash."""
+    return _reads_once(text, _ABSOLUTE) and text[-1] != "/"
+
+
+def _reads_once(text: str, form: re.Pattern[str]) -> bool:
+    if len(text) > _LONGEST or form.fullmatch(text) is None:
+        return False
+    if text.isascii():
+        return True
+    return unicodedata.is_normalized("NFKC", text) and IGNORABLE.search(text) is None
+
+
+def _fixed(glob: str) -> str | None:
+    """Return what of a glob stands before its first wildcard; None if it reads in several ways."""
+    if not _reads_once(glob, _GLOB):
+        return None
+    wild = _WILD.search(glob)
+    if wild is None:
+        return glob
+    fixed = glob[: wild.start()].rpartition("/")[0]
+    return None if glob[0] == "/" and not fixed else fixed
 
 
 class _Folder(NamedTuple):
     """A directory among the roots: its path with a slash behind.
 
-    `marks` are the directory itself and those above it without which it would not be shared, each
-    with what stands there as long as nobody has moved it. `top` is the length of the path of the
-    uppermost with a slash behind: from there on no link may be on the way.
+    `marks` are the directory itself, first, and those above it without which it would not be
+    shared, each with what stands there as long as nobody has moved it. `top` is the length of the
+    path of the uppermost with a slash behind: from there on no link may be on the way.
     """
 
     path: str
@@ -81,27 +117,29 @@ class _Reserve(Struct, frozen=True):
 class Ground(Struct, frozen=True):
     """Where nothing but a link, or a directory that was moved, can speak against a plain path.
 
-    `reserve` is what the operator has kept from it, if anything.
+    A relative path starts at each of the `bases`, if those are few. `reserve` is what the operator
+    has kept back, if anything.
     """
 
     folders: tuple[_Folder, ...]
-    reserve: _Reserve | None = None
+    bases: tuple[str, ...]
+    reserve: _Reserve | None
 
     @staticmethod
     def of(
-        roots: RootSet,
-        bounds: Sequence[Root],
-        policy: Policy,
-        *,
-        needs_write: bool,
-        flavour: Flavour,
+        around: Surroundings, bounds: Sequence[Root], policy: Policy, *, needs_write: bool
     ) -> Ground | None:
-        """Return the ground of `roots` within `bounds`; None where a policy has more to say."""
+        """Return the ground of some roots within `bounds`; None where a policy has more to say."""
+        roots = around.roots
         if policy.rewrite != "verbatim" or len(policy.deny.lines) * len(roots.roots) > _MUCH:
             return None
         folders = (root for root in roots.roots if _is_ground(root, policy))
-        reserve = _reserve(roots, policy, flavour, needs_write=needs_write)
-        return Ground(tuple(_folder(root, bounds) for root in folders), reserve)
+        bases = (around.sites or Sites.of(roots, around.cwd)).bases
+        return Ground(
+            tuple(_folder(root, bounds) for root in folders),
+            bases if len(bases) <= _FEW else (),
+            _reserve(roots, policy, around.flavour, needs_write=needs_write),
+        )
 
     def bears(self, claims: Sequence[Claim], links: LinkReader) -> bool:
         """Return whether all that is claimed are plain paths, not many, that lead straight down.
@@ -113,23 +151,35 @@ class Ground(Struct, frozen=True):
             return False
         for claim in claims:
             kind, value = claim.kind, claim.value
-            if kind is not _PATH and kind is not _WEAK and kind is not _NEUTRAL:
+            if not isinstance(value, str):
                 return False
-            if not isinstance(value, str) or not is_plain(value):
-                return False
-            if not self._has(value, links):
-                return False
-            if self.reserve is not None and self.reserve.touches(value):
+            if kind is _PATH or kind is _WEAK or kind is _NEUTRAL:
+                if not self._bears(value, links):
+                    return False
+            elif kind is not _GLOB_KIND or not self._bears_glob(value, links):
                 return False
         return True
 
+    def _bears(self, text: str, links: LinkReader) -> bool:
+        if text.startswith("/"):
+            return _reads_once(text, _ABSOLUTE) and self._has(text, links)
+        if not self.bases or not _reads_once(text, _RELATIVE):
+            return False
+        return all(self._has(f"{base}/{text}", links) for base in self.bases)
+
+    def _bears_glob(self, glob: str, links: LinkReader) -> bool:
+        fixed = _fixed(glob)
+        return fixed is not None and (not fixed or self._bears(fixed, links))
+
     def _has(self, path: str, links: LinkReader) -> bool:
         for folder, marks, top in self.folders:
-            if path.startswith(folder):
+            if path.startswith(folder) or path == marks[0][0]:
                 for place, was in marks:
                     if links.entry(place) != was:
                         return False
-                return _is_straight(path, top, links)
+                if not _is_straight(path, top, links):
+                    return False
+                return self.reserve is None or not self.reserve.touches(path)
         return False
 
 
@@ -165,5 +215,7 @@ def _is_straight(path: str, at: int, links: LinkReader) -> bool:
         if entry.kind != "directory":
             return False
         at = end + 1
+    if at == len(path):
+        return True  # it ends in a slash
     entry = links.entry(path)
     return entry is None or entry.kind != "link"

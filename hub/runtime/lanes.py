@@ -100,6 +100,7 @@ def lane_of(case: Case, child: Child) -> Lane | None:
     if services.names.mode == "never" and len(services.servers) > 1:
         return None  # the name may come to lead elsewhere when another server's list changes
     around = case.around()
+    judged_in = replace(around, sites=Sites.of(around.roots, around.cwd))
     return Lane(
         name=case.call.name,
         place=case.place,
@@ -109,8 +110,8 @@ def lane_of(case: Case, child: Child) -> Lane | None:
         ready=ready,
         guard=case.guard,
         operator=services.operator.version,
-        judged_in=replace(around, sites=Sites.of(around.roots, around.cwd)),
-        ground=_ground(case, around),
+        judged_in=judged_in,
+        ground=_ground(case, judged_in),
     )
 
 
@@ -122,6 +123,4 @@ def _ground(case: Case, around: Surroundings) -> Ground | None:
     if bounds is None or not around.enforcing:
         return None
     policy, needs_write = case.guard.policy.policy, case.guard.needs_write
-    return Ground.of(
-        around.roots, bounds, policy, needs_write=needs_write, flavour=around.flavour
-    )
+    return Ground.of(around, bounds, policy, needs_write=needs_write)

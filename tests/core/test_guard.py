@@ -354,12 +354,12 @@ class Noting(OsLinks):
 
 
 def test_of_several_paths_nothing_is_looked_at_twice(tmp_path: Path) -> None:
-    plant(tmp_path, "r/f", "r/a b")
+    plant(tmp_path, "r/f", "r/a,b")
     roots = share(tmp_path / "r")
     guard = compile_tool({}, read_only=True, policy=DEFAULT)
-    ground = Ground.of(roots, (), Policy(), needs_write=False)
+    ground = Ground.of(around(roots), (), Policy(), needs_write=False)
     # Only the first is plain, so that the ground and then the judge look at the disk.
-    arguments: JsonObject = {"paths": [f"{tmp_path}/r/f", f"{tmp_path}/r/a b"]}
+    arguments: JsonObject = {"paths": [f"{tmp_path}/r/f", f"{tmp_path}/r/a,b"]}
     sight = Remembering(around(roots), ground)
     assert admit(Call("tools/call", "t", arguments, {}), guard, sight) is not None
     assert sight.asked
@@ -370,14 +370,12 @@ def test_plain_paths_on_their_ground_are_admitted_without_the_surroundings(tmp_p
     plant(tmp_path, "r/f")
     roots = share(tmp_path / "r")
     guard = compile_tool({}, read_only=True, policy=DEFAULT)
-    sight = Looking(None, Ground.of(roots, (), Policy(), needs_write=False))
+    sight = Looking(None, Ground.of(around(roots), (), Policy(), needs_write=False))
     assert admit(tool_call({"path": f"{tmp_path}/r/f", "limit": 5}), guard, sight) is not None
-    for other in ("/etc/x", f"{tmp_path}/r", "f", f"{tmp_path}/r/../r/f"):
+    for other in ("/etc/x", "f,g", f"{tmp_path}/r/../r/f"):
         assert admit(tool_call({"path": other}), guard, sight) is None
-        assert (
-            admit(tool_call({"path": f"{tmp_path}/r/f", "to": {"path": other}}), guard, sight)
-            is None
-        )
+        both = tool_call({"path": f"{tmp_path}/r/f", "to": {"path": other}})
+        assert admit(both, guard, sight) is None
 
 
 def test_a_resource_is_judged_by_its_uri(tmp_path: Path) -> None:

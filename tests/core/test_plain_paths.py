@@ -19,7 +19,7 @@ from hub.core.shapes import node_of_key
 from hub.core.values import Json
 from hub.core.vocabulary import Kind
 from hub.runtime.links import OsLinks
-from tests.core.worlds import MACOS, POSIX, around, share, tool_call
+from tests.core.worlds import MACOS, POSIX, Directories, around, share, tool_call
 from tests.fakes import FakeLinks
 from tests.trees import PROJECT, grow, plant
 
@@ -45,7 +45,11 @@ from tests.trees import PROJECT, grow, plant
         ("/a ~", False),
         ("/a ../b", False),
         ("/a  b", False),
-        ("/é", False),
+        ("/Über/文件 1.txt", True),
+        ("/e\u0301", False),
+        ("/\uff0e\uff0e/a", False),
+        ("/a\u3164b", False),
+        ("/a²", False),
         ("/a" * 300, False),
     ],
 )
@@ -53,15 +57,27 @@ def test_a_plain_path_reads_in_one_way(text: str, *, plain: bool) -> None:
     assert is_plain(text) is plain
 
 
-SIGNS = st.sampled_from([*"//  ..ab1_-@+()[]", *"~$%:,;=\\'\"`{}<>!#&*?|\t\né", "file:", "%2e"])
+KINDS = [("path", Kind.PATH), ("source", Kind.WEAK), ("thing", Kind.NEUTRAL), ("glob", Kind.GLOB)]
+SIGNS = st.sampled_from(
+    [
+        *"//  ..ab1_-@+()[]*?",
+        *"~$%:,;=\\'\"`{}<>!#&|\t\né文\u0301\u3164\uff0f²\u2215",
+        "file:",
+        "%2e",
+    ]
+)
 
 
-@given(st.lists(SIGNS, max_size=12).map(lambda signs: "/" + "".join(signs)))
-def test_nobody_reads_a_plain_path_in_another_way(text: str) -> None:
-    if is_plain(text):
-        assert [*readings(text, Reader({"a": "/etc"}, POSIX))] == [text]
-        assert "" not in text[1:].split("/")
-        assert not {".", ".."} & {*text.split("/")}
+@given(st.lists(SIGNS, max_size=12).map("".join), st.sampled_from([kind for _, kind in KINDS]))
+def test_nobody_reads_what_is_borne_in_another_way(text: str, kind: Kind) -> None:
+    everywhere = Directories()
+    on = ground(share("/r", links=everywhere), cwd="/r")
+    assert on is not None
+    for borne in (text, f"/r/{text}"):
+        if on.bears([claim(borne, kind)], everywhere):
+            assert [*readings(borne, Reader({"a": "/etc"}, POSIX))] == [borne]
+            assert ".." not in borne.split("/")
+            assert "." not in borne.removeprefix("./").split("/")[borne == "." :]
 
 
 def claim(value: Json, kind: Kind = Kind.PATH) -> Claim:
@@ -69,42 +85,92 @@ def claim(value: Json, kind: Kind = Kind.PATH) -> Claim:
 
 
 def ground(
-    roots: RootSet, *bounds: RootSet, policy: Policy | None = None, needs_write: bool = False
+    roots: RootSet,
+    *bounds: RootSet,
+    policy: Policy | None = None,
+    needs_write: bool = False,
+    cwd: Path | str | None = None,
 ) -> Ground | None:
-    around = [root for bound in bounds for root in bound.roots]
-    return Ground.of(roots, around, policy or Policy(), needs_write=needs_write, flavour=POSIX)
+    within = [root for bound in bounds for root in bound.roots]
+    return Ground.of(around(roots, cwd), within, policy or Policy(), needs_write=needs_write)
 
 
-def bears(on: Ground | None, *paths: Path | str) -> bool:
+def bears(on: Ground | None, *paths: Path | str, kind: Kind = Kind.PATH) -> bool:
     assert on is not None
-    return on.bears([claim(str(path)) for path in paths], OsLinks())
+    return on.bears([claim(str(path), kind) for path in paths], OsLinks())
 
 
 def test_it_bears_plain_paths_that_lead_straight_down_from_a_root(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/evil => ../private", "project/way => src")
     on = ground(share(top / "docs", top / "project"))
-    for inside in ("src", "a.txt", "src/deep/b.txt", "new", "src/new/deep/x", "way-not"):
-        assert bears(on, top / "project" / inside), inside
+    for inside in (
+        *("", "/", "src", "src/", "a.txt", "src/deep/b.txt"),
+        *("new", "new/", "src/new/deep/x", "way-not"),
+    ):
+        assert bears(on, f"{top}/project/{inside}".replace("//", "/")), inside
+    assert bears(on, top / "project")
     assert bears(on, top / "docs/b.md", top / "project/a.txt")
     for other in (
         "project/evil",
         "project/evil/x",
         "project/way/a.py",
         "project/a.txt/x",
-        "project",
+        "project/a.txt/",
+        "project/way/",
         "project2/x.txt",
         "private/secret.txt",
     ):
-        assert not bears(on, top / other), other
-        assert not bears(on, top / "project/a.txt", top / other), other
+        assert not bears(on, f"{top}/{other}"), other
+        assert not bears(on, top / "project/a.txt", f"{top}/{other}"), other
+
+
+def test_a_relative_path_leads_straight_down_from_wherever_it_may_start(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "docs/way => ../project", "docs/src/x")
+    both = share(top / "docs", top / "project")
+    one, two = ground(share(top / "project"), cwd=top / "project"), ground(both, cwd=top / "docs")
+    for path in (".", "./src", "src", "src/", "src/a.py", "./new/x", ".github/a b.yml", "[a]"):
+        own = path[0] in ".srcnew"
+        assert bears(one, path) is own, path
+        assert bears(two, path) is own, path
+    assert bears(one, "way")
+    assert not bears(two, "way"), "in one of them it is a link"
+    for path in ("..", "../project/a.txt", "./../x", "-src", "@src", "+src", "", " src", ".//src"):
+        assert not bears(one, path), path
+    assert not bears(ground(share(top / "project"), cwd=top), "src"), "it may start elsewhere"
+    assert bears(ground(share(top / "project")), "src")
+
+
+def test_where_a_relative_path_may_start_in_many_places_it_is_left_to_others(
+    tmp_path: Path,
+) -> None:
+    folders = [tmp_path / str(number) for number in range(9)]
+    for folder in folders:
+        folder.mkdir()
+    assert bears(ground(share(*folders[:8]), cwd=folders[0]), "a")
+    assert not bears(ground(share(*folders), cwd=folders[0]), "a")
+    assert bears(ground(share(*folders), cwd=folders[0]), folders[8] / "a")
+
+
+def test_of_a_glob_the_names_before_the_first_wildcard_count(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "project/way => ../private")
+    on = ground(share(top / "project"), cwd=top / "project")
+    for glob in ("*", "**/*.py", "src/**/?.txt", "src/deep", "./src/*.py", "src (1)/*", "src/[ab]"):
+        assert bears(on, glob, kind=Kind.GLOB), glob
+        assert bears(on, f"{top}/project/{glob.removeprefix('./')}", kind=Kind.GLOB), glob
+    for glob in (
+        *("way/*", "../*", "**/../..", "/*", "/etc/*", "*/..", "{a,b}/*", "~/*", "src/*,/etc/*"),
+        *(f"{top}/*", f"{top}/p*/../private", f"{top}/project/way/*", "-x*", "[a]*", "https?://x"),
+    ):
+        assert not bears(on, glob, kind=Kind.GLOB), glob
+    assert not bears(on, "*"), "a path may have that name"
 
 
 def test_what_is_no_plain_path_is_left_to_others(tmp_path: Path) -> None:
     on = ground(share(tmp_path))
     assert on is not None
-    for text in (f"{tmp_path}/a/../b", f"{tmp_path}/a,b", "a", "", f"{tmp_path}/", "$HOME"):
+    for text in (f"{tmp_path}/a/../b", f"{tmp_path}/a,b", "", f"{tmp_path}//", "$HOME"):
         assert not bears(on, text), text
-    whole = {Kind.PATH, Kind.WEAK, Kind.NEUTRAL}
+    whole = {Kind.PATH, Kind.WEAK, Kind.NEUTRAL, Kind.GLOB}
     for kind in Kind:
         assert on.bears([claim(f"{tmp_path}/a", kind)], OsLinks()) is (kind in whole), kind
     assert not on.bears([claim(5)], OsLinks())
@@ -182,9 +248,9 @@ def test_what_the_operator_denies_below_any_of_the_roots_is_left_to_others(tmp_p
 
 def test_patterns_know_no_case_where_names_do_not(tmp_path: Path) -> None:
     policy = Policy(deny=DenyPatterns((".ENV",)))
-    roots = share(tmp_path, flavour=MACOS)
     for flavour, expected in ((POSIX, True), (MACOS, False)):
-        on = Ground.of(roots, (), policy, needs_write=False, flavour=flavour)
+        world = replace(around(share(tmp_path, flavour=flavour)), flavour=flavour)
+        on = Ground.of(world, (), policy, needs_write=False)
         assert bears(on, tmp_path / ".Env") is expected
 
 
@@ -228,8 +294,10 @@ def test_a_shared_file_and_the_top_of_all_are_left_to_others(tmp_path: Path) -> 
     assert not bears(on, file)
 
 
-STEPS = st.lists(st.sampled_from(["a", "b", "c d", "..", "."]), min_size=1, max_size=4)
-NAMES = st.lists(st.sampled_from(["a", "b", "c d"]), min_size=1, max_size=4)
+STEPS = st.lists(st.sampled_from(["a", "b", "c d", "é*", "..", "."]), min_size=1, max_size=4)
+WAYS = st.tuples(st.sampled_from(["", "./", "top"]), STEPS, st.sampled_from(["", "/"]))
+"""Where a path starts, its names, and what it ends in."""
+NAMES = st.lists(st.sampled_from(["a", "b", "c d", "éa"]), min_size=1, max_size=4)
 TREES = st.lists(st.tuples(NAMES, st.none() | STEPS), max_size=8)
 
 
@@ -237,35 +305,36 @@ PATTERNS = st.sampled_from(["a", "b/", "/a/b", "**/b/a", "!b", "a*/c d", "c?d", 
 
 
 @given(
-    TREES,
-    st.lists(NAMES, min_size=1, max_size=3),
-    st.lists(STEPS, min_size=1, max_size=4),
-    st.sampled_from([("path", Kind.PATH), ("source", Kind.WEAK), ("thing", Kind.NEUTRAL)]),
+    st.tuples(TREES, st.lists(NAMES, min_size=1, max_size=3), st.none() | st.integers(0, 2)),
+    st.lists(WAYS, min_size=1, max_size=4),
+    st.sampled_from(KINDS),
     st.lists(PATTERNS, max_size=2),
     st.lists(st.tuples(NAMES, st.sampled_from(["read", "write"])), max_size=2),
 )
 def test_what_it_bears_is_what_the_guard_would_admit(
-    tree: list[tuple[list[str], list[str] | None]],
-    shared: list[list[str]],
-    paths: list[list[str]],
+    grown: tuple[list[tuple[list[str], list[str] | None]], list[list[str]], int | None],
+    ways: list[tuple[str, list[str], str]],
     named: tuple[str, Kind],
     denied: list[str],
     rights: list[tuple[list[str], Access]],
 ) -> None:
+    tree, shared, start = grown
     key, kind = named
     assert node_of_key(key).kind is kind
     with TemporaryDirectory() as made:
         top = Path(made).resolve()
         grow(top, [*tree, *((names, None) for names in shared)])
         folders = [top.joinpath(*names) for names in shared if top.joinpath(*names).is_dir()]
-        world = around(share(*folders))
+        cwd = None if start is None or not folders else folders[start % len(folders)]
+        world = around(share(*folders), cwd)
         rules = [AccessRule((*parts_of(str(top), POSIX), *at), may) for at, may in rights]
         policy = Policy(deny=DenyPatterns(tuple(denied)), access=tuple(rules))
-        on = ground(world.roots, policy=policy, needs_write=True)
+        on = ground(world.roots, policy=policy, needs_write=True, cwd=cwd)
         assert on is not None
         guard = compile_tool({}, read_only=False, policy=ToolPolicy(policy))
-        for names in paths:
-            path = "/".join([str(top), *names])
+        for begin, names, end in ways:
+            path = ("" if begin == "top" else begin) + "/".join(names) + end
+            path = f"{top}/{path}" if begin == "top" else path
             verdict = decide(tool_call({key: path}), guard, replace(world, links=OsLinks()))
             if on.bears([claim(path, kind)], OsLinks()):
                 assert isinstance(verdict, Admitted), path
