@@ -43,6 +43,8 @@ _ABSOLUTE = re.compile(rf"/{_names(_SIGNS)}/?")
 # What begins with another sign could be an option, a list, or marked for somebody else.
 _RELATIVE = re.compile(rf"\.|(?:\./|(?=[.\w])){_names(_SIGNS)}/?")
 _GLOB = re.compile(rf"(?:/|\./|(?=[.\w*?])){_names('*?' + _SIGNS)}/?")
+_URI = "file:///"
+"""What comes before the names of a path in a URI; nothing is encoded in a plain one."""
 _WILD = re.compile(r"[*?(\[]")
 # Found once.
 _PATH, _WEAK, _NEUTRAL, _GLOB_KIND = Kind.PATH, Kind.WEAK, Kind.NEUTRAL, Kind.GLOB
@@ -161,6 +163,8 @@ class Ground(Struct, frozen=True):
         return True
 
     def _bears(self, text: str, links: LinkReader) -> bool:
+        if text.startswith(_URI):
+            text = text[len(_URI) - 1 :]
         if text.startswith("/"):
             return _reads_once(text, _ABSOLUTE) and self._has(text, links)
         if not self.bases or not _reads_once(text, _RELATIVE):

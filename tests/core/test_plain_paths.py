@@ -73,9 +73,10 @@ def test_nobody_reads_what_is_borne_in_another_way(text: str, kind: Kind) -> Non
     everywhere = Directories()
     on = ground(share("/r", links=everywhere), cwd="/r")
     assert on is not None
-    for borne in (text, f"/r/{text}"):
+    for borne in (text, f"/r/{text}", f"file:///r/{text}"):
         if on.bears([claim(borne, kind)], everywhere):
-            assert [*readings(borne, Reader({"a": "/etc"}, POSIX))] == [borne]
+            path = borne.removeprefix("file://")
+            assert [*readings(borne, Reader({"a": "/etc"}, POSIX))] == [path]
             assert ".." not in borne.split("/")
             assert "." not in borne.removeprefix("./").split("/")[borne == "." :]
 
@@ -109,7 +110,10 @@ def test_it_bears_plain_paths_that_lead_straight_down_from_a_root(tmp_path: Path
     ):
         assert bears(on, f"{top}/project/{inside}".replace("//", "/")), inside
     assert bears(on, top / "project")
-    assert bears(on, top / "docs/b.md", top / "project/a.txt")
+    assert bears(on, top / "docs/b.md", top / "project/a.txt", f"file://{top}/docs/b.md")
+    assert not bears(on, f"file://{top}/private/x")
+    assert not bears(on, f"file://{top}/docs/../private/x")
+    assert not bears(on, f"file://{top}/docs/a%20b"), "it is decoded first"
     for other in (
         "project/evil",
         "project/evil/x",
@@ -168,7 +172,14 @@ def test_of_a_glob_the_names_before_the_first_wildcard_count(tmp_path: Path) -> 
 def test_what_is_no_plain_path_is_left_to_others(tmp_path: Path) -> None:
     on = ground(share(tmp_path))
     assert on is not None
-    for text in (f"{tmp_path}/a/../b", f"{tmp_path}/a,b", "", f"{tmp_path}//", "$HOME"):
+    for text in (
+        f"{tmp_path}/a/../b",
+        f"{tmp_path}/a,b",
+        "",
+        f"{tmp_path}//",
+        "$HOME",
+        f"file:{tmp_path}",
+    ):
         assert not bears(on, text), text
     whole = {Kind.PATH, Kind.WEAK, Kind.NEUTRAL, Kind.GLOB}
     for kind in Kind:
@@ -295,7 +306,7 @@ def test_a_shared_file_and_the_top_of_all_are_left_to_others(tmp_path: Path) -> 
 
 
 STEPS = st.lists(st.sampled_from(["a", "b", "c d", "é*", "..", "."]), min_size=1, max_size=4)
-WAYS = st.tuples(st.sampled_from(["", "./", "top"]), STEPS, st.sampled_from(["", "/"]))
+WAYS = st.tuples(st.sampled_from(["", "./", "top", "uri"]), STEPS, st.sampled_from(["", "/"]))
 """Where a path starts, its names, and what it ends in."""
 NAMES = st.lists(st.sampled_from(["a", "b", "c d", "éa"]), min_size=1, max_size=4)
 TREES = st.lists(st.tuples(NAMES, st.none() | STEPS), max_size=8)
@@ -333,8 +344,8 @@ def test_what_it_bears_is_what_the_guard_would_admit(
         assert on is not None
         guard = compile_tool({}, read_only=False, policy=ToolPolicy(policy))
         for begin, names, end in ways:
-            path = ("" if begin == "top" else begin) + "/".join(names) + end
-            path = f"{top}/{path}" if begin == "top" else path
+            starts = {"top": f"{top}/", "uri": f"file://{top}/"}
+            path = starts.get(begin, begin) + "/".join(names) + end
             verdict = decide(tool_call({key: path}), guard, replace(world, links=OsLinks()))
             if on.bears([claim(path, kind)], OsLinks()):
                 assert isinstance(verdict, Admitted), path
