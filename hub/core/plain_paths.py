@@ -119,8 +119,8 @@ class _Reserve(Struct, frozen=True):
 class Ground(Struct, frozen=True):
     """Where nothing but a link, or a directory that was moved, can speak against a plain path.
 
-    A relative path starts at each of the `bases`, if those are few. `reserve` is what the operator
-    has kept back, if anything.
+    A relative path starts at each of the `bases`, if those are few and plain paths themselves.
+    `reserve` is what the operator has kept back, if anything.
     """
 
     folders: tuple[_Folder, ...]
@@ -139,7 +139,7 @@ class Ground(Struct, frozen=True):
         bases = (around.sites or Sites.of(roots, around.cwd)).bases
         return Ground(
             tuple(_folder(root, bounds) for root in folders),
-            bases if len(bases) <= _FEW else (),
+            bases if len(bases) <= _FEW and all(map(is_plain, bases)) else (),
             _reserve(roots, policy, around.flavour, needs_write=needs_write),
         )
 
@@ -155,6 +155,8 @@ class Ground(Struct, frozen=True):
             kind, value = claim.kind, claim.value
             if not isinstance(value, str):
                 return False
+            if kind is _WEAK and ":" in value:
+                return False  # it can be two places, one mounted at the other
             if kind is _PATH or kind is _WEAK or kind is _NEUTRAL:
                 if not self._bears(value, links):
                     return False
@@ -173,7 +175,7 @@ class Ground(Struct, frozen=True):
 
     def _bears_glob(self, glob: str, links: LinkReader) -> bool:
         fixed = _fixed(glob)
-        return fixed is not None and (not fixed or self._bears(fixed, links))
+        return fixed is not None and self._bears(fixed or ".", links)
 
     def _has(self, path: str, links: LinkReader) -> bool:
         for folder, marks, top in self.folders:

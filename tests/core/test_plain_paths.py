@@ -144,6 +144,18 @@ def test_a_relative_path_leads_straight_down_from_wherever_it_may_start(tmp_path
     assert bears(ground(share(top / "project")), "src")
 
 
+def test_where_a_relative_path_may_start_is_a_plain_path_itself(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "project/way => ../private")
+    project = top / "project"
+    for cwd in ("..", "../private", "src/..", "src/../..", "way", "way/new", "."):
+        on = ground(share(project), cwd=f"{project}/{cwd}")
+        for path in ("secret.txt", "private/secret.txt", "."):
+            assert not bears(on, path), (cwd, path)
+        assert not bears(on, "private/*", kind=Kind.GLOB), cwd
+        assert bears(on, project / "a.txt"), cwd
+    assert bears(ground(share(project), cwd=project / "src"), "a.txt")
+
+
 def test_where_a_relative_path_may_start_in_many_places_it_is_left_to_others(
     tmp_path: Path,
 ) -> None:
@@ -167,6 +179,24 @@ def test_of_a_glob_the_names_before_the_first_wildcard_count(tmp_path: Path) -> 
     ):
         assert not bears(on, glob, kind=Kind.GLOB), glob
     assert not bears(on, "*"), "a path may have that name"
+
+
+def test_a_glob_of_wildcards_alone_starts_where_a_relative_path_does(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT)
+    for cwd, expected in ((None, True), (top / "project", True), (top, False)):
+        on = ground(share(top / "project"), cwd=cwd)
+        assert bears(on, "**/*.py", kind=Kind.GLOB) is expected, cwd
+    on = ground(share(top / "project"))
+    (top / "project").rename(top / "elsewhere")
+    (top / "project").symlink_to(top / "private")
+    assert not bears(on, "*", kind=Kind.GLOB)
+    assert not bears(ground(RootSet(())), "*", kind=Kind.GLOB)
+
+
+def test_what_may_be_a_mount_is_left_to_others(tmp_path: Path) -> None:
+    on = ground(share(tmp_path))
+    for kind, expected in ((Kind.PATH, True), (Kind.NEUTRAL, True), (Kind.WEAK, False)):
+        assert bears(on, f"file://{tmp_path}/a", kind=kind) is expected, "of a place named `file`"
 
 
 def test_what_is_no_plain_path_is_left_to_others(tmp_path: Path) -> None:
@@ -313,17 +343,23 @@ TREES = st.lists(st.tuples(NAMES, st.none() | STEPS), max_size=8)
 
 
 PATTERNS = st.sampled_from(["a", "b/", "/a/b", "**/b/a", "!b", "a*/c d", "c?d", "*"])
+STARTS = st.none() | st.tuples(st.integers(0, 2), st.just([]) | STEPS)
+"""The directory that a child runs in: one of those that are shared, or where steps in it lead."""
 
 
 @given(
-    st.tuples(TREES, st.lists(NAMES, min_size=1, max_size=3), st.none() | st.integers(0, 2)),
+    st.tuples(TREES, st.lists(NAMES, min_size=1, max_size=3), STARTS),
     st.lists(WAYS, min_size=1, max_size=4),
     st.sampled_from(KINDS),
     st.lists(PATTERNS, max_size=2),
     st.lists(st.tuples(NAMES, st.sampled_from(["read", "write"])), max_size=2),
 )
 def test_what_it_bears_is_what_the_guard_would_admit(
-    grown: tuple[list[tuple[list[str], list[str] | None]], list[list[str]], int | None],
+    grown: tuple[
+        list[tuple[list[str], list[str] | None]],
+        list[list[str]],
+        tuple[int, list[str]] | None,
+    ],
     ways: list[tuple[str, list[str], str]],
     named: tuple[str, Kind],
     denied: list[str],
@@ -336,7 +372,9 @@ def test_what_it_bears_is_what_the_guard_would_admit(
         top = Path(made).resolve()
         grow(top, [*tree, *((names, None) for names in shared)])
         folders = [top.joinpath(*names) for names in shared if top.joinpath(*names).is_dir()]
-        cwd = None if start is None or not folders else folders[start % len(folders)]
+        cwd = None
+        if start is not None and folders:
+            cwd = "/".join([str(folders[start[0] % len(folders)]), *start[1]])
         world = around(share(*folders), cwd)
         rules = [AccessRule((*parts_of(str(top), POSIX), *at), may) for at, may in rights]
         policy = Policy(deny=DenyPatterns(tuple(denied)), access=tuple(rules))
