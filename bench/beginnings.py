@@ -63,9 +63,9 @@ class Beginnings:
         return [
             *self.table.lines(),
             f"First tools/list through the hub: {found[HUB]:.0f} ms, "
-            f"{Target(600).verdict(found[HUB])}; "
-            f"a child that takes 300 ms to start adds {more[HUB]:.0f} ms; "
-            f"to the bare relay {more[BARE_ROW]:.0f} ms.",
+            f"{Target(600).verdict(found[HUB])}; with a child that takes 300 ms to start "
+            f"{found[SLOW]:.0f} ms, {Target(600).verdict(found[SLOW])}, "
+            f"{more[HUB]:.0f} ms more; through the bare relay {more[BARE_ROW]:.0f} ms more.",
             "",
         ]
 

@@ -19,7 +19,7 @@ from bench.cases import (
     require_guard,
 )
 from bench.figures import PATIENCE, Table, Target
-from bench.peers import Peer
+from bench.peers import Peer, by_call_tool
 from bench.piped import Piped, WrongAnswerError, within
 from bench.placing import cpu_seconds, place
 from bench.programs import BARE, BATCHED, CHILD, STREAMS, hub_config, hub_on_stdio
@@ -29,6 +29,8 @@ FRESH_ROW = "bare relay, fresh"
 """It asks the kernel for what it reads into, until larger messages have it on its heap."""
 STREAMS_ROW = "bare relay on streams"
 PLAIN, PATH = "hub, no path", "hub, one path"
+FOUND = "hub, one path, tool found by search"
+"""Its config says `expose: search`, so that it is called as mcp-hub-mcp is."""
 RELAYS = {"direct": CHILD, BARE_ROW: BARE, BATCHED_ROW: BATCHED}
 Rows = dict[str, tuple[Piped, Params]]
 
@@ -47,6 +49,7 @@ class Programs:
         port: int = 0,
     ) -> None:
         self._stack = stack
+        self._server = server
         self._port = port
         self.folder = folder_in(stack)
         self._config = hub_config(self.folder.parent, {"child": server})
@@ -69,6 +72,14 @@ class Programs:
         hub = self.open(hub_on_stdio(self._config), stack)
         hub.request("tools/call", reading(self.folder))
         require_guard(hub)
+        return hub
+
+    def searched_hub(self, stack: ExitStack) -> Piped:
+        """Start a hub whose tools are found by search for as long as `stack`."""
+        folder = folder_in(stack).parent
+        config = hub_config(folder, {"child": self._server}, expose="search")
+        hub = self.open(hub_on_stdio(config), stack)
+        hub.request("tools/call", by_call_tool(reading(self.folder)))
         return hub
 
     def _join(self, peer: Peer) -> None:
@@ -123,11 +134,12 @@ class OnStdio:
         relays = {row: programs.open(argv, stack) for row, argv in commands.items()}
         for row in (BARE_ROW, BATCHED_ROW, STREAMS_ROW):
             pass_large(relays[row])
-        hub = programs.hub(stack)
+        hub, path = programs.hub(stack), reading(programs.folder)
         return {
             **{row: (relay, ECHO) for row, relay in relays.items()},
             PLAIN: (hub, ECHO),
-            PATH: (hub, reading(programs.folder)),
+            PATH: (hub, path),
+            FOUND: (programs.searched_hub(stack), by_call_tool(path)),
             **programs.of_peers(ECHO),
         }
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from hub.core.catalog import Catalog
 from hub.core.errors import RouteError
-from hub.core.meta_tools import Inner, Question, read
+from hub.core.meta_tools import CALL, Inner, Question, read
 from hub.core.names import Names
 from hub.core.protocol import (
     CLIENT_CAPABILITIES_META,
@@ -16,7 +16,7 @@ from hub.core.protocol import (
     LOG_LEVEL_META,
     PROTOCOL_VERSION_META,
 )
-from hub.core.search import Expose, tool_of
+from hub.core.search import Expose, SearchError, tool_of
 from hub.core.values import (
     Call,
     CallMethod,
@@ -42,6 +42,11 @@ class Addressed(Struct, frozen=True):
     params: JsonObject
     question: Question | None = None
     server: ServerName | None = None
+
+    @property
+    def label(self) -> str:
+        """What tells the call's name from all others: its server's is before one of its own."""
+        return self.name if self.server is None else _label(self.server, self.name)
 
     def pointer(self, pointer: str) -> str:
         """Return a JSON pointer into the call's arguments as one into the client's own."""
@@ -157,13 +162,44 @@ def address(method: CallMethod, params: JsonObject, *, expose: Expose = "tools")
 def _searched(name: str, params: JsonObject) -> Addressed:
     asked = read(name, object_or_empty(params.get("arguments")))
     if isinstance(asked, Inner):
-        rest: JsonObject = {key: value for key, value in params.items() if key != "arguments"}
-        given: JsonObject = {} if asked.arguments is None else {"arguments": asked.arguments}
-        inner: JsonObject = {**rest, "name": asked.tool, **given}
+        inner = _inner(params, asked, asked.tool)
         return Addressed("tools/call", asked.tool, inner, server=asked.server)
     if asked is None and name != GET_ROOTS:
         raise RouteError(f"Unknown tool: {name} (find-tools and call-tool lead to the servers')")
     return Addressed("tools/call", name, params, question=asked)
+
+
+def called(params: JsonObject, expose: Expose) -> JsonObject | None:
+    """Return the params of the tool call that a request makes, by the label of the tool.
+
+    With `expose: search` they are those of the call that a `call-tool` is about; None if there is
+    none.
+    """
+    if expose == "tools":
+        return params
+    arguments = params.get("arguments")
+    if params.get("name") != CALL or not isinstance(arguments, dict):
+        return None
+    try:
+        asked = read(CALL, arguments)
+    except SearchError:
+        return None
+    if not isinstance(asked, Inner) or "\0" in asked.server:
+        return None
+    return _inner(params, asked, _label(asked.server, asked.tool))
+
+
+def _label(server: ServerName, tool: str) -> str:
+    return f"{server}\0{tool}"
+
+
+def _inner(params: JsonObject, asked: Inner, name: str) -> JsonObject:
+    """Return the params of the call that a `call-tool` is about, with another name."""
+    inner: JsonObject = {**params, "name": name}
+    del inner["arguments"]
+    if asked.arguments is not None:
+        inner["arguments"] = asked.arguments
+    return inner
 
 
 def tool_call(name: str, params: JsonObject) -> Call | None:

@@ -10,7 +10,7 @@ from hub.core.paths import LinkReader
 from hub.core.plain_paths import Ground
 from hub.core.values import JsonObject
 from hub.core.whereabouts import Sites, Surroundings
-from hub.runtime.addressing import tool_call
+from hub.runtime.addressing import called, tool_call
 from hub.runtime.child import Child
 from hub.runtime.child_state import Ready
 from hub.runtime.consent import Case
@@ -64,8 +64,8 @@ class Found(Struct, frozen=True):
 
     def admit(self, params: JsonObject) -> Admitted | None:
         """Return the admitted call that a request makes; None if there is more to it than that."""
-        lane = self.lane
-        call = tool_call(lane.name, params)
+        lane, its = self.lane, called(params, self.owner.services.expose)
+        call = None if its is None else tool_call(lane.name, its)
         return None if call is None else admit(call, lane.guard, self)
 
     @property
@@ -95,10 +95,10 @@ def lane_of(case: Case, child: Child) -> Lane | None:
         return None  # it was judged by what was in force before it was answered
     if peer is None or not isinstance(ready, Ready):
         return None
-    if case.call.method != "tools/call" or services.expose != "tools":
+    if case.call.method != "tools/call":
         return None
-    if services.names.mode == "never" and len(services.servers) > 1:
-        return None  # the name may come to lead elsewhere when another server's list changes
+    if services.can_names_move:
+        return None
     around = case.around()
     judged_in = replace(around, sites=Sites.of(around.roots, around.cwd))
     return Lane(

@@ -70,7 +70,7 @@ class Relay:
     def __init__(self, services: Services) -> None:
         self.catalogs = Catalogs(services)
         self.session_lanes = SessionLanes()
-        self.request_lanes = RequestLanes(services.info)
+        self.request_lanes = RequestLanes(services.info, services.expose)
         self._services = services
         self._guards: dict[tuple[str, str, str], tuple[object, ToolGuard]] = {}
 
@@ -137,7 +137,7 @@ class Relay:
         call = named.call(catalog, route)
         guard = self._guard(place.spec, call, route)
         case = Case(session, asked, call, guard, force, place, named.pointer, brought)
-        return await self._judged(case, seat, named.name)
+        return await self._judged(case, seat, named.label)
 
     def _looking_up(
         self, session: Session, named: Addressed, owners: Owners
@@ -159,7 +159,7 @@ class Relay:
                 raise
             raise ChildError(trouble) from None
 
-    async def _judged(self, case: Case, seat: Seat, public: str) -> Payload:
+    async def _judged(self, case: Case, seat: Seat, label: str) -> Payload:
         """Let the guard decide on a call, and take it to its child if it may go there."""
         self._ask(case.session, case.asked, need_before_deciding(case))
         call, spec = case.call, case.place.spec
@@ -180,7 +180,7 @@ class Relay:
                 client, audience = case.session.client, case.session.audience
                 send_to_urls(client, audience, spec, exc, Carried(consented=case.consented))
                 raise
-            return self._leaving_lane(public, case, child, result)
+            return self._leaving_lane(label, case, child, result)
 
     def _ask(self, session: Session, asked: Asked, need: Need | None) -> None:
         """Let the client be asked for its roots if there is a need, and the next calls as well.
@@ -191,12 +191,12 @@ class Relay:
             self.request_lanes.ask(session, asked.request, need)
             raise RootsNeededError
 
-    def _leaving_lane(self, public: str, case: Case, child: Child, result: Payload) -> Payload:
+    def _leaving_lane(self, label: str, case: Case, child: Child, result: Payload) -> Payload:
         """Return a call's result, and let the next calls of the tool go the way that it went."""
         if case.session.is_modern:
             self.request_lanes.keep(case, child)
         elif (lane := lane_of(case, child)) is not None:
-            self.session_lanes.keep(case.session, public, lane)
+            self.session_lanes.keep(case.session, label, lane)
         return result
 
     def _completed(self, case: Case, result: Payload) -> Payload:

@@ -25,9 +25,11 @@ from hub.core.protocol import (
     PROTOCOL_VERSION_META,
 )
 from hub.core.roots import Announcement
+from hub.core.search import Expose
 from hub.core.standing import Standing
 from hub.core.uris import uri_from_path
 from hub.core.values import Json, JsonObject, object_or_empty
+from hub.runtime.addressing import called
 from hub.runtime.audience import RELAYED
 from hub.runtime.child import Child
 from hub.runtime.client import Client
@@ -55,7 +57,7 @@ _KEPT: Final = b"kept"
 
 Kept = TypeVar("Kept")
 RequestKey: TypeAlias = tuple[str, str, bytes, bytes]
-"""Principal, public name of the tool, the roots, and what else the client can be asked.
+"""Principal, label of the tool, the roots, and what else the client can be asked.
 
 The roots are as brought, or `none`, `not brought` or `kept`.
 """
@@ -158,9 +160,13 @@ class AskedForRoots(Struct, frozen=True):
 
 
 class RequestLanes:
-    """The lanes of modern requests, by their keys; `info` names the hub."""
+    """The lanes of modern requests, by their keys; `info` names the hub.
 
-    def __init__(self, info: JsonObject) -> None:
+    `expose` says which tool a request calls.
+    """
+
+    def __init__(self, info: JsonObject, expose: Expose = "tools") -> None:
+        self._expose: Expose = expose
         self._lanes: OrderedDict[RequestKey, RequestLane] = OrderedDict()
         self._needs: OrderedDict[RequestKey, Need] = OrderedDict()
         self._asked = AskedForRoots(Raw(encode(completed(wanting_roots(), info))))
@@ -172,9 +178,12 @@ class RequestLanes:
 
         `kept` is what its asker announced with an earlier one, if that still counts.
         """
-        if kept is None and self._is_asked(principal, request.params):
+        params = called(request.params, self._expose)
+        if params is None:
+            return None
+        if kept is None and self._is_asked(principal, params):
             return self._asked
-        key = key_of(principal, request.params)
+        key = key_of(principal, params)
         if key is not None and key[2] == _NOT_BROUGHT and kept is not None:
             key = _kept(key)
         found = self._lanes.get(key) if key is not None else None
@@ -200,14 +209,12 @@ class RequestLanes:
     def ask(self, session: Session, request: Request, need: Need) -> None:
         """Keep the need that a modern call has just been asked for roots by."""
         services, known = session.services, need.known
-        key = asked_key(session.principal, request.params)
-        if request.method != "tools/call" or key is None or not _is_short(key):
+        params = called(request.params, self._expose) if request.method == "tools/call" else None
+        key = None if params is None else asked_key(session.principal, params)
+        if key is None or not _is_short(key):
             return
-        if services.expose != "tools":
-            return  # the arguments say which tool is called
         if known is not None:
-            several = services.names.mode == "never" and len(services.servers) > 1
-            if several or known.place.spec.share == "session":
+            if services.can_names_move or known.place.spec.share == "session":
                 return
             if known.listing is not None and _is_repeated(known.listing, known.tool):
                 return
@@ -216,7 +223,8 @@ class RequestLanes:
     def keep(self, case: Case, child: Child) -> None:
         """Keep the lane that a modern call has just gone, if there is one."""
         session, params = case.session, case.asked.request.params
-        key = key_of(session.principal, params)
+        its = called(params, self._expose)
+        key = None if its is None else key_of(session.principal, its)
         if key is None or not _is_short(key) or case.place.spec.share == "session":
             return
         lane = lane_of(case, child)

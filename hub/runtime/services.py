@@ -74,6 +74,11 @@ class Services(Struct, frozen=True):
     is_for_one: bool = False
     preface: str | None = None
 
+    @property
+    def can_names_move(self) -> bool:
+        """Whether a tool's name may come to lead to another server, as that one's list changes."""
+        return self.expose == "tools" and self.names.mode == "never" and len(self.servers) > 1
+
     def instructions(self, principal: str) -> str | None:
         """Return what a client is told of the servers' use, as far as it is known now."""
         texts = {name: self.children.instructions_of(name, principal) for name in self.servers}

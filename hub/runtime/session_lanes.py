@@ -5,6 +5,7 @@ from __future__ import annotations
 from hub.core.paths import LinkReader
 from hub.core.session import Closed, State
 from hub.core.values import SessionKey
+from hub.runtime.addressing import called
 from hub.runtime.lanes import Found, Lane
 from hub.runtime.session import Session
 from hub.runtime.wire import Payload, Request
@@ -34,27 +35,30 @@ class SessionLane(Found, frozen=True):
 
 
 class SessionLanes:
-    """The lanes of all sessions, by the tools' public names."""
+    """The lanes of all sessions, by the tools' labels."""
 
     def __init__(self) -> None:
         self._lanes: dict[SessionKey, dict[str, SessionLane]] = {}
 
     def find(self, session: Session, request: Request) -> SessionLane | None:
         """Return the lane of the tool that a session calls if there is one, and it is open."""
-        own, name = self._lanes.get(session.key), request.params.get("name")
-        found = own.get(name) if own is not None and isinstance(name, str) else None
+        own, its = self._lanes.get(session.key), called(request.params, session.services.expose)
+        if own is None or its is None:
+            return None
+        name = its.get("name")
+        found = own.get(name) if isinstance(name, str) else None
         if found is None or found.is_open:
             return found
         self._lanes[session.key].pop(str(name))
         return None
 
-    def keep(self, session: Session, public: str, lane: Lane) -> None:
+    def keep(self, session: Session, label: str, lane: Lane) -> None:
         """Keep the lane that a call of the session has just gone, unless the session is over."""
         state = session.roots.state
         is_settled = state.awaits is None and state.failed is None
         if is_settled and not isinstance(state.phase, Closed):
             kept = SessionLane(lane, session, state)
-            self._lanes.setdefault(session.key, {})[public] = kept
+            self._lanes.setdefault(session.key, {})[label] = kept
 
     def forget(self, session: Session) -> None:
         """Keep none for a session that is over."""

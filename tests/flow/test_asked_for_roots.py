@@ -196,6 +196,18 @@ async def test_every_call_goes_the_general_way(config: dict[str, Any], top: Path
         assert not await asked(client, params)
 
 
+async def test_what_is_found_by_search_is_asked_about_like_any_other_tool(top: Path) -> None:
+    def searched(tool: str) -> JsonObject:
+        its: JsonObject = {"path": f"{top}/a/x"}
+        asked: JsonObject = {"serverName": "files", "toolName": tool, "toolArgs": its}
+        return call("call-tool", asked)
+
+    async with scripted(FakeChild(READ), config={"expose": "search"}) as hub:
+        client = hub.client()
+        assert await asked(client, searched("read"))
+        assert at_once(client, searched("other")) is None
+
+
 async def test_nobody_is_asked_whose_roots_are_kept(top: Path) -> None:
     async with scripted(FakeChild(READ), config={"roots": {"reuse": 60}}) as hub:
         client, other = hub.client(), hub.client(principal="other")

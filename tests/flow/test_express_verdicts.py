@@ -20,6 +20,7 @@ from hub.core.in_force import OperatorRoots
 from hub.core.paths import Flavour, parts_of
 from hub.core.policy import AccessRule, DenyPatterns, Mode, Policy
 from hub.core.roots import UnsafePaths
+from hub.core.search import Expose
 from hub.core.values import JsonObject
 from hub.runtime.request_lanes import RequestLane
 from hub.runtime.ways import Way
@@ -145,6 +146,7 @@ class Setting:
     ceiling: tuple[str, ...]
     own: tuple[str, ...]
     policy: int
+    expose: Expose
 
 
 SETTINGS = st.builds(
@@ -154,6 +156,7 @@ SETTINGS = st.builds(
     ceiling=st.just(()) | st.sampled_from(SETS),
     own=st.just(()) | st.sampled_from(SETS),
     policy=st.sampled_from([0, 0, 0, *range(8)]),
+    expose=st.sampled_from(("tools", "tools", "search")),
 )
 CHANGING = st.lists(
     st.tuples(st.sampled_from(sorted(CHANGES)), st.sampled_from(PLACES), st.sampled_from(PLACES)),
@@ -178,6 +181,9 @@ class Judged:
 
     def _params(self, tool: str, path: str) -> JsonObject:
         arguments: JsonObject = {"path": path}
+        if self._at.services.expose == "search":
+            arguments = {"serverName": "files", "toolName": tool, "toolArgs": arguments}
+            tool = "call-tool"
         if self._era == "legacy":
             return {"name": tool, "arguments": arguments}
         if self._kept is not None:
@@ -235,7 +241,8 @@ async def walk(setting: Setting, changes: list[Change], calls: list[tuple[str, s
             ceiling=roots_at(*own) if own else None,
         )
         fake = FakeChild(READ, WRITE)
-        async with rig({"files": spec}, {"files": fake}, operator=operator) as at:
+        specs = {"files": spec}
+        async with rig(specs, {"files": fake}, operator=operator, expose=setting.expose) as at:
             judged = Judged(at, fake, shared, setting.era)
             for following in [*changes, None]:
                 for tool, path in (*calls, *calls):

@@ -18,6 +18,7 @@ from hub.core.paths import Flavour
 from hub.core.policy import Mode, Policy, ToolPolicy
 from hub.core.protocol import METHOD_NOT_FOUND
 from hub.core.roots import EMPTY, RootSet, root_from_path
+from hub.core.search import Expose
 from hub.core.specs import RemoteTarget, ServerSpec
 from hub.core.templates import parse_template
 from hub.core.values import Call, CallMethod, Json, JsonObject, ServerName
@@ -104,6 +105,7 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
     *,
     operator: OperatorRoots | None = None,
     names: NamesMode = "auto",
+    expose: Expose = "tools",
     max_children: int = 64,
     settings: RootsSettings | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -145,6 +147,7 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
                 audit=audit,
                 tasks=tasks,
                 plans=Plans(machine.environment, machine.directory),
+                expose=expose,
             )
             yield Rig(services, Relay(services), audit, tasks)
             tasks.cancel_scope.cancel()

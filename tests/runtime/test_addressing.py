@@ -7,7 +7,7 @@ from hub.core.errors import RouteError
 from hub.core.names import Names
 from hub.core.protocol import CLIENT_CAPABILITIES_META, CLIENT_INFO_META, PROTOCOL_VERSION_META
 from hub.core.values import BuiltinRoute, CallMethod, ChildRoute, Json, JsonObject, ServerName
-from hub.runtime.addressing import Addressed, address, tool_call
+from hub.runtime.addressing import Addressed, address, called, tool_call
 from hub.runtime.builtin import BUILTINS, GET_ROOTS
 
 TWO = Names(["a", "b"])
@@ -240,6 +240,45 @@ def test_only_the_hubs_own_tools_can_be_called_where_tools_are_searched_for() ->
     assert searching("list-servers", {}).question is not None
     with pytest.raises(RouteError, match="Unknown tool: a__read"):
         searching("a__read", {})
+
+
+def test_a_tool_that_is_called_within_a_call_is_told_from_its_namesakes() -> None:
+    rest: JsonObject = {"_meta": {"x": 1}, "y": 2}
+    given: JsonObject = {"path": "/x"}
+    seen: set[str] = set()
+    for server, tool in (("a", "read"), ("b", "read"), ("a", "write")):
+        asked: JsonObject = {"serverName": server, "toolName": tool, "toolArgs": given}
+        params: JsonObject = {"name": "call-tool", "arguments": asked, **rest}
+        inner = called(params, "search")
+        assert inner is not None
+        label = address("tools/call", params, expose="search").label
+        assert inner == {"name": label, "arguments": given, **rest}
+        seen.add(label)
+    assert len(seen) == 3
+    bare = called(
+        {"name": "call-tool", "arguments": {"serverName": "a", "toolName": "t"}}, "search"
+    )
+    assert bare is not None
+    assert bare.keys() == {"name"}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"name": "read", "arguments": {}},
+        {"name": "get-tool", "arguments": {"serverName": "a", "toolName": "read"}},
+        {"name": "call-tool"},
+        {"name": "call-tool", "arguments": []},
+        {"name": "call-tool", "arguments": {"serverName": "a"}},
+        {"name": "call-tool", "arguments": {"serverName": "a", "toolName": 5}},
+        {"name": "call-tool", "arguments": {"serverName": "a", "toolName": "t", "toolArgs": 5}},
+        {"name": "call-tool", "arguments": {"serverName": "a", "toolName": "t", "more": 5}},
+        {"name": "call-tool", "arguments": {"serverName": "a\0b", "toolName": "c"}},
+    ],
+)
+def test_what_is_searched_for_is_called_by_one_tool_alone(params: JsonObject) -> None:
+    assert called(params, "search") is None
+    assert called(params, "tools") is params
 
 
 def test_a_call_of_a_childs_tool_keeps_all_but_what_is_between_the_client_and_the_hub() -> None:

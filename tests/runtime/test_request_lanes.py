@@ -209,6 +209,27 @@ async def test_a_call_that_was_asked_for_roots_tells_what_the_next_is_answered()
         found.cancel()
 
 
+async def test_a_tool_that_is_found_by_search_has_a_lane_and_a_need_of_its_own(top: Path) -> None:
+    def searched(tool: str, **more: Json) -> JsonObject:
+        its: JsonObject = {"path": f"{top}/a/f"}
+        asked: JsonObject = {"serverName": "files", "toolName": tool, "toolArgs": its}
+        return params(asked, name="call-tool", capabilities=ROOTS, **more)
+
+    fakes = {"files": FakeChild(READ, {**READ, "name": "look"})}
+    async with rig({"files": FILES}, fakes, expose="search") as at:
+        brought = bringing(top / "a")
+        found = await called(at, searched("read", inputResponses=brought), top / "a")
+        assert found is not None
+        admitted = found.admit(searched("read"))
+        assert admitted is not None
+        assert admitted.call.params == {"name": "read", "arguments": {"path": f"{top}/a/f"}}
+        other = Request(1, "tools/call", searched("look", inputResponses=brought))
+        assert at.relay.request_lanes.find("alice", other) is None
+        assert await asked(at, searched("read")) is not None
+        unknown = Request(1, "tools/call", searched("look"))
+        assert at.relay.request_lanes.find("alice", unknown) is None
+
+
 async def test_only_so_many_needs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_lanes, "KEPT", 1)
     async with rig({"files": FILES}, {"files": FakeChild(READ, {**READ, "name": "look"})}) as at:

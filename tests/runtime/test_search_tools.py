@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,17 +13,14 @@ import anyio
 import jsonschema
 import pytest
 from msgspec import Raw
-from msgspec.structs import replace
 
 from hub.core.catalog import Offer, ToolText
 from hub.core.errors import ChildError, RouteError
 from hub.core.meta_tools import META_TOOLS
 from hub.core.policy import Mode, Policy, ToolPolicy
-from hub.core.specs import ServerSpec
 from hub.core.values import Json, JsonObject
 from hub.core.vocabulary import Kind
 from hub.runtime import catalogs as catalogs_module
-from hub.runtime.relay import Relay
 from hub.runtime.wire import as_object
 from tests.fakes import ECHO, READ, SILENT, FakeChild
 from tests.runtime.rigs import FakeClient, Rig, launched, remote, rig, roots_at
@@ -38,15 +36,8 @@ def top(tmp_path: Path) -> Path:
     return plant(tmp_path, "a/f", "b/f")
 
 
-@asynccontextmanager
-async def searching(
-    specs: Mapping[str, ServerSpec], children: Mapping[str, FakeChild], **more: Any
-) -> AsyncGenerator[Rig]:
-    """Keep a hub that shows its clients the meta tools."""
-    async with rig(specs, children, **more) as at:
-        at.services = replace(at.services, expose="search")
-        at.relay = Relay(at.services)
-        yield at
+searching = partial(rig, expose="search")
+"""Keeps a hub that shows its clients the meta tools."""
 
 
 @asynccontextmanager

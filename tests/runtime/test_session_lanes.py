@@ -68,6 +68,34 @@ async def test_a_lane_judges_as_the_relay_does(top: Path) -> None:
         assert kept.admit({"name": "read", "arguments": 5}) is None
 
 
+async def test_a_tool_that_is_found_by_search_has_a_lane_of_its_own(top: Path) -> None:
+    def call(server: str, tool: str, path: str) -> JsonObject:
+        asked: JsonObject = {"serverName": server, "toolName": tool, "toolArgs": {"path": path}}
+        return {"name": "call-tool", "arguments": asked}
+
+    inside, outside = f"{top}/a/f", f"{top}/b/f"
+    fakes = {"files": FakeChild(READ, ECHO), "other": FakeChild(READ)}
+    async with rig({name: remote(name) for name in fakes}, fakes, expose="search") as at:
+        client, lanes = at.client(top / "a"), at.relay.session_lanes
+        params = call("files", "read", inside)
+        assert lanes.find(client.session, Request(1, "tools/call", params)) is None
+        await client.call("call-tool", params["arguments"])
+        kept = lanes.find(client.session, Request(1, "tools/call", params))
+        assert kept is not None
+        admitted = kept.admit(params)
+        assert isinstance(admitted, Admitted)
+        assert admitted.call.params == {"name": "read", "arguments": {"path": inside}}
+        assert kept.admit(call("files", "read", outside)) is None
+        others: list[JsonObject] = [
+            call("other", "read", inside),
+            call("files", "echo", inside),
+            {"name": "read", "arguments": {"path": inside}},
+            {"name": "call-tool", "arguments": {"toolName": "read"}},
+        ]
+        for other in others:
+            assert lanes.find(client.session, Request(1, "tools/call", other)) is None
+
+
 async def test_the_operators_roots_close_a_lane_when_others_are_in_force(top: Path) -> None:
     operator = OperatorRoots(ceiling=roots_at(top / "a"))
     async with rig({"files": FILES}, children(), operator=operator) as at:
