@@ -53,7 +53,7 @@ _LONGEST = 512
 _MANY = 64
 _FEW = 8
 _MUCH = 1024
-"""Patterns times roots that every path is held against."""
+"""Patterns times roots that every path is held against, from wherever it may start."""
 
 
 def is_plain(text: str) -> bool:
@@ -133,13 +133,13 @@ class Ground(Struct, frozen=True):
     ) -> Ground | None:
         """Return the ground of some roots within `bounds`; None where a policy has more to say."""
         roots = around.roots
-        if policy.rewrite != "verbatim" or len(policy.deny.lines) * len(roots.roots) > _MUCH:
+        patterns = len(policy.deny.lines) * len(roots.roots)
+        if policy.rewrite != "verbatim" or patterns > _MUCH:
             return None
         folders = (root for root in roots.roots if _is_ground(root, policy))
-        bases = (around.sites or Sites.of(roots, around.cwd)).bases
         return Ground(
             tuple(_folder(root, bounds) for root in folders),
-            bases if len(bases) <= _FEW and all(map(is_plain, bases)) else (),
+            _bases(around, patterns),
             _reserve(roots, policy, around.flavour, needs_write=needs_write),
         )
 
@@ -189,10 +189,19 @@ class Ground(Struct, frozen=True):
         return False
 
 
+def _bases(around: Surroundings, patterns: int) -> tuple[str, ...]:
+    """Return where a relative path may start; nowhere if not all of it can be vouched for."""
+    bases = (around.sites or Sites.of(around.roots, around.cwd)).bases
+    is_few = len(bases) <= _FEW and len(bases) * patterns <= _MUCH
+    return bases if is_few and all(map(is_plain, bases)) else ()
+
+
 def _folder(root: Root, bounds: Sequence[Root]) -> _Folder:
     above = (bound for bound in bounds if bound.covers(root.parts))
     marks = {(one.path, entry_of(one)): None for one in (root, *above)}
-    return _Folder(f"{root.path}/", tuple(marks), min(len(path) for path, _ in marks) + 1)
+    # One that is spelled otherwise does not tell where in this path it ends.
+    ends = (len(path) if root.path.startswith(path) else 0 for path, _ in marks)
+    return _Folder(f"{root.path}/", tuple(marks), min(ends) + 1)
 
 
 def _reserve(

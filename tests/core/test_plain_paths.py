@@ -250,6 +250,19 @@ def test_no_link_may_be_between_a_bound_and_a_root(tmp_path: Path) -> None:
     )
 
 
+def test_a_bound_may_be_spelled_otherwise_than_the_root_below_it() -> None:
+    disk = FakeLinks("/ééé/", "/ééé/a/b/c/x", "/e\u0301e\u0301e\u0301/")
+    roots, bound = (
+        share(path, links=disk, flavour=MACOS) for path in ("/ééé/a/b/c", "/e\u0301e\u0301e\u0301")
+    )
+    world = replace(around(roots), flavour=MACOS)
+    on = Ground.of(world, bound.roots, Policy(), needs_write=False)
+    assert on is not None
+    assert on.bears([claim("/ééé/a/b/c/x")], disk)
+    disk.plant("/ééé/a => /elsewhere")
+    assert not on.bears([claim("/ééé/a/b/c/x")], disk)
+
+
 def test_a_bound_that_is_not_above_a_root_does_not_count(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT)
     on = ground(share(top / "docs", top / "project"), share(top / "docs"), share(top / "project"))
@@ -273,6 +286,10 @@ def test_there_is_none_where_a_policy_has_more_to_say(tmp_path: Path) -> None:
     assert ground(roots, policy=Policy(deny=DenyPatterns(patterns[:-1]))) is not None
     assert ground(roots, policy=Policy(deny=DenyPatterns(patterns))) is None
     assert ground(roots, policy=Policy(rewrite="canonical")) is None
+    for many, expected in ((512, True), (513, False)):
+        on = ground(roots, policy=Policy(deny=DenyPatterns(patterns[:many])), cwd=tmp_path / "b")
+        assert bears(on, "a") is expected, "it is held against all of them from each directory"
+        assert bears(on, tmp_path / "a")
     assert ground(roots, policy=Policy(symlinks="deny")) is not None
 
 

@@ -47,6 +47,17 @@ ASKED = (
     "in/a/.ssh/key",
     "out/b/c",
 )
+FORMS: Final[dict[str, Callable[[Path, str], JsonObject]]] = {
+    "path": lambda top, at: {"path": f"{top}/{at}"},
+    "folder": lambda top, at: {"path": f"{top}/{at}/"},
+    "uri": lambda top, at: {"path": f"file://{top}/{at}"},
+    "relative": lambda _, at: {"path": at.removeprefix("in/")},
+    "near": lambda _, at: {"path": "./" + at.removeprefix("in/a/")},
+    "glob": lambda top, at: {"pattern": f"{top}/{at}/*"},
+    "relative glob": lambda _, at: {"pattern": at.removeprefix("in/") + "/**"},
+    "any": lambda _top, _at: {"pattern": "**"},
+}
+"""How a place is named."""
 SETS = (
     (),
     ("in",),
@@ -163,8 +174,16 @@ CHANGING = st.lists(
     min_size=1,
     max_size=6,
 )
+Asking: TypeAlias = tuple[str, str, str]
+"""The tool that is called, the form in which it is given a place, and the place."""
 CALLS = st.lists(
-    st.tuples(st.sampled_from(("read", "write")), st.sampled_from(ASKED)), min_size=1, max_size=5
+    st.tuples(
+        st.sampled_from(("read", "write")),
+        st.just("path") | st.sampled_from(sorted(FORMS)),
+        st.sampled_from(ASKED),
+    ),
+    min_size=1,
+    max_size=5,
 )
 
 
@@ -179,8 +198,7 @@ class Judged:
         self._legacy = at.client(*shared) if era == "legacy" else None
         self._kept = announced(at, *shared) if era == "kept" else None
 
-    def _params(self, tool: str, path: str) -> JsonObject:
-        arguments: JsonObject = {"path": path}
+    def _params(self, tool: str, arguments: JsonObject) -> JsonObject:
         if self._at.services.expose == "search":
             arguments = {"serverName": "files", "toolName": tool, "toolArgs": arguments}
             tool = "call-tool"
@@ -199,9 +217,9 @@ class Judged:
             return found if isinstance(found, RequestLane) else None
         return self._at.relay.session_lanes.find(self._legacy.session, request)
 
-    async def call(self, tool: str, path: str) -> None:
+    async def call(self, tool: str, arguments: JsonObject) -> None:
         """Make a call: if it may go by express, then the relay must admit the very same."""
-        params = self._params(tool, path)
+        params = self._params(tool, arguments)
         way = self._way(Request(1, "tools/call", params))
         admitted = None if way is None else way.admit(params)
         client = self._legacy or modern(self._at, *self._shared, kept=self._kept)
@@ -228,7 +246,7 @@ class Judged:
         return any(os.path.realpath(place) != str(place) for place in given)
 
 
-async def walk(setting: Setting, changes: list[Change], calls: list[tuple[str, str]]) -> None:
+async def walk(setting: Setting, changes: list[Change], calls: list[Asking]) -> None:
     """Make all calls again and again, while the tree changes."""
     with TemporaryDirectory() as made:
         top = plant(Path(made), *TREE)
@@ -245,14 +263,14 @@ async def walk(setting: Setting, changes: list[Change], calls: list[tuple[str, s
         async with rig(specs, {"files": fake}, operator=operator, expose=setting.expose) as at:
             judged = Judged(at, fake, shared, setting.era)
             for following in [*changes, None]:
-                for tool, path in (*calls, *calls):
-                    await judged.call(tool, f"{top}/{path}")
+                for tool, form, place in (*calls, *calls):
+                    await judged.call(tool, FORMS[form](top, place))
                 if following is not None:
                     change(top, following)
 
 
 @given(SETTINGS, CHANGING, CALLS)
 def test_a_call_goes_by_express_only_if_the_relay_would_admit_it(
-    setting: Setting, changes: list[Change], calls: list[tuple[str, str]]
+    setting: Setting, changes: list[Change], calls: list[Asking]
 ) -> None:
     anyio.run(partial(walk, setting, changes, calls), backend_options={"use_uvloop": True})

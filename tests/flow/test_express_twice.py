@@ -1,0 +1,79 @@
+"""A call that goes by express has the verdict that the relay gave the same call before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from hub.core.launch import LaunchTemplate
+from hub.core.paths import Flavour, parts_of
+from hub.core.policy import AccessRule, DenyPatterns, Policy
+from hub.core.templates import parse_template
+from hub.core.values import JsonObject
+from hub.runtime.wire import Request
+from tests.fakes import READ, FakeChild
+from tests.runtime.rigs import FakeClient, launched, remote, rig
+from tests.trees import plant
+
+WRITE: JsonObject = {"name": "write", "inputSchema": READ["inputSchema"]}
+TREE = ("in/a/b/f", "in/a/f", "in/a b/f", "out/f", "in/way => ../out", "in/file => ../out")
+INSIDE = (
+    *("{top}/in", "{top}/in/", "{top}/in/a/f", "{top}/in/été/文 1", "file://{top}/in/a/f"),
+    *(".", "./a/", "a/f", "a/b/f", "a b/f", "new"),
+)
+OUTSIDE = (
+    *("{top}/i", "{top}/out/", "{top}/in/../out", "{top}/in/\uff0e\uff0e/out"),
+    *("file://{top}/out/f", "{top}/in/way", "{top}/in/way/", "file://{top}/in/way/f"),
+    *("way/f", "./way/", "../out", "./.."),
+)
+GLOBS = ("*", "a/*", "{top}/in/*", "./a b/**/*.py")
+
+
+async def call_twice(client: FakeClient, tool: str, arguments: JsonObject, verdict: bool) -> None:
+    """Call a tool by the relay, and again as it goes by express if it may."""
+    request = Request(1, "tools/call", {"name": tool, "arguments": arguments})
+    await client.call(tool, {})
+    for _ in range(2):
+        result = await client.call(tool, arguments)
+        assert ("isError" not in result) is verdict, (tool, arguments)
+        way = client.rig.relay.session_lanes.find(client.session, request)
+        assert way is not None
+        assert (way.admit(request.params) is not None) is verdict, (tool, arguments)
+
+
+def policies(top: Path) -> dict[str, Policy]:
+    rule = AccessRule(parts_of(str(top / "in/a/b"), Flavour.POSIX), "read")
+    return {
+        "none": Policy(),
+        "links": Policy(symlinks="deny"),
+        "patterns": Policy(deny=DenyPatterns(("a/b/", "*.key", "!a/b/f"))),
+        "rights": Policy(access=(rule,)),
+    }
+
+
+@pytest.mark.parametrize("policy", ["none", "links", "patterns", "rights"])
+async def test_the_second_call_has_the_verdict_of_the_first(tmp_path: Path, policy: str) -> None:
+    top = plant(tmp_path, *TREE)
+    spec = replace(remote("files"), policy=policies(top)[policy])
+    rows = [("read", "path", path, True) for path in INSIDE]
+    rows += [("read", "pattern", path, True) for path in GLOBS]
+    rows += [("read", key, path, False) for path in OUTSIDE for key in ("path", "pattern")]
+    rows += [("read", "path", path, policy != "patterns") for path in ("a/b/new", "{top}/in/x.key")]
+    rows += [("write", "path", path, policy in {"none", "links"}) for path in ("a/b", "./a/b/new")]
+    rows += [("read", "volume", "file://{top}/in/a/f", False)]
+    async with rig({"files": spec}, {"files": FakeChild(READ, WRITE)}) as at:
+        client = at.client(top / "in")
+        for tool, key, path, verdict in rows:
+            await call_twice(client, tool, {key: path.format(top=top)}, verdict)
+
+
+async def test_what_starts_beside_the_roots_is_weighed(tmp_path: Path) -> None:
+    top = plant(tmp_path, *TREE)
+    target = LaunchTemplate("files", parse_template("server"), cwd=parse_template("${root}/.."))
+    spec = replace(launched("files"), target=target)
+    async with rig({"files": spec}, {"files": FakeChild(READ)}) as at:
+        client = at.client(top / "in")
+        for path, verdict in (("in/a/f", True), ("out/f", False), (f"{top}/in/a/f", True)):
+            await call_twice(client, "read", {"path": path}, verdict)
