@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from bench import calls, holdings, on_remote, peers, with_sdk
+from bench import calls, guard, holdings, on_remote, peers, with_sdk
 from bench.beginnings import Beginnings
 from bench.figures import machine
 from bench.placing import place_anywhere, place_us
@@ -62,7 +62,7 @@ def main() -> None:
         for line in part:
             print(line, flush=True)
     place_anywhere()
-    for part in (beginnings(min(rounds, STARTS)), held()):
+    for part in (beginnings(min(rounds, STARTS)), held(), guard.lines()):
         for line in part:
             print(line, flush=True)
     print(f"{time.monotonic() - began:.0f} s")

@@ -1,30 +1,40 @@
-"""What the guard costs: `python bench/guard.py` prints microseconds per call, best of five rounds.
+"""What the guard takes of a call: `python -m bench.guard` prints microseconds, best of five rounds.
 
-Each round builds the surroundings of a call anew, as the hub does: nothing is cached between calls.
+"At once" is how calls are judged of tools that were called a moment ago; "anew" how all others are,
+and those that are not admitted at once. Nothing is kept from one call to the next.
 """
 
-import os
-import sys
-import tempfile
+from __future__ import annotations
+
 import timeit
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
-from hub.core.guard import Admitted, ToolGuard, compile_tool, decide
-from hub.core.paths import Flavour
-from hub.core.policy import Policy, ToolPolicy
-from hub.core.roots import RootSet, UnsafePaths, root_from_path, root_set
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bench.cases import folder_in
+from bench.figures import Target
+from hub.core.guard import Refused, Sight, ToolGuard, admit, compile_tool, decide
+from hub.core.paths import Flavour, LinkReader
+from hub.core.plain_paths import Ground
+from hub.core.policy import DenyPatterns, Policy, ToolPolicy
+from hub.core.roots import UnsafePaths, root_from_path, root_set
 from hub.core.values import Call, Json, JsonObject
-from hub.core.whereabouts import Surroundings
+from hub.core.whereabouts import Sites, Surroundings
 from hub.runtime.links import CachedLinks, OsLinks
 
 ROUNDS = 5
+AT_LEAST = 0.02
+"""Seconds that a round takes."""
 UNSAFE = UnsafePaths(str(Path.home()), Flavour.POSIX)
 SCHEMA: Json = {
     "type": "object",
     "properties": {
         "path": {"type": "string", "description": "Path to the file"},
         "paths": {"type": "array", "items": {"type": "string"}},
+        "pattern": {"type": "string", "description": "Glob of the files to look into"},
         "content": {"type": "string"},
         "query": {"type": "string"},
         "limit": {"type": "integer"},
@@ -32,56 +42,106 @@ SCHEMA: Json = {
 }
 
 
-def best(case: Callable[[], object], times: int) -> float:
-    """Return the least microseconds that one run of `case` took on average in a round."""
-    return min(timeit.repeat(case, number=times, repeat=ROUNDS)) / times * 1e6
+class Here(Sight):
+    """One client's folder on the real disk, and what its operator says."""
 
-
-def decision(arguments: JsonObject, guard: ToolGuard, roots: RootSet) -> Callable[[], object]:
-    """Return what judges one call from scratch."""
-    call = Call("tools/call", "tool", arguments, {"name": "tool", "arguments": arguments})
-    cwd = roots.paths[0]
-
-    def case() -> object:
-        links = CachedLinks(OsLinks())
-        return decide(call, guard, Surroundings(roots, cwd, {}, links, Flavour.POSIX))
-
-    if not isinstance(case(), Admitted):
-        raise SystemExit(f"refused: {case()}")
-    return case
-
-
-def main() -> None:
-    """Print the four figures and what they may be."""
-    with tempfile.TemporaryDirectory() as made:
-        top = os.path.realpath(made)
-        folder = Path(top, "project", "src", "lib")
-        folder.mkdir(parents=True)
-        names = [f"file{n}.py" for n in range(100)]
-        for name in names:
-            (folder / name).touch()
+    def __init__(self, folder: Path, policy: Policy) -> None:
         root = root_from_path(
-            f"{top}/project", name=None, links=OsLinks(), flavour=Flavour.POSIX, unsafe=UNSAFE
+            str(folder), name=None, links=OsLinks(), flavour=Flavour.POSIX, unsafe=UNSAFE
         )
         roots = root_set([root])
-        guard = compile_tool(SCHEMA, read_only=False, policy=ToolPolicy(Policy(unsafe=UNSAFE)))
-        path = f"{folder}/file0.py"
-        deep = "/".join(path.split("/")[1:]).count("/") + 1
-        cases: list[tuple[str, JsonObject, int, int]] = [
-            (f"one absolute path of {deep} components", {"path": path}, 5000, 30),
-            ("100 paths", {"paths": [f"{folder}/{name}" for name in names]}, 100, 1000),
-            (
-                "100 kB content beside the path",
-                {"path": path, "content": "x y/z " * 17000},
-                5000,
-                60,
-            ),
-            ("no path-like argument", {"query": "select 1", "limit": 5}, 20000, 5),
-        ]
-        for title, arguments, times, allowed in cases:
-            took = best(decision(arguments, guard, roots), times)
-            sys.stdout.write(f"{title:40s} {took:8.1f} us  (at most {allowed})\n")
+        sites = Sites.of(roots, root.path)
+        self._around = Surroundings(
+            roots, root.path, {}, OsLinks(), Flavour.POSIX, enforcing=True, sites=sites
+        )
+        self._ground = Ground.of(self._around, (), policy, needs_write=True)
+
+    @property
+    def ground(self) -> Ground | None:
+        return self._ground
+
+    @property
+    def disk(self) -> LinkReader:
+        return self._around.links
+
+    def memory(self) -> LinkReader:
+        return CachedLinks(self.disk)
+
+    def surroundings(self, links: LinkReader) -> Surroundings:
+        return replace(self._around, links=links)
+
+
+class Case(Struct, frozen=True):
+    """What is judged. `limit`: microseconds that it may take."""
+
+    title: str
+    arguments: JsonObject
+    limit: float | None = None
+    policy: Policy = Policy(unsafe=UNSAFE)
+    is_inside: bool = True
+
+
+def cases(folder: Path) -> list[Case]:
+    """Return the calls that are judged; the files that they name are there."""
+    path = str(folder / "src" / "main.py")
+    depth = path.count("/")
+    letters = folder / "источник" / "größe 文.txt"
+    letters.parent.mkdir()
+    letters.touch()
+    (folder / "link").symlink_to("src")
+    files = [folder / "src" / f"file{number}.py" for number in range(100)]
+    for file in files:
+        file.touch()
+    denying = Policy(unsafe=UNSAFE, deny=DenyPatterns(("**/.env", "*.pem", "secrets/")))
+    return [
+        Case("no path-like argument", {"query": "select 1", "limit": 5}, 5),
+        Case(f"one absolute path of {depth} components", {"path": path}, 30),
+        Case("the same, with three patterns denied", {"path": path}, policy=denying),
+        Case("the same, as a file URI", {"path": f"file://{path}"}),
+        Case("the same, relative", {"path": "src/main.py"}),
+        Case("one with letters of other scripts", {"path": str(letters)}),
+        Case("a glob", {"pattern": "src/**/*.py"}),
+        Case("a path over a link inside", {"path": f"{folder}/link/main.py"}),
+        Case("a path outside, refused", {"path": "/etc/passwd"}, is_inside=False),
+        Case("one absolute path, and 100 kB of text", {"path": path, "content": "x y/z " * 17000}),
+        Case("100 absolute paths", {"paths": list[Json](map(str, files))}),
+    ]
+
+
+def took(judge: Callable[[], object]) -> float:
+    """Return the least microseconds that one run took on average in a round."""
+    timer = timeit.Timer(judge)
+    times = max(1, round(AT_LEAST / (timer.timeit(5) / 5)))
+    return min(timer.repeat(ROUNDS, times)) / times * 1e6
+
+
+def line(case: Case, folder: Path) -> str:
+    """Judge one case both ways, and return what it took."""
+    here, arguments = Here(folder, case.policy), case.arguments
+    guard: ToolGuard = compile_tool(SCHEMA, read_only=False, policy=ToolPolicy(case.policy))
+    call = Call("tools/call", "tool", arguments, {"name": "tool", "arguments": arguments})
+
+    def anew() -> object:
+        return decide(call, guard, here.surroundings(here.memory()))
+
+    def at_once() -> object:
+        return admit(call, guard, here)
+
+    if isinstance(anew(), Refused) is case.is_inside or (at_once() is None) is case.is_inside:
+        raise SystemExit(f"{case.title}: {anew()}")
+    first = took(at_once) if case.is_inside else None
+    verdict = "" if first is None or case.limit is None else Target(case.limit).verdict(first)
+    shown = "" if first is None else f"{first:.1f}"
+    return f"| {case.title} | {shown} | {took(anew):.1f} | {verdict} |"
+
+
+def lines() -> list[str]:
+    """Return the table."""
+    with ExitStack() as stack:
+        folder = folder_in(stack)
+        head = "| the guard alone, µs a call | at once | anew | target |"
+        return [head, "|---|---|---|---|", *[line(case, folder) for case in cases(folder)], ""]
 
 
 if __name__ == "__main__":
-    main()
+    print("\n".join(lines()))
