@@ -17,16 +17,19 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from hub.core.in_force import OperatorRoots
+from hub.core.launch import LaunchTemplate
 from hub.core.paths import Flavour, parts_of
 from hub.core.policy import AccessRule, DenyPatterns, Mode, Policy
 from hub.core.roots import UnsafePaths
 from hub.core.search import Expose
+from hub.core.specs import ServerSpec
+from hub.core.templates import parse_template
 from hub.core.values import JsonObject
 from hub.runtime.request_lanes import RequestLane
 from hub.runtime.ways import Way
 from hub.runtime.wire import Request
 from tests.fakes import READ, FakeChild
-from tests.runtime.rigs import ROOTS, FakeClient, Rig, remote, rig, roots_at
+from tests.runtime.rigs import ROOTS, FakeClient, Rig, launched, remote, rig, roots_at
 from tests.runtime.test_request_lanes import announced, bringing, modern
 from tests.runtime.test_request_lanes import params as modern_params
 from tests.trees import plant
@@ -150,7 +153,7 @@ def change(top: Path, how: Change) -> None:
 
 @dataclass(frozen=True)
 class Setting:
-    """Who shares what, and what the operator lays down."""
+    """Who shares what, and what the operator lays down: a child with no `cwd` is remote."""
 
     era: Era
     shared: tuple[str, ...]
@@ -158,6 +161,7 @@ class Setting:
     own: tuple[str, ...]
     policy: int
     expose: Expose
+    cwd: str | None
 
 
 SETTINGS = st.builds(
@@ -168,6 +172,7 @@ SETTINGS = st.builds(
     own=st.just(()) | st.sampled_from(SETS),
     policy=st.sampled_from([0, 0, 0, *range(8)]),
     expose=st.sampled_from(("tools", "tools", "search")),
+    cwd=st.none() | st.sampled_from(("${root}", "${root}/..", "${root}/a", "${root}/a/../..")),
 )
 CHANGING = st.lists(
     st.tuples(st.sampled_from(sorted(CHANGES)), st.sampled_from(PLACES), st.sampled_from(PLACES)),
@@ -246,6 +251,12 @@ class Judged:
         return any(os.path.realpath(place) != str(place) for place in given)
 
 
+def running_in(cwd: str) -> ServerSpec:
+    """Return a server that is a process in this directory."""
+    template = LaunchTemplate("files", parse_template("server"), cwd=parse_template(cwd))
+    return replace(launched("files"), target=template)
+
+
 async def walk(setting: Setting, changes: list[Change], calls: list[Asking]) -> None:
     """Make all calls again and again, while the tree changes."""
     with TemporaryDirectory() as made:
@@ -254,7 +265,7 @@ async def walk(setting: Setting, changes: list[Change], calls: list[Asking]) -> 
         shared, ceiling, own = ([top / name for name in names] for names in sets)
         operator = OperatorRoots(ceiling=roots_at(*ceiling) if ceiling else None)
         spec = replace(
-            remote("files"),
+            remote("files") if setting.cwd is None else running_in(setting.cwd),
             policy=policies(top)[setting.policy],
             ceiling=roots_at(*own) if own else None,
         )
