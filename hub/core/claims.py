@@ -9,6 +9,7 @@ from decimal import Decimal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from hub.core.effort import WHOLE, TooMuchError
 from hub.core.naming import LONGEST_KEY, is_measure
 from hub.core.paths import PathError
 from hub.core.rewriting import escaped
@@ -38,6 +39,9 @@ _LONG_TEXT = 1024
 _LONGEST_POINTER = 4096
 _READ_AGAIN = 8
 _PER_STRING = 4
+# What it takes beside the look at each element.
+_PER_MEMBER = 5
+_PER_CLAIM = 5
 
 
 class Claim(Struct, frozen=True):
@@ -50,21 +54,33 @@ class Claim(Struct, frozen=True):
     why: str
 
 
-def claims(shape: Node, arguments: JsonObject) -> list[Claim]:
-    """Return what in `arguments` is judged, in order.
+def claims(shape: Node, arguments: JsonObject, most: int = WHOLE.search) -> list[Claim]:
+    """Return what in `arguments` is judged, in order; finding it may take an effort of `most`.
 
     Raises:
-        PathError: the arguments are nested too deeply, or there is too much of them.
+        TooMuchError: it takes more.
+        PathError: the arguments are nested too deeply, or cannot be read for certain.
     """
     found = _Found()
+    found.left = most
     _walk_members(arguments, shape, _TOP, found)
     return found
 
 
 class _Found(list[Claim]):
-    """What is found in one call, and how many strings may still be read in what is no JSON."""
+    """What is found in one call.
 
+    `left` is the effort that may still go into it, `strings` how many strings may still be read in
+    what is no JSON.
+    """
+
+    left = WHOLE.search
     strings = MAX_STRINGS
+
+    def spend(self, effort: int) -> None:
+        self.left -= effort
+        if self.left < 0:
+            raise TooMuchError(_TOO_MUCH)
 
 
 class _Unread:
@@ -111,6 +127,7 @@ def _walk_object(value: JsonObject, node: Node, at: _Place, found: _Found) -> No
 
 
 def _walk_members(value: JsonObject, node: Node, at: _Place, found: _Found) -> None:
+    found.spend(_PER_MEMBER * len(value))
     declared = node.properties
     for key, member in value.items():
         inner = declared.get(key)
@@ -149,6 +166,7 @@ def _walk_other(value: Json, node: Node, at: _Place, found: _Found) -> None:
 
 def _walk_list(values: list[Json], node: Node, at: _Place, found: _Found) -> None:
     _check_size(at, found)
+    found.spend(len(values))
     kind = at.inherited if node.kind is _NEUTRAL and not node.declared else node.kind
     for index, value in enumerate(values):
         if isinstance(value, str):
@@ -192,6 +210,7 @@ def is_shaped(value: str) -> bool:
 
 
 def _claim(text: str, node: Node, at: _Place, found: _Found) -> None:
+    found.spend(_PER_CLAIM)
     inside = json_in(text) if at.inherited is not _PAYLOAD else None
     if inside is not None:
         parsed = _parsed(inside)

@@ -10,6 +10,7 @@ from msgspec.structs import force_setattr
 
 from hub.core.claims import Claim, claims
 from hub.core.detection import compile_shape
+from hub.core.effort import SOON, WHOLE, Patience, TooMuchError
 from hub.core.judgement import Judge
 from hub.core.paths import LinkReader, PathError
 from hub.core.plain_paths import Ground
@@ -23,8 +24,6 @@ from hub.core.whereabouts import OUTSIDE, Surroundings, Weighed
 _TOKEN = object()
 _OFF = Mode.OFF  # found once
 _SHOWN = 4096
-_MUCH = 10_000
-"""Values times roots that are weighed but once: not to be admitted, and again by `decide`."""
 _PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
 
 
@@ -111,11 +110,11 @@ class Sight(Protocol):
 
 
 def admit(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | None:
-    """Admit a call that `decide` would admit without reserve; None says nothing of any other."""
+    """Admit a call that `decide` would admit without reserve, and soon; None says nothing."""
     if guard.policy.policy.mode is _OFF:
         return Admitted(call, token=_TOKEN)
     try:
-        found = claims(guard.shape, call.arguments)
+        found = claims(guard.shape, call.arguments, SOON.search)
         if not found:
             return Admitted(call, token=_TOKEN)
         ground, is_single = sight.ground, len(found) == 1
@@ -124,12 +123,12 @@ def admit(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | None:
         if ground is not None and ground.bears(found, links):
             return Admitted(call, token=_TOKEN)
         around = sight.surroundings(sight.memory() if is_single else links)
-        if around is None or len(found) * len(around.roots.roots) > _MUCH:
+        if around is None:
             return None
-        refused, allowed = _weigh(call, found, guard, around)
+        weighed = _weigh(call, found, guard, around, SOON)
     except Exception:  # noqa: BLE001 - who decides it then says why
         return None
-    return None if refused is not None else Admitted(allowed, token=_TOKEN)
+    return None if weighed.refused is not None else Admitted(weighed.call, token=_TOKEN)
 
 
 def acts_on_places(guard: ToolGuard) -> bool:
@@ -144,24 +143,33 @@ def acts_on_places(guard: ToolGuard) -> bool:
 
 def decide(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused:
     """Return whether `call` may reach its child. Total: whatever goes wrong inside is a refusal."""
-    policy = guard.policy.policy
+    return _decided(call, guard, around, WHOLE)[0]
+
+
+def decide_soon(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused | None:
+    """Return what `decide` would; None if that took so long that others should not wait for it."""
+    verdict, is_final = _decided(call, guard, around, SOON)
+    return verdict if is_final else None
+
+
+def _decided(
+    call: Call, guard: ToolGuard, around: Surroundings, patience: Patience
+) -> tuple[Admitted | Refused, bool]:
+    """Return the verdict, and whether more patience would not come to another."""
+    policy, uris = guard.policy.policy, around.roots.uris
     if policy.mode is _OFF:
-        return Admitted(call, token=_TOKEN)
-    allowed = call
+        return Admitted(call, token=_TOKEN), True
     try:
-        refused, allowed = _weigh(call, claims(guard.shape, call.arguments), guard, around)
+        found = claims(guard.shape, call.arguments, patience.search)
+        weighed = _weigh(call, found, guard, around, patience)
     except PathError as exc:
-        refused = Refused("", "", exc.reason, around.roots.uris)
+        too_much = isinstance(exc, TooMuchError)
+        weighed = _Weighed(Refused("", "", exc.reason, uris), call, is_final=not too_much)
     except Exception:  # noqa: BLE001 - deny on every doubt, our own mistakes included
-        refused = Refused("", "", "the arguments could not be judged", around.roots.uris)
-    if refused is None or policy.mode is Mode.REPORT:
-        return Admitted(allowed, refused, token=_TOKEN)
-    return refused
-
-
-def decide_resource(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused:
-    """Return whether a resource may be read or subscribed to: by its `uri` alone."""
-    return decide(call, guard, around)
+        weighed = _Weighed(Refused("", "", "the arguments could not be judged", uris), call)
+    if weighed.refused is None or policy.mode is Mode.REPORT:
+        return Admitted(weighed.call, weighed.refused, token=_TOKEN), weighed.is_final
+    return weighed.refused, weighed.is_final
 
 
 def explain(call: Call, guard: ToolGuard, around: Surroundings) -> tuple[Judged, ...]:
@@ -177,22 +185,34 @@ def explain(call: Call, guard: ToolGuard, around: Surroundings) -> tuple[Judged,
     )
 
 
+class _Weighed(Struct, frozen=True):
+    """What speaks against a call, and the call as its child gets it if nothing does."""
+
+    refused: Refused | None
+    call: Call
+    is_final: bool = True
+
+
 def _weigh(
-    call: Call, found: list[Claim], guard: ToolGuard, around: Surroundings
-) -> tuple[Refused | None, Call]:
-    """Return what speaks against the call, and the call as its child gets it if nothing does."""
+    call: Call, found: list[Claim], guard: ToolGuard, around: Surroundings, patience: Patience
+) -> _Weighed:
     policy = guard.policy.policy
     if not found or not (around.enforcing or policy.deny or policy.access):
-        return None, call
-    judge = Judge(around, policy, needs_write=guard.needs_write)
+        return _Weighed(None, call)
+    judge = Judge(around, policy, needs_write=guard.needs_write, patience=patience)
     for claim in found:
         objection = judge.objection(claim)
         if objection is not None:
-            return Refused(claim.pointer, _text(claim), objection, around.roots.uris), call
+            refused = Refused(claim.pointer, _text(claim), objection, around.roots.uris)
+            return _Weighed(refused, call, is_final=not judge.is_at_its_end)
     if policy.rewrite == "verbatim":
-        return None, call
+        return _Weighed(None, call)
     canonical = {claim.pointer: judge.canonical(claim) for claim in found}
-    return None, rewritten(call, {at: path for at, path in canonical.items() if path is not None})
+    if judge.is_at_its_end:
+        too_much = Refused("", "", TooMuchError().reason, around.roots.uris)
+        return _Weighed(too_much, call, is_final=False)
+    places = {at: path for at, path in canonical.items() if path is not None}
+    return _Weighed(None, rewritten(call, places))
 
 
 def _text(claim: Claim) -> str:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from hub.core.claims import Claim, is_shaped
 from hub.core.commands import words_of
+from hub.core.effort import WHOLE, Effort, Patience
 from hub.core.naming import LONGEST_KEY, is_mount, is_revision
 from hub.core.overlong import is_one_path, paths_in, shortened, straightened
 from hub.core.paths import PATH_MAX, Flavour, PathError
@@ -19,7 +20,6 @@ from hub.core.readings import Reader, climbing, is_local_uri, is_remote, reading
 from hub.core.vocabulary import Kind
 from hub.core.whereabouts import Surroundings, Weighed, Whereabouts
 
-MAX_WEIGHED = 20_000
 _WEIGHT = 128  # characters that count as one reading more
 
 _DOUBTS = (
@@ -40,14 +40,28 @@ _BY_SHAPE = frozenset({Kind.NEUTRAL, Kind.WEAK})
 
 
 class Judge:
-    """Weighs the claims of one call."""
+    """Weighs the claims of one call, as far as `patience` goes."""
 
-    def __init__(self, around: Surroundings, policy: Policy, *, needs_write: bool) -> None:
+    def __init__(
+        self,
+        around: Surroundings,
+        policy: Policy,
+        *,
+        needs_write: bool,
+        patience: Patience = WHOLE,
+    ) -> None:
         self._policy = policy
         self._posix = around.flavour is not Flavour.WINDOWS
         self._reader = Reader(around.env, around.flavour)
-        self._whereabouts = Whereabouts(around, policy, needs_write=needs_write)
-        self._weighed = 0
+        self._whereabouts = Whereabouts(
+            around, policy, needs_write=needs_write, most=patience.effort
+        )
+        self._to_read = Effort(patience.readings, "there is too much to judge")
+
+    @property
+    def is_at_its_end(self) -> bool:
+        """Whether it lost its patience: a longer look may come to something else."""
+        return self._to_read.is_spent or self._whereabouts.effort.is_spent
 
     def objection(self, claim: Claim) -> str | None:
         """Return the first thing that speaks against a value."""
@@ -81,7 +95,7 @@ class Judge:
             return
         try:
             for text, how, kind in self._texts_of(claim, value):
-                self._count(text)
+                self._to_read.spend(1 + len(text) // _WEIGHT)
                 yield from self._weigh_text(text, how, kind)
         except PathError as exc:
             yield Weighed(value, "as given", None, exc.reason)
@@ -94,11 +108,6 @@ class Judge:
         if len(weighed) != 1 or not self._whereabouts.is_absolute(claim.value):
             return None
         return weighed[0].leads_to
-
-    def _count(self, text: str) -> None:
-        self._weighed += 1 + len(text) // _WEIGHT
-        if self._weighed > MAX_WEIGHED:
-            raise PathError("there is too much to judge")
 
     def _texts_of(self, claim: Claim, value: str) -> Iterator[tuple[str, str, Kind]]:
         mounted = _MOUNTED.fullmatch(value) if claim.kind is Kind.WEAK else None

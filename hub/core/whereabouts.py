@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from hub.core.effort import WHOLE, Effort, TooMuchError
 from hub.core.paths import (
     DeadEndError,
     Entry,
@@ -21,7 +22,7 @@ from hub.core.paths import (
 )
 from hub.core.policy import Policy
 from hub.core.roots import Root, RootSet, entry_of
-from hub.core.watched_links import TooMuchError, WatchedLinks
+from hub.core.watched_links import WatchedLinks
 
 OUTSIDE = "outside the allowed roots boundaries"
 
@@ -87,9 +88,19 @@ class Weighed(Struct, frozen=True):
 
 
 class Whereabouts:
-    """Follows the paths of one call. Not to be kept: what it asked the disk may change."""
+    """Follows the paths of one call. Not to be kept: what it asked the disk may change.
 
-    def __init__(self, around: Surroundings, policy: Policy, *, needs_write: bool) -> None:
+    `most` is the effort that may go into it.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        policy: Policy,
+        *,
+        needs_write: bool,
+        most: int = WHOLE.effort,
+    ) -> None:
         self._around = around
         self._policy = policy
         self._needs_write = needs_write
@@ -101,7 +112,8 @@ class Whereabouts:
         if policy.symlinks == "deny":
             shared = RootSet((*around.roots.roots, *around.granted))
             links = _NoLinksBelow(links, shared, around.flavour)
-        self._links = WatchedLinks(links)
+        self.effort = Effort(most)
+        self._links = WatchedLinks(links, self.effort)
         self._shared = sites.shared
         self._files, self._directories = sites.files, sites.directories
         self._depths = sites.depths
@@ -117,7 +129,7 @@ class Whereabouts:
     def objection(self, plain: str) -> str | None:
         """Return what speaks against a plain path."""
         try:
-            self._links.spend(_PLAIN_EFFORT)
+            self.effort.spend(_PLAIN_EFFORT)
             return self._speaks_against(self._directory(plain))
         except PathError as exc:
             return self._doubt(plain, exc)
@@ -137,7 +149,7 @@ class Whereabouts:
     def exists(self, path: str) -> bool:
         """Return whether something is there, or may be."""
         try:
-            self._links.spend(_LOOK)
+            self.effort.spend(_LOOK)
             return self._links.entry(path) is not None
         except TooMuchError:
             raise
@@ -191,7 +203,7 @@ class Whereabouts:
 
     def _lead(self, text: str, how: str, base: str | None, *, strict: bool) -> Iterator[Weighed]:
         """Weigh where the kernel goes, and where a child goes that removes `..` before it looks."""
-        self._links.spend(_EFFORT + len(text) // _CHARACTERS)
+        self.effort.spend(_EFFORT + len(text) // _CHARACTERS)
         lexical = collapse(text, cwd=base, flavour=self._flavour)
         spelled = lexical or (text if base is None else f"{base}/{text}")
         for path in (text,) if lexical is None else (text, lexical):
@@ -250,7 +262,7 @@ class Whereabouts:
             starts = list(range(len(parts)))
         elif not starts and not self._around.enforcing:
             starts = [0]
-        self._links.spend(len(starts) * (_EFFORT + len(self._policy.deny.lines)))
+        self.effort.spend(len(starts) * (_EFFORT + len(self._policy.deny.lines)))
         if any(self._policy.deny.refuses(parts[start:], folded=folded) for start in starts):
             return "the operator denies it"
         return None

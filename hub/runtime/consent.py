@@ -7,6 +7,7 @@ comes with the retry, together with a text that only this process can have made 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import structlog
@@ -15,7 +16,7 @@ from msgspec import Struct
 from hub.core.asking import ASKABLE, CONSENT_KEY, takes_forms
 from hub.core.consent import Consent, Wanted, consent_in, question, wanted, within
 from hub.core.digests import digest
-from hub.core.guard import Admitted, Refused, ToolGuard, decide, decide_resource
+from hub.core.guard import Admitted, Refused, ToolGuard, decide, decide_soon
 from hub.core.in_force import InForce
 from hub.core.request_state import UNASKED, Brought, Carried
 from hub.core.roots import Root, RootSet
@@ -73,10 +74,18 @@ class Case(Struct, eq=False):
             granted=self._within_ceilings(granted),
         )
 
-    def decide(self, granted: tuple[Root, ...] = ()) -> Admitted | Refused:
+    def decide_soon(self) -> Admitted | Refused | None:
+        """Return the guard's verdict without what is granted; None if it takes long."""
+        return decide_soon(self.call, self.guard, self.around())
+
+    async def decide(self, granted: tuple[Root, ...] = ()) -> Admitted | Refused:
         """Return the guard's verdict."""
-        judge = decide_resource if self.call.method.startswith("resources/") else decide
-        return judge(self.call, self.guard, self.around(granted))
+        soon = decide_soon(self.call, self.guard, self.around(granted))
+        if soon is not None:
+            return soon
+        around = self.around(granted)
+        work = partial(decide, self.call, self.guard, around)
+        return await self.session.services.aside.run(work)
 
     def wanted(self, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
         """Return what the user could be asked about."""
@@ -120,13 +129,13 @@ async def decide_or_ask(case: Case, record: Record) -> Admitted | Refused:
 
     Raises: InputNeededError if a modern client has to be asked first.
     """
-    refused = record.verdict = case.decide()
+    refused = record.verdict = await case.decide()
     if not isinstance(refused, Refused) or refused.reason != OUTSIDE:
         return refused
     if case.guard.policy.policy.on_refused != "ask":
         return refused
     granted = case.session.grants.of(case.place.spec.name, writes=case.guard.needs_write)
-    verdict: Admitted | Refused = case.decide(granted) if granted else refused
+    verdict: Admitted | Refused = await case.decide(granted) if granted else refused
     said: Consent | None = None
     if isinstance(verdict, Admitted):
         said, case.granted = "session", granted
@@ -136,7 +145,7 @@ async def decide_or_ask(case: Case, record: Record) -> Admitted | Refused:
         if said in {"once", "session"}:
             await case.look_again()
             case.granted = (*granted, *(one.place for one in places))
-            verdict = case.decide(case.granted)
+            verdict = await case.decide(case.granted)
     if said is not None:
         record.consented(said, refused)
     record.verdict = verdict

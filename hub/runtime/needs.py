@@ -14,7 +14,14 @@ from msgspec.structs import replace
 from hub.core.asking import ASKABLE
 from hub.core.audit import refusal_of
 from hub.core.catalog import Listing
-from hub.core.guard import Refused, ToolGuard, acts_on_places, compile_tool, decide
+from hub.core.guard import (
+    Admitted,
+    Refused,
+    ToolGuard,
+    acts_on_places,
+    compile_tool,
+    decide_soon,
+)
 from hub.core.in_force import NOT_ASKED
 from hub.core.launch import LaunchTemplate, mentions_roots
 from hub.core.protocol import MISSING_CLIENT_CAPABILITY
@@ -73,7 +80,7 @@ class Need(Struct, frozen=True):
             return True
         call = Call("tools/call", "", {} if arguments is None else arguments, {})
         around = replace(self.judged_in, links=CachedLinks(self.services.machine.links))
-        return refusal_of(decide(call, self.guard, around)) is not None
+        return _may_be_refused(decide_soon(call, self.guard, around))
 
 
 def need_before_looking(
@@ -111,7 +118,7 @@ def need_before_deciding(case: Case) -> Need | None:
         known = Known(case.place, session.services.children.last_known(case.place), case.call.name)
         if _depends(session, case.place.spec) or acts_on_places(case.guard):
             return Need(session.services, known)
-        if refusal_of(case.decide()) is not None:
+        if _may_be_refused(case.decide_soon()):
             return Need(session.services, known, case.guard, case.around())
     elif session.is_modern and case.call.method in ASKABLE and _is_in_vain(case):
         text = "This call names a path, and the operator serves no paths to clients without roots"
@@ -123,9 +130,14 @@ def _is_in_vain(case: Case) -> bool:
     client, force = case.session.client, case.force
     if client is None or client.declares("roots") or not force.enforcing or force.source != "none":
         return False
-    refused = case.decide()
+    refused = case.decide_soon()
     hopeless = isinstance(refused, Refused) and refused.reason == OUTSIDE
     return hopeless and case.guard.policy.policy.on_refused != "ask"
+
+
+def _may_be_refused(verdict: Admitted | Refused | None) -> bool:
+    """Return whether a verdict is a refusal, or takes so long that its client is asked before."""
+    return verdict is None or refusal_of(verdict) is not None
 
 
 def _depends(session: Session, spec: ServerSpec) -> bool:
@@ -160,6 +172,6 @@ def _told(session: Session, named: Addressed, specs: list[ServerSpec]) -> Need |
     guards = [
         compile_tool(None, read_only=True, policy=spec.policy_of(named.name)) for spec in specs
     ]
-    if not all(isinstance(decide(call, guard, around), Refused) for guard in guards):
+    if any(isinstance(decide_soon(call, guard, around), Admitted) for guard in guards):
         return None
     return Need(services, Known(places[0], None, named.name), guards[0], around)

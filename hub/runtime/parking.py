@@ -92,7 +92,7 @@ class Parking:
         try:
             force = await session.force(asked.outlet)
             case = replace(call.case, session=session, asked=asked, force=force)
-            refusal = self._relay.judge_again(case)
+            refusal = await self._relay.judge_again(case)
         except BaseException:
             call.give_up(asked.reason)
             raise

@@ -209,12 +209,12 @@ class Relay:
         hints = UNCACHED if case.call.method == "resources/read" else None
         return completed(result, self._services.info, hints)
 
-    def judge_again(self, case: Case) -> JsonObject | None:
+    async def judge_again(self, case: Case) -> JsonObject | None:
         """Return the refusal of a call that is under way still; None if it may go on.
 
         Raises: RpcError for a refusal of what is no tool.
         """
-        verdict, spec = case.decide(case.granted), case.place.spec
+        verdict, spec = await case.decide(case.granted), case.place.spec
         if not isinstance(verdict, Refused):
             return None
         with Record(self._services, case.session, spec.name, case.call.name) as record:

@@ -19,6 +19,7 @@ from hub.core.search import Expose
 from hub.core.specs import ServerSpec
 from hub.core.standing import Standing
 from hub.core.values import JsonObject, ServerName
+from hub.runtime.aside import Aside
 from hub.runtime.audit_log import AuditSink
 from hub.runtime.children import Children
 from hub.runtime.plans import Plans
@@ -73,6 +74,7 @@ class Services(Struct, frozen=True):
     expose: Expose = "tools"
     is_for_one: bool = False
     preface: str | None = None
+    aside: Aside = field(default_factory=Aside)
 
     @property
     def can_names_move(self) -> bool:

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from hub.core.claims import MAX_CLAIMS, Claim, claims
 from hub.core.detection import compile_shape
+from hub.core.effort import TooMuchError
 from hub.core.paths import PathError
 from hub.core.values import Json, JsonObject
 from hub.core.vocabulary import Kind
@@ -218,3 +219,19 @@ def test_a_long_value_looks_like_a_path_exactly_where_a_short_one_does(
         return bool(found({"v": filler + text if ends else text + filler}))
 
     assert claimed("y" * 1100) is claimed("y")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {str(number): 5 for number in range(3)},
+        {"a": {"b": {"c": {}}}},
+        {"a": [0] * 10},
+        {"path": ["x", "y"]},
+    ],
+)
+def test_finding_it_takes_no_more_than_it_may(arguments: JsonObject) -> None:
+    shape = compile_shape({}, {})
+    assert claims(shape, arguments, 100) == claims(shape, arguments)
+    with pytest.raises(TooMuchError, match="too many to judge"):
+        claims(shape, arguments, 11)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from hub.core.effort import Patience
 from hub.core.guard import (
     Admitted,
     Refused,
@@ -17,7 +18,7 @@ from hub.core.guard import (
     admit,
     compile_tool,
     decide,
-    decide_resource,
+    decide_soon,
     explain,
 )
 from hub.core.paths import Entry, LinkReader, PathError
@@ -383,9 +384,7 @@ def test_a_resource_is_judged_by_its_uri(tmp_path: Path) -> None:
     guard = compile_tool(None, read_only=True, policy=DEFAULT)
 
     def read(uri: str) -> Admitted | Refused:
-        return decide_resource(
-            Call("resources/read", uri, {"uri": uri}, {"uri": uri}), guard, world
-        )
+        return decide(Call("resources/read", uri, {"uri": uri}, {"uri": uri}), guard, world)
 
     assert isinstance(read(f"file://{tmp_path}/a"), Admitted)
     assert isinstance(read("memo://notes/1"), Admitted)
@@ -405,6 +404,56 @@ def test_what_is_too_deep_to_judge_is_refused() -> None:
     assert verdict.message() == (
         "Access denied: the arguments are nested too deeply or too many to judge"
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "admitted"),
+    [
+        ({"paths": ["{a,b}{c,d}{e,f}{g,h}"] * 40}, True),
+        ({"paths": [*["{a,b}{c,d}{e,f}{g,h}"] * 40, "/etc/x"]}, False),
+        ({"paths": [f"a/{number}, b" for number in range(400)]}, True),
+        ({str(number): "x" for number in range(5000)}, True),
+        ({"rows": [[0] * 100] * 300}, True),
+        ({"paths": ["x"] * 5000}, True),
+    ],
+)
+def test_what_takes_long_is_not_decided_soon(
+    tmp_path: Path, arguments: JsonObject, admitted: bool
+) -> None:
+    world = around(share(tmp_path), tmp_path)
+    guard = compile_tool({}, read_only=True, policy=DEFAULT)
+    call = tool_call(arguments)
+    assert decide_soon(call, guard, world) is None
+    assert admit(call, guard, Looking(world)) is None
+    assert isinstance(decide(call, guard, world), Admitted) is admitted
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_what_is_decided_soon_is_what_is_decided(tmp_path: Path, mode: Mode) -> None:
+    world = around(share(tmp_path), tmp_path)
+    guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=mode)))
+    rows: list[Json] = [[0]] * 9
+    calls: list[JsonObject] = [{"path": "a"}, {"path": "/etc/x"}, nested(100), {"rows": rows}]
+    for arguments in calls:
+        call = tool_call(arguments)
+        assert decide_soon(call, guard, world) == decide(call, guard, world)
+
+
+def test_what_cannot_be_rewritten_whole_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = around(share(tmp_path), tmp_path)
+    call = tool_call({"path": f"{tmp_path}/a,b"})
+    policy = ToolPolicy(Policy(rewrite="canonical"))
+    plain, rewriting = (
+        compile_tool({}, read_only=True, policy=policy) for policy in (DEFAULT, policy)
+    )
+    assert isinstance(decide(call, rewriting, world), Admitted)
+    # It has three readings, and is read twice if it is to be rewritten.
+    patience = Patience(search=100, readings=5, effort=10_000)
+    monkeypatch.setattr("hub.core.guard.WHOLE", patience)
+    assert isinstance(decide(call, plain, world), Admitted)
+    assert isinstance(decide(call, rewriting, world), Refused)
 
 
 class Broken(LinkReader):
@@ -533,17 +582,6 @@ def test_one_call_has_no_more_than_its_share_of_the_hub(
                 "the call names more paths for these roots than are judged at once",
                 "there is too much to judge",
             }
-
-
-def test_what_takes_long_is_weighed_once(tmp_path: Path) -> None:
-    top = plant(tmp_path, *(f"{n}/" for n in range(101)))
-    shared = share(*(top / f"{n}" for n in range(101)))
-    guard = compile_tool(None, read_only=False, policy=ToolPolicy(Policy()))
-    for count, is_much in ((99, False), (100, True)):
-        call = tool_call({"paths": [f"{n}/x" for n in range(count)]})
-        world = around(shared, top / "0")
-        assert isinstance(decide(call, guard, world), Admitted)
-        assert (admit(call, guard, Looking(world)) is None) is is_much
 
 
 class Counting(OsLinks):

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from hub.core import judgement
 from hub.core.claims import Claim
+from hub.core.effort import Patience, TooMuchError
 from hub.core.judgement import Judge
 from hub.core.policy import DenyPatterns, Policy
 from hub.core.values import Json
@@ -308,6 +308,14 @@ def test_only_an_absolute_path_that_reads_in_one_way_has_a_canonical_form(
     assert canonical(f"{world.cwd}/a.txt", WEAK) is None
 
 
-def test_there_is_an_end_to_it(world: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judgement, "MAX_WEIGHED", 10)
-    assert objection(world, PATH, ",".join("abcdefghijkl")) == "there is too much to judge"
+def test_there_is_an_end_to_it(world: Surroundings) -> None:
+    claim = Claim("/k", "k", PATH, ",".join("abcdefghijkl"), "")
+    for readings, effort, reason in (
+        (10, 10_000, "there is too much to judge"),
+        (1000, 40, TooMuchError().reason),
+        (1000, 10_000, None),
+    ):
+        patience = Patience(search=0, readings=readings, effort=effort)
+        judge = Judge(world, Policy(), needs_write=True, patience=patience)
+        assert judge.objection(claim) == reason
+        assert judge.is_at_its_end is (reason is not None)

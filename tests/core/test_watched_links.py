@@ -2,14 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from hub.core import watched_links
-from hub.core.watched_links import TooMuchError, WatchedLinks
+from hub.core.effort import Effort, TooMuchError
+from hub.core.watched_links import WatchedLinks
 from hub.runtime.links import OsLinks
 from tests.trees import plant
 
 
 def test_it_answers_as_the_disk_does_and_knows_what_was_asked(tmp_path: Path) -> None:
-    top, links = plant(tmp_path, "l => x"), WatchedLinks(OsLinks())
+    top, links = plant(tmp_path, "l => x"), WatchedLinks(OsLinks(), Effort(10))
     entry = links.entry(f"{top}/l")
     assert entry is not None
     assert (entry.kind, links.target(f"{top}/l"), links.last) == ("link", "x", f"{top}/l")
@@ -17,15 +17,14 @@ def test_it_answers_as_the_disk_does_and_knows_what_was_asked(tmp_path: Path) ->
     assert links.last == f"{top}/none"
 
 
-def test_it_answers_only_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched_links, "MAX_EFFORT", 10)
+def test_it_answers_only_so_much(tmp_path: Path) -> None:
     top = plant(tmp_path, "a => " + "x/" * 50)
-    links = WatchedLinks(OsLinks())
+    links = WatchedLinks(OsLinks(), Effort(10))
     for _ in range(10):
         links.entry("/")
     with pytest.raises(TooMuchError):
         links.entry("/")
     with pytest.raises(TooMuchError):
-        WatchedLinks(OsLinks()).target(f"{top}/a")
+        WatchedLinks(OsLinks(), Effort(10)).target(f"{top}/a")
     with pytest.raises(TooMuchError):
-        WatchedLinks(OsLinks()).spend(11)
+        WatchedLinks(OsLinks(), Effort(10)).effort.spend(11)

@@ -3,10 +3,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hub.core import watched_links
+from hub.core.effort import TooMuchError
 from hub.core.policy import DenyPatterns, Policy
 from hub.core.roots import EMPTY, root_set
-from hub.core.watched_links import TooMuchError
 from hub.core.whereabouts import OUTSIDE, Surroundings, Whereabouts
 from hub.runtime.links import OsLinks
 from tests.core.worlds import POSIX, around, on_windows, share
@@ -122,9 +121,8 @@ def test_a_granted_place_is_inside_and_the_operators_patterns_hold_there(tmp_pat
     assert denying.objection(f"{top}/b/secret/x") == "the operator denies it"
 
 
-def test_what_was_too_much_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched_links, "MAX_EFFORT", 0)
-    where = Whereabouts(around(share(tmp_path)), Policy(), needs_write=False)
+def test_what_was_too_much_is_no_answer(tmp_path: Path) -> None:
+    where = Whereabouts(around(share(tmp_path)), Policy(), needs_write=False, most=0)
     with pytest.raises(TooMuchError):
         where.has("x")
     assert where.objection(f"{tmp_path}/x") == TooMuchError().reason

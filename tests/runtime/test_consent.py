@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
+import anyio
 import pytest
 
+from hub.core.guard import Admitted, Refused, ToolGuard, decide
 from hub.core.in_force import OperatorRoots
 from hub.core.policy import Policy
 from hub.core.roots import RootSet
-from hub.core.values import Json, JsonObject
+from hub.core.values import Call, Json, JsonObject
+from hub.core.whereabouts import Surroundings
+from hub.runtime import consent
 from hub.runtime.peer import RpcError
 from hub.runtime.services import RootsSettings
 from tests.fakes import READ, FakeChild, Silence, failure
@@ -169,3 +174,32 @@ async def test_three_questions_are_asked_and_no_more(top: Path) -> None:
         assert len(questions(client)) == 3
         assert (await client.call("read", {"path": [*three, f"{top}/b/3"]}))["isError"] is True
         assert len(questions(client)) == 3
+
+
+async def test_a_call_that_takes_long_to_judge_holds_up_no_other(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others_had_theirs = threading.Event()
+
+    def decided(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused:
+        assert others_had_theirs.wait(4)
+        return decide(call, guard, around)
+
+    monkeypatch.setattr(consent, "decide", decided)
+    paths: list[Json] = [f"{top}/a/{number}, b" for number in range(400)]
+    long: JsonObject = {"paths": paths}
+    long_refused: JsonObject = {"paths": [*paths, f"{top}/b/x"]}
+    async with rig({"files": remote()}, {"files": FakeChild(READ)}) as at:
+        one, other = at.client(top / "a"), at.client(top / "a")
+        results: list[JsonObject] = []
+
+        async def call(arguments: JsonObject) -> None:
+            results.append(await one.call("read", arguments))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, long)
+            tasks.start_soon(call, long_refused)
+            for _ in range(3):
+                assert "isError" not in await other.call("read", {"path": f"{top}/a/x"})
+            others_had_theirs.set()
+        assert sorted("isError" in result for result in results) == [False, True]
