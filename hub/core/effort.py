@@ -30,7 +30,7 @@ class Patience(Struct, frozen=True):
 
 WHOLE = Patience(search=5_000_000, readings=20_000, effort=1_000_000)
 """What any call may cost: a second, or more where it comes with megabytes of arguments."""
-SOON = Patience(search=5000, readings=100, effort=5000)
+SOON = Patience(search=8000, readings=100, effort=5000)
 """What may be done where others wait meanwhile: some thousandths of a second."""
 
 

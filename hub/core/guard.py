@@ -19,7 +19,7 @@ from hub.core.rewriting import rewritten
 from hub.core.shapes import Node, nodes_of
 from hub.core.values import Call, Json
 from hub.core.vocabulary import Kind
-from hub.core.whereabouts import OUTSIDE, Surroundings, Weighed
+from hub.core.whereabouts import LEAST, OUTSIDE, Surroundings, Weighed
 
 _TOKEN = object()
 _OFF = Mode.OFF  # found once
@@ -199,6 +199,8 @@ def _weigh(
     policy = guard.policy.policy
     if not found or not (around.enforcing or policy.deny or policy.access):
         return _Weighed(None, call)
+    if len(found) * LEAST > patience.effort:
+        return _too_much(call, around)
     judge = Judge(around, policy, needs_write=guard.needs_write, patience=patience)
     for claim in found:
         objection = judge.objection(claim)
@@ -209,10 +211,13 @@ def _weigh(
         return _Weighed(None, call)
     canonical = {claim.pointer: judge.canonical(claim) for claim in found}
     if judge.is_at_its_end:
-        too_much = Refused("", "", TooMuchError().reason, around.roots.uris)
-        return _Weighed(too_much, call, is_final=False)
+        return _too_much(call, around)
     places = {at: path for at, path in canonical.items() if path is not None}
     return _Weighed(None, rewritten(call, places))
+
+
+def _too_much(call: Call, around: Surroundings) -> _Weighed:
+    return _Weighed(Refused("", "", TooMuchError().reason, around.roots.uris), call, is_final=False)
 
 
 def _text(claim: Claim) -> str:

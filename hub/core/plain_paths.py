@@ -50,8 +50,11 @@ _WILD = re.compile(r"[*?(\[]")
 _PATH, _WEAK, _NEUTRAL, _GLOB_KIND = Kind.PATH, Kind.WEAK, Kind.NEUTRAL, Kind.GLOB
 _POSIX = Flavour.POSIX
 _LONGEST = 512
-_MANY = 64
 _FEW = 8
+_MOST = 1000
+"""Paths that are looked for, each from one place and against few patterns."""
+_PATTERNS = 32
+"""Patterns that take as long as a path that is looked for."""
 _MUCH = 1024
 """Patterns times roots that every path is held against, from wherever it may start."""
 
@@ -120,12 +123,14 @@ class Ground(Struct, frozen=True):
     """Where nothing but a link, or a directory that was moved, can speak against a plain path.
 
     A relative path starts at each of the `bases`, if those are few and plain paths themselves.
-    `reserve` is what the operator has kept back, if anything.
+    `reserve` is what the operator has kept back, if anything. More than `most` paths in a call are
+    left to who keeps account.
     """
 
     folders: tuple[_Folder, ...]
     bases: tuple[str, ...]
     reserve: _Reserve | None
+    most: int
 
     @staticmethod
     def of(
@@ -137,10 +142,12 @@ class Ground(Struct, frozen=True):
         if policy.rewrite != "verbatim" or patterns > _MUCH:
             return None
         folders = (root for root in roots.roots if _is_ground(root, policy))
+        bases = _bases(around, patterns)
         return Ground(
             tuple(_folder(root, bounds) for root in folders),
-            _bases(around, patterns),
+            bases,
             _reserve(roots, policy, around.flavour, needs_write=needs_write),
+            _MOST // (max(1, len(bases)) * (1 + patterns // _PATTERNS)),
         )
 
     def bears(self, claims: Sequence[Claim], links: LinkReader) -> bool:
@@ -149,7 +156,7 @@ class Ground(Struct, frozen=True):
         Raises:
             PathError: the disk does not say what is there.
         """
-        if len(claims) > _MANY:
+        if len(claims) > self.most:
             return False
         for claim in claims:
             kind, value = claim.kind, claim.value

@@ -28,9 +28,8 @@ OUTSIDE = "outside the allowed roots boundaries"
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _NAME_MAX = 255
-# What following a reading costs, beside the questions that it asks.
-_PLAIN_EFFORT = 10
-_EFFORT = 10
+LEAST = 10
+"""The effort of following a path, beside the questions that it asks."""
 # What it takes to ask the disk whether something is there, beside the question.
 _LOOK = 5
 _CHARACTERS = 8
@@ -129,7 +128,7 @@ class Whereabouts:
     def objection(self, plain: str) -> str | None:
         """Return what speaks against a plain path."""
         try:
-            self.effort.spend(_PLAIN_EFFORT)
+            self.effort.spend(LEAST)
             return self._speaks_against(self._directory(plain))
         except PathError as exc:
             return self._doubt(plain, exc)
@@ -203,7 +202,7 @@ class Whereabouts:
 
     def _lead(self, text: str, how: str, base: str | None, *, strict: bool) -> Iterator[Weighed]:
         """Weigh where the kernel goes, and where a child goes that removes `..` before it looks."""
-        self.effort.spend(_EFFORT + len(text) // _CHARACTERS)
+        self.effort.spend(LEAST + len(text) // _CHARACTERS)
         lexical = collapse(text, cwd=base, flavour=self._flavour)
         spelled = lexical or (text if base is None else f"{base}/{text}")
         for path in (text,) if lexical is None else (text, lexical):
@@ -262,7 +261,7 @@ class Whereabouts:
             starts = list(range(len(parts)))
         elif not starts and not self._around.enforcing:
             starts = [0]
-        self.effort.spend(len(starts) * (_EFFORT + len(self._policy.deny.lines)))
+        self.effort.spend(len(starts) * (LEAST + len(self._policy.deny.lines)))
         if any(self._policy.deny.refuses(parts[start:], folded=folded) for start in starts):
             return "the operator denies it"
         return None

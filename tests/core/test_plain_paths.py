@@ -217,10 +217,21 @@ def test_what_is_no_plain_path_is_left_to_others(tmp_path: Path) -> None:
     assert not on.bears([claim(5)], OsLinks())
 
 
-def test_many_paths_are_left_to_who_keeps_account(tmp_path: Path) -> None:
-    on = ground(share(tmp_path))
-    assert bears(on, *[tmp_path / str(number) for number in range(64)])
-    assert not bears(on, *[tmp_path / str(number) for number in range(65)])
+@pytest.mark.parametrize(
+    ("patterns", "shared", "most"),
+    [(0, 1, 1000), (31, 1, 1000), (32, 1, 500), (0, 2, 500), (16, 2, 250), (1024, 1, 30)],
+)
+def test_many_paths_are_left_to_who_keeps_account(
+    tmp_path: Path, patterns: int, shared: int, most: int
+) -> None:
+    folders = [tmp_path / name for name in "ab"[:shared]]
+    for folder in folders:
+        folder.mkdir()
+    policy = Policy(deny=DenyPatterns(tuple(f"x{number}" for number in range(patterns))))
+    on = ground(share(*folders), policy=policy, cwd=folders[0])
+    paths = [folders[0] / str(number) for number in range(most + 1)]
+    assert bears(on, *paths[:-1])
+    assert not bears(on, *paths)
 
 
 @pytest.mark.parametrize("moved", ["project", ""])
