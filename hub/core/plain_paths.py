@@ -139,7 +139,7 @@ class Ground(Struct, frozen=True):
         """Return the ground of some roots within `bounds`; None where a policy has more to say."""
         roots = around.roots
         patterns = len(policy.deny.lines) * len(roots.roots)
-        if policy.rewrite != "verbatim" or patterns > _MUCH:
+        if policy.rewrite != "verbatim" or patterns > _MUCH or policy.deny.brings_back:
             return None
         folders = (root for root in roots.roots if _is_ground(root, policy))
         bases = _bases(around, patterns)

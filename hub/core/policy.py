@@ -39,6 +39,8 @@ class AccessRule(Struct, frozen=True):
 class DenyPatterns:
     """Gitignore patterns, relative to a root, for paths that no call reaches.
 
+    As with git, a pattern with `!` cannot bring back what lies in a denied directory.
+
     Raises:
         ValueError: a pattern that gitignore does not have.
     """
@@ -47,6 +49,7 @@ class DenyPatterns:
         self.lines = lines
         self._spec: GitIgnoreSpec | None = None
         self._folded: GitIgnoreSpec | None = None
+        self.brings_back = any(line.startswith("!") for line in lines)
         if lines:
             from pathspec import GitIgnoreSpec  # noqa: PLC0415 - takes time, and most need it not
 
@@ -62,7 +65,14 @@ class DenyPatterns:
         if folded:
             path = path.casefold()
         # A pattern that ends in a slash matches directories only: the path may be one.
-        return spec.match_file(path) or spec.match_file(path + "/")
+        if spec.match_file(path) or spec.match_file(path + "/"):
+            return True
+        ends = [at + 1 for at, sign in enumerate(path) if sign == "/"] if self.brings_back else []
+        return any(spec.match_file(path[:end]) for end in ends)
+
+    def effort(self, depth: int) -> int:
+        """Return what it takes to ask about a path of so many components."""
+        return len(self.lines) * (depth if self.brings_back else 1)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DenyPatterns) and other.lines == self.lines

@@ -261,7 +261,7 @@ class Whereabouts:
             starts = list(range(len(parts)))
         elif not starts and not self._around.enforcing:
             starts = [0]
-        self.effort.spend(len(starts) * (LEAST + len(self._policy.deny.lines)))
+        self.effort.spend(len(starts) * (LEAST + self._policy.deny.effort(len(parts))))
         if any(self._policy.deny.refuses(parts[start:], folded=folded) for start in starts):
             return "the operator denies it"
         return None
