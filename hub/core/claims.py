@@ -42,6 +42,8 @@ _PER_STRING = 4
 # What it takes beside the look at each element.
 _PER_MEMBER = 5
 _PER_CLAIM = 5
+_CHARACTERS = 8
+"""So many of what is judged take an effort of 1 more."""
 
 
 class Claim(Struct, frozen=True):
@@ -134,6 +136,7 @@ def _walk_members(value: JsonObject, node: Node, at: _Place, found: _Found) -> N
         if inner is None:
             inner = node.undeclared(key)
             if _PATH_KEY.search(key):
+                found.spend(len(key) // _CHARACTERS)
                 at_key, why = f"{at.pointer}/{escaped(key)}", "an object's key can be a path"
                 found.append(Claim(at_key, key, _NEUTRAL, key, why))
         kind = inner.kind
@@ -210,7 +213,7 @@ def is_shaped(value: str) -> bool:
 
 
 def _claim(text: str, node: Node, at: _Place, found: _Found) -> None:
-    found.spend(_PER_CLAIM)
+    found.spend(_PER_CLAIM + len(text) // _CHARACTERS)
     inside = json_in(text) if at.inherited is not _PAYLOAD else None
     if inside is not None:
         parsed = _parsed(inside)

@@ -415,6 +415,8 @@ def test_what_is_too_deep_to_judge_is_refused() -> None:
         ({str(number): "x" for number in range(5000)}, True),
         ({"rows": [[0] * 100] * 300}, True),
         ({"paths": ["x"] * 5000}, True),
+        ({"command": "cat x " * 20_000}, True),
+        ({"/a" * 50_000: 1}, True),
     ],
 )
 def test_what_takes_long_is_not_decided_soon(
@@ -561,7 +563,7 @@ def test_the_time_grows_no_faster_than_the_text(tmp_path: Path, key: str, value:
     [
         (256, [f"a/b/c{n}" for n in range(10_000)], True),
         (256, [f"../{n}/x" for n in range(10_000)], True),
-        (256, ["a/../" * 800 + f"x{n}" for n in range(10_000)], True),
+        (256, ["a/../" * 800 + f"x{n}" for n in range(7000)], True),
         (256, ["{a,b}/{c,d}/{e,f}" + f"/{n}" for n in range(10_000)], True),
         (1, ["l"] * 100_000, True),
         (256, [f"a/b/c{n}" for n in range(100)], False),
