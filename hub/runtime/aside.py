@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, Lock, to_thread
+
+from hub.core.values import SessionKey
 
 Result = TypeVar("Result")
 
 
 class Aside:
-    """Does one piece of work at a time, in the order in which they come.
+    """Does one piece of work at a time, in the order in which they come, one of each party's.
 
-    So the loop has at least half of the time that Python has.
+    So the loop has at least half of the time that Python has, and nobody waits for all that one
+    party wants.
     """
 
     def __init__(self) -> None:
         self._turn = CapacityLimiter(1)
+        self._lines: WeakValueDictionary[SessionKey, Lock] = WeakValueDictionary()
 
-    async def run(self, work: Callable[[], Result]) -> Result:
+    async def run(self, party: SessionKey, work: Callable[[], Result]) -> Result:
         """Return what `work` returns, which touches nothing that changes meanwhile.
 
         Who is cancelled while it is done waits for its end.
         """
-        return await to_thread.run_sync(work, limiter=self._turn)
+        line = self._lines.get(party)
+        if line is None:
+            line = self._lines[party] = Lock()
+        async with line:
+            return await to_thread.run_sync(work, limiter=self._turn)

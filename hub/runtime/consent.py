@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.core.asking import ASKABLE, CONSENT_KEY, takes_forms
 from hub.core.consent import Consent, Wanted, consent_in, question, wanted, within
@@ -80,16 +81,19 @@ class Case(Struct, eq=False):
 
     async def decide(self, granted: tuple[Root, ...] = ()) -> Admitted | Refused:
         """Return the guard's verdict."""
-        soon = decide_soon(self.call, self.guard, self.around(granted))
+        around, services = self.around(granted), self.session.services
+        soon = decide_soon(self.call, self.guard, around)
         if soon is not None:
             return soon
-        around = self.around(granted)
-        work = partial(decide, self.call, self.guard, around)
-        return await self.session.services.aside.run(work)
+        fresh = replace(around, links=CachedLinks(services.machine.links))
+        work = partial(decide, self.call, self.guard, fresh)
+        return await services.aside.run(self.session.party, work)
 
-    def wanted(self, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
+    async def wanted(self, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
         """Return what the user could be asked about."""
-        return wanted(self.call, self.guard, self.around(granted), self._ceilings)
+        around, ceilings = self.around(granted), self._ceilings
+        work = partial(wanted, self.call, self.guard, around, ceilings)
+        return await self.session.services.aside.run(self.session.party, work)
 
     def holds(self) -> bool:
         """Whether the call would still be judged by the same roots, and go to the same place."""
@@ -140,7 +144,7 @@ async def decide_or_ask(case: Case, record: Record) -> Admitted | Refused:
     if isinstance(verdict, Admitted):
         said, case.granted = "session", granted
     else:
-        places = case.wanted(granted)
+        places = await case.wanted(granted)
         said = await _said(case, places)
         if said in {"once", "session"}:
             await case.look_again()

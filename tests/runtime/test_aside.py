@@ -5,7 +5,10 @@ import threading
 import anyio
 import pytest
 
+from hub.core.values import SessionKey
 from hub.runtime.aside import Aside
+
+ONE, OTHER = SessionKey("one"), SessionKey("other")
 
 
 async def test_the_loop_goes_on_while_work_is_done_aside() -> None:
@@ -18,7 +21,7 @@ async def test_the_loop_goes_on_while_work_is_done_aside() -> None:
     found: list[str] = []
 
     async def run() -> None:
-        found.append(await Aside().run(work))
+        found.append(await Aside().run(ONE, work))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
@@ -37,7 +40,7 @@ async def test_one_piece_of_work_is_done_after_the_other() -> None:
         busy.release()
 
     async def run(number: int) -> None:
-        await aside.run(lambda: work(number))
+        await aside.run(ONE, lambda: work(number))
 
     async with anyio.create_task_group() as tasks:
         for number in range(5):
@@ -50,4 +53,40 @@ async def test_what_goes_wrong_is_told_to_who_wanted_it() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await Aside().run(work)
+        await Aside().run(ONE, work)
+
+
+async def test_nobody_waits_for_all_that_another_wants() -> None:
+    aside, order = Aside(), list[str]()
+
+    async def run(party: SessionKey) -> None:
+        await aside.run(party, lambda: order.append(party))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(run, ONE)
+        tasks.start_soon(run, OTHER)
+    assert order.index(OTHER) == 1
+
+
+async def test_who_leaves_the_line_holds_up_nobody() -> None:
+    aside, order, may_end = Aside(), list[str](), threading.Event()
+
+    async def run(party: SessionKey, name: str) -> None:
+        def work() -> None:
+            assert may_end.wait(5)
+            order.append(name)
+
+        await aside.run(party, work)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run, ONE, "first")
+        await anyio.lowlevel.checkpoint()
+        async with anyio.create_task_group() as leaving:
+            leaving.start_soon(run, ONE, "left")
+            leaving.start_soon(run, OTHER, "left too")
+            await anyio.lowlevel.checkpoint()
+            leaving.cancel_scope.cancel()
+        tasks.start_soon(run, ONE, "last")
+        may_end.set()
+    assert order == ["first", "last"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
 import pytest
 
+from hub.core.consent import Wanted, wanted
 from hub.core.guard import Admitted, Refused, ToolGuard, decide
 from hub.core.in_force import OperatorRoots
 from hub.core.policy import Policy
@@ -203,3 +205,25 @@ async def test_a_call_that_takes_long_to_judge_holds_up_no_other(
                 assert "isError" not in await other.call("read", {"path": f"{top}/a/x"})
             others_had_theirs.set()
         assert sorted("isError" in result for result in results) == [False, True]
+
+
+async def test_what_to_ask_about_is_found_beside_the_loop(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others_had_theirs = threading.Event()
+
+    def found(
+        call: Call, guard: ToolGuard, around: Surroundings, ceilings: Sequence[RootSet]
+    ) -> tuple[Wanted, ...]:
+        assert others_had_theirs.wait(4)
+        return wanted(call, guard, around, ceilings)
+
+    monkeypatch.setattr(consent, "wanted", found)
+    async with rig(SPECS, {"files": FakeChild(READ)}) as at:
+        one, other = asking(at, top), asking(at, top)
+        outside: JsonObject = {"path": f"{top}/b/x"}
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(one.call, "read", outside)
+            assert "isError" not in await other.call("read", {"path": f"{top}/a/x"})
+            others_had_theirs.set()
+        assert len(questions(one)) == 1
