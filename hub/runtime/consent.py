@@ -43,7 +43,8 @@ class Case(Struct, eq=False):
 
     `pointer` makes of a pointer into the call's arguments one into those that the client wrote.
     `brought` is what a modern client's request brought from the round before; `consented` and
-    `granted` are what its user has agreed to in this call.
+    `granted` are what its user has agreed to in this call. `version` is that of the operator's
+    roots when it was judged.
     """
 
     session: Session
@@ -56,6 +57,7 @@ class Case(Struct, eq=False):
     brought: Brought = UNASKED
     consented: str | None = None
     granted: tuple[Root, ...] = ()
+    version: int = -1
 
     @property
     def here(self) -> InForce:
@@ -82,6 +84,7 @@ class Case(Struct, eq=False):
     async def decide(self, granted: tuple[Root, ...] = ()) -> Admitted | Refused:
         """Return the guard's verdict."""
         around, services = self.around(granted), self.session.services
+        self.version = services.operator.version
         soon = decide_soon(self.call, self.guard, around)
         if soon is not None:
             return soon
@@ -96,9 +99,13 @@ class Case(Struct, eq=False):
         return await self.session.services.aside.run(self.session.party, work)
 
     def holds(self) -> bool:
-        """Whether the call would still be judged by the same roots, and go to the same place."""
-        spec, known = self.place.spec, self.session.known_force()
-        return self.place.is_kept and self.session.at(spec, known).roots == self.here.roots
+        """Whether the call would still be judged by the same, and go to the same place."""
+        known, here = self.session.at(self.place.spec, self.session.known_force()), self.here
+        return (
+            self.place.is_kept
+            and (known.roots, known.enforcing) == (here.roots, here.enforcing)
+            and self.session.services.operator.version == self.version
+        )
 
     async def holds_with_room(self) -> bool:
         """Return whether it `holds` once its client has read enough of what it was answered."""

@@ -12,7 +12,7 @@ import pytest
 from hub.core.consent import Wanted, wanted
 from hub.core.guard import Admitted, Refused, ToolGuard, decide
 from hub.core.in_force import OperatorRoots
-from hub.core.policy import Policy
+from hub.core.policy import DenyPatterns, Policy
 from hub.core.roots import RootSet
 from hub.core.values import Call, Json, JsonObject
 from hub.core.whereabouts import Surroundings
@@ -205,6 +205,83 @@ async def test_a_call_that_takes_long_to_judge_holds_up_no_other(
                 assert "isError" not in await other.call("read", {"path": f"{top}/a/x"})
             others_had_theirs.set()
         assert sorted("isError" in result for result in results) == [False, True]
+
+
+class Held:
+    """The guard's work aside, held until it may go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.began, self.may_go_on = threading.Event(), threading.Event()
+        monkeypatch.setattr(consent, "decide", self._decide)
+
+    def _decide(self, call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused:
+        verdict = decide(call, guard, around)
+        self.began.set()
+        assert self.may_go_on.wait(4)
+        return verdict
+
+    async def until_it_began(self) -> None:
+        await anyio.to_thread.run_sync(self.began.wait)
+
+
+def long_list(*paths: object) -> JsonObject:
+    """Return arguments that take long to judge, the last of these paths first."""
+    return {"paths": [*map(str, paths), *(f"{number}, b" for number in range(400))]}
+
+
+def calls(fake: FakeChild) -> int:
+    return sum(len(link.requests("tools/call")) for link in fake.links)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (OperatorRoots(), OperatorRoots(when_missing="deny")),
+        (OperatorRoots(when_empty="allow"), OperatorRoots(when_empty="deny")),
+    ],
+)
+async def test_what_nothing_restricted_is_judged_anew_once_something_does(
+    top: Path, monkeypatch: pytest.MonkeyPatch, before: OperatorRoots, after: OperatorRoots
+) -> None:
+    fake, held = FakeChild(READ), Held(monkeypatch)
+    spec = remote(policy=Policy(deny=DenyPatterns(("secret",))))
+    async with rig({"files": spec}, {"files": fake}, operator=before) as at:
+        client = at.client(capabilities=ROOTS if before.when_empty == "allow" else {})
+        results: list[JsonObject] = []
+
+        async def call() -> None:
+            results.append(await client.call("read", long_list(top / "b/x")))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await held.until_it_began()
+            at.services.operator.take(after)
+            held.may_go_on.set()
+        assert [result["isError"] for result in results] == [True]
+        assert [record.verdict for record in at.audit.records] == ["refused"]
+        assert calls(fake) == 0
+
+
+async def test_a_grant_does_not_outlive_a_ceiling_that_moves_while_it_is_applied(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeChild(READ)
+    async with rig(SPECS, {"files": fake}) as at:
+        client = asking(at, top, SESSION)
+        assert "isError" not in await client.call("read", {"path": f"{top}/b/x"})
+        held = Held(monkeypatch)
+        results: list[JsonObject] = []
+
+        async def call() -> None:
+            results.append(await client.call("read", long_list(top / "b/x")))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await held.until_it_began()
+            at.services.operator.take(OperatorRoots(ceiling=roots_at(top / "a")))
+            held.may_go_on.set()
+        assert [result["isError"] for result in results] == [True]
+        assert calls(fake) == 1
 
 
 async def test_what_to_ask_about_is_found_beside_the_loop(
