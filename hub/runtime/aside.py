@@ -7,6 +7,7 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from anyio import CapacityLimiter, Lock, to_thread
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from hub.core.values import SessionKey
 
@@ -27,10 +28,12 @@ class Aside:
     async def run(self, party: SessionKey, work: Callable[[], Result]) -> Result:
         """Return what `work` returns, which touches nothing that changes meanwhile.
 
-        Who is cancelled while it is done waits for its end.
+        Who is cancelled while it is done waits for its end, and gets nothing of it.
         """
         line = self._lines.get(party)
         if line is None:
             line = self._lines[party] = Lock()
         async with line:
-            return await to_thread.run_sync(work, limiter=self._turn)
+            done = await to_thread.run_sync(work, limiter=self._turn)
+        await checkpoint_if_cancelled()
+        return done

@@ -90,3 +90,22 @@ async def test_who_leaves_the_line_holds_up_nobody() -> None:
         tasks.start_soon(run, ONE, "last")
         may_end.set()
     assert order == ["first", "last"]
+
+
+async def test_who_is_cancelled_while_its_work_is_done_gets_nothing_of_it() -> None:
+    began, may_end, found = threading.Event(), threading.Event(), list[str]()
+
+    def work() -> str:
+        began.set()
+        assert may_end.wait(5)
+        return "done"
+
+    async def run() -> None:
+        found.append(await Aside().run(ONE, work))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        await anyio.to_thread.run_sync(began.wait)
+        tasks.cancel_scope.cancel()
+        may_end.set()
+    assert found == []

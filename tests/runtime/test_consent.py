@@ -225,8 +225,8 @@ class Held:
 
 
 def long_list(*paths: object) -> JsonObject:
-    """Return arguments that take long to judge, the last of these paths first."""
-    return {"paths": [*map(str, paths), *(f"{number}, b" for number in range(400))]}
+    """Return arguments that take long to judge, these paths last."""
+    return {"paths": [*(f"{number}, b" for number in range(400)), *map(str, paths)]}
 
 
 def calls(fake: FakeChild) -> int:
@@ -304,3 +304,25 @@ async def test_what_to_ask_about_is_found_beside_the_loop(
             assert "isError" not in await other.call("read", {"path": f"{top}/a/x"})
             others_had_theirs.set()
         assert len(questions(one)) == 1
+
+
+async def test_a_call_that_is_cancelled_while_it_is_judged_is_not_answered(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, held = FakeChild(READ), Held(monkeypatch)
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        results: list[JsonObject] = []
+
+        async def call(path: Path) -> None:
+            results.append(await client.call("read", long_list(path)))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, top / "b/x")
+            tasks.start_soon(call, top / "a/x")
+            await held.until_it_began()
+            tasks.cancel_scope.cancel()
+            held.may_go_on.set()
+        assert results == []
+        assert [record.verdict for record in at.audit.records] == ["cancelled", "cancelled"]
+        assert calls(fake) == 0
