@@ -84,14 +84,15 @@ def _fixed(glob: str) -> str | None:
 
 
 class _Folder(NamedTuple):
-    """A directory among the roots: its path with a slash behind.
+    """A directory among the roots; `inner` is what all paths in it begin with.
 
-    `marks` are the directory itself, first, and those above it without which it would not be
-    shared, each with what stands there as long as nobody has moved it. `top` is the length of the
-    path of the uppermost with a slash behind: from there on no link may be on the way.
+    `marks` are the directory itself and those above it without which it would not be shared, each
+    with what stands there as long as nobody has moved it. `top` is the length of the path of the
+    uppermost with a slash behind: from there on no link may be on the way.
     """
 
     path: str
+    inner: str
     marks: tuple[tuple[str, Entry], ...]
     top: int
 
@@ -185,8 +186,8 @@ class Ground(Struct, frozen=True):
         return fixed is not None and self._bears(fixed or ".", links)
 
     def _has(self, path: str, links: LinkReader) -> bool:
-        for folder, marks, top in self.folders:
-            if path.startswith(folder) or path == marks[0][0]:
+        for folder, inner, marks, top in self.folders:
+            if path.startswith(inner) or path == folder:
                 for place, was in marks:
                     if links.entry(place) != was:
                         return False
@@ -208,7 +209,7 @@ def _folder(root: Root, bounds: Sequence[Root]) -> _Folder:
     marks = {(one.path, entry_of(one)): None for one in (root, *above)}
     # One that is spelled otherwise does not tell where in this path it ends.
     ends = (len(path) if root.path.startswith(path) else 0 for path, _ in marks)
-    return _Folder(f"{root.path}/", tuple(marks), min(ends) + 1)
+    return _Folder(root.path, f"{root.path}/", tuple(marks), min(ends) + 1)
 
 
 def _reserve(
