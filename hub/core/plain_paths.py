@@ -31,25 +31,46 @@ from hub.core.vocabulary import Kind
 from hub.core.whereabouts import Sites, Surroundings
 
 
-def _names(signs: str) -> str:
-    """Return a pattern of names with slashes between that never read in two ways."""
-    # After a space a dot could be the first of `../`.
-    name = rf"(?!\.\.?(?:/|$))[.{signs}]++(?: [{signs}][.{signs}]*+)*+"
-    return rf"{name}(?:/{name})*+"
+class _Form(NamedTuple):
+    """How something looks that never reads in two ways: in ASCII, and in letters of any script."""
+
+    ascii: re.Pattern[str]
+    any: re.Pattern[str]
+
+    def reads_once(self, text: str) -> bool:
+        """Return whether `text` looks so, and is not long."""
+        if len(text) > _LONGEST:
+            return False
+        if text.isascii():
+            return self.ascii.fullmatch(text) is not None
+        if self.any.fullmatch(text) is None:
+            return False
+        return unicodedata.is_normalized("NFKC", text) and IGNORABLE.search(text) is None
 
 
-_SIGNS = r"\w@+()\[\]-"
-_ABSOLUTE = re.compile(rf"/{_names(_SIGNS)}/?")
+def _form(text: str, wildcards: str = "") -> _Form:
+    """Return the form of a pattern in which N stands for names with slashes between."""
+
+    def compiled(letters: str) -> re.Pattern[str]:
+        signs = rf"{wildcards}{letters}@+()\[\]-"
+        # After a space a dot could be the first of `../`.
+        name = rf"(?!\.\.?(?:/|$))[.{signs}]++(?: [{signs}][.{signs}]*+)*+"
+        return re.compile(text.replace("N", rf"{name}(?:/{name})*+"))
+
+    return _Form(compiled("a-zA-Z0-9_"), compiled(r"\w"))
+
+
+_LONGEST = 512
+_ABSOLUTE = _form(r"/N/?")
 # What begins with another sign could be an option, a list, or marked for somebody else.
-_RELATIVE = re.compile(rf"\.|(?:\./|(?=[.\w])){_names(_SIGNS)}/?")
-_GLOB = re.compile(rf"(?:/|\./|(?=[.\w*?])){_names('*?' + _SIGNS)}/?")
+_RELATIVE = _form(r"\.|(?:\./|(?=[.\w]))N/?")
+_GLOB = _form(r"(?:/|\./|(?=[.\w*?]))N/?", wildcards="*?")
 _URI = "file:///"
 """What comes before the names of a path in a URI; nothing is encoded in a plain one."""
 _WILD = re.compile(r"[*?(\[]")
 # Found once.
 _PATH, _WEAK, _NEUTRAL, _GLOB_KIND = Kind.PATH, Kind.WEAK, Kind.NEUTRAL, Kind.GLOB
 _POSIX = Flavour.POSIX
-_LONGEST = 512
 _FEW = 8
 _MOST = 1000
 """Paths that are looked for, each from one place and against few patterns."""
@@ -61,20 +82,12 @@ _MUCH = 1024
 
 def is_plain(text: str) -> bool:
     """Return whether `text` is an absolute path that reads in one way only, without end slash."""
-    return _reads_once(text, _ABSOLUTE) and text[-1] != "/"
-
-
-def _reads_once(text: str, form: re.Pattern[str]) -> bool:
-    if len(text) > _LONGEST or form.fullmatch(text) is None:
-        return False
-    if text.isascii():
-        return True
-    return unicodedata.is_normalized("NFKC", text) and IGNORABLE.search(text) is None
+    return _ABSOLUTE.reads_once(text) and text[-1] != "/"
 
 
 def _fixed(glob: str) -> str | None:
     """Return what of a glob stands before its first wildcard; None if it reads in several ways."""
-    if not _reads_once(glob, _GLOB):
+    if not _GLOB.reads_once(glob):
         return None
     wild = _WILD.search(glob)
     if wild is None:
@@ -173,11 +186,14 @@ class Ground(Struct, frozen=True):
         return True
 
     def _bears(self, text: str, links: LinkReader) -> bool:
-        if text.startswith(_URI):
+        if not text.startswith("/"):
+            if not text.startswith(_URI):
+                return self._bears_relative(text, links)
             text = text[len(_URI) - 1 :]
-        if text.startswith("/"):
-            return _reads_once(text, _ABSOLUTE) and self._has(text, links)
-        if not self.bases or not _reads_once(text, _RELATIVE):
+        return _ABSOLUTE.reads_once(text) and self._has(text, links)
+
+    def _bears_relative(self, text: str, links: LinkReader) -> bool:
+        if not self.bases or not _RELATIVE.reads_once(text):
             return False
         return all(self._has(f"{base}/{text}", links) for base in self.bases)
 

@@ -169,14 +169,11 @@ def _searched(name: str, params: JsonObject) -> Addressed:
     return Addressed("tools/call", name, params, question=asked)
 
 
-def called(params: JsonObject, expose: Expose) -> JsonObject | None:
-    """Return the params of the tool call that a request makes, by the label of the tool.
+def called(params: JsonObject) -> JsonObject | None:
+    """Return the params of the call that a `call-tool` is about, by the label of its tool.
 
-    With `expose: search` they are those of the call that a `call-tool` is about; None if there is
-    none.
+    None if `params` are no such call's.
     """
-    if expose == "tools":
-        return params
     arguments = params.get("arguments")
     if params.get("name") != CALL or not isinstance(arguments, dict):
         return None

@@ -64,7 +64,8 @@ class Found(Struct, frozen=True):
 
     def admit(self, params: JsonObject) -> Admitted | None:
         """Return the admitted call that a request makes; None if there is more to it than that."""
-        lane, its = self.lane, called(params, self.owner.services.expose)
+        lane = self.lane
+        its = called(params) if self.owner.services.expose == "search" else params
         call = None if its is None else tool_call(lane.name, its)
         return None if call is None else admit(call, lane.guard, self)
 

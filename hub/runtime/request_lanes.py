@@ -178,7 +178,7 @@ class RequestLanes:
 
         `kept` is what its asker announced with an earlier one, if that still counts.
         """
-        params = called(request.params, self._expose)
+        params = self._called(request)
         if params is None:
             return None
         if kept is None and self._is_asked(principal, params):
@@ -195,6 +195,10 @@ class RequestLanes:
         self._lanes.move_to_end(key)
         return found
 
+    def _called(self, request: Request) -> JsonObject | None:
+        """Return the params of the call that a request makes, by the label of its tool."""
+        return called(request.params) if self._expose == "search" else request.params
+
     def _is_asked(self, principal: str, params: JsonObject) -> bool:
         key = asked_key(principal, params) if self._needs else None
         need = self._needs.get(key) if key is not None else None
@@ -209,7 +213,7 @@ class RequestLanes:
     def ask(self, session: Session, request: Request, need: Need) -> None:
         """Keep the need that a modern call has just been asked for roots by."""
         services, known = session.services, need.known
-        params = called(request.params, self._expose) if request.method == "tools/call" else None
+        params = self._called(request) if request.method == "tools/call" else None
         key = None if params is None else asked_key(session.principal, params)
         if key is None or not _is_short(key):
             return
@@ -222,15 +226,15 @@ class RequestLanes:
 
     def keep(self, case: Case, child: Child) -> None:
         """Keep the lane that a modern call has just gone, if there is one."""
-        session, params = case.session, case.asked.request.params
-        its = called(params, self._expose)
+        session, request = case.session, case.asked.request
+        its = self._called(request)
         key = None if its is None else key_of(session.principal, its)
         if key is None or not _is_short(key) or case.place.spec.share == "session":
             return
         lane = lane_of(case, child)
         if lane is None or _is_repeated(lane.ready.listing, lane.name):
             return
-        found = _found(lane, session, key[2], params.get("inputResponses"))
+        found = _found(lane, session, key[2], request.params.get("inputResponses"))
         if found is not None:
             _add(self._lanes, key if found.kept is None else _kept(key), found)
 

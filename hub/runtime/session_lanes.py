@@ -42,11 +42,11 @@ class SessionLanes:
 
     def find(self, session: Session, request: Request) -> SessionLane | None:
         """Return the lane of the tool that a session calls if there is one, and it is open."""
-        own, its = self._lanes.get(session.key), called(request.params, session.services.expose)
-        if own is None or its is None:
-            return None
+        own, its = self._lanes.get(session.key), request.params
+        if session.services.expose == "search":
+            its = called(its) or {}
         name = its.get("name")
-        found = own.get(name) if isinstance(name, str) else None
+        found = own.get(name) if own is not None and isinstance(name, str) else None
         if found is None or found.is_open:
             return found
         self._lanes[session.key].pop(str(name))

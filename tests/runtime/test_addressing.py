@@ -249,15 +249,13 @@ def test_a_tool_that_is_called_within_a_call_is_told_from_its_namesakes() -> Non
     for server, tool in (("a", "read"), ("b", "read"), ("a", "write")):
         asked: JsonObject = {"serverName": server, "toolName": tool, "toolArgs": given}
         params: JsonObject = {"name": "call-tool", "arguments": asked, **rest}
-        inner = called(params, "search")
+        inner = called(params)
         assert inner is not None
         label = address("tools/call", params, expose="search").label
         assert inner == {"name": label, "arguments": given, **rest}
         seen.add(label)
     assert len(seen) == 3
-    bare = called(
-        {"name": "call-tool", "arguments": {"serverName": "a", "toolName": "t"}}, "search"
-    )
+    bare = called({"name": "call-tool", "arguments": {"serverName": "a", "toolName": "t"}})
     assert bare is not None
     assert bare.keys() == {"name"}
 
@@ -277,8 +275,7 @@ def test_a_tool_that_is_called_within_a_call_is_told_from_its_namesakes() -> Non
     ],
 )
 def test_what_is_searched_for_is_called_by_one_tool_alone(params: JsonObject) -> None:
-    assert called(params, "search") is None
-    assert called(params, "tools") is params
+    assert called(params) is None
 
 
 def test_a_call_of_a_childs_tool_keeps_all_but_what_is_between_the_client_and_the_hub() -> None:
