@@ -21,7 +21,7 @@ WRITE: JsonObject = {"name": "write", "inputSchema": READ["inputSchema"]}
 TREE = ("in/a/b/f", "in/a/f", "in/a b/f", "out/f", "in/way => ../out", "in/file => ../out")
 INSIDE = (
     *("{top}/in", "{top}/in/", "{top}/in/a/f", "{top}/in/été/文 1", "file://{top}/in/a/f"),
-    *(".", "./a/", "a/f", "a/b/f", "a b/f", "new"),
+    *(".", "./a/", "a/f", "a b/f", "new"),
 )
 OUTSIDE = (
     *("{top}/i", "{top}/out/", "{top}/in/../out", "{top}/in/\uff0e\uff0e/out"),
@@ -48,7 +48,7 @@ def policies(top: Path) -> dict[str, Policy]:
     return {
         "none": Policy(),
         "links": Policy(symlinks="deny"),
-        "patterns": Policy(deny=DenyPatterns(("a/b/", "*.key", "!a/b/f"))),
+        "patterns": Policy(deny=DenyPatterns(("a/b/", "*.key"))),
         "rights": Policy(access=(rule,)),
     }
 
@@ -60,7 +60,8 @@ async def test_the_second_call_has_the_verdict_of_the_first(tmp_path: Path, poli
     rows = [("read", "path", path, True) for path in INSIDE]
     rows += [("read", "pattern", path, True) for path in GLOBS]
     rows += [("read", key, path, False) for path in OUTSIDE for key in ("path", "pattern")]
-    rows += [("read", "path", path, policy != "patterns") for path in ("a/b/new", "{top}/in/x.key")]
+    denied = ("a/b/f", "a/b/new", "{top}/in/x.key")
+    rows += [("read", "path", path, policy != "patterns") for path in denied]
     rows += [("write", "path", path, policy in {"none", "links"}) for path in ("a/b", "./a/b/new")]
     rows += [("read", "volume", "file://{top}/in/a/f", False)]
     async with rig({"files": spec}, {"files": FakeChild(READ, WRITE)}) as at:
