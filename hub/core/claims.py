@@ -43,7 +43,8 @@ _PER_STRING = 4
 _PER_MEMBER = 5
 _PER_CLAIM = 5
 _CHARACTERS = 8
-"""So many of what is judged take an effort of 1 more."""
+"""So many of what is judged take an effort of 1 more, beyond the first `_FEW`."""
+_FEW = 256
 
 
 class Claim(Struct, frozen=True):
@@ -213,7 +214,7 @@ def is_shaped(value: str) -> bool:
 
 
 def _claim(text: str, node: Node, at: _Place, found: _Found) -> None:
-    found.spend(_PER_CLAIM + len(text) // _CHARACTERS)
+    found.spend(_PER_CLAIM + max(0, len(text) - _FEW) // _CHARACTERS)
     inside = json_in(text) if at.inherited is not _PAYLOAD else None
     if inside is not None:
         parsed = _parsed(inside)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -12,6 +13,10 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from hub.core.values import SessionKey
 
 Result = TypeVar("Result")
+
+
+GIVES_WAY = 0.0005
+"""Seconds after which the work gives way to the loop; Python's own are 5 ms."""
 
 
 class Aside:
@@ -34,6 +39,16 @@ class Aside:
         if line is None:
             line = self._lines[party] = Lock()
         async with line:
-            done = await to_thread.run_sync(work, limiter=self._turn)
+            done = await to_thread.run_sync(_giving_way, work, limiter=self._turn)
         await checkpoint_if_cancelled()
         return done
+
+
+def _giving_way(work: Callable[[], Result]) -> Result:
+    # Not for the whole program: the thread that writes the audit log would slow the loop down.
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(GIVES_WAY)
+    try:
+        return work()
+    finally:
+        sys.setswitchinterval(usual)

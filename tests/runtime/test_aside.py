@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import sys
 import threading
 
 import anyio
 import pytest
 
 from hub.core.values import SessionKey
-from hub.runtime.aside import Aside
+from hub.runtime.aside import GIVES_WAY, Aside
 
 ONE, OTHER = SessionKey("one"), SessionKey("other")
 
@@ -109,3 +110,9 @@ async def test_who_is_cancelled_while_its_work_is_done_gets_nothing_of_it() -> N
         tasks.cancel_scope.cancel()
         may_end.set()
     assert found == []
+
+
+async def test_the_work_alone_gives_way_soon() -> None:
+    usual = sys.getswitchinterval()
+    assert await Aside().run(ONE, sys.getswitchinterval) == pytest.approx(GIVES_WAY)
+    assert sys.getswitchinterval() == pytest.approx(usual)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from hub.edge.cli.looping import GIVES_WAY, run_loop
+from hub.edge.cli.looping import run_loop
 
 
 async def loop_and(*values: int) -> tuple[str, tuple[int, ...]]:
@@ -22,10 +22,3 @@ def test_commands_run_on_asyncio_where_uvloop_cannot_be_imported(
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
     assert run_loop(loop_and) == ("asyncio", ())
-
-
-def test_a_thread_gives_way_to_the_loop_soon() -> None:
-    async def interval() -> float:
-        return sys.getswitchinterval()
-
-    assert run_loop(interval) == pytest.approx(GIVES_WAY)
