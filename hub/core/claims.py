@@ -137,7 +137,7 @@ def _walk_members(value: JsonObject, node: Node, at: _Place, found: _Found) -> N
         if inner is None:
             inner = node.undeclared(key)
             if _PATH_KEY.search(key):
-                found.spend(len(key) // _CHARACTERS)
+                found.spend(_effort_of(key))
                 at_key, why = f"{at.pointer}/{escaped(key)}", "an object's key can be a path"
                 found.append(Claim(at_key, key, _NEUTRAL, key, why))
         kind = inner.kind
@@ -214,7 +214,7 @@ def is_shaped(value: str) -> bool:
 
 
 def _claim(text: str, node: Node, at: _Place, found: _Found) -> None:
-    found.spend(_PER_CLAIM + max(0, len(text) - _FEW) // _CHARACTERS)
+    found.spend(_PER_CLAIM + _effort_of(text))
     inside = json_in(text) if at.inherited is not _PAYLOAD else None
     if inside is not None:
         parsed = _parsed(inside)
@@ -223,6 +223,10 @@ def _claim(text: str, node: Node, at: _Place, found: _Found) -> None:
             return
         _claim_strings(inside, replace(at, depth=at.depth + 1), found)
     found.append(Claim(at.pointer, at.key, at.inherited, text, node.why))
+
+
+def _effort_of(text: str) -> int:
+    return max(0, len(text) - _FEW) // _CHARACTERS
 
 
 def _claim_strings(text: str, at: _Place, found: _Found) -> None:

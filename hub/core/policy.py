@@ -49,12 +49,13 @@ class DenyPatterns:
         self.lines = lines
         self._spec: GitIgnoreSpec | None = None
         self._folded: GitIgnoreSpec | None = None
-        self.brings_back = any(line.startswith("!") for line in lines)
+        self.brings_back = False
         if lines:
             from pathspec import GitIgnoreSpec  # noqa: PLC0415 - takes time, and most need it not
 
             self._spec = GitIgnoreSpec.from_lines(lines)
             self._folded = GitIgnoreSpec.from_lines(map(str.casefold, lines))
+            self.brings_back = any(one.include is False for one in self._spec.patterns)
 
     def refuses(self, relative: tuple[str, ...], *, folded: bool) -> bool:
         """Return whether the components below a root match; `folded`: names there have no case."""

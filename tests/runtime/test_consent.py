@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
@@ -226,6 +226,26 @@ class Held:
     async def until_it_began(self) -> None:
         await anyio.to_thread.run_sync(self.began.wait)
 
+    async def call(
+        self, client: FakeClient, arguments: JsonObject, meanwhile: Callable[[], None]
+    ) -> JsonObject:
+        """Return the result of a call; `meanwhile` is done while it is judged."""
+        results: list[JsonObject] = []
+
+        async def call() -> None:
+            results.append(await client.call("read", arguments))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await self.until_it_began()
+            meanwhile()
+            self.may_go_on.set()
+        return results[0]
+
+
+def take(at: Rig, roots: OperatorRoots) -> None:
+    at.services.operator.take(roots)
+
 
 def long_list(*paths: object) -> JsonObject:
     """Return arguments that take long to judge, these paths last."""
@@ -250,17 +270,8 @@ async def test_what_nothing_restricted_is_judged_anew_once_something_does(
     spec = remote(policy=Policy(deny=DenyPatterns(("secret",))))
     async with rig({"files": spec}, {"files": fake}, operator=before) as at:
         client = at.client(capabilities=ROOTS if before.when_empty == "allow" else {})
-        results: list[JsonObject] = []
-
-        async def call() -> None:
-            results.append(await client.call("read", long_list(top / "b/x")))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(call)
-            await held.until_it_began()
-            at.services.operator.take(after)
-            held.may_go_on.set()
-        assert [result["isError"] for result in results] == [True]
+        result = await held.call(client, long_list(top / "b/x"), lambda: take(at, after))
+        assert result["isError"] is True
         assert [record.verdict for record in at.audit.records] == ["refused"]
         assert calls(fake) == 0
 
@@ -273,18 +284,10 @@ async def test_a_grant_does_not_outlive_a_ceiling_that_moves_while_it_is_applied
         client = asking(at, top, SESSION)
         assert "isError" not in await client.call("read", {"path": f"{top}/b/x"})
         held = Held(monkeypatch)
-        results: list[JsonObject] = []
         soon_refused_without: JsonObject = {"paths": [f"{top}/b/x", *LONG]}
-
-        async def call() -> None:
-            results.append(await client.call("read", soon_refused_without))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(call)
-            await held.until_it_began()
-            at.services.operator.take(OperatorRoots(ceiling=roots_at(top / "a")))
-            held.may_go_on.set()
-        assert [result["isError"] for result in results] == [True]
+        ceiling = OperatorRoots(ceiling=roots_at(top / "a"))
+        result = await held.call(client, soon_refused_without, lambda: take(at, ceiling))
+        assert result["isError"] is True
         assert calls(fake) == 1
 
 
