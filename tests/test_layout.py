@@ -10,15 +10,12 @@ import pytest
 
 PROJECT = Path(__file__).parent.parent
 OURS = {"hub", "tests"}
-FILE_LINES = 300
 FUNCTION_LINES = 40
 NAMELESS = {"util", "utils", "helper", "helpers", "misc", "common"}
 VAGUE_ENDINGS = ("Manager", "Handler", "Helper")
-NEEDS_NO_TEST = {"__init__.py", "__main__.py"}
 
 MODULES = sorted((PROJECT / "hub").rglob("*.py"))
 TESTS = sorted((PROJECT / "tests").rglob("*.py"))
-TESTED = [module for module in MODULES if module.name not in NEEDS_NO_TEST]
 
 
 def short(path: Path) -> str:
@@ -27,19 +24,6 @@ def short(path: Path) -> str:
 
 def nodes(module: Path) -> Iterator[ast.AST]:
     return ast.walk(ast.parse(module.read_text(encoding="utf-8")))
-
-
-@pytest.mark.parametrize("module", TESTED, ids=short)
-def test_every_module_has_its_test_file(module: Path) -> None:
-    place = module.relative_to(PROJECT / "hub")
-    test_file = PROJECT / "tests" / place.with_name(f"test_{place.name}")
-    assert test_file.is_file(), f"{short(module)} has no {short(test_file)}"
-
-
-@pytest.mark.parametrize("module", MODULES, ids=short)
-def test_a_file_stays_in_its_budget(module: Path) -> None:
-    lines = len(module.read_text(encoding="utf-8").splitlines())
-    assert lines <= FILE_LINES, f"{short(module)} has {lines} lines, {FILE_LINES} are allowed"
 
 
 @pytest.mark.parametrize("module", MODULES, ids=short)
