@@ -3,80 +3,98 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
 
 from hub.core.values import Json, JsonObject
 
 Family: TypeAlias = Literal["path", "weak", "neutral", "glob", "command", "args", "payload"]
 """What a server does with a value, as far as its key tells."""
+VALUE = "{value}"
+"""Stands for the value in the arguments of a key."""
 
 
 class Key(NamedTuple):
-    """Where a value is put, and what the tool's schema says of it."""
+    """Where a value is put, and what the tool's schema says of it.
 
-    name: str
+    With `inside` the arguments are JSON in a string, under that name.
+    """
+
     family: Family
-    put: Callable[[str], JsonObject]
+    arguments: JsonObject
     schema: Json = None
+    inside: str | None = None
+
+    def put(self, value: str) -> JsonObject:
+        """Return the arguments of a call with this value."""
+        filled = _filled_object(self.arguments, value)
+        return filled if self.inside is None else {self.inside: json.dumps(filled)}
 
 
-def _under(name: str) -> Callable[[str], JsonObject]:
-    return lambda value: {name: value}
+def _filled(template: Json, value: str) -> Json:
+    if isinstance(template, str):
+        return _filled_text(template, value)
+    if isinstance(template, list):
+        return [_filled(member, value) for member in template]
+    if isinstance(template, dict):
+        return {
+            _filled_text(name, value): _filled(member, value) for name, member in template.items()
+        }
+    return template
+
+
+def _filled_object(template: JsonObject, value: str) -> JsonObject:
+    return {_filled_text(name, value): _filled(member, value) for name, member in template.items()}
+
+
+def _filled_text(template: str, value: str) -> str:
+    return template.replace(VALUE, value)
 
 
 def _plainly(family: Family, *names: str) -> tuple[Key, ...]:
-    return tuple(Key(name, family, _under(name)) for name in names)
+    return tuple(Key(family, {name: VALUE}) for name in names)
 
 
-def _properties(**members: Json) -> JsonObject:
-    return {"type": "object", "properties": dict(members)}
+def _declared(name: str, **says: Json) -> JsonObject:
+    return {"type": "object", "properties": {name: {"type": "string", **says}}}
 
 
-_TEXT: JsonObject = {"type": "string"}
-_PATHS_OR_TEXT: Json = {
-    "anyOf": [
-        _TEXT,
-        {"type": "array", "items": {"properties": {"sourcePdfPath": _TEXT}}},
-    ]
+_TEXT_OR_PARTS: JsonObject = {
+    "properties": {
+        "content": {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"properties": {"sourcePdfPath": {"type": "string"}}}},
+            ]
+        }
+    }
 }
 
 KEYS: tuple[Key, ...] = (
     *_plainly("path", "path", "outputFile", "repo_path", "cwd", "saveTo"),
-    Key("paths[]", "path", lambda value: {"paths": ["notes.txt", value]}),
-    Key("edits[].file_path", "path", lambda value: {"edits": [{"file_path": value, "n": 1}]}),
-    Key("path.value", "path", lambda value: {"path": {"value": value}}),
-    Key("file.pathname", "path", lambda value: {"file": {"pathname": value}}),
-    Key("options = JSON", "path", lambda value: {"options": json.dumps({"path": value})}),
-    Key("path with a schema", "path", _under("path"), _properties(path=_TEXT)),
-    Key(
-        "described as a path",
-        "path",
-        _under("subject"),
-        _properties(subject=_TEXT | {"description": "Path to the file to read"}),
-    ),
-    Key("format: path", "path", _under("zzz"), _properties(zzz=_TEXT | {"format": "path"})),
-    *_plainly("weak", "source", "destination", "output", "image", "config", "target"),
-    *_plainly("weak", "path_or_content", "file_or_text"),
-    Key("sources[]", "weak", lambda value: {"sources": [value]}),
-    Key("source with a schema", "weak", _under("source"), _properties(source=_TEXT)),
-    Key(
-        "content = JSON with paths",
-        "path",
-        lambda value: {"content": json.dumps([{"sourcePdfPath": value}])},
-        _properties(content=_PATHS_OR_TEXT),
-    ),
-    *_plainly("neutral", "workbook", "item", "value", "sheet", "asset", "zzz"),
-    Key("o.list[].item", "neutral", lambda value: {"o": {"list": [{"item": value}]}}),
-    Key("items[]", "neutral", lambda value: {"items": ["x", value]}),
-    Key("zzz with a schema", "neutral", _under("zzz"), _properties(zzz=_TEXT)),
-    Key("data = JSON", "neutral", lambda value: {"data": json.dumps({"item": value})}),
-    Key("a key of files", "neutral", lambda value: {"files": {value: "text"}}),
-    Key("a key of zzz", "neutral", lambda value: {"zzz": {value: {"n": 1}}}),
+    Key("path", {"paths": ["notes.txt", VALUE]}),
+    Key("path", {"edits": [{"file_path": VALUE, "line": 1}]}),
+    Key("path", {"path": {"value": VALUE}}),
+    Key("path", {"file": {"pathname": VALUE}}),
+    Key("path", {"path": VALUE}, inside="options"),
+    Key("path", {"path": VALUE}, schema=_declared("path")),
+    Key("path", {"zzz": VALUE}, schema=_declared("zzz", description="Path to the file to read")),
+    Key("path", {"zzz": VALUE}, schema=_declared("zzz", format="path")),
+    Key("path", {"sourcePdfPath": VALUE}, schema=_TEXT_OR_PARTS, inside="content"),
+    *_plainly("weak", "source", "destination", "output", "image", "config", "target", "asset"),
+    *_plainly("weak", "path_or_content", "file_or_text", "document"),
+    Key("weak", {"sources": [VALUE]}),
+    Key("weak", {"source": VALUE}, schema=_declared("source")),
+    *_plainly("neutral", "workbook", "item", "value", "sheet", "zzz", "input", "uri", "script"),
+    Key("neutral", {"o": {"list": [{"item": VALUE}]}}),
+    Key("neutral", {"items": ["x", VALUE]}),
+    Key("neutral", {"zzz": VALUE}, schema=_declared("zzz")),
+    Key("neutral", {"item": VALUE}, inside="data"),
+    Key("neutral", {"files": {VALUE: "text"}}),
+    Key("neutral", {"zzz": {VALUE: {"n": 1}}}),
     *_plainly("glob", "pattern", "include", "excludePaths"),
-    Key("command", "command", lambda value: {"command": f"cat {value}"}),
-    Key("cmd", "command", lambda value: {"cmd": f"cat -n {value}"}),
-    Key("args[]", "args", lambda value: {"command": "cat", "args": [value]}),
-    Key("argv[]", "args", lambda value: {"argv": ["cat", "-n", value]}),
+    Key("command", {"command": f"cat {VALUE}"}),
+    Key("command", {"cmd": f"cat -n {VALUE}"}),
+    Key("args", {"command": "cat", "args": [VALUE]}),
+    Key("args", {"argv": ["cat", "-n", VALUE]}),
     *_plainly("payload", "content", "text", "query"),
 )

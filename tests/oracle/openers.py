@@ -12,6 +12,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple, cast
 from urllib.parse import unquote, unquote_plus, urlsplit
 from urllib.request import url2pathname
@@ -25,6 +26,8 @@ ALL: tuple[Family, ...] = ("path", "weak", "neutral", "glob", "command", "args")
 WORDS: tuple[Family, ...] = ("command", "args")
 MOST_MATCHES = 50
 LONGEST = 2000
+REMOTE = {"http:", "https:", "ws:", "wss:", "ftp:", "data:", "mailto:"}
+"""Schemes that nobody takes off to open the rest as a file."""
 
 
 class Step(NamedTuple):
@@ -47,22 +50,30 @@ def _normalised(text: str) -> Iterable[str]:
 
 
 def _stripped(text: str) -> Iterable[str]:
-    """str.strip, and pathlib on Windows' forms: most that read a line of a model's answer."""
-    return (text.strip(), text.replace("\\", "/"), text.rstrip("/ ."))
+    """str.strip: whoever reads a line of a model's answer."""
+    return (text.strip(),)
+
+
+def _slashed(text: str) -> Iterable[str]:
+    """str.replace: servers that run on Windows too and keep one form of paths inside."""
+    return (text.replace("\\", "/"),)
 
 
 def _unquoted(text: str) -> Iterable[str]:
     """Whoever takes the quotes off that a model put around a path: mismatched and half ones too."""
-    bare = text.strip()
-    yield bare.strip("\"'`<>“”()")
-    yield from (match[1] for match in re.finditer(r"[\"'`“<]([^\"'`”>]+)", text))
+    return (text.strip().strip("\"'`<>“”"),)
+
+
+def _quoted(text: str) -> Iterable[str]:
+    """Whoever takes each quoted piece of a text for one file, as dropped names in a terminal."""
+    return (match[1] for match in re.finditer(r"[\"'`“<]([^\"'`”>]+)", text))
 
 
 def _expanded(text: str) -> Iterable[str]:
     """os.path: expandvars and expanduser, in either order, as configuration readers do."""
-    yield os.path.expanduser(text)
-    yield os.path.expandvars(os.path.expanduser(text))
-    yield os.path.expanduser(os.path.expandvars(text))
+    # What servers call; pathlib's expanduser would tidy the rest of the path.
+    home = os.path.expanduser
+    return (home(text), os.path.expandvars(home(text)), home(os.path.expandvars(text)))
 
 
 def _default(text: str) -> Iterable[str]:
@@ -74,8 +85,8 @@ def _default(text: str) -> Iterable[str]:
 def _file_uri(text: str) -> Iterable[str]:
     """urllib.request.url2pathname: the MCP SDKs' `file:` URIs, and pathlib.Path.from_uri."""
     bare = text.strip()
-    if bare[:5].lower() == "file:":
-        for uri in (bare, bare.split("#")[0], bare.split("?")[0]):
+    if bare[:5].lower() == "file:" and len(bare.split()) == 1:
+        for uri in (bare, bare.partition("#")[0], bare.partition("?")[0]):
             try:
                 yield url2pathname(urlsplit(uri).path)
             except ValueError:
@@ -86,7 +97,8 @@ def _file_uri(text: str) -> Iterable[str]:
 
 def _scheme(text: str) -> Iterable[str]:
     """What stands behind a scheme: ffmpeg's `concat:`, ImageMagick's `text:`, fsspec's `a::b`."""
-    if match := re.match(r"[a-zA-Z][\w+.-]+:", text.strip()):
+    match = re.match(r"[a-zA-Z][\w+.-]+:", text.strip())
+    if match and match[0].lower() not in REMOTE:
         rest = text.strip()[match.end() :]
         yield from (rest, rest.removeprefix("//"), rest.removeprefix("///"), rest.lstrip(":,"))
         yield rest.rpartition(":")[2]
@@ -95,7 +107,7 @@ def _scheme(text: str) -> Iterable[str]:
     if "!" in text:
         yield text.partition("!")[0]
     if "://" in text or text.lower().startswith("file:"):
-        yield from (text.split("#")[0], text.split("?")[0])
+        yield from (text.partition("#")[0], text.partition("?")[0])
 
 
 def _listed(text: str) -> Iterable[str]:
@@ -127,7 +139,7 @@ def _in_words(text: str) -> Iterable[str]:
 def _assigned(text: str) -> Iterable[str]:
     """`k=v` of dd and curl's forms, the file of `@file` in argparse and curl."""
     if "=" in text:
-        yield from (text.partition("=")[2], text.rpartition("=")[2])
+        yield text.partition("=")[2]
     if text[:1] in "@+!:":
         yield text[1:]
     if "=@" in text:
@@ -177,7 +189,9 @@ STEPS = (
     Step("decoded", ALL, _decoded),
     Step("normalised", ALL, _normalised),
     Step("stripped", ALL, _stripped),
+    Step("backslashes", ALL, _slashed),
     Step("unquoted", ALL, _unquoted),
+    Step("quoted", ("path", "weak", "command", "args"), _quoted),
     Step("expanded", ALL, _expanded),
     Step("by default", ALL, _default),
     Step("file URI", (*ALL, "payload"), _file_uri),
@@ -191,8 +205,7 @@ STEPS = (
     Step("JSON", NOT_GLOB, _in_json),
 )
 STEPS_OF = {
-    family: tuple(step for step in STEPS if family in step.families)
-    for family in (*ALL, "payload")
+    family: tuple(step for step in STEPS if family in step.families) for family in (*ALL, "payload")
 }
 
 
@@ -211,19 +224,29 @@ def made_of(text: str, family: Family, depth: int) -> dict[str, Chain]:
     return found
 
 
-def opened(
-    text: str, family: Family, world: World, chain: Chain = (), depth: int = 2
-) -> Iterator[Opened]:
-    """Yield what lies outside and is reached by a value under a key of some kind."""
+def opened(text: str, family: Family, world: World, depth: int = 2) -> Iterator[Opened]:
+    """Yield what is reached outside by a value under a key of some kind, and may not be."""
+    return (
+        found for found in reached(text, family, world, depth) if is_promised(family, found, world)
+    )
+
+
+def reached(text: str, family: Family, world: World, depth: int = 2) -> Iterator[Opened]:
+    """Yield all that is reached outside, also what nobody can promise."""
     for made, how in made_of(text, family, depth).items():
-        if family == "payload" and not how:
-            continue  # a text is not opened, only a URI
-        for last, path in _paths(made, family, world):
-            found = world.leads_out(path)
-            if found is not None:
-                reached = Opened((*chain, *how, last), made, path, found)
-                if is_promised(family, reached, world):
-                    yield reached
+        if is_opened(family, how):
+            for last, path in _paths(made, family, world):
+                found = world.leads_out(path)
+                if found is not None:
+                    yield Opened(text, (*how, last), made, path, found)
+
+
+def is_opened(family: Family, chain: Chain) -> bool:
+    """Return whether a string is opened when this was done to it.
+
+    A command is taken apart into words first, and of a text only a URI is opened.
+    """
+    return family not in {"command", "payload"} or chain[:1] in {("words",), ("file URI",)}
 
 
 def _paths(text: str, family: Family, world: World) -> Iterator[tuple[str, str]]:
@@ -239,7 +262,7 @@ def _paths(text: str, family: Family, world: World) -> Iterator[tuple[str, str]]
         # other keys an absolute path whose top is nowhere is a route of some API.
         yield "joined", os.path.normpath(f"{world.cwd}/{text}")
     if family in {"glob", "path"} and re.search(r"[*?\[]", text) and "**" not in text:
-        for match in glob.glob(path)[:MOST_MATCHES]:
+        for match in islice(glob.iglob(path), MOST_MATCHES):  # noqa: PTH207 - what servers call
             yield "glob", match
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.oracle.keys import Family
@@ -20,6 +21,7 @@ Chain = tuple[str, ...]
 class Opened(NamedTuple):
     """How a value was opened: what was made of it, step by step, and what that reached."""
 
+    value: str
     chain: Chain
     text: str
     path: str
@@ -34,7 +36,8 @@ class Exemption(NamedTuple):
 
 
 _TAKEN_APART = {"assigned", "option", "scheme", "list", "words", "lines"}
-_LISTS = {"list", "lines", "assigned", "scheme", "words"}
+_LISTS = {"list", "lines", "assigned", "scheme", "words", "option"}
+_FINDERS = {"glob", "sh", "bash"}
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -63,17 +66,20 @@ def _searches(family: Family, opened: Opened, _: World) -> bool:
     return family == "glob" and not _LISTS.isdisjoint(opened.chain)
 
 
+def _separators(family: Family, opened: Opened, _: World) -> bool:
+    is_given = len(opened.chain) == 1 or opened.chain[:-1] == ("words",)
+    return opened.found == "/" and family != "path" and not is_given
+
+
 def _found_by_a_wildcard(_: Family, opened: Opened, world: World) -> bool:
-    """Return whether the first name with a wildcard matched a link inside of a root."""
-    if not {"glob", "sh", "bash"} & set(opened.chain):
+    """Return whether the first link inside of a root on the way is not named in the value."""
+    if not _WILD.search(opened.value) or _FINDERS.isdisjoint(opened.chain):
         return False
-    names = os.path.relpath(opened.path, world.cwd).split("/")
-    inside = world.cwd
-    for name in names:
-        inside = f"{inside}/{name}"
-        if os.path.islink(inside):
-            at = os.path.realpath(os.path.dirname(inside))
-            return world.is_inside(at)
+    place = world.cwd
+    for name in os.path.relpath(opened.path, world.cwd).split("/"):
+        if world.is_inside(os.path.realpath(place)) and Path(place, name).is_symlink():
+            return name not in opened.value
+        place = f"{place}/{name}"
     return False
 
 
@@ -90,8 +96,12 @@ EXEMPTIONS = (
     ),
     Exemption("shells and programs do not decode '%' in a bare word", _coded_words),
     Exemption(
-        "a pattern is one pattern: in `a|b`, `k=*` and `x:*` these signs belong to what is searched",
+        "a pattern is one pattern: in `a|b`, `k=*` and `x:*` the signs belong to what is searched",
         _searches,
+    ),
+    Exemption(
+        "a lone slash among other signs, under a key that names no path, is a separator",
+        _separators,
     ),
     Exemption(
         "a wildcard that itself meets a link inside of a root: docs/guard.md says that no check of"

@@ -30,7 +30,7 @@ class Escape(NamedTuple):
     def __str__(self) -> str:
         arguments = json.dumps(self.arguments, ensure_ascii=False)
         schema = "" if self.key.schema is None else f"  (schema {json.dumps(self.key.schema)})"
-        chain, text, path, found = self.opened
+        _, chain, text, path, found = self.opened
         line = (
             f"{self.key.family}: {arguments}{schema}\n"
             f"    opened by: {', '.join(chain)}; as {text!r}\n"

@@ -49,7 +49,11 @@ def _encoded(text: str, manner: int, _: World) -> str:
     which = manner // 2 % 5
     if which == 4:  # one character
         at = manner % max(1, len(text))
-        return text[:at] + "".join(f"{percent}{byte:02x}" for byte in text[at : at + 1].encode()) + text[at + 1 :]
+        return (
+            text[:at]
+            + "".join(f"{percent}{byte:02x}" for byte in text[at : at + 1].encode())
+            + text[at + 1 :]
+        )
     letters = (".", "/", "./", "".join(filter(str.isalpha, text)))[which]
     return "".join(
         f"{percent}{ord(sign):02X}" if sign in letters and sign.isascii() else sign for sign in text
@@ -58,7 +62,10 @@ def _encoded(text: str, manner: int, _: World) -> str:
 
 def _wide(text: str, manner: int, _: World) -> str:
     """Write dots or slashes by signs that normalising makes dots and slashes of."""
-    signs = (("..", "．．"), ("/", "／"), ("..", "‥"), (".", "․"), ("..", ".\u200b."), (".", "﹒"))
+    signs = (
+        *(("..", "\uff0e\uff0e"), ("/", "\uff0f"), ("..", "\u2025"), (".", "\u2024")),
+        *(("..", ".\u200b."), (".", "\ufe52"), ("/", "\u2215"), ("..", ".\u00ad.")),
+    )
     return text.replace(*signs[manner % len(signs)])
 
 
@@ -67,8 +74,17 @@ def _backslash(text: str, manner: int, _: World) -> str:
 
 
 def _home(text: str, manner: int, world: World) -> str:
-    """Come from the home directory."""
-    forms = ("$HOME/../", "${HOME}/../", "~/../", "~/.ssh/../../", "$HOME/./../", "~//../")
+    """Come from the home directory, or another that the environment names."""
+    forms = (
+        "$OUT/../",
+        "${OUT}/../",
+        "$HOME/../",
+        "${HOME}/../",
+        "~/../",
+        "~/.ssh/../../",
+        "$HOME/./../",
+        "~//../",
+    )
     rest = text.removeprefix(f"{world.top}/")
     if rest == text:
         return text
@@ -109,7 +125,7 @@ REWRITES: dict[str, Rewrite] = {
     "from home": _home,
     "in a list": _between,
     "quoted": _in_forms('"{}"', "'{}'", "`{}`", "<{}>", "“{}”", '"{}', "{}'", '{}"', "'{}"),
-    "quoted in a list": _in_forms('"notes.txt" "{}"', "'notes.txt', '{}'", '"a" \'{}\''),
+    "quoted in a list": _in_forms('"notes.txt" "{}"', "'notes.txt', '{}'", "\"a\" '{}'"),
     "in brackets": _in_forms("[{}]", "({})", "{{}}", "[notes.txt,{}]", "{notes.txt,{}}", "[{}"),
     "as JSON": _in_json,
     "given to an option": _in_forms(
@@ -121,7 +137,7 @@ REWRITES: dict[str, Rewrite] = {
         *("view-source:file://{}", "jar:file:{}!/x", "concat:{}", "concat:notes.txt|{}", "text:{}"),
         *("zip://a::{}", "zip://x.txt::file://{}", "simplecache::{}", "label:@{}", "sqlite:///{}"),
         *("subfile:,,start,0,end,0,,:{}", "url:file:{}", "local:{}", "netdoc:{}", "tar:{}"),
-        *("zip+file://{}!x", "blob:file://{}", "http://../{}", "sqlite:{}", "unix:{}"),
+        *("zip+file://{}!x", "blob:file://{}", "http://../../{}", "sqlite:{}", "unix:{}"),
     ),
     "by default": _in_forms("${X:-{}}", "${X-{}}", "${HOME:+{}}", "${X:={}}"),
     "with an end": _in_forms(

@@ -99,13 +99,18 @@ class Tree(NamedTuple):
         return found
 
 
+def environment(top: str) -> dict[str, str]:
+    """Return what the children in a tree have in their environment."""
+    return {"HOME": f"{top}/home", "OUT": f"{top}/private"}
+
+
 class World:
     """A planted tree, and what lies outside of its shared directories."""
 
     def __init__(self, top: str) -> None:
         self.top = top
         self.cwd = f"{top}/project"
-        self.home = f"{top}/home"
+        self.env = environment(top)
         self.roots = (self.cwd, f"{top}/docs")
         self.reached: dict[str, str | None] = {}
 
@@ -116,14 +121,14 @@ class World:
         for name in ("private", "project2", "home"):
             for folder, _, files in os.walk(f"{self.top}/{name}"):
                 found += [folder, *(f"{folder}/{file}" for file in files)]
-        known = ((os.stat(path), path) for path in found)
+        known = ((Path(path).stat(), path) for path in found)
         return {(status.st_dev, status.st_ino): path for status, path in known}
 
     def leads_out(self, path: str) -> str | None:
         """Return what lies outside that the kernel finds at a path, if it does."""
         if path not in self.reached:
             try:
-                status = os.stat(path)
+                status = os.stat(path)  # noqa: PTH116 - a Path would tidy it first
             except (OSError, ValueError):
                 self.reached[path] = None
             else:
@@ -141,7 +146,7 @@ class World:
 
 @contextmanager
 def planted(tree: Tree) -> Generator[World]:
-    """Plant a tree; meanwhile `HOME` is in it, and nothing else is in the environment."""
+    """Plant a tree; meanwhile the environment is that of a child in it."""
     before = dict(os.environ)
     with TemporaryDirectory(prefix="oracle") as made:
         top = Path(made).resolve()
@@ -150,7 +155,7 @@ def planted(tree: Tree) -> Generator[World]:
             (top / name).write_text(f"what is in {name}")
         _link(top, tree)
         os.environ.clear()
-        os.environ.update(HOME=f"{top}/home", PATH=before.get("PATH", ""))
+        os.environ.update(environment(str(top)), PATH=before.get("PATH", ""))
         try:
             yield World(str(top))
         finally:
