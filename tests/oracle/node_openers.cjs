@@ -11,7 +11,7 @@ const OPENERS = {
   "path.resolve": (text, at) => path.resolve(at.cwd, text),
   "path.normalize": (text) => path.normalize(text),
   "path.resolve after trim": (text, at) => path.resolve(at.cwd, text.trim()),
-  "fs.realpathSync": (text, at) => fs.realpathSync(path.resolve(at.cwd, text)),
+  "fs.realpathSync": (text, at) => fs.realpathSync.native(path.resolve(at.cwd, text)),
   decodeURIComponent: (text) => decodeURIComponent(text),
   "decodeURIComponent, path.resolve": (text, at) => path.resolve(at.cwd, decodeURIComponent(text)),
   "decodeURI": (text) => decodeURI(text),
@@ -26,15 +26,26 @@ const OPENERS = {
   "path.win32.normalize": (text, at) => path.resolve(at.cwd, path.win32.normalize(text).replaceAll("\\", "/")),
 };
 
-function reached(text, at) {
+function identity(where, known) {
+  const key = String(where);
+  if (!known.has(key)) {
+    const status = fs.statSync(where, { bigint: true, throwIfNoEntry: false });
+    known.set(key, status && [String(status.dev), String(status.ino)]);
+  }
+  return known.get(key);
+}
+
+function reached(text, at, known) {
   const found = [];
   for (const [name, open] of Object.entries(OPENERS)) {
     try {
       const where = open(text, at);
-      const status = fs.statSync(where, { bigint: true });
-      found.push([name, String(where), String(status.dev), String(status.ino)]);
+      const what = identity(where, known);
+      if (what) {
+        found.push([name, String(where), ...what]);
+      }
     } catch {
-      // Not every text is a path, a URI, or there.
+      // Not every text is a path, or a URI.
     }
   }
   return found;
@@ -46,5 +57,6 @@ require("node:readline")
     const at = JSON.parse(line);
     process.chdir(at.cwd);
     Object.assign(process.env, at.env);
-    process.stdout.write(`${JSON.stringify(at.texts.map((text) => reached(text, at)))}\n`);
+    const known = new Map();
+    process.stdout.write(`${JSON.stringify(at.texts.map((text) => reached(text, at, known)))}\n`);
   });

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import NamedTuple
 
 from hypothesis import strategies as st
@@ -147,23 +149,32 @@ class World:
 @contextmanager
 def planted(tree: Tree) -> Generator[World]:
     """Plant a tree; meanwhile the environment is that of a child in it."""
-    before = dict(os.environ)
-    with TemporaryDirectory(prefix="oracle") as made:
-        top = Path(made).resolve()
-        for name in (*INSIDE, *OUTSIDE):
-            (top / name).parent.mkdir(parents=True, exist_ok=True)
-            (top / name).write_text(f"what is in {name}")
-        _link(top, tree)
+    top, before = _bare_tree(), dict(os.environ)
+    links = list(_link(top, tree))
+    os.environ.clear()
+    os.environ.update(environment(str(top)), PATH=before.get("PATH", ""))
+    try:
+        yield World(str(top))
+    finally:
         os.environ.clear()
-        os.environ.update(environment(str(top)), PATH=before.get("PATH", ""))
-        try:
-            yield World(str(top))
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
+        os.environ.update(before)
+        for link in links:
+            link.unlink()
 
 
-def _link(top: Path, tree: Tree) -> None:
+@cache
+def _bare_tree() -> Path:
+    """Return a tree without links, planted once for the whole run: that takes longest."""
+    top = Path(mkdtemp(prefix="oracle")).resolve()
+    atexit.register(rmtree, top)
+    for name in (*INSIDE, *OUTSIDE):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(f"what is in {name}")
+    return top
+
+
+def _link(top: Path, tree: Tree) -> Iterator[Path]:
+    """Yield each link that is made."""
     before = None
     for link in tree.links:
         path = top / link.place / link.name
@@ -177,6 +188,7 @@ def _link(top: Path, tree: Tree) -> None:
         elif link.kind in BEYOND:
             before = path
         path.symlink_to(target.replace(TOP, str(top), 1) if target.startswith(TOP) else target)
+        yield path
 
 
 LINKS = st.builds(
