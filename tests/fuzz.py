@@ -17,6 +17,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent
 MODULES = (
+    "tests/core/test_guard_against_the_kernel.py",
     *("tests/core/test_guard.py", "tests/core/test_paths.py", "tests/core/test_uris.py"),
     *("tests/core/test_plain_paths.py", "tests/flow/test_express_verdicts.py"),
 )

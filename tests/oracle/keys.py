@@ -1,0 +1,100 @@
+"""The kinds of arguments that a value is given under, with and without schemas."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal, NamedTuple, TypeAlias
+
+from hub.core.values import Json, JsonObject
+
+Family: TypeAlias = Literal["path", "weak", "neutral", "glob", "command", "args", "payload"]
+"""What a server does with a value, as far as its key tells."""
+VALUE = "{value}"
+"""Stands for the value in the arguments of a key."""
+
+
+class Key(NamedTuple):
+    """Where a value is put, and what the tool's schema says of it.
+
+    With `inside` the arguments are JSON in a string, under that name.
+    """
+
+    family: Family
+    arguments: JsonObject
+    schema: Json = None
+    inside: str | None = None
+
+    def put(self, value: str) -> JsonObject:
+        """Return the arguments of a call with this value."""
+        filled = _filled_object(self.arguments, value)
+        return filled if self.inside is None else {self.inside: json.dumps(filled)}
+
+
+def _filled(template: Json, value: str) -> Json:
+    if isinstance(template, str):
+        return _filled_text(template, value)
+    if isinstance(template, list):
+        return [_filled(member, value) for member in template]
+    if isinstance(template, dict):
+        return {
+            _filled_text(name, value): _filled(member, value) for name, member in template.items()
+        }
+    return template
+
+
+def _filled_object(template: JsonObject, value: str) -> JsonObject:
+    return {_filled_text(name, value): _filled(member, value) for name, member in template.items()}
+
+
+def _filled_text(template: str, value: str) -> str:
+    return template.replace(VALUE, value)
+
+
+def _plainly(family: Family, *names: str) -> tuple[Key, ...]:
+    return tuple(Key(family, {name: VALUE}) for name in names)
+
+
+def _declared(name: str, **says: Json) -> JsonObject:
+    return {"type": "object", "properties": {name: {"type": "string", **says}}}
+
+
+_TEXT_OR_PARTS: JsonObject = {
+    "properties": {
+        "content": {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"properties": {"sourcePdfPath": {"type": "string"}}}},
+            ]
+        }
+    }
+}
+
+KEYS: tuple[Key, ...] = (
+    *_plainly("path", "path", "outputFile", "repo_path", "cwd", "saveTo"),
+    Key("path", {"paths": ["notes.txt", VALUE]}),
+    Key("path", {"edits": [{"file_path": VALUE, "line": 1}]}),
+    Key("path", {"path": {"value": VALUE}}),
+    Key("path", {"file": {"pathname": VALUE}}),
+    Key("path", {"path": VALUE}, inside="options"),
+    Key("path", {"path": VALUE}, schema=_declared("path")),
+    Key("path", {"zzz": VALUE}, schema=_declared("zzz", description="Path to the file to read")),
+    Key("path", {"zzz": VALUE}, schema=_declared("zzz", format="path")),
+    Key("path", {"sourcePdfPath": VALUE}, schema=_TEXT_OR_PARTS, inside="content"),
+    *_plainly("weak", "source", "destination", "output", "image", "config", "target", "asset"),
+    *_plainly("weak", "path_or_content", "file_or_text", "document"),
+    Key("weak", {"sources": [VALUE]}),
+    Key("weak", {"source": VALUE}, schema=_declared("source")),
+    *_plainly("neutral", "workbook", "item", "value", "sheet", "zzz", "input", "uri", "script"),
+    Key("neutral", {"o": {"list": [{"item": VALUE}]}}),
+    Key("neutral", {"items": ["x", VALUE]}),
+    Key("neutral", {"zzz": VALUE}, schema=_declared("zzz")),
+    Key("neutral", {"item": VALUE}, inside="data"),
+    Key("neutral", {"files": {VALUE: "text"}}),
+    Key("neutral", {"zzz": {VALUE: {"n": 1}}}),
+    *_plainly("glob", "pattern", "include", "excludePaths"),
+    Key("command", {"command": f"cat {VALUE}"}),
+    Key("command", {"cmd": f"cat -n {VALUE}"}),
+    Key("args", {"command": "cat", "args": [VALUE]}),
+    Key("args", {"argv": ["cat", "-n", VALUE]}),
+    *_plainly("payload", "content", "text", "query"),
+)

@@ -1,0 +1,116 @@
+"""What no guard can promise, each with its reason. What is not listed here is promised.
+
+A list that grows hollows the test out: add to it only what would have everyday calls refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.oracle.keys import Family
+from tests.oracle.trees import World
+
+Chain = tuple[str, ...]
+"""What was done to a value, step by step."""
+
+
+class Opened(NamedTuple):
+    """How a value was opened: what was made of it, step by step, and what that reached."""
+
+    value: str
+    chain: Chain
+    text: str
+    path: str
+    found: str
+
+
+class Exemption(NamedTuple):
+    """What is not promised, and why."""
+
+    reason: str
+    holds: Callable[[Family, Opened, World], bool]
+
+
+_TAKEN_APART = {"assigned", "option", "scheme", "list", "words", "lines"}
+_LISTS = {"list", "lines", "assigned", "scheme", "words", "option"}
+_FINDERS = {"glob", "sh", "bash"}
+_WILD = re.compile(r"[*?\[]")
+
+
+def _is_bare(opened: Opened) -> bool:
+    return "/" not in opened.text and ".." not in opened.text
+
+
+def _ordinary_words(family: Family, opened: Opened, _: World) -> bool:
+    parts = _TAKEN_APART - {"list"} if family == "neutral" else {"words", "lines"}
+    return (
+        family in {"neutral", "weak", "path"}
+        and _is_bare(opened)
+        and not parts.isdisjoint(opened.chain)
+    )
+
+
+def _lines_of_text(family: Family, opened: Opened, _: World) -> bool:
+    return family == "neutral" and not {"lines", "words"}.isdisjoint(opened.chain)
+
+
+def _coded_words(family: Family, opened: Opened, _: World) -> bool:
+    return family in {"command", "args"} and _is_bare(opened) and "decoded" in opened.chain
+
+
+def _searches(family: Family, opened: Opened, _: World) -> bool:
+    return family == "glob" and not _LISTS.isdisjoint(opened.chain)
+
+
+def _separators(family: Family, opened: Opened, _: World) -> bool:
+    is_given = len(opened.chain) == 1 or opened.chain[:-1] == ("words",)
+    return opened.found == "/" and family != "path" and not is_given
+
+
+def _found_by_a_wildcard(_: Family, opened: Opened, world: World) -> bool:
+    """Return whether the first link inside of a root on the way is not named in the value."""
+    if not _WILD.search(opened.value) or _FINDERS.isdisjoint(opened.chain):
+        return False
+    place = world.cwd
+    for name in os.path.relpath(opened.path, world.cwd).split("/"):
+        if world.is_inside(os.path.realpath(place)) and Path(place, name).is_symlink():
+            return name not in opened.value
+        place = f"{place}/{name}"
+    return False
+
+
+EXEMPTIONS = (
+    Exemption(
+        "a word of a text, or what stands behind its '=', '@' or ':', that happens to be a link's"
+        " name: links called `data` or `result` are everyday things",
+        _ordinary_words,
+    ),
+    Exemption(
+        "a path in a text of several words or lines, under a key that says nothing: prose, YAML"
+        " and messages are full of them",
+        _lines_of_text,
+    ),
+    Exemption("shells and programs do not decode '%' in a bare word", _coded_words),
+    Exemption(
+        "a pattern is one pattern: in `a|b`, `k=*` and `x:*` the signs belong to what is searched",
+        _searches,
+    ),
+    Exemption(
+        "a lone slash among other signs, under a key that names no path, is a separator",
+        _separators,
+    ),
+    Exemption(
+        "a wildcard that itself meets a link inside of a root: docs/guard.md says that no check of"
+        " arguments can stop it, confinement can",
+        _found_by_a_wildcard,
+    ),
+)
+
+
+def is_promised(family: Family, opened: Opened, world: World) -> bool:
+    """Return whether the guard has to refuse what was opened so."""
+    return not any(exemption.holds(family, opened, world) for exemption in EXEMPTIONS)

@@ -1,0 +1,64 @@
+"""Asks the guard as the hub does: for plain paths first, then in general."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Protocol
+
+from hub.core.guard import Admitted, Sight, ToolGuard, admit, compile_tool, decide
+from hub.core.paths import LinkReader
+from hub.core.plain_paths import Ground
+from hub.core.policy import Policy, ToolPolicy
+from hub.core.values import JsonObject
+from hub.core.whereabouts import Surroundings
+from tests.core.worlds import around, share, tool_call
+from tests.oracle.keys import Key
+from tests.oracle.trees import World
+
+
+class Gate(Protocol):
+    """Says which calls reach their child: the guard, or what is held beside it."""
+
+    def admits(self, key: Key, arguments: JsonObject) -> bool: ...
+
+
+class FastPath(Sight):
+    """Judges plain paths in one world, which does not change meanwhile, and nothing else."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._ground = Ground.of(around, (), Policy(), needs_write=True)
+        self._disk = around.links
+
+    @property
+    def ground(self) -> Ground | None:
+        return self._ground
+
+    @property
+    def disk(self) -> LinkReader:
+        return self._disk
+
+    def memory(self) -> LinkReader:
+        return self._disk
+
+    def surroundings(self, links: LinkReader) -> Surroundings | None:
+        return None  # what is not plain is left to `decide`
+
+
+class Guard(Gate):
+    """The guard, as a call of the hub meets it: what one of its two ways admits is admitted."""
+
+    def __init__(self, world: World) -> None:
+        self._around = around(share(*world.roots), world.cwd, env=world.env)
+        self._fast_path = FastPath(self._around)
+
+    def admits(self, key: Key, arguments: JsonObject) -> bool:
+        guard, call = _compiled(json.dumps(key.schema)), tool_call(arguments)
+        if admit(call, guard, self._fast_path) is not None:
+            return True
+        return isinstance(decide(call, guard, self._around), Admitted)
+
+
+@cache
+def _compiled(schema: str) -> ToolGuard:
+    return compile_tool(json.loads(schema), read_only=False, policy=ToolPolicy(Policy()))
