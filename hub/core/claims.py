@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.core.effort import WHOLE, TooMuchError
-from hub.core.naming import LONGEST_KEY, is_content, is_measure, is_plural
+from hub.core.naming import LONGEST_KEY, is_content, is_filler, is_measure, is_plural
 from hub.core.paths import PathError
 from hub.core.prose import is_prose
 from hub.core.rewriting import escaped
@@ -32,7 +32,7 @@ _SHAPED = re.compile(
     re.IGNORECASE,
 )
 _FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?file:", re.IGNORECASE)
-_PATH_KEY = re.compile(r"[/\\~]|^\.\.|%2[ef]|^file:", re.IGNORECASE)
+_PATH_KEY = re.compile(r"[/\\~]|\.\.|%2[ef5]|^file:", re.IGNORECASE)
 _EXTENSION = re.compile(r"\.\w", re.ASCII)
 _TOO_MUCH = "the arguments are nested too deeply or too many to judge"
 _UNREAD = Node(why="it is a string in what looks like JSON and cannot be read")
@@ -175,9 +175,9 @@ def _can_be_path(key: str, at: _Place) -> bool:
     """Return whether an object's key, which no schema declares, can be a path itself."""
     if _PATH_KEY.search(key) or (not key.isascii() and is_shaped(key)):
         return True
-    if at.inherited is not _PATH or at.in_list:
-        return False
-    return is_plural(at.key) or _EXTENSION.search(key) is not None
+    if _EXTENSION.search(key):
+        return True
+    return at.inherited is _PATH and not at.in_list and is_plural(at.key)
 
 
 def _inherited(kind: Kind, key: str, member: Json, at: _Place) -> tuple[Kind, bool]:
@@ -194,9 +194,13 @@ def _inherited(kind: Kind, key: str, member: Json, at: _Place) -> tuple[Kind, bo
         return (_WEAK if leads else kind), False
     if kind is not _NEUTRAL:
         return kind, False
-    if is_text and ("\n" in member.strip() or is_prose(member)):
+    if is_text and not is_filler(key[-LONGEST_KEY:]) and _is_content(member):
         return kind, True
     return at.inherited, False
+
+
+def _is_content(text: Json) -> bool:
+    return isinstance(text, str) and ("\n" in text.strip() or is_prose(text))
 
 
 def _walk_other(value: Json, node: Node, at: _Place, found: _Found) -> None:

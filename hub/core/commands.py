@@ -20,6 +20,11 @@ _DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "
 _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 
 
+def is_program(word: str) -> bool:
+    """Return whether `word` is the full path of one of the system's programs."""
+    return _EXECUTABLE.fullmatch(word) is not None
+
+
 def words_of(command: str, *, starts: bool) -> Iterator[str]:
     """Yield the words of a command that can be paths: not a system's programs, nor its null device.
 

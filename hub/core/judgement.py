@@ -9,7 +9,7 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from hub.core.claims import Claim, is_shaped
-from hub.core.commands import words_of
+from hub.core.commands import is_program, words_of
 from hub.core.effort import WHOLE, Effort, Patience
 from hub.core.naming import LONGEST_KEY, is_mount, is_revision
 from hub.core.overlong import is_one_path, paths_in, shortened, straightened
@@ -48,13 +48,16 @@ _MOUNTED = re.compile(r"((?:[A-Za-z]:[/\\])?[^:,;\s]+):/[^:,;\s]*(?::[a-zA-Z]+)?
 _TOP = re.compile(r"[/.\s]*/[/.\s]*")
 _A_NAME = "one item of a list"  # of what looks like no path: it takes a look, and no reading
 _SHAPE_OF_A_NAME = re.compile(r"[\w.-]+")
-_NAMES = re.compile(r"[,;|=@:\s\"'`<>(){}\[\]!+&]+")
+_SPACES = re.compile(r"\s+")
 _LONGEST_NAME = 255
 _BY_SHAPE = frozenset({Kind.NEUTRAL, Kind.WEAK})
 _NAMED = frozenset({Kind.PATH, Kind.WEAK})
 _TWO = 2
 _LONGEST_LIST = 1024
-_LISTED = re.compile(r"[,;|=@:\r\n\t\"'`<>(){}\[\]!+&]+")
+_ITEMS = re.compile(r"[,;|\r\n\t\"'`<>(){}\[\]]+")
+_SIDES = re.compile(r"[=@:!+&?#]+")
+_ALTERED = re.compile(r"[;&|<>()\"'\\`]")
+_LONGEST_WORD = 512
 _ESCAPE = re.compile(r"\\(.)")
 _FOREIGN = re.compile(r"\s*content://", re.I)
 _SHORT_OPTION = re.compile(r"-[A-Za-z].")
@@ -126,7 +129,7 @@ class Judge:
             for text, how, kind in self._texts_of(claim, value):
                 if how is not _A_NAME:
                     self._to_read.spend(1 + len(text) // _WEIGHT)
-                yield from self._weigh_text(text, how, kind, is_given=text == value)
+                yield from self._weigh_text(text, how, kind, value)
         except PathError as exc:
             yield Weighed(value, "as given", None, exc.reason)
 
@@ -197,10 +200,20 @@ class Judge:
 
     def _texts_of_command(self, value: str, *, starts: bool) -> Iterator[tuple[str, str, Kind]]:
         reader = replace(self._reader, shell=True)
-        for word in dict.fromkeys(self._words(value, starts=starts)):
-            if self._posix and not is_shaped(word) and "%" not in word and word.isascii():
-                yield from self._names_in(word)
-                continue
+        words = dict.fromkeys(self._words(value, starts=starts))
+        for word in words:
+            yield from self._texts_of_word(word, reader)
+        for word in dict.fromkeys(_arguments(value)):
+            if word not in words:
+                texts = self._texts_of_word(word, replace(reader, words="never"))
+                yield from (one for one in texts if not is_program(one[0]))
+
+    def _texts_of_word(self, word: str, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
+        if is_local_uri(word):
+            yield from self._texts_of_path(word)
+        elif self._posix and not (is_shaped(word) or _WILDCARD.search(word) or "%" in word):
+            yield from self._names_in(word)
+        else:
             is_top = not word.rstrip("/.") or word.rstrip("/.")[-1] in "=@"
             kind = Kind.WEAK if is_top or word[0] == "~" else Kind.NEUTRAL
             yield from self._readings(word, kind, reader)
@@ -229,11 +242,8 @@ class Judge:
             yield whole, "as given" if whole == text else "percent-decoded", Kind.NEUTRAL
             if is_prose(whole):
                 continue
-            pieces = _LISTED if not is_list_of_words(whole) else _NAMES
-            for piece in dict.fromkeys(pieces.split(whole)):
-                name = piece.strip()
-                if name and name != whole and len(name) <= _LONGEST_NAME:
-                    yield name, _A_NAME, Kind.NEUTRAL
+            for name in _names_of(whole, words=is_list_of_words(whole)):
+                yield name, _A_NAME, Kind.NEUTRAL
 
     def _plainer(self, text: str) -> Iterator[str]:
         if ("%" in text or not text.isascii()) and len(text) <= _LONGEST_LIST:
@@ -271,7 +281,7 @@ class Judge:
 
     def _is_long_path(self, text: str, kind: Kind) -> bool:
         if text[:1] == "/" or _DRIVE.match(text):
-            return self._is_meant(text, kind)
+            return self._is_meant(text, kind, text)
         first, slash, _ = text.partition("/")
         return first in {"..", "~"} or (bool(slash) and self._whereabouts.has(first))
 
@@ -280,7 +290,7 @@ class Judge:
             yield reading, how, kind
 
     def _weigh_text(
-        self, text: str, how: str, kind: Kind, *, is_given: bool
+        self, text: str, how: str, kind: Kind, value: str
     ) -> Iterator[Weighed]:
         doubt = _doubt(text, kind)
         if doubt is not None:
@@ -290,7 +300,7 @@ class Judge:
                 yield from self._whereabouts.follow(text, how, strict=True)
         elif kind is Kind.GLOB:
             yield from self._weigh_glob(text, how)
-        elif self._is_meant(text, kind, is_given=is_given):
+        elif self._is_meant(text, kind, value):
             yield from self._whereabouts.follow(text, how, strict=False)
 
     def _weigh_glob(self, text: str, how: str) -> Iterator[Weighed]:
@@ -301,11 +311,18 @@ class Judge:
             return
         absolute = text[:1] == "/"
         static = "/".join(names[:wild]) or ("/" if absolute else "")
-        if static and (static == "/" or not absolute or self._is_meant(static, Kind.NEUTRAL)):
+        if static and (static == "/" or self._is_meant(static, Kind.NEUTRAL, static)):
             yield from self._whereabouts.follow(static, how, strict=False)
+        is_name = self._posix and wild < len(names) and len(text) < PATH_MAX
+        if is_name and self._is_meant(text, Kind.NEUTRAL, text):
+            # The signs of a wildcard may be those of a name.
+            yield from self._whereabouts.follow(text, how, strict=False)
 
-    def _is_meant(self, text: str, kind: Kind, *, is_given: bool = True) -> bool:
-        """Return whether a value under a key that need not be a path is meant as one."""
+    def _is_meant(self, text: str, kind: Kind, value: str) -> bool:
+        """Return whether a value under a key that need not be a path is meant as one.
+
+        A lone slash in a longer text is a sign like others.
+        """
         if self._is_remote_path(text):
             return False
         if not self._posix and (_DRIVE.match(text) or text[:1] == "\\"):
@@ -316,20 +333,45 @@ class Judge:
             return True
         if kind is Kind.WEAK and text[:2] != "//" and not _BASE64.fullmatch(text):
             return True
-        if _TOP.fullmatch(text):
-            return is_given or kind is Kind.WEAK
-        return any(map(self._whereabouts.tops, _firsts(text)))
+        straight = collapse(text, cwd=None, flavour=Flavour.POSIX) or text
+        if not straight.strip("/"):
+            return kind is Kind.WEAK or bool(text.strip("/. ")) or self._is_whole(text, value)
+        return any(self._whereabouts.tops(first) for first in {*map(_first, (straight, text))})
+
+    def _is_whole(self, text: str, value: str) -> bool:
+        return text == value or text in readings(value, replace(self._reader, whole=True))
 
     def _is_remote_path(self, text: str) -> bool:
         """Return whether a path starts at the top of some other machine's file system."""
         return self._policy.paths == "remote" and self._whereabouts.is_absolute(text)
 
 
-def _firsts(path: str) -> set[str]:
-    """Return the names that an absolute path starts with, as given and without `..`."""
-    names = [name for name in path.split("/") if name not in {"", "."}]
-    straight = (collapse(path, cwd=None, flavour=Flavour.POSIX) or "").split("/")[1:2]
-    return {*names[:1], *straight} - {"", ".."}
+def _first(path: str) -> str:
+    """Return the first name of an absolute path."""
+    return next((name for name in path.split("/") if name not in {"", ".", ".."}), "")
+
+
+def _names_of(text: str, *, words: bool) -> Iterator[str]:
+    """Yield what in a list, or on both sides of a sign, can be a name; each once."""
+    seen = {text}
+    for items in (_ITEMS, _SPACES) if words else (_ITEMS,):
+        for item in items.split(text):
+            for piece in (item, *_SIDES.split(item)):
+                name = piece.strip()
+                if name and name not in seen and len(name) <= _LONGEST_NAME:
+                    seen.add(name)
+                    yield name
+
+
+def _arguments(command: str) -> Iterator[str]:
+    """Yield the words that a shell would alter, as a program gets them that no shell starts.
+
+    The value as a whole is one if it comes from a list of arguments.
+    """
+    words = command.split()
+    yield from (word for word in words if _ALTERED.search(word))
+    if len(command) <= _LONGEST_WORD and words and not is_program(words[0]):
+        yield command
 
 
 def _is_options(text: str) -> bool:

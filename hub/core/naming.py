@@ -98,6 +98,12 @@ def is_content(key: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
+def is_filler(key: str) -> bool:
+    """Return whether `key` says nothing of what it takes: a value, an item."""
+    return all(word in FILLERS for word in words_of(key))
+
+
+@lru_cache(maxsize=4096)
 def is_plural(key: str) -> bool:
     """Return whether `key` names several things: the keys of an object there are their names."""
     words = _WORD.findall(key)

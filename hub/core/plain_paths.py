@@ -224,7 +224,14 @@ class Ground(Struct, frozen=True):
 
     def _bears_glob(self, glob: str, links: LinkReader) -> bool:
         fixed = _fixed(glob)
-        return fixed is not None and self._bears(fixed or ".", links)
+        if fixed is None or not self._bears(fixed or ".", links):
+            return False
+        if fixed == glob:
+            return True
+        # The signs of a wildcard may be those of a name.
+        if glob[0] == "/":
+            return self._has(glob, links)
+        return bool(self.bases) and self._bears_from_bases(glob, links)
 
     def _has(self, path: str, links: LinkReader) -> bool:
         for folder, inner, marks, top in self.folders:

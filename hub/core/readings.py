@@ -67,6 +67,7 @@ _DOTS = re.compile(r"\.\.|%(?:25)*2e", re.I)
 _EMBEDDED_URI = re.compile(r"(?<![\w.+:-])file:/[^\s\"'<>)\]`,;]+", re.I)
 _OVERLONG = re.compile(rb"[\xc0\xc1]|\xe0[\x80-\x9f]|\xf0[\x80-\x8f]")
 _ESCAPE = re.compile(r"%(?:[0-9a-f]{2}|u[0-9a-f]{4})", re.I)
+_JSON_ESCAPE = re.compile(r"\\u([0-9a-f]{4})", re.I)
 _WIDE_ESCAPE = re.compile(r"%u([0-9a-f]{4})", re.I)
 VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
 _PERCENT_VARIABLE = re.compile(r"%([A-Za-z_][\w()]*)%", re.ASCII)
@@ -222,7 +223,10 @@ def _decoded(text: str, reader: Reader) -> Iterable[str]:
 
 
 def _slashed(text: str, reader: Reader) -> Iterable[str]:
-    return (text.replace("\\", "/"),) if "\\" in text else ()
+    if "\\" not in text:
+        return ()
+    unescaped = _JSON_ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+    return (text.replace("\\", "/"), unescaped)
 
 
 def _normalised(text: str, reader: Reader) -> Iterable[str]:
@@ -290,6 +294,7 @@ def _listed(text: str, reader: Reader) -> Iterable[str]:
     if _COMMANDS.search(text):
         yield from (word for word in text.split() if word[0] in "/~.-")
     if ":" in text and reader.flavour is not Flavour.WINDOWS:
+        yield from _chained(text, reader)
         yield from _pieces(_COLON, text, reader)
     yield from (match[0] for match in _EMBEDDED_URI.finditer(text))
 
