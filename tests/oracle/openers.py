@@ -115,10 +115,10 @@ def _listed(text: str) -> Iterable[str]:
     for sign in (",", ";", "|"):
         if sign in text:
             yield from (part.strip() for part in text.split(sign))
-    if text[:1] in "[({":
-        yield text[1:].rstrip("])}")
-    # A list of directories, as in PATH; with it a line number behind a path goes.
-    if re.search(r":(?:[/~]|\.\.)|[/.]\w+:", text) and "://" not in text:
+    if text[:1] == "[" and text[-1:] == "]":
+        yield text[1:-1]
+    # A list of directories, as in PATH.
+    if re.search(r":(?:[/~]|\.\.)", text) and "://" not in text:
         yield from text.split(":")
 
 
@@ -193,7 +193,7 @@ STEPS = (
     Step("unquoted", ALL, _unquoted),
     Step("quoted", ("path", "weak", "command", "args"), _quoted),
     Step("expanded", ALL, _expanded),
-    Step("by default", ALL, _default),
+    Step("by default", ("path", "weak", "command", "args"), _default),
     Step("file URI", (*ALL, "payload"), _file_uri),
     Step("scheme", ALL, _scheme),
     Step("list", ALL, _listed),
@@ -202,7 +202,7 @@ STEPS = (
     Step("assigned", ALL, _assigned),
     Step("option", ALL, _option),
     Step("braces", ("path", "glob", "command", "args"), _braces),
-    Step("JSON", NOT_GLOB, _in_json),
+    Step("JSON", ("path", "weak", "neutral", "args"), _in_json),
 )
 STEPS_OF = {
     family: tuple(step for step in STEPS if family in step.families) for family in (*ALL, "payload")

@@ -35,7 +35,7 @@ class Exemption(NamedTuple):
     holds: Callable[[Family, Opened, World], bool]
 
 
-_TAKEN_APART = {"assigned", "option", "scheme", "list", "words", "lines"}
+_TAKEN_APART = {"assigned", "option", "scheme", "words", "lines", "relative URL"}
 _LISTS = {"list", "lines", "assigned", "scheme", "words", "option"}
 _FINDERS = {"glob", "sh", "bash"}
 _WILD = re.compile(r"[*?\[]")
@@ -46,7 +46,7 @@ def _is_bare(opened: Opened) -> bool:
 
 
 def _ordinary_words(family: Family, opened: Opened, _: World) -> bool:
-    parts = _TAKEN_APART - {"list"} if family == "neutral" else {"words", "lines"}
+    parts = _TAKEN_APART if family == "neutral" else {"words", "lines"}
     return (
         family in {"neutral", "weak", "path"}
         and _is_bare(opened)
@@ -63,7 +63,12 @@ def _coded_words(family: Family, opened: Opened, _: World) -> bool:
 
 
 def _searches(family: Family, opened: Opened, _: World) -> bool:
-    return family == "glob" and not _LISTS.isdisjoint(opened.chain)
+    is_sought = _WILD.search(opened.text) is not None and _FINDERS.isdisjoint(opened.chain)
+    return family == "glob" and (is_sought or not _LISTS.isdisjoint(opened.chain))
+
+
+def _no_urls(family: Family, opened: Opened, _: World) -> bool:
+    return family in {"glob", "command", "args"} and "relative URL" in opened.chain
 
 
 def _separators(family: Family, opened: Opened, _: World) -> bool:
@@ -96,9 +101,11 @@ EXEMPTIONS = (
     ),
     Exemption("shells and programs do not decode '%' in a bare word", _coded_words),
     Exemption(
-        "a pattern is one pattern: in `a|b`, `k=*` and `x:*` the signs belong to what is searched",
+        "a pattern is searched for as it is: what is in `[l]` or behind the sign of `a|b`, `k=*`"
+        " and `x:*` is no file's name",
         _searches,
     ),
+    Exemption("words of a command and patterns are not resolved as relative URLs", _no_urls),
     Exemption(
         "a lone slash among other signs, under a key that names no path, is a separator",
         _separators,
