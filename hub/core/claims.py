@@ -10,8 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.core.effort import WHOLE, TooMuchError
-from hub.core.naming import LONGEST_KEY, is_measure
+from hub.core.naming import LONGEST_KEY, is_content, is_measure, is_plural
 from hub.core.paths import PathError
+from hub.core.prose import is_prose
 from hub.core.rewriting import escaped
 from hub.core.shapes import Node, node_of_key
 from hub.core.unread import MAX_STRINGS, TooManyError, has_remarks, json_in, strings_in
@@ -20,6 +21,7 @@ from hub.core.vocabulary import Kind
 
 # Found once: to look an enum's member up takes longer than what is done with it here.
 _IGNORE, _NEUTRAL, _PATH, _PAYLOAD = Kind.IGNORE, Kind.NEUTRAL, Kind.PATH, Kind.PAYLOAD
+_VIRTUAL, _WEAK = Kind.VIRTUAL, Kind.WEAK
 
 MAX_DEPTH = 64
 MAX_CLAIMS = 10_000
@@ -31,6 +33,7 @@ _SHAPED = re.compile(
 )
 _FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?file:", re.IGNORECASE)
 _PATH_KEY = re.compile(r"[/\\~]|^\.\.|%2[ef]|^file:", re.IGNORECASE)
+_EXTENSION = re.compile(r"\.\w", re.ASCII)
 _TOO_MUCH = "the arguments are nested too deeply or too many to judge"
 _UNREAD = Node(why="it is a string in what looks like JSON and cannot be read")
 _NESTED = (dict, list)
@@ -48,13 +51,17 @@ _FEW = 256
 
 
 class Claim(Struct, frozen=True):
-    """One value (or object key) that is judged, and why."""
+    """One value (or object key) that is judged, and why.
+
+    `whole`: it is no list of paths and has none in it, for it may be what is in a file.
+    """
 
     pointer: str
     key: str
     kind: Kind
     value: Json
     why: str
+    whole: bool = False
 
 
 def claims(shape: Node, arguments: JsonObject, most: int = WHOLE.search) -> list[Claim]:
@@ -74,8 +81,13 @@ class _Found(list[Claim]):
     """What is found in one call.
 
     `left` is the effort that may still go into it, `strings` how many strings may still be read in
-    what is no JSON.
+    what is no JSON. `bare` are the texts that look like no path but may be a name: each is judged
+    once, however many cells of a table have it.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bare: set[str] = set()
 
     left = WHOLE.search
     strings = MAX_STRINGS
@@ -108,6 +120,8 @@ class _Place(Struct, frozen=True, gc=False):
     inherited: Kind
     depth: int
     unread: _Unread | None = None
+    whole: bool = False
+    in_list: bool = False
 
 
 _TOP = _Place("", "", _NEUTRAL, 0)
@@ -117,7 +131,7 @@ def _check_size(at: _Place, found: _Found) -> None:
     # Each claim has its own copy of the pointer.
     if (
         at.depth > MAX_DEPTH
-        or len(found) > MAX_CLAIMS
+        or len(found) - len(found.bare) > MAX_CLAIMS
         or found.strings < 0
         or len(at.pointer) > _LONGEST_POINTER
     ):
@@ -136,24 +150,53 @@ def _walk_members(value: JsonObject, node: Node, at: _Place, found: _Found) -> N
         inner = declared.get(key)
         if inner is None:
             inner = node.undeclared(key)
-            if _PATH_KEY.search(key):
+            if _can_be_path(key, at):
                 found.spend(_effort_of(key))
                 at_key, why = f"{at.pointer}/{escaped(key)}", "an object's key can be a path"
                 found.append(Claim(at_key, key, _NEUTRAL, key, why))
         kind = inner.kind
-        if kind is _NEUTRAL and not inner.declared:
-            kind = at.inherited
+        whole = False
+        if at.inherited is not _NEUTRAL and not inner.declared:
+            kind, whole = _inherited(kind, key, member, at)
         if member.__class__ is str:
             if _is_judged(kind, member, inner):  # pyright: ignore[reportArgumentType]
                 _claim(
                     member,  # pyright: ignore[reportArgumentType]
                     inner,
-                    _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth, at.unread),
+                    _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth, at.unread, whole),
                     found,
                 )
         elif kind is _PATH or (kind is not _IGNORE and isinstance(member, _NESTED)):
             place = _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth + 1, at.unread)
             _walk_other(member, inner, place, found)
+
+
+def _can_be_path(key: str, at: _Place) -> bool:
+    """Return whether an object's key, which no schema declares, can be a path itself."""
+    if _PATH_KEY.search(key) or (not key.isascii() and is_shaped(key)):
+        return True
+    if at.inherited is not _PATH or at.in_list:
+        return False
+    return is_plural(at.key) or _EXTENSION.search(key) is not None
+
+
+def _inherited(kind: Kind, key: str, member: Json, at: _Place) -> tuple[Kind, bool]:
+    """Return the kind of a member that no schema declares, and whether it is read as a whole.
+
+    In an object of files a member is a path, too, unless its own name says something else. What
+    stands under a file's name, or has several lines or sentences, may be what is in the file.
+    """
+    is_text = at.inherited is _PATH and isinstance(member, str)
+    if is_text and ("/" in key or _EXTENSION.search(key)):
+        return _NEUTRAL, True
+    if kind is _PAYLOAD:
+        leads = at.inherited is _PATH and not is_content(key[-LONGEST_KEY:])
+        return (_WEAK if leads else kind), False
+    if kind is not _NEUTRAL:
+        return kind, False
+    if is_text and ("\n" in member.strip() or is_prose(member)):
+        return kind, True
+    return at.inherited, False
 
 
 def _walk_other(value: Json, node: Node, at: _Place, found: _Found) -> None:
@@ -181,7 +224,9 @@ def _walk_list(values: list[Json], node: Node, at: _Place, found: _Found) -> Non
             found.append(Claim(f"{at.pointer}/{index}", at.key, kind, value, node.why))
             return  # a list of bytes is one path
         elif isinstance(value, dict | list):
-            place = _Place(f"{at.pointer}/{index}", at.key, kind, at.depth + 1, at.unread)
+            place = _Place(
+                f"{at.pointer}/{index}", at.key, kind, at.depth + 1, at.unread, in_list=True
+            )
             _walk_other(value, node, place, found)
 
 
@@ -189,13 +234,24 @@ def _is_judged(kind: Kind, value: str, node: Node) -> bool:
     if not value or (node.values and value in node.values):
         return False
     if kind is _NEUTRAL:
-        if is_shaped(value):
-            return True
-        return not value[0].isalnum() and json_in(value) is not None
+        return (is_shaped(value) and not (node.label and value == "/")) or _can_be_name(value, node)
     if kind is _PAYLOAD:
+        if node.structured and json_in(value) is not None:
+            return True
         is_uri = ":" in value and _FILE_URI.match(value) is not None
         return is_uri and len(value.split(None, 1)) == 1
+    if kind is _VIRTUAL:
+        return is_shaped(value)
     return kind is not _IGNORE
+
+
+def _can_be_name(value: str, node: Node) -> bool:
+    """Return whether a text that looks like no path can be the name of something, or JSON."""
+    if not value[0].isalnum() and json_in(value) is not None:
+        return True
+    if node.label and _EXTENSION.search(value) is None:
+        return False
+    return len(value) < _LONG_TEXT or not is_prose(value)
 
 
 def is_shaped(value: str) -> bool:
@@ -215,14 +271,20 @@ def is_shaped(value: str) -> bool:
 
 def _claim(text: str, node: Node, at: _Place, found: _Found) -> None:
     found.spend(_PER_CLAIM + _effort_of(text))
-    inside = json_in(text) if at.inherited is not _PAYLOAD else None
+    inside = json_in(text) if at.inherited is not _PAYLOAD or node.structured else None
     if inside is not None:
         parsed = _parsed(inside)
         if parsed is not None:
             _walk_other(parsed, node, replace(at, depth=at.depth + 1), found)
             return
         _claim_strings(inside, replace(at, depth=at.depth + 1), found)
-    found.append(Claim(at.pointer, at.key, at.inherited, text, node.why))
+    if at.inherited is _NEUTRAL and not is_shaped(text):
+        if text in found.bare:
+            return
+        found.bare.add(text)
+    elif at.inherited is _PAYLOAD and node.structured and _FILE_URI.match(text) is None:
+        return
+    found.append(Claim(at.pointer, at.key, at.inherited, text, node.why, at.whole))
 
 
 def _effort_of(text: str) -> int:

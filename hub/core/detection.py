@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import TypeAlias
 
 from msgspec.structs import force_setattr
 
-from hub.core.naming import LONGEST_KEY, kind_of_key
-from hub.core.shapes import Node, node_of_key, overridden
+from hub.core.naming import LONGEST_KEY, is_label, kind_of_key
+from hub.core.shapes import Node, node_of_key, nodes_of, overridden
 from hub.core.values import Json, JsonObject, object_or_empty
 from hub.core.vocabulary import (
     MENTIONS_PATH,
@@ -32,6 +33,7 @@ _MAX_STEPS = 64
 _MOST, _LEAST, _PER_OBJECT = 100_000, 1000, 8
 _ENTRIES, _CHARACTERS = 16, 64
 _TEXT_TYPES = frozenset({"string", "array", "object"})
+_JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
 _READ_OF_A_DESCRIPTION = 240
 _READ_OF_ALL = 960
 
@@ -65,6 +67,9 @@ class _Compiler:
         top = self._node("", [self._schema])
         for key, node, variants in self._unread:  # which grows
             self._read_inside(key, node, variants)
+        for _, node, _ in self._unread:
+            if node.kind is Kind.PAYLOAD and _has_paths(node):
+                force_setattr(node, "structured", True)
         return top
 
     def _node(self, key: str, schemas: list[Json]) -> Node:
@@ -77,7 +82,13 @@ class _Compiler:
         node = self._nodes.get((key, said)) if said else None
         if node is None:
             kind, why = self._classified(key, variants)
-            node = Node(kind, why, declared=bool(variants), values=_values(variants))
+            node = Node(
+                kind,
+                why,
+                declared=bool(variants),
+                values=_values(variants),
+                label=is_label(key[-LONGEST_KEY:]),
+            )
             self._nodes[key, said] = node
             self._unread.append((key, node, variants))
         return node
@@ -134,6 +145,12 @@ class _Compiler:
             self._left -= len(described) // _CHARACTERS
             says = self._described[named, described] = _described(named, described)
         return says
+
+
+def _has_paths(node: Node) -> bool:
+    """Return whether a part of a value is judged by its name."""
+    parts = islice(nodes_of(node), _MAX_VARIANTS)
+    return any(part.kind in _JUDGED for part in parts)
 
 
 def _effort_for(schema: Json) -> int:

@@ -13,10 +13,19 @@ from hub.core.commands import words_of
 from hub.core.effort import WHOLE, Effort, Patience
 from hub.core.naming import LONGEST_KEY, is_mount, is_revision
 from hub.core.overlong import is_one_path, paths_in, shortened, straightened
-from hub.core.paths import PATH_MAX, Flavour, PathError
-from hub.core.plain_paths import is_plain
+from hub.core.paths import PATH_MAX, Flavour, PathError, collapse
+from hub.core.plain_paths import is_plain, reads_once
 from hub.core.policy import Policy
-from hub.core.readings import Reader, climbing, is_local_uri, is_remote, readings
+from hub.core.prose import is_list_of_words, is_prose
+from hub.core.readings import (
+    Reader,
+    climbing,
+    defaulted,
+    is_local_uri,
+    is_remote,
+    is_special,
+    readings,
+)
 from hub.core.vocabulary import Kind
 from hub.core.whereabouts import Surroundings, Weighed, Whereabouts
 
@@ -27,6 +36,7 @@ _DOUBTS = (
     (re.compile(r"[\ud800-\udfff]"), "it contains half of a character"),
     (re.compile(r"\$\(|`|\$env:|\$\{\w*[^\w}]", re.I), "it is a substitution"),
 )
+_COMPUTED = re.compile(r"\$\(|\$\{\w+(?:[%#/^@]|,,?|:\d)", re.I)
 _SUSPECT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff$`~]")
 _USERS_HOME = re.compile(r"~(?:[+-]|\d+|[A-Za-z_][\w.-]*)(?:[/\\]|$)")
 _WILDCARD = re.compile(r"[*?\[{(|^$]")
@@ -35,8 +45,20 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SIGIL = re.compile(r"\s*(?:[/\\~.-]|[A-Za-z]:[\\/])")
 _QUERY = re.compile(r"[?#]")
 _MOUNTED = re.compile(r"((?:[A-Za-z]:[/\\])?[^:,;\s]+):/[^:,;\s]*(?::[a-zA-Z]+)?")
-_FEW_WORDS = 4
+_TOP = re.compile(r"[/.\s]*/[/.\s]*")
+_A_NAME = "one item of a list"  # of what looks like no path: it takes a look, and no reading
+_SHAPE_OF_A_NAME = re.compile(r"[\w.-]+")
+_NAMES = re.compile(r"[,;|=@:\s\"'`<>(){}\[\]!+&]+")
+_LONGEST_NAME = 255
 _BY_SHAPE = frozenset({Kind.NEUTRAL, Kind.WEAK})
+_NAMED = frozenset({Kind.PATH, Kind.WEAK})
+_TWO = 2
+_LONGEST_LIST = 1024
+_LISTED = re.compile(r"[,;|=@:\r\n\t\"'`<>(){}\[\]!+&]+")
+_ESCAPE = re.compile(r"\\(.)")
+_FOREIGN = re.compile(r"\s*content://", re.I)
+_SHORT_OPTION = re.compile(r"-[A-Za-z].")
+_CLIMBING = re.compile(r"(?:^|[^\w.])(?:\\?\.){2}(?:$|[^\w.])")
 
 
 class Judge:
@@ -52,7 +74,12 @@ class Judge:
     ) -> None:
         self._policy = policy
         self._posix = around.flavour is not Flavour.WINDOWS
-        self._reader = Reader(around.env, around.flavour)
+        roots = around.roots.roots
+        self._reader = Reader(
+            around.env,
+            around.flavour,
+            folders=tuple(root.path for root in roots),
+        )
         self._whereabouts = Whereabouts(
             around, policy, needs_write=needs_write, most=patience.effort
         )
@@ -71,7 +98,9 @@ class Judge:
             and isinstance(value, str)
             and self._posix
             and is_plain(value)
+            and reads_once(value)
             and not self._policy.deny
+            and self._policy.paths == "local"
         ):
             # It reads in one way only: no need to ask for its readings.
             return self._whereabouts.objection(value)
@@ -95,8 +124,9 @@ class Judge:
             return
         try:
             for text, how, kind in self._texts_of(claim, value):
-                self._to_read.spend(1 + len(text) // _WEIGHT)
-                yield from self._weigh_text(text, how, kind)
+                if how is not _A_NAME:
+                    self._to_read.spend(1 + len(text) // _WEIGHT)
+                yield from self._weigh_text(text, how, kind, is_given=text == value)
         except PathError as exc:
             yield Weighed(value, "as given", None, exc.reason)
 
@@ -111,6 +141,9 @@ class Judge:
 
     def _texts_of(self, claim: Claim, value: str) -> Iterator[tuple[str, str, Kind]]:
         mounted = _MOUNTED.fullmatch(value) if claim.kind is Kind.WEAK else None
+        if claim.whole and len(value) < PATH_MAX:
+            yield from self._readings(value, claim.kind, replace(self._reader, whole=True))
+            return
         if mounted is None or not is_mount(claim.key[-LONGEST_KEY:]):
             yield from self._texts(claim.kind, value)
             return
@@ -119,31 +152,100 @@ class Judge:
 
     def _texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         if kind is Kind.COMMAND or (kind in _BY_SHAPE and _is_options(value)):
-            for word in self._words(value, starts=kind is Kind.COMMAND):
-                kind = Kind.WEAK if word == "/" else Kind.NEUTRAL
-                yield from self._readings(word, kind, self._reader)
+            yield from self._texts_of_command(value, starts=kind is Kind.COMMAND)
         elif kind is Kind.PATH:
-            yield from self._readings(value, kind, self._reader)
+            yield from self._texts_of_path(value)
+        elif kind is Kind.NEUTRAL and not is_shaped(value):
+            yield from self._names_in(value)
         elif is_local_uri(value):
-            yield from self._readings(value, Kind.PATH, self._reader)
+            yield from self._texts_of_path(value)
         elif is_remote(value):
-            # A name that says nothing of paths may take a URL, whatever its query asks for.
-            path = climbing(_QUERY.split(value, 1)[0] if kind is Kind.NEUTRAL else value)
-            if path is not None:
-                yield path, "as a relative path", Kind.WEAK
+            yield from self._texts_of_url(kind, value)
         elif len(value) >= PATH_MAX:
             yield from self._long_texts(kind, value)
         else:
-            reader = replace(self._reader, whole=True) if _is_prose(value) else self._reader
-            yield from self._readings(value, kind, reader)
+            yield from self._readings(value, kind, self._reader_of(kind, value))
+            if kind is Kind.GLOB and "\\" in value and self._posix:
+                yield from self._readings(_ESCAPE.sub(r"\1", value), kind, self._reader)
+
+    def _texts_of_path(self, value: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield the value as one path, which it is, and what some child may take from it."""
+        one = readings(value, replace(self._reader, whole=True, shell=True))
+        for text, how in one.items():
+            yield text, how, Kind.PATH
+        if not reads_once(value) or not is_plain(value):
+            reader = replace(self._reader, shell=True, is_path=True)
+            for text, how in readings(value, reader).items():
+                if text not in one:
+                    yield text, how, Kind.NEUTRAL
+
+    def _reader_of(self, kind: Kind, value: str) -> Reader:
+        """Return how a value is read that need not be a path."""
+        if is_prose(value):
+            return replace(self._reader, whole=True)
+        if kind is Kind.WEAK and len(value.split(None, 2)) == _TWO:
+            return replace(self._reader, shell=True)
+        return replace(self._reader, words="names", shell=kind is Kind.WEAK)
+
+    def _texts_of_url(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
+        # A name that says nothing of paths may take a URL, whatever its query asks for.
+        path = climbing(_QUERY.split(value, 1)[0] if kind is Kind.NEUTRAL else value)
+        if path is not None:
+            yield path, "as a relative path", Kind.WEAK
+        if "::" in value:
+            yield from self._readings(value, Kind.NEUTRAL, self._reader)
+
+    def _texts_of_command(self, value: str, *, starts: bool) -> Iterator[tuple[str, str, Kind]]:
+        reader = replace(self._reader, shell=True)
+        for word in dict.fromkeys(self._words(value, starts=starts)):
+            if self._posix and not is_shaped(word) and "%" not in word and word.isascii():
+                yield from self._names_in(word)
+                continue
+            is_top = not word.rstrip("/.") or word.rstrip("/.")[-1] in "=@"
+            kind = Kind.WEAK if is_top or word[0] == "~" else Kind.NEUTRAL
+            yield from self._readings(word, kind, reader)
+            if self._posix:
+                yield from self._tops_of(word)
+
+    def _tops_of(self, word: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield the tops of the file system that a shell finds for a word with a wildcard."""
+        if word[:1] != "/" or not _WILDCARD.search(word):
+            return
+        first, _, rest = word.lstrip("/").partition("/")
+        for top in self._whereabouts.matching_tops(first):
+            yield f"/{top}/{rest}", "as a shell reads its wildcards", Kind.NEUTRAL
+
+    def _names_in(self, text: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield what can be a name in a text that looks like no path; most texts are none.
+
+        A name leads out only if it is a link.
+        """
+        if _SHAPE_OF_A_NAME.fullmatch(text):
+            yield text, "as given", Kind.NEUTRAL
+            if _SHORT_OPTION.match(text):
+                yield text[2:], "the right-hand side", Kind.NEUTRAL
+            return
+        for whole in dict.fromkeys((text, *self._plainer(text))):
+            yield whole, "as given" if whole == text else "percent-decoded", Kind.NEUTRAL
+            if is_prose(whole):
+                continue
+            pieces = _LISTED if not is_list_of_words(whole) else _NAMES
+            for piece in dict.fromkeys(pieces.split(whole)):
+                name = piece.strip()
+                if name and name != whole and len(name) <= _LONGEST_NAME:
+                    yield name, _A_NAME, Kind.NEUTRAL
+
+    def _plainer(self, text: str) -> Iterator[str]:
+        if ("%" in text or not text.isascii()) and len(text) <= _LONGEST_LIST:
+            yield from readings(text, replace(self._reader, whole=True))
 
     def _words(self, command: str, *, starts: bool) -> Iterator[str]:
         """Yield the words of a command that are judged; most of a long one's look like no path."""
-        if self._posix:
-            words = words_of(command, starts=starts)
-            return (word for word in words if is_shaped(word) or "\x00" in word)
-        # Windows' shells escape in other ways; there a backslash separates names.
-        return words_of(command.replace("\\", "/"), starts=starts)
+        for spelled in (command, *defaulted(command, self._reader)) if self._posix else ():
+            yield from words_of(spelled, starts=starts)
+        if "\\" in command or not self._posix:
+            # Windows' shells escape in other ways; there a backslash separates names.
+            yield from words_of(command.replace("\\", "/"), starts=starts)
 
     def _long_texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         """Yield what a value becomes that is longer than any path but may be tidied up first.
@@ -177,22 +279,24 @@ class Judge:
         for reading, how in readings(text, reader).items():
             yield reading, how, kind
 
-    def _weigh_text(self, text: str, how: str, kind: Kind) -> Iterator[Weighed]:
+    def _weigh_text(
+        self, text: str, how: str, kind: Kind, *, is_given: bool
+    ) -> Iterator[Weighed]:
         doubt = _doubt(text, kind)
         if doubt is not None:
             yield Weighed(text, how, None, doubt)
         elif kind is Kind.PATH:
-            if text.strip():
+            if text.strip() and not self._is_remote_path(text):
                 yield from self._whereabouts.follow(text, how, strict=True)
         elif kind is Kind.GLOB:
             yield from self._weigh_glob(text, how)
-        elif self._is_meant(text, kind):
+        elif self._is_meant(text, kind, is_given=is_given):
             yield from self._whereabouts.follow(text, how, strict=False)
 
     def _weigh_glob(self, text: str, how: str) -> Iterator[Weighed]:
         names = (text if self._posix else text.replace("\\", "/")).split("/")
         wild = next((n for n, name in enumerate(names) if _WILDCARD.search(name)), len(names))
-        if ".." in names[wild:]:
+        if any(_CLIMBING.search(name) for name in names[wild:]):
             yield Weighed(text, how, None, "it has '..' after a wildcard")
             return
         absolute = text[:1] == "/"
@@ -200,35 +304,48 @@ class Judge:
         if static and (static == "/" or not absolute or self._is_meant(static, Kind.NEUTRAL)):
             yield from self._whereabouts.follow(static, how, strict=False)
 
-    def _is_meant(self, text: str, kind: Kind) -> bool:
+    def _is_meant(self, text: str, kind: Kind, *, is_given: bool = True) -> bool:
         """Return whether a value under a key that need not be a path is meant as one."""
+        if self._is_remote_path(text):
+            return False
         if not self._posix and (_DRIVE.match(text) or text[:1] == "\\"):
             return True
+        if kind is Kind.VIRTUAL:
+            return text[:1] != "/" and ".." in text
         if text[:1] != "/":
-            return kind is Kind.WEAK or "/" in text or ".." in text or "\\" in text
+            return True
         if kind is Kind.WEAK and text[:2] != "//" and not _BASE64.fullmatch(text):
             return True
-        first = text.lstrip("/").partition("/")[0]
-        return first == ".." or (first not in {"", "."} and self._whereabouts.tops(first))
+        if _TOP.fullmatch(text):
+            return is_given or kind is Kind.WEAK
+        return any(map(self._whereabouts.tops, _firsts(text)))
+
+    def _is_remote_path(self, text: str) -> bool:
+        """Return whether a path starts at the top of some other machine's file system."""
+        return self._policy.paths == "remote" and self._whereabouts.is_absolute(text)
+
+
+def _firsts(path: str) -> set[str]:
+    """Return the names that an absolute path starts with, as given and without `..`."""
+    names = [name for name in path.split("/") if name not in {"", "."}]
+    straight = (collapse(path, cwd=None, flavour=Flavour.POSIX) or "").split("/")[1:2]
+    return {*names[:1], *straight} - {"", ".."}
 
 
 def _is_options(text: str) -> bool:
     """Return whether a value that need not be a path is one line of a program's options."""
-    return text[:1] == "-" and " " in text and "\n" not in text
-
-
-def _is_prose(text: str) -> bool:
-    """Return whether a value that need not be a path reads as text rather than as a list."""
-    if _SIGIL.match(text) and "\n" not in text:
-        return False
-    return len(text.split(None, _FEW_WORDS)) >= _FEW_WORDS
+    return text[:1] == "-" and " " in text[2:] and text[1] != " " and "\n" not in text
 
 
 def _doubt(text: str, kind: Kind) -> str | None:
+    if is_special(text) or (kind is Kind.PATH and _FOREIGN.match(text)):
+        return "it opens something that is no file"
     if not _SUSPECT.search(text):
         return None
-    if _USERS_HOME.match(text) and ("/" in text or kind is Kind.PATH):
+    if _USERS_HOME.match(text) and ("/" in text or kind in _NAMED):
         return "nobody knows whose home it starts in"
+    if kind is Kind.WEAK and _COMPUTED.search(text) and not is_prose(text):
+        return "it is a substitution"
     if kind is not Kind.PATH:
         return "it contains a NUL character" if "\x00" in text else None
     return next((reason for doubt, reason in _DOUBTS if doubt.search(text)), None)

@@ -7,9 +7,11 @@ from functools import lru_cache
 
 from hub.core.vocabulary import (
     COMMAND_WORDS,
+    CONTENT_WORDS,
     COUNTING_WORDS,
     FILLERS,
     GLOB_WORDS,
+    LABEL_WORDS,
     MEASURES,
     MOUNT_WORDS,
     NAMED,
@@ -22,6 +24,7 @@ from hub.core.vocabulary import (
     PERHAPS_PATHS,
     PLACES,
     PREPOSITIONS,
+    QUERY_PATHS,
     REVISION_WORDS,
     SELECTING_WORDS,
     WEAK_WORDS,
@@ -30,6 +33,7 @@ from hub.core.vocabulary import (
 )
 
 _WORD = re.compile(r"(?:[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+)\d*|[^\W\d_A-Za-z][^\W\d_]*")
+_DOMAIN = re.compile(r"[\w-]+(?:\.[\w-]+)+/[\w.-]+", re.ASCII)
 LONGEST_KEY = 200
 """What is read of a key, from its end: what is remembered of a client's keys has a bound."""
 _KNOWN = {
@@ -37,6 +41,7 @@ _KNOWN = {
     *FILLERS,
     "name",
 }
+_PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 # Asked in this order: a word that is in two of them is the first.
 _HEADS = (
     (GLOB_WORDS, Kind.GLOB),
@@ -49,6 +54,8 @@ _HEADS = (
 @lru_cache(maxsize=4096)
 def kind_of_key(key: str) -> tuple[Kind, str]:
     """Return how values under `key` are judged as far as its words tell, and the words that do."""
+    if _DOMAIN.match(key):
+        return Kind.NEUTRAL, "it is a name with a domain before it, as annotations have"
     words = words_of(key)
     if any(script in key.lower() for script in PATH_SCRIPTS):
         return Kind.PATH, f"'{key}' is a word for a path"
@@ -78,6 +85,25 @@ def is_measure(key: str) -> bool:
     return any({word, word.removesuffix("s")} & MEASURES for word in words_of(key)[-1:])
 
 
+@lru_cache(maxsize=4096)
+def is_label(key: str) -> bool:
+    """Return whether what `key` takes is no file's name: a kind, a status, a branch, an id."""
+    return any(word in LABEL_WORDS for word in words_of(key)[-1:])
+
+
+@lru_cache(maxsize=4096)
+def is_content(key: str) -> bool:
+    """Return whether `key` takes what is in a file, beside a key that takes its path."""
+    return any(word in CONTENT_WORDS for word in words_of(key)[-1:])
+
+
+@lru_cache(maxsize=4096)
+def is_plural(key: str) -> bool:
+    """Return whether `key` names several things: the keys of an object there are their names."""
+    words = _WORD.findall(key)
+    return bool(words) and words[-1].lower().endswith("s")
+
+
 def words_of(key: str) -> list[str]:
     """Return the words of a key in camel, snake, kebab or any other case, without their plurals."""
     return [_singular(word.lower()) for word in _WORD.findall(key)]
@@ -93,6 +119,8 @@ def _singular(word: str) -> str:
 
 
 def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
+    if "or" in words[1:-1]:
+        return _kind_of_either(words)
     if len(words) > 1 and words[-1] in {"to", "as", "from", "in", "into"}:
         written = words[-2] in WRITING_VERBS
         return (Kind.PATH, " ".join(words)) if written else _kind_of_words(words[:-1])
@@ -109,6 +137,19 @@ def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
     if head == "filter" and any(map(_is_path_word, words)):
         return Kind.GLOB, " ".join(words)
     return next(((kind, head) for known, kind in _HEADS if head in known), (Kind.NEUTRAL, ""))
+
+
+def _kind_of_either(words: list[str]) -> tuple[Kind, str]:
+    """Return the kind of what can be one thing or another: `path_or_content`."""
+    at = words.index("or", 1)
+    either = [_kind_of_words(part)[0] for part in (words[:at], words[at + 1 :])]
+    word = " ".join(words)
+    if either[0] is either[1]:
+        return either[0], word if either[0] is not Kind.NEUTRAL else ""
+    for kind in (Kind.COMMAND, Kind.GLOB):
+        if set(either) == {kind, Kind.PATH}:
+            return kind, word
+    return (Kind.WEAK, word) if {*either} & _PLACES else (either[0], word)
 
 
 def _noun_phrase(words: list[str]) -> list[str]:
@@ -133,6 +174,8 @@ def _is_path_word(word: str) -> bool:
 def _kind_of_path(head: str, before: str, words: list[str]) -> tuple[Kind, str]:
     other = before in OTHER_PATHS or " ".join(words[-3:-1]) in OTHER_PATHS
     if other and head == "path" and words[-3:-2] not in (["file"], ["folder"]):
+        return Kind.VIRTUAL, f"{before} {head}"
+    if before in QUERY_PATHS and head == "path":
         return Kind.PAYLOAD, f"{before} {head}"
     if before in PERHAPS_PATHS and head == "path":
         return Kind.WEAK, f"{before} {head}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from enum import Enum
 from typing import Literal, Protocol, TypeAlias
 
@@ -53,7 +54,7 @@ class Entry(Struct, frozen=True, gc=False):
 
 
 class LinkReader(Protocol):
-    """The two questions that a walk asks a file system."""
+    """What is asked of a file system: a walk asks the first two questions, a wildcard the third."""
 
     def entry(self, path: str) -> Entry | None:
         """Return what `path` is, or None if it does not exist; any other failure is a PathError."""
@@ -62,6 +63,10 @@ class LinkReader(Protocol):
     def target(self, path: str) -> str:
         """Return the text of the link `path`, or raise PathError."""
         ...
+
+    def names(self, path: str) -> Sequence[str]:
+        """Return what is in the directory `path`, as far as it is known."""
+        return ()
 
 
 # These name something else in the process that opens them than in the hub.
@@ -74,8 +79,13 @@ _WINDOWS_SHORT = re.compile(r"~[0-9]")
 _WINDOWS_FORBIDDEN = re.compile(r'[<>:"|?*]')
 
 
-def resolve(raw: str, *, cwd: str | None, links: LinkReader, flavour: Flavour) -> str:
+def resolve(
+    raw: str, *, cwd: str | None, links: LinkReader, flavour: Flavour, is_lenient: bool = False
+) -> str:
     """Return `raw` as an absolute path with every link followed; a missing component ends the walk.
+
+    `is_lenient`: as programs do that resolve a path before they open it (Python's `realpath`): `..`
+    leads back from what is missing, and from a file, as it does from a directory.
 
     True at the moment `links` was asked; another process may open a changed tree later.
 
@@ -92,6 +102,8 @@ def resolve(raw: str, *, cwd: str | None, links: LinkReader, flavour: Flavour) -
         if not anchor:
             raise PathError("the working directory is not absolute")
         names = base + names
+    if is_lenient:
+        links = _Lenient(links)
     return _walk(anchor, names, links, flavour)
 
 
@@ -184,6 +196,9 @@ def _walk(anchor: str, names: list[str], links: LinkReader, flavour: Flavour, at
             raise PathError(f"{path} means something else in the process that opens it")
         entry = links.entry(path)
         if entry is None:
+            if isinstance(links, _Lenient):
+                at = path
+                continue
             return _missing(path, pending, separator)
         if entry.kind == "link":
             followed += 1
@@ -192,10 +207,26 @@ def _walk(anchor: str, names: list[str], links: LinkReader, flavour: Flavour, at
                 anchor = at = leap
             pending.extend(names[::-1])
             continue
-        if pending and entry.kind != "directory":
+        if pending and entry.kind != "directory" and not isinstance(links, _Lenient):
             raise DeadEndError("it passes through something that is not a directory")
         at = path
     return at
+
+
+class _Lenient(LinkReader):
+    """A disk on which nothing is below a file, instead of that being an error."""
+
+    def __init__(self, links: LinkReader) -> None:
+        self._links = links
+
+    def entry(self, path: str) -> Entry | None:
+        try:
+            return self._links.entry(path)
+        except DeadEndError:
+            return None
+
+    def target(self, path: str) -> str:
+        return self._links.target(path)
 
 
 def _parent(at: str, anchor: str, separator: str) -> str:

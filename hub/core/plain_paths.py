@@ -67,6 +67,8 @@ _RELATIVE = _form(r"\.|(?:\./|(?=[.\w]))N/?")
 _GLOB = _form(r"(?:/|\./|(?=[.\w*?]))N/?", wildcards="*?")
 _URI = "file:///"
 """What comes before the names of a path in a URI; nothing is encoded in a plain one."""
+_PARTS = re.compile(r"[ @+()\[\]]|(?<![^/])-")
+"""What some child takes a value apart at, of the characters of a plain path."""
 _WILD = re.compile(r"[*?(\[]")
 # Found once.
 _PATH, _WEAK, _NEUTRAL, _GLOB_KIND = Kind.PATH, Kind.WEAK, Kind.NEUTRAL, Kind.GLOB
@@ -83,6 +85,11 @@ _MUCH = 1024
 def is_plain(text: str) -> bool:
     """Return whether `text` is an absolute path that reads in one way only, without end slash."""
     return _ABSOLUTE.reads_once(text) and text[-1] != "/"
+
+
+def reads_once(text: str) -> bool:
+    """Return whether nobody takes a plain path for a list, a flag or two words."""
+    return _PARTS.search(text) is None
 
 
 def _fixed(glob: str) -> str | None:
@@ -190,12 +197,30 @@ class Ground(Struct, frozen=True):
             if not text.startswith(_URI):
                 return self._bears_relative(text, links)
             text = text[len(_URI) - 1 :]
-        return _ABSOLUTE.reads_once(text) and self._has(text, links)
+        if not _ABSOLUTE.reads_once(text) or not self._has(text, links):
+            return False
+        return reads_once(text) or self._bears_parts(text, links)
 
     def _bears_relative(self, text: str, links: LinkReader) -> bool:
         if not self.bases or not _RELATIVE.reads_once(text):
             return False
+        if not self._bears_from_bases(text, links):
+            return False
+        return reads_once(text) or self._bears_parts(text, links)
+
+    def _bears_from_bases(self, text: str, links: LinkReader) -> bool:
         return all(self._has(f"{base}/{text}", links) for base in self.bases)
+
+    def _bears_parts(self, text: str, links: LinkReader) -> bool:
+        """Return whether what stands behind each space and the like leads straight down, too."""
+        if not self.bases or text.startswith("-") or "/-" in text:
+            return False
+        for part in _PARTS.split(text)[1:]:
+            if part[:1] in {"/", "-"} or part in {"..", "."} or part.startswith("../"):
+                return False
+            if part and not self._bears_from_bases(part, links):
+                return False
+        return True
 
     def _bears_glob(self, glob: str, links: LinkReader) -> bool:
         fixed = _fixed(glob)

@@ -90,6 +90,7 @@ class Policy(Struct, frozen=True):
 
     `unsafe` None lifts the built-in list. `refuse_options`: no leading `-` where a revision goes.
     `on_refused`: whether the client's user may let a path outside of the roots pass.
+    `paths`: whether absolute paths are those of this machine; `file:` URIs always are.
     """
 
     mode: Mode = Mode.ENFORCE
@@ -100,6 +101,7 @@ class Policy(Struct, frozen=True):
     rewrite: Literal["verbatim", "canonical"] = "verbatim"
     refuse_options: bool = False
     on_refused: Literal["refuse", "ask"] = "refuse"
+    paths: Literal["local", "remote"] = "local"
 
     def access_at(self, parts: tuple[str, ...]) -> Access:
         """Return what the innermost rule around `parts` allows; without one, everything."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+from fnmatch import fnmatchcase
+from typing import Literal, TypeAlias
 from urllib.parse import unquote, unquote_to_bytes
 
 from msgspec import Struct
 
 from hub.core.paths import Flavour, PathError
+from hub.core.prose import is_list_of_words
 from hub.core.uris import UriError, path_from_uri
 
 MAX_READINGS = 256
@@ -27,12 +29,21 @@ Readings: TypeAlias = "dict[str, str]"
 class Reader(Struct, frozen=True):
     """Whose eyes a string is read with: a child's environment and platform.
 
-    `whole` reads the string only as one path: no lists, no `key=value`, no flags.
+    `whole` reads the string only as one path: no lists, no `key=value`, no flags. `words` are taken
+    apart always, never, or where most of them look like names of files. `shell` reads as a shell
+    does, to which a variable that is not set is nothing, and `.?` another way to say `..`. What
+    lies in one of the `folders` is not taken apart before the folder's own path ends. What is known
+    to be a path (`is_path`) is judged as a whole anyway: how it starts is no other path then,
+    unless it lies in a folder.
     """
 
     env: Mapping[str, str]
     flavour: Flavour
     whole: bool = False
+    words: Literal["always", "never", "names"] = "always"
+    shell: bool = False
+    folders: tuple[str, ...] = ()
+    is_path: bool = False
 
 
 # A path of these characters reads in one way only.
@@ -45,19 +56,35 @@ _OTHER_LOCAL_URI = re.compile(
     r"(?:https?\+)?(?:unix|npipe|ipc|netdoc|local-?(?:file)?):(?://)?(.*)", re.I | re.S
 )
 _REMOTE_URI = re.compile(
-    r"(?:[a-z][a-z0-9+.-]+://|https\?://|(?:data|mailto|urn|about|blob|tel):)", re.I
+    r"(?!(?:php|phar|zip|tar|t?gz|gzip|bz2|bzip2|xz|zstd|7z|rar|glob|jar|compress\.\w+|simplecache"
+    r"|filecache|blockcache|reference|dir|vsi\w*|text|concat|subfile|crypto|cache|async|label|caption"
+    r"|pango|inline|msl|mvg|vid|a?movie)://)"
+    r"(?:[a-z][a-z0-9+.-]+://|https\?://|(?:data|mailto|urn|about|blob|tel):)",
+    re.I,
 )
+_SPECIAL = re.compile(r"\s*(?:fd::|jrt:/|vsock:\d|expect://)", re.I)
 _DOTS = re.compile(r"\.\.|%(?:25)*2e", re.I)
 _EMBEDDED_URI = re.compile(r"(?<![\w.+:-])file:/[^\s\"'<>)\]`,;]+", re.I)
 _OVERLONG = re.compile(rb"[\xc0\xc1]|\xe0[\x80-\x9f]|\xf0[\x80-\x8f]")
 _ESCAPE = re.compile(r"%(?:[0-9a-f]{2}|u[0-9a-f]{4})", re.I)
 _WIDE_ESCAPE = re.compile(r"%u([0-9a-f]{4})", re.I)
-VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
+VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
 _PERCENT_VARIABLE = re.compile(r"%([A-Za-z_][\w()]*)%", re.ASCII)
 _BRACES = re.compile(r"\{([^{},]*,[^{}]*)\}")
+_DEFAULT = re.compile(r"\$\{(\w+)(:?[-=+?])([^{}]*)\}", re.ASCII)
+_SEPARATOR_VARIABLE = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
+_POSITION = re.compile(r"\$(?:[0-9@*#?!-]|\{[0-9@*#?!-]\})")
 _FLAG = re.compile(r"-[\w-]*?([/~\\]|\.\.)")
-_HIDDEN_PATH = re.compile(r"(?<=\s)(?:[/~]|\.\.[/\\]|file:)\S*")
-_QUOTES = {'"': '"', "'": "'", "`": "`", "<": ">", "\u201c": "\u201d", "\u2018": "\u2019"}
+_SHORT_FLAG = re.compile(r"-[A-Za-z]\S")
+_QUOTES = "\"'`<>\u201c\u201d\u2018\u2019\u00ab\u00bb"
+_OPENED = re.compile(r"[\"'`<>(){}\[\]\u201c\u201d\u2018\u2019\u00ab\u00bb]")
+_LIST = re.compile(r"[,;|\n]|&&")
+_COMMANDS = re.compile(r"[;|]|&&")
+_COLON = re.compile(r":")
+_ASSIGNED = re.compile(r"[=@!]|(?<=\w)\+(?=[/~.])")
+_SIGNS = "@!<>+"
+_CUT = re.compile(r"[?#]")
+_WILD_DOTS = re.compile(r"(?:^|(?<=/))\.[^/]*[*?\[][^/]*(?=/|$)")
 _LOOKALIKES = str.maketrans({"\u2215": "/", "\u2044": "/", "\u29f8": "/", "\u2216": "\\"})
 _BREAKS = re.compile(r"[\t\r\n]")
 # What is shown as nothing, and dropped by whoever cleans up text.
@@ -68,6 +95,7 @@ IGNORABLE = re.compile(
 )
 _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
+_SPACE = re.compile(r"\s+")
 
 
 def readings(text: str, reader: Reader) -> Readings:
@@ -91,6 +119,11 @@ def readings(text: str, reader: Reader) -> Readings:
         if len(found) > MAX_READINGS or sum(map(len, found)) > _MAX_TOTAL:
             raise PathError(_TOO_MANY_WAYS)
     return {reading: how for reading, how in found.items() if not is_local_uri(reading)}
+
+
+def is_special(text: str) -> bool:
+    """Return whether `text` is a URI of something that some child opens and that is no file."""
+    return _SPECIAL.match(text) is not None
 
 
 def is_local_uri(text: str) -> bool:
@@ -145,7 +178,7 @@ def _transforms(text: str, reader: Reader) -> tuple[tuple[str, Transform], ...]:
     if is_local_uri(text):
         return _URI
     if is_remote(text):
-        return ()
+        return _CHAIN if "::" in text else ()
     return _ONE_PATH if reader.whole else _ALL
 
 
@@ -169,9 +202,8 @@ def _file_uri_paths(uri: str, reader: Reader) -> Iterable[str]:
 
 def _trimmed(text: str, reader: Reader) -> Iterable[str]:
     text = text.strip()
-    if len(text) > 1 and _QUOTES.get(text[0]) == text[-1]:
-        text = text[1:-1]
-    return (text,)
+    # One quote alone is what is left of two by whoever took the text from a list or a command.
+    return (text, text.strip(_QUOTES))
 
 
 def _joined(text: str, reader: Reader) -> Iterable[str]:
@@ -206,7 +238,7 @@ def _normalised(text: str, reader: Reader) -> Iterable[str]:
 
 def _expanded(text: str, reader: Reader) -> Iterable[str]:
     if "$" in text:
-        yield VARIABLE.sub(lambda match: reader.env.get(match[1] or match[2], ""), text)
+        yield from _with_variables(text, reader)
     if reader.flavour is Flavour.WINDOWS and "%" in text:
         yield _PERCENT_VARIABLE.sub(lambda match: _known(match[1], reader), text)
     if text[:1] == "~" and text[1:2] in {"", "/", "\\"}:
@@ -214,6 +246,26 @@ def _expanded(text: str, reader: Reader) -> Iterable[str]:
         if not home:
             raise PathError("nobody knows where '~' leads")
         yield home + text[1:]
+
+
+def defaulted(text: str, reader: Reader) -> Iterable[str]:
+    """Yield what `${X:-y}` and the like make of a text: with what is set, and with what is not."""
+    if "${" in text and _DEFAULT.search(text):
+        yield _DEFAULT.sub(lambda match: reader.env.get(match[1]) or match[3], text)
+        yield _DEFAULT.sub(lambda match: match[3], text)
+
+
+def _with_variables(text: str, reader: Reader) -> Iterable[str]:
+    """Yield what variables make of a text: those that are set, and those that are not."""
+    env = reader.env
+    yield from defaulted(text, reader)
+    yield VARIABLE.sub(lambda match: env.get(match[1] or match[2], match[0]), text)
+    if reader.shell:
+        plain = _SEPARATOR_VARIABLE.sub(" ", text)
+        if plain != text:
+            yield plain
+        plain = VARIABLE.sub(lambda match: env.get(match[1] or match[2], ""), plain)
+        yield _POSITION.sub("", plain)
 
 
 def _known(name: str, reader: Reader) -> str:
@@ -233,33 +285,83 @@ def _listed(text: str, reader: Reader) -> Iterable[str]:
     inner = text.strip()
     if inner[:1] == "[" and inner[-1:] == "]":
         yield inner[1:-1]
-    if "," in text or ";" in text:
-        yield from re.split(r"[,;]", text)
-    if reader.flavour is not Flavour.WINDOWS and re.search(r":(?:[/~]|\.\.)", text):
-        yield from text.split(":")
+    if _LIST.search(text):
+        yield from _pieces(_LIST, text, reader)
+    if _COMMANDS.search(text):
+        yield from (word for word in text.split() if word[0] in "/~.-")
+    if ":" in text and reader.flavour is not Flavour.WINDOWS:
+        yield from _pieces(_COLON, text, reader)
     yield from (match[0] for match in _EMBEDDED_URI.finditer(text))
 
 
+def _listed_uris(text: str, reader: Reader) -> Iterable[str]:
+    return _LIST.split(text) if _LIST.search(text) else ()
+
+
+def _chained(text: str, reader: Reader) -> Iterable[str]:
+    # `zip://a.txt::/x.zip`: one opener reads from what the next one opens.
+    return text.split("::")
+
+
 def _quoted(text: str, reader: Reader) -> Iterable[str]:
-    return (match[1] or match[2] for match in _QUOTED.finditer(text))
+    yield from (match[1] or match[2] for match in _QUOTED.finditer(text))
+    if _OPENED.search(text):
+        yield from _pieces(_OPENED, text, reader)
 
 
 def _assigned(text: str, reader: Reader) -> Iterable[str]:
-    if "=" in text:
+    if _ASSIGNED.search(text):
         yield text.partition("=")[2]
-    if text[:1] == "-" and (match := _FLAG.match(text)):
-        yield text[match.start(1) :]
-    if text[:1] in {"@", "!", "<", ">", "+"}:
-        yield text[1:]
+        yield from _pieces(_ASSIGNED, text, reader)
+    if text[:1] == "-":
+        if match := _FLAG.match(text):
+            yield text[match.start(1) :]
+        if _SHORT_FLAG.match(text):
+            yield text[2:]
+    yield text.lstrip(_SIGNS)
+
+
+def _cut(text: str, reader: Reader) -> Iterable[str]:
+    # As whoever takes it for a URL does.
+    return (_CUT.split(text, maxsplit=1)[0],) if _CUT.search(text) else ()
 
 
 def _separated(text: str, reader: Reader) -> Iterable[str]:
     if _CONTROL.search(text):
-        return _CONTROL.split(text)
-    return (match[0] for match in _HIDDEN_PATH.finditer(text))
+        yield from _pieces(_CONTROL, text, reader)
+    if " " not in text or reader.words == "never":
+        return
+    if reader.words == "always" or is_list_of_words(text):
+        yield from _pieces(_SPACE, text, reader)
 
 
-_URI: tuple[tuple[str, Transform], ...] = (("as a local URI", _uri_paths),)
+def _climbing_by_wildcard(text: str, reader: Reader) -> Iterable[str]:
+    """Yield what a shell makes of `.?` and `.[.]`, which `..` matches."""
+    if not reader.shell or not _WILD_DOTS.search(text):
+        return ()
+    return (_WILD_DOTS.sub(_dots_of, text),)
+
+
+def _dots_of(wildcard: re.Match[str]) -> str:
+    return ".." if fnmatchcase("..", wildcard[0]) else wildcard[0]
+
+
+def _pieces(at: re.Pattern[str], text: str, reader: Reader) -> list[str]:
+    """Split a text, but not the path of a folder that it begins with."""
+    start = max((len(one) for one in reader.folders if text.startswith(one)), default=0)
+    pieces = at.split(text[start:])
+    pieces[0] = text[:start] + pieces[0]
+    if reader.is_path and not start and text[:1] == "/":
+        del pieces[0]
+    return [piece for piece in pieces if piece.strip("/. ") or ".." in piece]
+
+
+_URI: tuple[tuple[str, Transform], ...] = (
+    ("as a local URI", _uri_paths),
+    ("trimmed and unquoted", _trimmed),
+    ("one item of a list", _listed_uris),
+)
+_CHAIN: tuple[tuple[str, Transform], ...] = (("one link of a chain of URLs", _chained),)
 _ONE_PATH: tuple[tuple[str, Transform], ...] = (
     ("with line breaks and tabs removed", _joined),
     ("trimmed and unquoted", _trimmed),
@@ -267,6 +369,8 @@ _ONE_PATH: tuple[tuple[str, Transform], ...] = (
     ("with '\\' as '/'", _slashed),
     ("in plain characters", _normalised),
     ("with variables and '~' expanded", _expanded),
+    ("without what a URL has behind its path", _cut),
+    ("as a shell reads its wildcards", _climbing_by_wildcard),
 )
 _ALL: tuple[tuple[str, Transform], ...] = (
     *_ONE_PATH,

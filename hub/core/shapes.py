@@ -8,7 +8,7 @@ from functools import lru_cache
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from hub.core.naming import LONGEST_KEY, kind_of_key
+from hub.core.naming import LONGEST_KEY, is_label, kind_of_key
 from hub.core.vocabulary import Kind
 
 
@@ -16,13 +16,16 @@ class Node(Struct, frozen=True):
     """What is known about one place in a tool's arguments.
 
     `values` are those that the schema itself offers. A place that is not `declared` takes the kind
-    of what it lies in, if nothing better is known about it.
+    of what it lies in, if nothing better is known about it. A bare word at a `label` names no
+    file. A text that is `structured` may also be given as an object or array, with paths in it.
     """
 
     kind: Kind = Kind.NEUTRAL
     why: str = "nothing says that it is a path"
     declared: bool = False
     values: frozenset[str] = frozenset()
+    label: bool = False
+    structured: bool = False
     properties: Mapping[str, Node] = field(default_factory=dict[str, "Node"])
     items: Node | None = None
     extra: Node | None = None
@@ -47,7 +50,7 @@ class Node(Struct, frozen=True):
 def node_of_key(key: str) -> Node:
     """Return the node of a member that no schema declares."""
     kind, why = kind_of_key(key)
-    return Node(kind, why)
+    return Node(kind, why, label=is_label(key))
 
 
 def overridden(node: Node, names: list[str], kind: Kind) -> Node:

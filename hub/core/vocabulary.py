@@ -25,6 +25,8 @@ class Kind(Enum):
     """Nothing but a value that is as a whole a file URI."""
     COMMAND = "command"
     """Its shell tokens."""
+    VIRTUAL = "virtual"
+    """A path of something else: only what climbs out with `..`, and local URIs."""
     IGNORE = "ignore"
     """Nothing: by the operator's word only."""
 
@@ -75,10 +77,10 @@ SELECTING_WORDS = _words(
 PAYLOAD_WORDS = _words(
     "content text body message msg sql code query q search prompt description desc comment note"
     " title summary regex regexp expression expr formula selector locator xpath jsonpath"
-    " jmespath csspath urlpath css html markdown md xml javascript js typescript function fn"
+    " jmespath csspath urlpath css html markdown md xml javascript js typescript function"
     " snippet statement string str base64 b64 payload instruction question answer thought"
     " rationale reason caption heading header footer footnote keyword needle repl replacement"
-    " replace paragraph markup goal intent subject pathname endpoint route jq jql cql graphql"
+    " replace paragraph markup goal intent subject endpoint route jq jql cql graphql"
     " gql mutation find line tooltip chat reply abstract excerpt quote observation objective"
     " feedback fact hypothesis conclusion finding matcher cypher sparql promql logql soql wiql kql"
 )
@@ -89,6 +91,18 @@ FILLERS = _words(
     "list array set value val str string arg argument param parameter item entry collection input"
 )
 """After the word that matters they say nothing: `file_list`, `path_arg`."""
+CONTENT_WORDS = _words(
+    "content text body code html css markdown md xml base64 b64 payload description desc comment"
+    " note title summary message msg caption"
+)
+"""In an object under a path's name they say what is in the file, or of it; never where it is."""
+LABEL_WORDS = _words(
+    "kind type status state label branch tag mode id uuid ref revision version level priority"
+    " severity category role action operation op operator method event format encoding language"
+    " lang locale unit color colour scope visibility sort order direction separator sep delimiter"
+    " delim key char character symbol"
+)
+"""What their values name is no file: a bare word there passes, whatever links there are."""
 COUNTING_WORDS = _words("max min num number count total limit maximum minimum")
 """With one of them a word for a path is a number of them: `max_files`."""
 MEASURES = COUNTING_WORDS | _words(
@@ -110,10 +124,12 @@ PLACES = _words(
 )
 """`projectRoot` is a path; `xml_root` need not be."""
 OTHER_PATHS = _words(
-    "url uri dom cookie name symbol api http https route field property career learning jq x menu"
-    " breadcrumb callback webhook healthcheck"
+    "url uri dom cookie name symbol api http https route field property career learning menu"
+    " breadcrumb callback webhook healthcheck object bus dbus"
 ) | {"health check"}
 """Before `path` they say that it is one of something else: `url_path`, `name_path`."""
+QUERY_PATHS = _words("jq x")
+"""Before `path` they say that it selects in a document, where `..` is nothing special."""
 PERHAPS_PATHS = _words("css json xml html svg clip query class ui")
 """Before `path` they say that it is one of something else, or what is in the file: `svg_path`."""
 MOUNT_WORDS = _words("volume mount")
@@ -148,7 +164,7 @@ SAYS_OTHER = re.compile(
     r"|\burl[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
     r"|\bcss (?:path|selector)"
     r"|\b(?:name|symbol|field|property|object|menu)(?:'s)?(?: name)? path\b"
-    r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b"
+    r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b|\bd-?bus (?:object )?paths?\b"
     r"|\bhealth[ -]?check paths?\b|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)",
     re.IGNORECASE,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from hub.core.effort import Effort
@@ -28,3 +29,8 @@ class WatchedLinks(LinkReader):
         text = self._inner.target(path)
         self.effort.spend(1 + len(text) // _CHARACTERS)
         return text
+
+    def names(self, path: str) -> Sequence[str]:
+        names = self._inner.names(path)
+        self.effort.spend(1 + len(names))
+        return names

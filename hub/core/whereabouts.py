@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
@@ -28,6 +29,8 @@ OUTSIDE = "outside the allowed roots boundaries"
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _NAME_MAX = 255
+_NULL = "/dev/null"
+"""Reading it gives nothing, and writing to it changes nothing."""
 LEAST = 10
 """The effort of following a path, beside the questions that it asks."""
 # What it takes to ask the disk whether something is there, beside the question.
@@ -140,6 +143,10 @@ class Whereabouts:
         drives = {base[:2] for base in self._bases} or {"C:"}
         return any(self.exists(f"{drive}\\{name}") for drive in drives)
 
+    def matching_tops(self, wildcard: str) -> list[str]:
+        """Return what at the top of the file system a shell's wildcard stands for."""
+        return [name for name in self._links.names("/") if fnmatchcase(name, wildcard)]
+
     def has(self, name: str) -> bool:
         """Return whether something of this name is, or may be, where a relative path starts."""
         separator = "/" if self._posix else "\\"
@@ -212,13 +219,22 @@ class Whereabouts:
             except PathError as exc:
                 ends = isinstance(exc, DeadEndError) and not strict
                 if ends and lexical is not None and path is not lexical:
-                    continue  # the kernel goes nowhere; it is the lexical reading that counts
+                    # The kernel goes nowhere: those count who remove `..` before or while they look.
+                    yield self._lead_leniently(text, base)
+                    continue
                 yield Weighed(path, how, None, self._doubt(spelled, exc))
                 return
             met = how if path is text else f"{how}, '..' removed first"
             yield Weighed(path, met, found, self._speaks_against(found))
         if self._policy.deny:
             yield Weighed(text, how, spelled, self._denial(spelled))
+
+    def _lead_leniently(self, text: str, base: str | None) -> Weighed:
+        found = resolve(
+            text, cwd=base, links=self._links, flavour=self._flavour, is_lenient=True
+        )
+        how = "'..' removed where a link led"
+        return Weighed(text, how, found, self._speaks_against(found))
 
     def _doubt(self, spelled: str, doubt: PathError) -> str:
         """Return why a path is refused that we cannot follow: nothing about what lies outside."""
@@ -230,6 +246,8 @@ class Whereabouts:
         return doubt.reason if inside else OUTSIDE
 
     def _speaks_against(self, path: str) -> str | None:
+        if path == _NULL and self._posix:
+            return None
         parts = parts_of(path, self._flavour)
         policy = self._policy
         if self._around.enforcing:
@@ -285,3 +303,6 @@ class _NoLinksBelow(LinkReader):
 
     def target(self, path: str) -> str:
         return self._links.target(path)
+
+    def names(self, path: str) -> Sequence[str]:
+        return self._links.names(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hub.core.paths import DeadEndError, Entry, EntryKind, LinkReader, PathError
@@ -46,6 +46,12 @@ class OsLinks(LinkReader):
         except OSError as exc:
             raise PathError(_sentence(exc)) from exc
 
+    def names(self, path: str) -> Sequence[str]:
+        try:
+            return os.listdir(path)  # noqa: PTH208 - a list of names is what is wanted
+        except OSError as exc:
+            raise PathError(_sentence(exc)) from exc
+
 
 class CachedLinks(LinkReader):
     """Asks `inner` once per path: for one call, never longer."""
@@ -62,6 +68,9 @@ class CachedLinks(LinkReader):
 
     def target(self, path: str) -> str:
         return self._inner.target(path)
+
+    def names(self, path: str) -> Sequence[str]:
+        return self._inner.names(path)
 
 
 def _sentence(exc: OSError) -> str:

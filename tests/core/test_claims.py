@@ -40,7 +40,22 @@ def found(
             ("/a~1b/~0", "neutral", "~"),
             ("/a~1b/~0", "neutral", "/x"),
         ]),
-        ({"name": "plain words", "n": 5}, []),
+        ({"name": "plain words", "n": 5}, [("/name", "neutral", "plain words")]),
+        ({"rows": [["a", "b"], ["a", "b"]]}, [
+            ("/rows/0/0", "neutral", "a"),
+            ("/rows/0/1", "neutral", "b"),
+        ]),
+        ({"kind": "data", "status": "result", "branch": "main"}, []),
+        ({"kind": "leak.txt"}, [("/kind", "neutral", "leak.txt")]),
+        ({"separator": "/", "key": "/"}, []),
+        ({"item": "/"}, [("/item", "neutral", "/")]),
+        ({"route_path": "../x"}, [("/route_path", "virtual", "../x")]),
+        ({"file": {"pathname": "x"}}, [("/file/pathname", "path", "x")]),
+        ({"file": {"subject": "../x", "content": "../x"}}, [("/file/subject", "weak", "../x")]),
+        ({"files": {"a.js": "../x"}}, [
+            ("/files/a.js", "neutral", "a.js"),
+            ("/files/a.js", "neutral", "../x"),
+        ]),
         ({"name": "a/b"}, [("/name", "neutral", "a/b")]),
         ({"name": "-x"}, [("/name", "neutral", "-x")]),
         ({"name": ".."}, [("/name", "neutral", "..")]),
@@ -59,7 +74,8 @@ def found(
         ]),
         ({"content": ["/etc"]}, []),
         ({"files": {"a/b": ""}}, [("/files/a~1b", "neutral", "a/b")]),
-        ({"files": {"x": "a"}}, [("/files/x", "path", "a")]),
+        ({"files": {"x": "a"}}, [("/files/x", "neutral", "x"), ("/files/x", "path", "a")]),
+        ({"file": {"x": "a"}}, [("/file/x", "path", "a")]),
         ({"x": '{"path": "a"}'}, [("/x/path", "path", "a")]),
         ({"paths": '["a"]'}, [("/paths/0", "path", "a")]),
         ({"path": "[a"}, [("/path", "path", "[a")]),
@@ -144,7 +160,10 @@ def test_declared_members_do_not_take_the_kind_around_them() -> None:
         }
     }
     arguments: JsonObject = {"files": [{"mode": "rw", "at": "x", "other": "y"}]}
-    assert found(arguments, schema) == [("/files/0/other", "path", "y")]
+    assert found(arguments, schema) == [
+        ("/files/0/at", "neutral", "x"),
+        ("/files/0/other", "path", "y"),
+    ]
     assert found({"files": [{"mode": 7, "at": 7}]}, schema) == []
 
 
@@ -235,3 +254,19 @@ def test_finding_it_takes_no_more_than_it_may(arguments: JsonObject) -> None:
     assert claims(shape, arguments, 100) == claims(shape, arguments)
     with pytest.raises(TooMuchError, match="too many to judge"):
         claims(shape, arguments, 11)
+
+
+def test_a_text_that_may_be_given_as_a_structure_is_read_as_one() -> None:
+    pages: Json = {"type": "array", "items": {"properties": {"sourcePdfPath": {"type": "string"}}}}
+    schema: Json = {"properties": {"content": {"anyOf": [{"type": "string"}, pages]}}}
+    given: JsonObject = {"content": '[{"sourcePdfPath": "/etc/x.pdf"}]'}
+    assert found(given, schema) == [("/content/0/sourcePdfPath", "path", "/etc/x.pdf")]
+    assert found({"content": "see /etc/x"}, schema) == []
+    assert found({"content": "{not json /etc"}, schema) == []
+
+
+def test_what_stands_under_the_name_of_a_file_is_read_as_a_whole() -> None:
+    arguments: JsonObject = {"files": {"a.js": "import '../x'", "more": "one\ntwo"}}
+    read = claims(compile_shape({}, {}), arguments)
+    assert [claim.whole for claim in read if claim.key in claim.pointer and claim.value != claim.key]
+    assert all(claim.whole for claim in read if claim.value != claim.key)

@@ -19,10 +19,14 @@ WEAK = """
     output_json_path
 """
 PAYLOADS = """
-    content text body sql query xpath jsonpath url_path cookiePath name_path pathname
-    content_base64 old_string file_contents text_to_find observations facts matchers healthCheckPath
-    callback_path
+    content text body sql query xpath jsonpath jq_path x_path
+    content_base64 old_string file_contents text_to_find observations facts matchers
 """
+VIRTUAL = """
+    url_path cookiePath name_path healthCheckPath callback_path symbol_path routePath dom_path
+    object_path
+"""
+EITHER = "path_or_content file_or_text textOrFile html_or_file fileOrQuery path_or_description"
 COMMANDS = "command cmd args extraArgs argv"
 NEUTRAL = """
     profile profiles file_type file_id fileKey folder_color pathology multipath empathy name value
@@ -40,6 +44,11 @@ NEUTRAL = """
             (GLOBS, Kind.GLOB),
             (WEAK + " xml_root", Kind.WEAK),
             (PAYLOADS, Kind.PAYLOAD),
+            (VIRTUAL, Kind.VIRTUAL),
+            (EITHER, Kind.WEAK),
+            ("file_or_directory", Kind.PATH),
+            ("text_or_html", Kind.PAYLOAD),
+            ("ingress.example.io/rewrite-target pathname fn", Kind.NEUTRAL),
             (COMMANDS, Kind.COMMAND),
             (NEUTRAL.replace("xml_root", ""), Kind.NEUTRAL),
         )

@@ -1,6 +1,7 @@
 from contextlib import suppress
 
 import pytest
+from msgspec.structs import replace
 
 from hub.core.paths import PathError
 from hub.core.readings import (
@@ -35,7 +36,8 @@ def test_a_plain_path_has_one_reading(text: str) -> None:
         ("..\u2215x", "../x", "in plain characters"),
         ("$HOME/x", "/h/x", "with variables and '~' expanded"),
         ("${HOME}/x", "/h/x", "with variables and '~' expanded"),
-        ("$NO/etc", "/etc", "with variables and '~' expanded"),
+        ("${NO:-/etc}", "/etc", "with variables and '~' expanded"),
+        ("${HOME:+/etc}", "/etc", "with variables and '~' expanded"),
         ("~/x", "/h/x", "with variables and '~' expanded"),
         ("{a,/etc}", "/etc", "one alternative of the braces"),
         ("a,/etc", "/etc", "one item of a list"),
@@ -51,7 +53,20 @@ def test_a_plain_path_has_one_reading(text: str) -> None:
         ("--out=/etc", "/etc", "the right-hand side"),
         ("-o/etc", "/etc", "the right-hand side"),
         ("@/etc", "/etc", "the right-hand side"),
-        ("a\n/etc", "/etc", "one of several words"),
+        ("a\n/etc", "/etc", "one item of a list"),
+        ("a\t/etc", "/etc", "one of several words"),
+        ("a.txt|/etc", "/etc", "one item of a list"),
+        ("concat:a.ts|../x", "../x", "one item of a list"),
+        ("zip://a::/etc", "/etc", "one item of a list"),
+        ("https://a/b.zip::/etc", "/etc", "one link of a chain of URLs"),
+        ('"/etc', "/etc", "trimmed and unquoted"),
+        ("/etc'", "/etc", "trimmed and unquoted"),
+        ("-d@/etc", "/etc", "the right-hand side"),
+        ("-T+/etc", "/etc", "the right-hand side"),
+        ("-ox", "x", "the right-hand side"),
+        ("a.zip!/etc", "/etc", "the right-hand side"),
+        ("[x](/etc)", "/etc", "what is quoted in it"),
+        ("/etc?x", "/etc", "without what a URL has behind its path"),
         ("a /etc", "/etc", "one of several words"),
         ("fi\nle:///etc", "/etc", "as a local URI"),
         ("file:///etc?x", "/etc", "as a local URI"),
@@ -67,8 +82,41 @@ def test_a_text_can_be_read_in_another_way(text: str, other: str, how: str) -> N
 
 
 def test_a_local_uri_is_not_also_a_relative_path() -> None:
-    assert list(readings("file:///a%20b", READER)) == ["/a b"]
-    assert list(readings("file:///a#b", READER)) == ["/a", "/a#b"]
+    whole = replace(READER, whole=True)
+    assert list(readings("file:///a%20b", whole)) == ["/a b"]
+    assert list(readings("file:///a#b", whole)) == ["/a", "/a#b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("$NO/etc", "/etc"),
+        ("/$1etc", "/etc"),
+        ("a$IFS../x", "../x"),
+        (".?/x", "../x"),
+        ("a/.[.]/x", "a/../x"),
+        (".*/x", "../x"),
+    ],
+)
+def test_a_shell_reads_more_than_others_do(text: str, other: str) -> None:
+    assert other in readings(text, replace(READER, shell=True))
+    assert other not in readings(text, READER)
+
+
+def test_the_path_of_a_folder_is_not_taken_apart() -> None:
+    text = "/my docs, 1/a b,/etc"
+    reader = replace(READER, folders=("/my docs, 1",))
+    assert "/my" in readings(text, READER)
+    read = readings(text, reader)
+    assert "/my" not in read
+    assert "/my docs, 1" not in read
+    assert {"/my docs, 1/a", "b", "/etc"} <= {*read}
+
+
+def test_how_a_path_starts_is_no_other_path() -> None:
+    read = readings("/out/a b,c", replace(READER, is_path=True, folders=("/r",)))
+    assert "/out/a" not in read
+    assert {"b", "c"} <= {*read}
 
 
 @pytest.mark.parametrize(
