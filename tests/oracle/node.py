@@ -23,6 +23,9 @@ MEANING = {
     "decodeURIComponent": "decoded",
     "decodeURIComponent, path.resolve": "decoded",
     "decoded twice": "decoded",
+    "NFKC": "normalised",
+    "new URL": "file URI",
+    "fs.statSync of a URL": "file URI",
     "new URL below the directory": "relative URL",
 }
 
