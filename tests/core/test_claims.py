@@ -268,5 +268,7 @@ def test_a_text_that_may_be_given_as_a_structure_is_read_as_one() -> None:
 def test_what_stands_under_the_name_of_a_file_is_read_as_a_whole() -> None:
     arguments: JsonObject = {"files": {"a.js": "import '../x'", "more": "one\ntwo"}}
     read = claims(compile_shape({}, {}), arguments)
-    assert [claim.whole for claim in read if claim.key in claim.pointer and claim.value != claim.key]
+    assert [
+        claim.whole for claim in read if claim.key in claim.pointer and claim.value != claim.key
+    ]
     assert all(claim.whole for claim in read if claim.value != claim.key)

@@ -7,8 +7,13 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from hub.core.values import Json, JsonObject
 
-Family: TypeAlias = Literal["path", "weak", "neutral", "glob", "command", "args", "payload"]
-"""What a server does with a value, as far as its key tells."""
+Family: TypeAlias = Literal[
+    "path", "weak", "neutral", "file key", "key", "glob", "command", "args", "payload"
+]
+"""What a server does with a value, as far as its key tells.
+
+A `file key` is the key of an object under a word for files, a `key` that of any object.
+"""
 VALUE = "{value}"
 """Stands for the value in the arguments of a key."""
 
@@ -89,8 +94,8 @@ KEYS: tuple[Key, ...] = (
     Key("neutral", {"items": ["x", VALUE]}),
     Key("neutral", {"zzz": VALUE}, schema=_declared("zzz")),
     Key("neutral", {"item": VALUE}, inside="data"),
-    Key("neutral", {"files": {VALUE: "text"}}),
-    Key("neutral", {"zzz": {VALUE: {"n": 1}}}),
+    Key("file key", {"files": {VALUE: "text"}}),
+    Key("key", {"zzz": {VALUE: {"n": 1}}}),
     *_plainly("glob", "pattern", "include", "excludePaths"),
     Key("command", {"command": f"cat {VALUE}"}),
     Key("command", {"cmd": f"cat -n {VALUE}"}),

@@ -23,7 +23,10 @@ MEANING = {
     "decodeURIComponent": "decoded",
     "decodeURIComponent, path.resolve": "decoded",
     "decoded twice": "decoded",
-    "new URL below the directory": "decoded",
+    "NFKC": "normalised",
+    "new URL": "file URI",
+    "fs.statSync of a URL": "file URI",
+    "new URL below the directory": "relative URL",
 }
 
 
@@ -34,16 +37,23 @@ class Node:
         self._process = process
 
     def __call__(self, values: list[tuple[str, Family]], world: World) -> Iterator[list[Opened]]:
+        for (_, family), found in zip(values, self._reached(values, world), strict=True):
+            yield [opened for opened in found if is_promised(family, opened, world)]
+
+    def reached(self, value: str, family: Family, world: World) -> list[Opened]:
+        """Return all that a value reaches outside, also what nobody can promise."""
+        return next(self._reached([(value, family)], world))
+
+    def _reached(self, values: list[tuple[str, Family]], world: World) -> Iterator[list[Opened]]:
         made = [self._made(*value) for value in values]
         texts = list(dict.fromkeys(text for one in made for text in one))
-        reached = dict(zip(texts, self._ask(texts, world), strict=True))
-        for (value, family), one in zip(values, made, strict=True):
-            found = (
+        answers = dict(zip(texts, self._ask(texts, world), strict=True))
+        for (value, _), one in zip(values, made, strict=True):
+            yield [
                 Opened(value, (*chain, *self._meant(name), f"Node: {name}"), text, path, where)
                 for text, chain in one.items()
-                for name, path, where in reached[text]
-            )
-            yield [opened for opened in found if is_promised(family, opened, world)]
+                for name, path, where in answers[text]
+            ]
 
     @staticmethod
     def _made(value: str, family: Family) -> dict[str, Chain]:

@@ -22,12 +22,14 @@ from tests.oracle.keys import Family
 from tests.oracle.promises import Chain, Opened, is_promised
 from tests.oracle.trees import World
 
-ALL: tuple[Family, ...] = ("path", "weak", "neutral", "glob", "command", "args")
-WORDS: tuple[Family, ...] = ("command", "args")
+TEXTS: tuple[Family, ...] = ("path", "weak", "neutral")
+NAMES: tuple[Family, ...] = (*TEXTS, "file key", "key")
+NOT_GLOB: tuple[Family, ...] = (*NAMES, "command", "args")
+ALL: tuple[Family, ...] = (*NOT_GLOB, "glob")
 MOST_MATCHES = 50
 LONGEST = 2000
-REMOTE = {"http:", "https:", "ws:", "wss:", "ftp:", "data:", "mailto:"}
-"""Schemes that nobody takes off to open the rest as a file."""
+REMOTE = {"http:", "https:", "ws:", "wss:", "ftp:", "data:", "mailto:", "file:"}
+"""Schemes that nobody takes off to open the rest as a file; `file:` has a step of its own."""
 
 
 class Step(NamedTuple):
@@ -115,11 +117,15 @@ def _listed(text: str) -> Iterable[str]:
     for sign in (",", ";", "|"):
         if sign in text:
             yield from (part.strip() for part in text.split(sign))
-    if text[:1] in "[({":
-        yield text[1:].rstrip("])}")
-    # A list of directories, as in PATH; with it a line number behind a path goes.
-    if re.search(r":(?:[/~]|\.\.)|[/.]\w+:", text) and "://" not in text:
+    # A list of directories, as in PATH.
+    if re.search(r":(?:[/~]|\.\.)", text) and "://" not in text:
         yield from text.split(":")
+
+
+def _bracketed(text: str) -> Iterable[str]:
+    """A list that is written as in YAML or TOML, with names that are not quoted."""
+    bare = text.strip()
+    return (bare[1:-1],) if bare[:1] == "[" and bare[-1:] == "]" else ()
 
 
 def _in_lines(text: str) -> Iterable[str]:
@@ -184,7 +190,6 @@ def _strings(value: Json) -> Iterator[str]:
             yield from _strings(member)
 
 
-NOT_GLOB: tuple[Family, ...] = ("path", "weak", "neutral", "command", "args")
 STEPS = (
     Step("decoded", ALL, _decoded),
     Step("normalised", ALL, _normalised),
@@ -193,16 +198,17 @@ STEPS = (
     Step("unquoted", ALL, _unquoted),
     Step("quoted", ("path", "weak", "command", "args"), _quoted),
     Step("expanded", ALL, _expanded),
-    Step("by default", ALL, _default),
+    Step("by default", ("path", "weak", "command", "args"), _default),
     Step("file URI", (*ALL, "payload"), _file_uri),
     Step("scheme", ALL, _scheme),
     Step("list", ALL, _listed),
+    Step("list", TEXTS, _bracketed),
     Step("lines", ALL, _in_lines),
     Step("words", NOT_GLOB, _in_words),
     Step("assigned", ALL, _assigned),
     Step("option", ALL, _option),
     Step("braces", ("path", "glob", "command", "args"), _braces),
-    Step("JSON", NOT_GLOB, _in_json),
+    Step("JSON", (*TEXTS, "args"), _in_json),
 )
 STEPS_OF = {
     family: tuple(step for step in STEPS if family in step.families) for family in (*ALL, "payload")

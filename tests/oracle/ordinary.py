@@ -18,14 +18,16 @@ TEXTS = (
     *("fix the login page", "and/or", "50% off", "3/4", "it's 5 o'clock: go!", "a -> b", "C++"),
     *("see notes.txt for more", "jane@example.com", "2026/11/22", "# Title\n\ntext", "yes", "-1"),
     *("e.g. one, two; three", "SELECT 1", "user.name", "v1.2.3", "main", "image/png", "x = 5"),
-    *("Größe: 5 µm", "日本語のテキスト", "a|b", "[x] done", "{name}", 'I said "no"', "..."),
+    *("Größe: 5 µm", "日本語のテキスト", "a|b", "[x] ready", "{name}", 'I said "no"', "..."),
 )
 URLS = (
     *("https://example.com", "https://example.com/a/b.html?q=/etc/x#top", "http://localhost:80/x"),
     *("https://example.com/%7Ejane/a%20b", "data:text/plain,hi", "mailto:jane@example.com"),
     *("git@example.com:jane/x.git", "wss://example.com/socket"),
 )
-FAMILIES: tuple[Family, ...] = ("path", "weak", "neutral", "glob", "args", "command")
+FAMILIES: tuple[Family, ...] = (
+    *("path", "weak", "neutral", "file key", "key", "glob", "args", "command"),
+)
 _KEYS = {family: [key for key in KEYS if key.family == family] for family in (*FAMILIES, "payload")}
 NUMBERS: tuple[JsonObject, ...] = (
     {"limit": 10, "offset": 0},
@@ -65,6 +67,10 @@ def _under(*families: Family) -> st.SearchStrategy[Key]:
 
 PATHS = st.builds(Ordinary, TREES, _under(*FAMILIES), st.sampled_from(PLACES), st.integers(0, 5))
 OTHERS = st.builds(
-    Ordinary, TREES, _under("neutral", "payload"), st.sampled_from((*TEXTS, *URLS)), st.just(-1)
+    Ordinary,
+    TREES,
+    _under("neutral", "key", "payload"),
+    st.sampled_from((*TEXTS, *URLS)),
+    st.just(-1),
 ) | st.builds(Ordinary, TREES, _under("weak", "args"), st.sampled_from(URLS), st.just(-1))
 ORDINARY: st.SearchStrategy[Ordinary] = PATHS | OTHERS

@@ -35,40 +35,51 @@ class Exemption(NamedTuple):
     holds: Callable[[Family, Opened, World], bool]
 
 
-_TAKEN_APART = {"assigned", "option", "scheme", "list", "words", "lines"}
+_TAKEN_APART = {"assigned", "option", "scheme", "words", "lines", "relative URL"}
+_SAYING_NOTHING = {"neutral", "file key", "key"}
+_PROSE = 4
+_OF_PROSE = {"words", "lines", "quoted", "list"}
 _LISTS = {"list", "lines", "assigned", "scheme", "words", "option"}
 _FINDERS = {"glob", "sh", "bash"}
 _WILD = re.compile(r"[*?\[]")
 
 
-def _is_bare(opened: Opened) -> bool:
-    return "/" not in opened.text and ".." not in opened.text
-
-
 def _ordinary_words(family: Family, opened: Opened, _: World) -> bool:
-    parts = _TAKEN_APART - {"list"} if family == "neutral" else {"words", "lines"}
-    return (
-        family in {"neutral", "weak", "path"}
-        and _is_bare(opened)
-        and not parts.isdisjoint(opened.chain)
-    )
+    if "/" in opened.text:
+        return False
+    if family in {"weak", "path"}:
+        return not {"words", "lines"}.isdisjoint(opened.chain)
+    is_taken_apart = ".." not in opened.text and not _TAKEN_APART.isdisjoint(opened.chain)
+    return family == "key" or (family in _SAYING_NOTHING and is_taken_apart)
 
 
 def _lines_of_text(family: Family, opened: Opened, _: World) -> bool:
-    return family == "neutral" and not {"lines", "words"}.isdisjoint(opened.chain)
+    return family in _SAYING_NOTHING and not {"lines", "words"}.isdisjoint(opened.chain)
+
+
+def _prose(family: Family, opened: Opened, _: World) -> bool:
+    is_long = len(opened.value.split()) >= _PROSE
+    return family in {"weak", "path"} and is_long and not _OF_PROSE.isdisjoint(opened.chain)
 
 
 def _coded_words(family: Family, opened: Opened, _: World) -> bool:
-    return family in {"command", "args"} and _is_bare(opened) and "decoded" in opened.chain
+    is_bare = "/" not in opened.text and ".." not in opened.text
+    return family in {"command", "args"} and is_bare and "decoded" in opened.chain
 
 
 def _searches(family: Family, opened: Opened, _: World) -> bool:
-    return family == "glob" and not _LISTS.isdisjoint(opened.chain)
+    is_sought = _WILD.search(opened.text) is not None and _FINDERS.isdisjoint(opened.chain)
+    return family == "glob" and (is_sought or not _LISTS.isdisjoint(opened.chain))
+
+
+def _no_urls(family: Family, opened: Opened, _: World) -> bool:
+    return family in {"glob", "command", "args"} and "relative URL" in opened.chain
 
 
 def _separators(family: Family, opened: Opened, _: World) -> bool:
-    is_given = len(opened.chain) == 1 or opened.chain[:-1] == ("words",)
-    return opened.found == "/" and family != "path" and not is_given
+    is_word = family == "command" and opened.chain[:-1] == ("words",)
+    is_given = is_word or len(opened.chain) == 1
+    return opened.found == "/" and not is_given and "file URI" not in opened.chain
 
 
 def _found_by_a_wildcard(_: Family, opened: Opened, world: World) -> bool:
@@ -85,8 +96,8 @@ def _found_by_a_wildcard(_: Family, opened: Opened, world: World) -> bool:
 
 EXEMPTIONS = (
     Exemption(
-        "a word of a text, or what stands behind its '=', '@' or ':', that happens to be a link's"
-        " name: links called `data` or `result` are everyday things",
+        "a word of a text, a field of an object, or what stands behind a '=', '@' or ':', that"
+        " happens to be a link's name: links called `data` or `result` are everyday things",
         _ordinary_words,
     ),
     Exemption(
@@ -94,13 +105,16 @@ EXEMPTIONS = (
         " and messages are full of them",
         _lines_of_text,
     ),
+    Exemption("what stands somewhere in a text of four words or more: it is prose", _prose),
     Exemption("shells and programs do not decode '%' in a bare word", _coded_words),
     Exemption(
-        "a pattern is one pattern: in `a|b`, `k=*` and `x:*` the signs belong to what is searched",
+        "a pattern is searched for as it is: what is in `[l]` or behind the sign of `a|b`, `k=*`"
+        " and `x:*` is no file's name",
         _searches,
     ),
+    Exemption("words of a command and patterns are not resolved as relative URLs", _no_urls),
     Exemption(
-        "a lone slash among other signs, under a key that names no path, is a separator",
+        "a lone slash among other signs is a separator, or the end of an alias: `@/`, `see /`",
         _separators,
     ),
     Exemption(
