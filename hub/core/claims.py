@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.core.effort import WHOLE, TooMuchError
-from hub.core.naming import LONGEST_KEY, is_content, is_filler, is_measure, is_plural
+from hub.core.naming import LONGEST_KEY, is_content, is_data, is_measure, is_plural
 from hub.core.paths import PathError
 from hub.core.prose import is_prose
 from hub.core.rewriting import escaped
@@ -21,7 +21,7 @@ from hub.core.vocabulary import Kind
 
 # Found once: to look an enum's member up takes longer than what is done with it here.
 _IGNORE, _NEUTRAL, _PATH, _PAYLOAD = Kind.IGNORE, Kind.NEUTRAL, Kind.PATH, Kind.PAYLOAD
-_VIRTUAL, _WEAK = Kind.VIRTUAL, Kind.WEAK
+_COMMAND, _VIRTUAL, _WEAK = Kind.COMMAND, Kind.VIRTUAL, Kind.WEAK
 
 MAX_DEPTH = 64
 MAX_CLAIMS = 10_000
@@ -194,7 +194,7 @@ def _inherited(kind: Kind, key: str, member: Json, at: _Place) -> tuple[Kind, bo
         return (_WEAK if leads else kind), False
     if kind is not _NEUTRAL:
         return kind, False
-    if is_text and not is_filler(key[-LONGEST_KEY:]) and _is_content(member):
+    if is_text and (is_plural(at.key) or is_data(key[-LONGEST_KEY:])) and _is_content(member):
         return kind, True
     return at.inherited, False
 
@@ -280,6 +280,8 @@ def _claim(text: str, node: Node, at: _Place, found: _Found) -> None:
         parsed = _parsed(inside)
         if parsed is not None:
             _walk_other(parsed, node, replace(at, depth=at.depth + 1), found)
+            if at.inherited is _COMMAND:  # a shell does not read it as JSON
+                found.append(Claim(at.pointer, at.key, _COMMAND, text, node.why))
             return
         _claim_strings(inside, replace(at, depth=at.depth + 1), found)
     if at.inherited is _NEUTRAL and not is_shaped(text):

@@ -52,12 +52,13 @@ _SPACES = re.compile(r"\s+")
 _LONGEST_NAME = 255
 _BY_SHAPE = frozenset({Kind.NEUTRAL, Kind.WEAK})
 _NAMED = frozenset({Kind.PATH, Kind.WEAK})
-_TWO = 2
 _LONGEST_LIST = 1024
 _ITEMS = re.compile(r"[,;|\r\n\t\"'`<>(){}\[\]]+")
+_ENCLOSED = re.compile(r"[\r\n\t\"'`<>(){}\[\]]+")
 _SIDES = re.compile(r"[=@:!+&?#]+")
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _LONGEST_WORD = 512
+_WILD_CLIMB = re.compile(r"[*?\[][^/]*/(?:[^?]*/)?\.\.(?:/|$)")
 _ESCAPE = re.compile(r"\\(.)")
 _FOREIGN = re.compile(r"\s*content://", re.I)
 _SHORT_OPTION = re.compile(r"-[A-Za-z].")
@@ -186,9 +187,9 @@ class Judge:
         """Return how a value is read that need not be a path."""
         if is_prose(value):
             return replace(self._reader, whole=True)
-        if kind is Kind.WEAK and len(value.split(None, 2)) == _TWO:
+        if kind is Kind.WEAK:
             return replace(self._reader, shell=True)
-        return replace(self._reader, words="names", shell=kind is Kind.WEAK)
+        return replace(self._reader, words="names")
 
     def _texts_of_url(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         # A name that says nothing of paths may take a URL, whatever its query asks for.
@@ -216,7 +217,10 @@ class Judge:
         else:
             is_top = not word.rstrip("/.") or word.rstrip("/.")[-1] in "=@"
             kind = Kind.WEAK if is_top or word[0] == "~" else Kind.NEUTRAL
-            yield from self._readings(word, kind, reader)
+            for text, how, of in self._readings(word, kind, reader):
+                if _WILD_CLIMB.search(text):
+                    raise PathError("it has '..' after a wildcard")
+                yield text, how, of
             if self._posix:
                 yield from self._tops_of(word)
 
@@ -302,6 +306,9 @@ class Judge:
             yield from self._weigh_glob(text, how)
         elif self._is_meant(text, kind, value):
             yield from self._whereabouts.follow(text, how, strict=False)
+        elif text[:1] == "/" and self._policy.paths == "local" and text.strip("/. "):
+            # Some servers take it for a path below a root.
+            yield from self._whereabouts.follow(text.lstrip("/"), how, strict=False)
 
     def _weigh_glob(self, text: str, how: str) -> Iterator[Weighed]:
         names = (text if self._posix else text.replace("\\", "/")).split("/")
@@ -354,13 +361,13 @@ def _first(path: str) -> str:
 def _names_of(text: str, *, words: bool) -> Iterator[str]:
     """Yield what in a list, or on both sides of a sign, can be a name; each once."""
     seen = {text}
-    for items in (_ITEMS, _SPACES) if words else (_ITEMS,):
-        for item in items.split(text):
-            for piece in (item, *_SIDES.split(item)):
-                name = piece.strip()
-                if name and name not in seen and len(name) <= _LONGEST_NAME:
-                    seen.add(name)
-                    yield name
+    items = [text, *_ENCLOSED.split(text), *_ITEMS.split(text), *(_SPACES.split(text) if words else ())]
+    for item in items:
+        for piece in (item, *_SIDES.split(item)):
+            name = piece.strip()
+            if name and name not in seen and len(name) <= _LONGEST_NAME:
+                seen.add(name)
+                yield name
 
 
 def _arguments(command: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from hub.core.vocabulary import (
     COMMAND_WORDS,
     CONTENT_WORDS,
     COUNTING_WORDS,
+    DATA_WORDS,
     FILLERS,
     GLOB_WORDS,
     LABEL_WORDS,
@@ -33,7 +34,6 @@ from hub.core.vocabulary import (
 )
 
 _WORD = re.compile(r"(?:[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+)\d*|[^\W\d_A-Za-z][^\W\d_]*")
-_DOMAIN = re.compile(r"[\w-]+(?:\.[\w-]+)+/[\w.-]+", re.ASCII)
 LONGEST_KEY = 200
 """What is read of a key, from its end: what is remembered of a client's keys has a bound."""
 _KNOWN = {
@@ -54,8 +54,8 @@ _HEADS = (
 @lru_cache(maxsize=4096)
 def kind_of_key(key: str) -> tuple[Kind, str]:
     """Return how values under `key` are judged as far as its words tell, and the words that do."""
-    if _DOMAIN.match(key):
-        return Kind.NEUTRAL, "it is a name with a domain before it, as annotations have"
+    if "/" in key:
+        return Kind.NEUTRAL, "its name is a path itself, or has a domain before it"
     words = words_of(key)
     if any(script in key.lower() for script in PATH_SCRIPTS):
         return Kind.PATH, f"'{key}' is a word for a path"
@@ -98,9 +98,9 @@ def is_content(key: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def is_filler(key: str) -> bool:
-    """Return whether `key` says nothing of what it takes: a value, an item."""
-    return all(word in FILLERS for word in words_of(key))
+def is_data(key: str) -> bool:
+    """Return whether `key` may take what is in a file, and does not say so plainly."""
+    return any(word in DATA_WORDS for word in words_of(key)[-1:])
 
 
 @lru_cache(maxsize=4096)

@@ -215,7 +215,13 @@ class Ground(Struct, frozen=True):
         """Return whether what stands behind each space and the like leads straight down, too."""
         if not self.bases or text.startswith("-") or "/-" in text:
             return False
-        for part in _PARTS.split(text)[1:]:
+        first, *parts = _PARTS.split(text)
+        if text[0] != "/":
+            parts.append(first)
+        elif not any(folder.path.startswith(first) for folder in self.folders):
+            if not self._has(first, links):
+                return False
+        for part in parts:
             if part[:1] in {"/", "-"} or part in {"..", "."} or part.startswith("../"):
                 return False
             if part and not self._bears_from_bases(part, links):

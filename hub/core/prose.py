@@ -8,6 +8,7 @@ _PLAIN_WORD = re.compile(
     r"[(\"'\[{*_<>#-]*+(?:[^\W\d_]++(?:['\u2019-][^\W\d_]++)*+|\d++(?:[.,:]\d++)*+)?[.,:;!?)\"'\]}*_>-]*+"
 )
 _YAML_KEY = re.compile(r"^\s*(?:- +)*[\"']?[\w./$-][\w./ $-]*[\"']?\s*:(?:\s|$)", re.MULTILINE)
+_YAML_LINE = re.compile(r"\s|[\"']?[\w.$-][\w./ $-]*[\"']?\s*:(?:\s|$)|- |#|---")
 _SIGIL = re.compile(r"\s*(?:[/\\~.]|-\S|[A-Za-z]:[\\/])")
 _CODE = re.compile(r"\A\s*(?://|#!|# |/\*|<!--|<\?)|^(?:@@|\+\+\+ |diff --git )", re.MULTILINE)
 """How a remark, a document or a patch starts."""
@@ -36,9 +37,10 @@ def is_list_of_words(text: str) -> bool:
 
 
 def is_yaml(text: str) -> bool:
-    """Return whether `text` has several lines, most of which have a key as YAML has them."""
+    """Return whether `text` has several lines, and each is one of YAML: most have a key."""
     lines = [line for line in text.splitlines() if line.strip()]
-    return len(lines) > 1 and 2 * len(_YAML_KEY.findall(text)) >= len(lines)
+    keys = len(_YAML_KEY.findall(text))
+    return len(lines) > 1 and 2 * keys >= len(lines) and all(map(_YAML_LINE.match, lines))
 
 
 def _is_code(text: str) -> bool:

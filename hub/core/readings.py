@@ -71,8 +71,9 @@ _JSON_ESCAPE = re.compile(r"\\u([0-9a-f]{4})", re.I)
 _WIDE_ESCAPE = re.compile(r"%u([0-9a-f]{4})", re.I)
 VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
 _PERCENT_VARIABLE = re.compile(r"%([A-Za-z_][\w()]*)%", re.ASCII)
-_BRACES = re.compile(r"\{([^{},]*,[^{}]*)\}")
-_DEFAULT = re.compile(r"\$\{(\w+)(:?[-=+?])([^{}]*)\}", re.ASCII)
+_BRACES = re.compile(r"\{((?:[^{},]|\{[^{},]*\})*,(?:[^{}]|\{[^{},]*\})*)\}")
+_COMMA = re.compile(r",(?![^{},]*\})")
+_DEFAULT = re.compile(r"\$\{(\w+)(:?[-=+?])([^}]*)\}", re.ASCII)
 _SEPARATOR_VARIABLE = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
 _POSITION = re.compile(r"\$(?:[0-9@*#?!-]|\{[0-9@*#?!-]\})")
 _FLAG = re.compile(r"-[\w-]*?([/~\\]|\.\.)")
@@ -282,7 +283,8 @@ def _braces(text: str, reader: Reader) -> Iterable[str]:
     match = _BRACES.search(text)
     if match is None:
         return ()
-    return [text[: match.start()] + way + text[match.end() :] for way in match[1].split(",")]
+    ways = _COMMA.split(match[1])
+    return [text[: match.start()] + way + text[match.end() :] for way in ways]
 
 
 def _listed(text: str, reader: Reader) -> Iterable[str]:

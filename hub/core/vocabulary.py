@@ -96,6 +96,8 @@ CONTENT_WORDS = _words(
     " note title summary message msg caption"
 )
 """In an object under a path's name they say what is in the file, or of it; never where it is."""
+DATA_WORDS = _words("data blob line raw input source script patch diff new old v")
+"""In an object of files they may take what is in one: several lines there are no path."""
 LABEL_WORDS = _words(
     "kind type status state label branch tag mode id uuid ref revision version level priority"
     " severity category role action operation op operator method event format encoding language"
