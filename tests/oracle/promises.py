@@ -58,8 +58,12 @@ def _lines_of_text(family: Family, opened: Opened, _: World) -> bool:
 
 
 def _prose(family: Family, opened: Opened, _: World) -> bool:
-    is_long = len(opened.value.split()) >= _PROSE
-    return family in {"weak", "path"} and is_long and not _OF_PROSE.isdisjoint(opened.chain)
+    if family not in {"weak", "path"} or _OF_PROSE.isdisjoint(opened.chain):
+        return False
+    words = opened.value.split()
+    plain = sum(1 for word in words if word.strip(".,:;!?\"'()[]{}").isalpha())
+    is_sentence = 3 * plain >= len(words) and "lines" not in opened.chain
+    return len(words) >= _PROSE or ("words" in opened.chain and (family == "path" or is_sentence))
 
 
 def _coded_words(family: Family, opened: Opened, _: World) -> bool:
@@ -86,8 +90,8 @@ def _found_by_a_wildcard(_: Family, opened: Opened, world: World) -> bool:
     """Return whether the first link inside of a root on the way is not named in the value."""
     if not _WILD.search(opened.value) or _FINDERS.isdisjoint(opened.chain):
         return False
-    place = world.cwd
-    for name in os.path.relpath(opened.path, world.cwd).split("/"):
+    place = "" if opened.path.startswith("/") else world.cwd
+    for name in filter(None, opened.path.split("/")):
         if world.is_inside(os.path.realpath(place)) and Path(place, name).is_symlink():
             return name not in opened.value
         place = f"{place}/{name}"
@@ -105,7 +109,11 @@ EXEMPTIONS = (
         " and messages are full of them",
         _lines_of_text,
     ),
-    Exemption("what stands somewhere in a text of four words or more: it is prose", _prose),
+    Exemption(
+        "what stands somewhere in a text of four words or more, or of three with a plain one: it"
+        " is prose; and a path may have spaces in it",
+        _prose,
+    ),
     Exemption("shells and programs do not decode '%' in a bare word", _coded_words),
     Exemption(
         "a pattern is searched for as it is: what is in `[l]` or behind the sign of `a|b`, `k=*`"
