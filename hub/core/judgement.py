@@ -58,6 +58,7 @@ _ENCLOSED = re.compile(r"[\r\n\t\"'`<>(){}\[\]]+")
 _SIDES = re.compile(r"[=@:!+&?#]+")
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _LONGEST_WORD = 512
+_LOCAL = re.compile(r"file:", re.I)
 _WILD_CLIMB = re.compile(r"[*?\[][^/]*/(?:[^?]*/)?\.\.(?:/|$)")
 _ESCAPE = re.compile(r"\\(.)")
 _FOREIGN = re.compile(r"\s*content://", re.I)
@@ -293,14 +294,12 @@ class Judge:
         for reading, how in readings(text, reader).items():
             yield reading, how, kind
 
-    def _weigh_text(
-        self, text: str, how: str, kind: Kind, value: str
-    ) -> Iterator[Weighed]:
+    def _weigh_text(self, text: str, how: str, kind: Kind, value: str) -> Iterator[Weighed]:
         doubt = _doubt(text, kind)
         if doubt is not None:
             yield Weighed(text, how, None, doubt)
         elif kind is Kind.PATH:
-            if text.strip() and not self._is_remote_path(text):
+            if text.strip() and not self._is_elsewhere(text, value):
                 yield from self._whereabouts.follow(text, how, strict=True)
         elif kind is Kind.GLOB:
             yield from self._weigh_glob(text, how)
@@ -318,6 +317,8 @@ class Judge:
             return
         absolute = text[:1] == "/"
         static = "/".join(names[:wild]) or ("/" if absolute else "")
+        if self._is_elsewhere(static, static):
+            return
         if static and (static == "/" or self._is_meant(static, Kind.NEUTRAL, static)):
             yield from self._whereabouts.follow(static, how, strict=False)
         is_name = self._posix and wild < len(names) and len(text) < PATH_MAX
@@ -330,7 +331,7 @@ class Judge:
 
         A lone slash in a longer text is a sign like others.
         """
-        if self._is_remote_path(text):
+        if self._is_elsewhere(text, value):
             return False
         if not self._posix and (_DRIVE.match(text) or text[:1] == "\\"):
             return True
@@ -348,9 +349,11 @@ class Judge:
     def _is_whole(self, text: str, value: str) -> bool:
         return text == value or text in readings(value, replace(self._reader, whole=True))
 
-    def _is_remote_path(self, text: str) -> bool:
+    def _is_elsewhere(self, text: str, value: str) -> bool:
         """Return whether a path starts at the top of some other machine's file system."""
-        return self._policy.paths == "remote" and self._whereabouts.is_absolute(text)
+        if self._policy.paths == "local" or _LOCAL.search(value):
+            return False
+        return self._whereabouts.is_absolute(text)
 
 
 def _first(path: str) -> str:
@@ -361,7 +364,12 @@ def _first(path: str) -> str:
 def _names_of(text: str, *, words: bool) -> Iterator[str]:
     """Yield what in a list, or on both sides of a sign, can be a name; each once."""
     seen = {text}
-    items = [text, *_ENCLOSED.split(text), *_ITEMS.split(text), *(_SPACES.split(text) if words else ())]
+    items = [
+        text,
+        *_ENCLOSED.split(text),
+        *_ITEMS.split(text),
+        *(_SPACES.split(text) if words else ()),
+    ]
     for item in items:
         for piece in (item, *_SIDES.split(item)):
             name = piece.strip()

@@ -47,7 +47,7 @@ def _is_code(text: str) -> bool:
     """Return whether most lines have several words; `key = value` is one."""
     lines = [line for line in _EQUALS.sub("=", text).splitlines() if line.strip()]
     worded = sum(1 for line in lines if len(line.split(None, 1)) > 1)
-    return _CODE.search(text) is not None or (len(lines) > 1 and 2 * worded >= len(lines))
+    return _CODE.search(text) is not None or (worded > 1 and 2 * worded > len(lines))
 
 
 def _is_worded(text: str, least: int) -> bool:

@@ -230,9 +230,7 @@ class Whereabouts:
             yield Weighed(text, how, spelled, self._denial(spelled))
 
     def _lead_leniently(self, text: str, base: str | None) -> Weighed:
-        found = resolve(
-            text, cwd=base, links=self._links, flavour=self._flavour, is_lenient=True
-        )
+        found = resolve(text, cwd=base, links=self._links, flavour=self._flavour, is_lenient=True)
         how = "'..' removed where a link led"
         return Weighed(text, how, found, self._speaks_against(found))
 

@@ -137,11 +137,12 @@ class StdioServer(_Server):
 
 
 class RemoteServer(_Server):
-    """A child behind a URL."""
+    """A child behind a URL. `paths: remote`: its absolute paths are those of another machine."""
 
     url: WebAddress = Field(repr=False)
     headers: dict[Name, Secret] = {}
     transport: Literal["http", "sse"] = "http"
+    paths: Literal["local", "remote"] = "local"
     roots: RemoteRoots = RemoteRoots()
 
 

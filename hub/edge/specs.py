@@ -26,7 +26,7 @@ def server_specs(config: HubConfig, place: Place) -> dict[ServerName, ServerSpec
     rules = _access_rules(config, place)
     return {
         ServerName(name): _spec(
-            ServerName(name), server, _policy(config, name, rules, place), place
+            ServerName(name), server, _policy(config, name, server, rules, place), place
         )
         for name, server in config.servers.items()
     }
@@ -102,7 +102,9 @@ def _is_directory(path: str, place: Place) -> bool:
     return found is not None and found.kind == "directory"
 
 
-def _policy(config: HubConfig, name: str, rules: tuple[AccessRule, ...], place: Place) -> Policy:
+def _policy(
+    config: HubConfig, name: str, server: Server, rules: tuple[AccessRule, ...], place: Place
+) -> Policy:
     guard = config.guard_of(name)
     try:
         deny = DenyPatterns(tuple(config.roots.deny))
@@ -117,6 +119,7 @@ def _policy(config: HubConfig, name: str, rules: tuple[AccessRule, ...], place: 
         rewrite=guard.rewrite,
         refuse_options=guard.refuse_options,
         on_refused=guard.on_refused,
+        paths="local" if isinstance(server, StdioServer) else server.paths,
     )
 
 

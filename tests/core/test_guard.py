@@ -655,3 +655,15 @@ def test_an_admitted_path_lies_below_a_root_and_fewer_roots_admit_no_more(
 def is_below(path: str, roots: RootSet) -> bool:
     real = os.path.realpath(path)
     return any(f"{real}/".startswith(f"{root}/") for root in roots.paths)
+
+
+def test_absolute_paths_of_another_machine_are_judged_only_as_uris(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "project/evil => ../private")
+    world = around(share(top / "project"))
+    remote = Policy(paths="remote")
+    for value in ("/", "/etc/passwd", "/src/a.py", f"{top}/private/secret.txt"):
+        for key in ("path", "source", "item", "pattern", "command"):
+            assert isinstance(judge({key: value}, world, remote), Admitted), (key, value)
+    for value in ("file:///etc/passwd", "../private/secret.txt", "evil/secret.txt"):
+        for key in ("path", "source", "item"):
+            assert isinstance(judge({key: value}, world, remote), Refused), (key, value)

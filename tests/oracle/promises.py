@@ -81,7 +81,8 @@ def _no_urls(family: Family, opened: Opened, _: World) -> bool:
 
 
 def _separators(family: Family, opened: Opened, _: World) -> bool:
-    is_word = family == "command" and opened.chain[:-1] == ("words",)
+    is_quoted = not {"'", '"'}.isdisjoint(opened.value)
+    is_word = family == "command" and opened.chain[:-1] == ("words",) and not is_quoted
     is_given = is_word or len(opened.chain) == 1
     return opened.found == "/" and not is_given and "file URI" not in opened.chain
 

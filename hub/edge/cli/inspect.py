@@ -6,8 +6,10 @@ import json
 import os
 import shlex
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias, TypedDict, final
+from urllib.parse import urlsplit
 
 import anyio
 import structlog
@@ -32,7 +34,9 @@ from hub.edge.cli.loading import (
 from hub.edge.cli.looping import run_loop
 from hub.edge.config import HubConfig, json_schema
 from hub.edge.confining import settle_confinement
+from hub.edge.gatekeeper import is_loopback
 from hub.edge.operator_roots import operator_roots
+from hub.edge.server_config import RemoteServer
 from hub.edge.specs import server_specs
 from hub.runtime.child_state import Ready
 from hub.runtime.confined import planned_grants, this_kernel
@@ -197,10 +201,25 @@ def _check(options: Namespace) -> int:
             plan(spec.target, force.roots, os.environ, directories=spec.directories)
     settle_confinement((spec for spec, _ in servers), this_kernel())
     Names([spec.name for spec, _ in servers], config.names)
+    for hint in _hints(config):
+        print(f"hint: {hint}")
     names = ", ".join(spec.name for spec, _ in servers)
     count = "1 server" if len(servers) == 1 else f"{len(servers)} servers"
     print(f"{count}: {names}. The config is fine.")
     return run_loop(_connect, config, Setting(given=options.root)) if options.connect else 0
+
+
+def _hints(config: HubConfig) -> Iterator[str]:
+    """Yield what an operator may want to decide and has not."""
+    for name, server in config.servers.items():
+        if not isinstance(server, RemoteServer) or "paths" in server.model_fields_set:
+            continue
+        host = urlsplit(server.url).hostname
+        if host is not None and not is_loopback(host):
+            yield (
+                f"servers.{name}.paths: absolute paths are judged as those of this machine. If they"
+                " are those of the server's own, say `paths: remote`, else `paths: local`."
+            )
 
 
 async def _connect(config: HubConfig, setting: Setting) -> int:

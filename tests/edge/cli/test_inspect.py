@@ -162,6 +162,24 @@ def test_a_config_that_is_fine_is_said_to_be(
     assert capsys.readouterr().out == "2 servers: a, b. The config is fine.\n"
 
 
+def test_a_check_asks_whose_the_absolute_paths_of_a_server_elsewhere_are(
+    top: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(
+        monkeypatch,
+        {
+            "forge": {"url": "https://forge.example.com/mcp"},
+            "said": {"url": "https://forge.example.com/mcp", "paths": "remote"},
+            "here": {"url": "http://127.0.0.1:9/mcp"},
+        },
+    )
+    assert run("check") == 0
+    hints = [line for line in capsys.readouterr().out.splitlines() if line.startswith("hint:")]
+    assert len(hints) == 1
+    assert hints[0].startswith("hint: servers.forge.paths: ")
+    assert "`paths: remote`" in hints[0]
+
+
 def test_nothing_is_started_by_a_check(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = top / "made"
     servers = {"a": {"command": "touch", "args": [str(made)], "start": "eager"}}
