@@ -169,27 +169,37 @@ class Judge:
         elif len(value) >= PATH_MAX:
             yield from self._long_texts(kind, value)
         else:
-            yield from self._readings(value, kind, self._reader_of(kind, value))
+            yield from self._texts_of_value(kind, value)
             if kind is Kind.GLOB and "\\" in value and self._posix:
                 yield from self._readings(_ESCAPE.sub(r"\1", value), kind, self._reader)
 
     def _texts_of_path(self, value: str) -> Iterator[tuple[str, str, Kind]]:
         """Yield the value as one path, which it is, and what some child may take from it."""
-        one = readings(value, replace(self._reader, whole=True, shell=True))
+        one = readings(value, replace(self._reader, whole=True, as_shell=True))
         for text, how in one.items():
             yield text, how, Kind.PATH
         if not reads_once(value) or not is_plain(value):
-            reader = replace(self._reader, shell=True, is_path=True)
+            reader = replace(self._reader, as_shell=True, is_path=True)
             for text, how in readings(value, reader).items():
                 if text not in one:
                     yield text, how, Kind.NEUTRAL
+
+    def _texts_of_value(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield a value that need not be a path, and what some child may take from it."""
+        reader = self._reader_of(kind, value)
+        if kind is not Kind.WEAK or reader.whole:
+            yield from self._readings(value, kind, reader)
+            return
+        one = readings(value, replace(reader, whole=True))
+        for text, how in readings(value, reader).items():
+            yield text, how, kind if text in one else Kind.NEUTRAL
 
     def _reader_of(self, kind: Kind, value: str) -> Reader:
         """Return how a value is read that need not be a path."""
         if is_prose(value):
             return replace(self._reader, whole=True)
         if kind is Kind.WEAK:
-            return replace(self._reader, shell=True)
+            return replace(self._reader, as_shell=True)
         return replace(self._reader, words="names")
 
     def _texts_of_url(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
@@ -201,7 +211,7 @@ class Judge:
             yield from self._readings(value, Kind.NEUTRAL, self._reader)
 
     def _texts_of_command(self, value: str, *, starts: bool) -> Iterator[tuple[str, str, Kind]]:
-        reader = replace(self._reader, shell=True)
+        reader = replace(self._reader, as_shell=True)
         words = dict.fromkeys(self._words(value, starts=starts))
         for word in words:
             yield from self._texts_of_word(word, reader)
@@ -327,22 +337,20 @@ class Judge:
             yield from self._whereabouts.follow(text, how, strict=False)
 
     def _is_meant(self, text: str, kind: Kind, value: str) -> bool:
-        """Return whether a value under a key that need not be a path is meant as one.
-
-        A lone slash in a longer text is a sign like others.
-        """
+        """Return whether a value under a key that need not be a path is meant as one."""
         if self._is_elsewhere(text, value):
             return False
         if not self._posix and (_DRIVE.match(text) or text[:1] == "\\"):
             return True
         if kind is Kind.VIRTUAL:
             return text[:1] != "/" and ".." in text
-        if text[:1] != "/":
-            return True
+        return text[:1] != "/" or self._is_meant_absolute(text, kind, value)
+
+    def _is_meant_absolute(self, text: str, kind: Kind, value: str) -> bool:
         if kind is Kind.WEAK and text[:2] != "//" and not _BASE64.fullmatch(text):
             return True
         straight = collapse(text, cwd=None, flavour=Flavour.POSIX) or text
-        if not straight.strip("/"):
+        if not straight.strip("/"):  # a lone slash in a longer text is a sign like others
             return kind is Kind.WEAK or bool(text.strip("/. ")) or self._is_whole(text, value)
         return any(self._whereabouts.tops(first) for first in {*map(_first, (straight, text))})
 

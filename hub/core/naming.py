@@ -59,7 +59,7 @@ def kind_of_key(key: str) -> tuple[Kind, str]:
     words = words_of(key)
     if any(script in key.lower() for script in PATH_SCRIPTS):
         return Kind.PATH, f"'{key}' is a word for a path"
-    kind, word = _kind_of_words(words)
+    kind, word = (_kind_of_either if "or" in words[1:-1] else _kind_of_words)(words)
     if not word:
         return kind, "nothing says that it is a path"
     if kind is Kind.WEAK:
@@ -125,8 +125,6 @@ def _singular(word: str) -> str:
 
 
 def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
-    if "or" in words[1:-1]:
-        return _kind_of_either(words)
     if len(words) > 1 and words[-1] in {"to", "as", "from", "in", "into"}:
         written = words[-2] in WRITING_VERBS
         return (Kind.PATH, " ".join(words)) if written else _kind_of_words(words[:-1])
@@ -148,7 +146,8 @@ def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
 def _kind_of_either(words: list[str]) -> tuple[Kind, str]:
     """Return the kind of what can be one thing or another: `path_or_content`."""
     at = words.index("or", 1)
-    either = [_kind_of_words(part)[0] for part in (words[:at], words[at + 1 :])]
+    first, others = _kind_of_words(words[:at])[0], words[at + 1 :]
+    either = [first, (_kind_of_either if "or" in others[1:-1] else _kind_of_words)(others)[0]]
     word = " ".join(words)
     if either[0] is either[1]:
         return either[0], word if either[0] is not Kind.NEUTRAL else ""

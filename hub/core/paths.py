@@ -53,6 +53,9 @@ class Entry(Struct, frozen=True, gc=False):
     inode: int
 
 
+_SOME_DIRECTORY = Entry("directory", 0, 0)
+
+
 class LinkReader(Protocol):
     """What is asked of a file system: a walk asks the first two questions, a wildcard the third."""
 
@@ -103,7 +106,7 @@ def resolve(
             raise PathError("the working directory is not absolute")
         names = base + names
     if is_lenient:
-        links = _Lenient(links)
+        links = _AllDirectories(links)
     return _walk(anchor, names, links, flavour)
 
 
@@ -196,9 +199,6 @@ def _walk(anchor: str, names: list[str], links: LinkReader, flavour: Flavour, at
             raise PathError(f"{path} means something else in the process that opens it")
         entry = links.entry(path)
         if entry is None:
-            if isinstance(links, _Lenient):
-                at = path
-                continue
             return _missing(path, pending, separator)
         if entry.kind == "link":
             followed += 1
@@ -207,23 +207,24 @@ def _walk(anchor: str, names: list[str], links: LinkReader, flavour: Flavour, at
                 anchor = at = leap
             pending.extend(names[::-1])
             continue
-        if pending and entry.kind != "directory" and not isinstance(links, _Lenient):
+        if pending and entry.kind != "directory":
             raise DeadEndError("it passes through something that is not a directory")
         at = path
     return at
 
 
-class _Lenient(LinkReader):
-    """A disk on which nothing is below a file, instead of that being an error."""
+class _AllDirectories(LinkReader):
+    """A disk on which `..` leads back from whatever is no link, missing or not."""
 
     def __init__(self, links: LinkReader) -> None:
         self._links = links
 
     def entry(self, path: str) -> Entry | None:
         try:
-            return self._links.entry(path)
+            entry = self._links.entry(path)
         except DeadEndError:
-            return None
+            entry = None
+        return entry if entry is not None and entry.kind == "link" else _SOME_DIRECTORY
 
     def target(self, path: str) -> str:
         return self._links.target(path)

@@ -218,9 +218,8 @@ class Ground(Struct, frozen=True):
         first, *parts = _PARTS.split(text)
         if text[0] != "/":
             parts.append(first)
-        elif not any(folder.path.startswith(first) for folder in self.folders):
-            if not self._has(first, links):
-                return False
+        elif not self._is_above_a_folder(first) and not self._has(first, links):
+            return False
         for part in parts:
             if part[:1] in {"/", "-"} or part in {"..", "."} or part.startswith("../"):
                 return False
@@ -238,6 +237,9 @@ class Ground(Struct, frozen=True):
         if glob[0] == "/":
             return self._has(glob, links)
         return bool(self.bases) and self._bears_from_bases(glob, links)
+
+    def _is_above_a_folder(self, path: str) -> bool:
+        return any(folder.path.startswith(path) for folder in self.folders)
 
     def _has(self, path: str, links: LinkReader) -> bool:
         for folder, inner, marks, top in self.folders:

@@ -30,7 +30,7 @@ class Reader(Struct, frozen=True):
     """Whose eyes a string is read with: a child's environment and platform.
 
     `whole` reads the string only as one path: no lists, no `key=value`, no flags. `words` are taken
-    apart always, never, or where most of them look like names of files. `shell` reads as a shell
+    apart always, never, or where most of them look like names of files. `as_shell` reads as a shell
     does, to which a variable that is not set is nothing, and `.?` another way to say `..`. What
     lies in one of the `folders` is not taken apart before the folder's own path ends. What is known
     to be a path (`is_path`) is judged as a whole anyway: how it starts is no other path then,
@@ -41,7 +41,7 @@ class Reader(Struct, frozen=True):
     flavour: Flavour
     whole: bool = False
     words: Literal["always", "never", "names"] = "always"
-    shell: bool = False
+    as_shell: bool = False
     folders: tuple[str, ...] = ()
     is_path: bool = False
 
@@ -265,7 +265,7 @@ def _with_variables(text: str, reader: Reader) -> Iterable[str]:
     env = reader.env
     yield from defaulted(text, reader)
     yield VARIABLE.sub(lambda match: env.get(match[1] or match[2], match[0]), text)
-    if reader.shell:
+    if reader.as_shell:
         plain = _SEPARATOR_VARIABLE.sub(" ", text)
         if plain != text:
             yield plain
@@ -344,7 +344,7 @@ def _separated(text: str, reader: Reader) -> Iterable[str]:
 
 def _climbing_by_wildcard(text: str, reader: Reader) -> Iterable[str]:
     """Yield what a shell makes of `.?` and `.[.]`, which `..` matches."""
-    if not reader.shell or not _WILD_DOTS.search(text):
+    if not reader.as_shell or not _WILD_DOTS.search(text):
         return ()
     return (_WILD_DOTS.sub(_dots_of, text),)
 

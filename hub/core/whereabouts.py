@@ -219,7 +219,7 @@ class Whereabouts:
             except PathError as exc:
                 ends = isinstance(exc, DeadEndError) and not strict
                 if ends and lexical is not None and path is not lexical:
-                    # The kernel goes nowhere: those count who remove `..` before or while they look.
+                    # The kernel goes nowhere: it counts who removes `..` before, or while looking.
                     yield self._lead_leniently(text, base)
                     continue
                 yield Weighed(path, how, None, self._doubt(spelled, exc))

@@ -99,7 +99,7 @@ def test_a_local_uri_is_not_also_a_relative_path() -> None:
     ],
 )
 def test_a_shell_reads_more_than_others_do(text: str, other: str) -> None:
-    assert other in readings(text, replace(READER, shell=True))
+    assert other in readings(text, replace(READER, as_shell=True))
     assert other not in readings(text, READER)
 
 

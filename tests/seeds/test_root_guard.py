@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from hub.core.guard import Admitted, compile_tool, decide
-from hub.core.paths import Entry, Flavour, PathError
+from hub.core.paths import Entry, Flavour, LinkReader, PathError
 from hub.core.policy import ToolPolicy
 from hub.core.roots import RootSet, parse_announcement
 from hub.core.session import start, step
@@ -89,7 +89,7 @@ def test_g03_another_machine_is_rejected_on_posix() -> None:
         path_from_uri("file://server/share/folder", Flavour.POSIX)
 
 
-class WindowsDisk:
+class WindowsDisk(LinkReader):
     """A disk that has `C:\\Users\\alice` in it, spelled in any case."""
 
     def entry(self, path: str) -> Entry | None:
