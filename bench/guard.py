@@ -37,6 +37,7 @@ SCHEMA: Json = {
         "pattern": {"type": "string", "description": "Glob of the files to look into"},
         "content": {"type": "string"},
         "query": {"type": "string"},
+        "item": {"type": "string"},
         "limit": {"type": "integer"},
     },
 }
@@ -94,10 +95,11 @@ def cases(folder: Path) -> list[Case]:
         file.touch()
     denying = Policy(unsafe=UNSAFE, deny=DenyPatterns(("**/.env", "*.pem", "secrets/")))
     return [
-        Case("no path-like argument", {"query": "select 1", "limit": 5}, 5),
-        Case(f"one absolute path of {depth} components", {"path": path}, 30),
+        Case("no path-like argument", {"query": "select 1", "limit": 5}, 3),
+        Case(f"one absolute path of {depth} components", {"path": path}, 12),
         Case("the same, with three patterns denied", {"path": path}, policy=denying),
         Case("the same, as a file URI", {"path": f"file://{path}"}),
+        Case("the same, and a short text", {"path": path, "item": "all of it"}),
         Case("the same, relative", {"path": "src/main.py"}),
         Case("one with letters of other scripts", {"path": str(letters)}),
         Case("a glob", {"pattern": "src/**/*.py"}),

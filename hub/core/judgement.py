@@ -58,6 +58,7 @@ _ENCLOSED = re.compile(r"[\r\n\t\"'`<>(){}\[\]]+")
 _SIDES = re.compile(r"[=@:!+&?#]+")
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _LONGEST_WORD = 512
+_BRACKET = re.compile(r"[()\[\]{}<>]")
 _LOCAL = re.compile(r"file:", re.I)
 _WILD_CLIMB = re.compile(r"[*?\[][^/]*/(?:[^?]*/)?\.\.(?:/|$)")
 _ESCAPE = re.compile(r"\\(.)")
@@ -187,9 +188,10 @@ class Judge:
     def _texts_of_value(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         """Yield a value that need not be a path, and what some child may take from it."""
         reader = self._reader_of(kind, value)
-        if kind is not Kind.WEAK or reader.whole:
+        if kind is not Kind.WEAK or not _BRACKET.search(value):
             yield from self._readings(value, kind, reader)
             return
+        # `[id]/page.tsx` has no path `/page.tsx` in it.
         one = readings(value, replace(reader, whole=True))
         for text, how in readings(value, reader).items():
             yield text, how, kind if text in one else Kind.NEUTRAL

@@ -157,7 +157,7 @@ def test_a_plan_needs_a_config() -> None:
 def test_a_config_that_is_fine_is_said_to_be(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(monkeypatch, {"a": {"command": "x"}, "b": {"url": "https://example.com/"}})
+    configure(monkeypatch, {"a": {"command": "x"}, "b": {"url": "http://127.0.0.1:9/"}})
     assert run("check") == 0
     assert capsys.readouterr().out == "2 servers: a, b. The config is fine.\n"
 
