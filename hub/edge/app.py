@@ -29,6 +29,7 @@ from hub.edge.operator_roots import Place, operator_roots
 from hub.edge.rounds import Rounds
 from hub.edge.server import Front
 from hub.edge.specs import server_specs
+from hub.runtime.audit_file import UnfitFileError
 from hub.runtime.audit_log import AuditSink, NoAudit, audit_log
 from hub.runtime.brood import keeping
 from hub.runtime.children import Children, Opener, opener
@@ -196,6 +197,8 @@ def _audit(config: HubConfig) -> AbstractContextManager[AuditSink]:
     path = Path(config.audit.file)
     try:
         return audit_log(path)
+    except UnfitFileError as exc:
+        raise StartError(f"audit.file {path}: {exc.strerror}", exc.fix) from exc
     except OSError as exc:
         raise StartError(
             f"audit.file {path}: {exc.strerror}", "Name a file that the hub may write."

@@ -168,6 +168,14 @@ async def test_an_audit_file_that_cannot_be_written_ends_the_start(tmp_path: Pat
     assert error.fix == "Name a file that the hub may write."
 
 
+async def test_an_audit_file_that_is_a_link_ends_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.symlink_to(tmp_path / "elsewhere")
+    error = await failing(read(audit={"file": str(path)}))
+    assert isinstance(error, StartError)
+    assert str(error) == f"audit.file {path}: it is a symbolic link\nName the file itself."
+
+
 # The audit log leaves its file to the collector.
 @pytest.mark.filterwarnings("ignore:.*FileIO:pytest.PytestUnraisableExceptionWarning")
 async def test_what_clients_call_is_written_down(tmp_path: Path) -> None:
