@@ -17,6 +17,7 @@ from hub.core.confinement import standing
 from hub.core.errors import ChildError, HubError
 from hub.core.in_force import InForce, at_server, for_rootless
 from hub.core.launch import LaunchPlan, LaunchTemplate, plan
+from hub.core.legible import legible, on_one_line
 from hub.core.names import Names
 from hub.core.specs import RemoteTarget, ServerSpec
 from hub.core.values import JsonObject
@@ -224,7 +225,7 @@ async def _start(services: Services, session: Session, spec: ServerSpec, failed:
         ready = await child.ready()
     except (ChildError, HubError) as exc:
         failed.append(spec.name)
-        print(f"{spec.name}: {exc}", flush=True)
+        print(f"{spec.name}: {legible(str(exc))}", flush=True)
         return
     print(
         f"{spec.name}: {_offer(ready, spec.offer)}, {services.machine.clock() - began:.1f} s",
@@ -239,7 +240,8 @@ def _offer(ready: Ready, offer: Offer) -> str:
     hidden = len(listing.tools) - len(tools)
     count = f"{len(tools)} tools" + (f" ({hidden} more left out)" if hidden else "")
     return (
-        f"{name} ({greeting.version}); {count}: {', '.join(tools) or '-'}; "
+        f"{on_one_line(name)} ({greeting.version}); {count}: "
+        f"{', '.join(map(on_one_line, tools)) or '-'}; "
         f"{len(listing.resources)} resources, {len(listing.templates)} templates, "
         f"{len(listing.prompts)} prompts"
     )
