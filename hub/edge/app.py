@@ -17,11 +17,14 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from hub import __version__
+from hub.core.environments import inherited
 from hub.core.errors import StartError
+from hub.core.launch import LaunchTemplate
 from hub.core.names import Names
 from hub.core.paths import Flavour, PathError, resolve
 from hub.core.roots import UnsafePaths
-from hub.core.values import JsonObject, SessionKey
+from hub.core.specs import ServerSpec
+from hub.core.values import JsonObject, ServerName, SessionKey
 from hub.edge.config import HubConfig
 from hub.edge.config_watch import Watched, watching
 from hub.edge.confining import settle_confinement
@@ -29,6 +32,7 @@ from hub.edge.operator_roots import Place, operator_roots
 from hub.edge.rounds import Rounds
 from hub.edge.server import Front
 from hub.edge.specs import server_specs
+from hub.edge.withholding import warn_of_missed
 from hub.runtime.audit_file import UnfitFileError
 from hub.runtime.audit_log import AuditSink, NoAudit, audit_log
 from hub.runtime.brood import keeping
@@ -101,12 +105,24 @@ def _home(machine: Machine) -> str | None:
 
 
 def children_environment(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment that children inherit: without the hub's own secrets and settings."""
+    """Return what children may inherit at all: nothing of the hub's own secrets and settings."""
     token = config.listen.token.get_secret_value() if config.listen.token is not None else None
     return {
         key: value
         for key, value in environment.items()
         if key not in _OWN_VARIABLES and value != token
+    }
+
+
+def environments(
+    config: HubConfig, servers: Mapping[ServerName, ServerSpec], machine: Machine
+) -> dict[ServerName, Mapping[str, str]]:
+    """Return what each launched server inherits."""
+    base = children_environment(config, machine.environment)
+    return {
+        name: inherited(base, spec.environment, machine.flavour)
+        for name, spec in servers.items()
+        if isinstance(spec.target, LaunchTemplate)
     }
 
 
@@ -126,7 +142,7 @@ async def running_hub(
     machine = this_machine(_environment() if environment is None else environment)
     place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
     servers = server_specs(config, place)
-    settle_confinement(servers.values(), machine.kernel)
+    given_to = _settled(config, servers, machine)
     given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
     operator = Operator(given(config.roots), servers, machine)
     settings = _roots_settings(config, place)
@@ -150,7 +166,21 @@ async def running_hub(
                     expose=config.expose,
                     is_for_one=setting.is_for_one,
                     preface=config.instructions,
+                    environments=given_to,
                 )
+
+
+def _settled(
+    config: HubConfig, servers: Mapping[ServerName, ServerSpec], machine: Machine
+) -> dict[ServerName, Mapping[str, str]]:
+    """Return what each launched server inherits; say which servers will have less than asked for.
+
+    Raises: ConfigError for one that must be confined and cannot be.
+    """
+    settle_confinement(servers.values(), machine.kernel)
+    given_to = environments(config, servers, machine)
+    warn_of_missed(servers.values(), given_to, machine.environment)
+    return given_to
 
 
 def _roots_settings(config: HubConfig, place: Place) -> RootsSettings:
@@ -177,7 +207,7 @@ async def _children(
     environment = children_environment(config, machine.environment)
     async with keeping(ending) as brood:
         children = Children(
-            open_child=open_child or opener(environment, machine.kernel, brood),
+            open_child=open_child or opener(environment, machine.kernel, brood, machine.flavour),
             info=INFO,
             flavour=machine.flavour,
             max_children=config.max_children,

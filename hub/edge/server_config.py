@@ -114,12 +114,17 @@ class _Server(Part):
     tools: Tools = Tools()
 
 
+Environment: TypeAlias = Literal["default", "all", "minimal"] | tuple[Variable, ...]
+"""Which variables of the hub's a child process gets: a word, or names and globs."""
+
+
 class StdioServer(_Server):
     """A child that the hub launches."""
 
     command: CommandText
     args: tuple[ArgumentText, ...] = ()
     env: dict[Variable, TemplateText] = Field(default={}, repr=False)
+    environment: Environment = "default"
     cwd: PlaceText | None = None
     roots: StdioRoots = StdioRoots()
     confine: ConfineKey = Confine()

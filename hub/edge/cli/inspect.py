@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias, TypedDict, final
 
@@ -20,8 +21,8 @@ from hub.core.launch import LaunchPlan, LaunchTemplate, plan
 from hub.core.legible import legible, on_one_line
 from hub.core.names import Names
 from hub.core.specs import RemoteTarget, ServerSpec
-from hub.core.values import JsonObject
-from hub.edge.app import Setting, place_of, running_hub, this_machine
+from hub.core.values import JsonObject, ServerName
+from hub.edge.app import Setting, environments, place_of, running_hub, this_machine
 from hub.edge.cli.confinement import confinement_report
 from hub.edge.cli.loading import (
     Subparsers,
@@ -35,6 +36,7 @@ from hub.edge.config import HubConfig, json_schema
 from hub.edge.confining import settle_confinement
 from hub.edge.operator_roots import operator_roots
 from hub.edge.specs import server_specs
+from hub.edge.withholding import missed
 from hub.runtime.child_state import Ready
 from hub.runtime.confined import planned_grants, this_kernel
 from hub.runtime.services import Services
@@ -69,6 +71,8 @@ class ProcessPlan(TypedDict):
     argv: list[str]
     cwd: str
     env: dict[str, str]
+    inherits: list[str]
+    withheld: list[str]
     roots: list[str]
     confinement: str
     grants: GrantsPlan | None
@@ -109,7 +113,9 @@ def _plan(options: Namespace) -> int:
     config, warnings = required_config(options)
     for warning in warnings:
         log.warning(warning)
-    plans = [(_planned(spec, force), force) for spec, force in _servers(config, options)]
+    servers = _servers(config, options)
+    given = _environments(config, servers)
+    plans = [(_planned(spec, force, given.get(spec.name, {})), force) for spec, force in servers]
     if options.json:
         print(json.dumps([entry for entry, _ in plans], indent=2))
     else:
@@ -124,7 +130,15 @@ def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, In
     return [(spec, at_server(force, spec.ceiling)) for spec in server_specs(config, place).values()]
 
 
-def _planned(spec: ServerSpec, force: InForce) -> Planned:
+def _environments(
+    config: HubConfig, servers: list[tuple[ServerSpec, InForce]]
+) -> dict[ServerName, Mapping[str, str]]:
+    """Return what the process of each launched server inherits."""
+    specs = {spec.name: spec for spec, _ in servers}
+    return environments(config, specs, this_machine(os.environ))
+
+
+def _planned(spec: ServerSpec, force: InForce, given: Mapping[str, str]) -> Planned:
     if isinstance(spec.target, RemoteTarget):
         return {"server": spec.name, "url": spec.target.shown, "roots": list(force.roots.uris)}
     made = plan(spec.target, force.roots, os.environ, directories=spec.directories)
@@ -135,18 +149,20 @@ def _planned(spec: ServerSpec, force: InForce) -> Planned:
         "cwd": made.cwd or ("(an empty private directory)" if force.enforcing else str(Path.cwd())),
         "env": {name: value for name, value in made.env if name not in variables}
         | dict.fromkeys(variables, "(set)"),
+        "inherits": sorted(given),
+        "withheld": sorted(os.environ.keys() - given.keys() - {*variables}),
         "roots": list(force.roots.uris),
         "confinement": str(standing(spec.confine, spec.target, this_kernel())),
-        "grants": _granted(spec, made),
+        "grants": _granted(spec, made, given),
     }
 
 
-def _granted(spec: ServerSpec, made: LaunchPlan) -> GrantsPlan | None:
+def _granted(spec: ServerSpec, made: LaunchPlan, given: Mapping[str, str]) -> GrantsPlan | None:
     """Return what its child would be granted, also where this machine could not hold it to that."""
     if spec.confine.mode == "off":
         return None
     try:
-        found = planned_grants(spec, made, os.environ)
+        found = planned_grants(spec, made, given)
     except ChildError as exc:
         return {"read": [], "write": [], "unheld": [str(exc)]}
     return {
@@ -164,6 +180,8 @@ def _text(entry: Planned, force: InForce) -> str:
         lines.append(f"  argv   {shlex.join(entry['argv'])}")
         lines.append(f"  cwd    {entry['cwd']}")
         lines += [f"  env    {name}={value!r}" for name, value in entry["env"].items()]
+        for key, names in (("inherits", entry["inherits"]), ("withheld", entry["withheld"])):
+            lines.append(f"  {key} {', '.join(names) or '(nothing)'}")
     lines += [f"  root   {uri}" for uri in entry["roots"] or [f"(none: {_why_none(force)})"]]
     if "argv" in entry:
         lines.append(f"  confinement {entry['confinement']}")
@@ -196,6 +214,10 @@ def _check(options: Namespace) -> int:
     for spec, force in servers:
         if isinstance(spec.target, LaunchTemplate):
             plan(spec.target, force.roots, os.environ, directories=spec.directories)
+    given = _environments(config, servers)
+    for spec, _ in servers:
+        for sentence in missed(spec, given.get(spec.name, {}), os.environ):
+            print(f"warning: {sentence}")
     settle_confinement((spec for spec, _ in servers), this_kernel())
     Names([spec.name for spec, _ in servers], config.names)
     names = ", ".join(spec.name for spec, _ in servers)
