@@ -6,15 +6,17 @@ import json
 from typing import Protocol
 
 from msgspec import Struct
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
+from hub.core.bare_names import named_in
 from hub.core.claims import Claim, claims
 from hub.core.detection import compile_shape
 from hub.core.effort import SOON, WHOLE, Patience, TooMuchError
 from hub.core.judgement import Judge
+from hub.core.own_files import OWN, may_be_own
 from hub.core.paths import LinkReader, PathError
 from hub.core.plain_paths import Ground
-from hub.core.policy import Mode, ToolPolicy
+from hub.core.policy import Mode, Policy, ToolPolicy
 from hub.core.rewriting import rewritten
 from hub.core.shapes import Node, nodes_of
 from hub.core.values import Call, Json
@@ -111,10 +113,11 @@ class Sight(Protocol):
 
 def admit(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | None:
     """Admit a call that `decide` would admit without reserve, and soon; None says nothing."""
-    if guard.policy.policy.mode is _OFF:
+    policy = guard.policy.policy
+    if policy.mode is _OFF and policy.own is None:
         return Admitted(call, token=_TOKEN)
     try:
-        found = claims(guard.shape, call.arguments, SOON.search)
+        found = _claims(call, guard, SOON)
         if not found:
             return Admitted(call, token=_TOKEN)
         ground, is_single = sight.ground, len(found) == 1
@@ -157,17 +160,24 @@ def _decided(
 ) -> tuple[Admitted | Refused, bool]:
     """Return the verdict, and whether more patience would not come to another."""
     policy, uris = guard.policy.policy, around.roots.uris
-    if policy.mode is _OFF:
+    if policy.mode is _OFF and policy.own is None:
         return Admitted(call, token=_TOKEN), True
     try:
-        found = claims(guard.shape, call.arguments, patience.search)
+        found = _claims(call, guard, patience)
         weighed = _weigh(call, found, guard, around, patience)
+        if policy.mode is Mode.REPORT and weighed.refused is not None:
+            own = _weigh_own(call, found, guard, around, patience)
+            if own.refused is not None:
+                return own.refused, own.is_final
+            return Admitted(weighed.call, weighed.refused, token=_TOKEN), weighed.is_final
     except PathError as exc:
         too_much = isinstance(exc, TooMuchError)
         weighed = _Weighed(Refused("", "", exc.reason, uris), call, is_final=not too_much)
     except Exception:  # noqa: BLE001 - deny on every doubt, our own mistakes included
         weighed = _Weighed(Refused("", "", "the arguments could not be judged", uris), call)
-    if weighed.refused is None or policy.mode is Mode.REPORT:
+    # What cannot be judged may be the hub's own.
+    only_reports = policy.mode is Mode.REPORT and policy.own is None
+    if weighed.refused is None or only_reports:
         return Admitted(weighed.call, weighed.refused, token=_TOKEN), weighed.is_final
     return weighed.refused, weighed.is_final
 
@@ -178,10 +188,11 @@ def explain(call: Call, guard: ToolGuard, around: Surroundings) -> tuple[Judged,
     Raises:
         PathError: the arguments are nested too deeply, or there is too much of them.
     """
-    judge = Judge(around, guard.policy.policy, needs_write=guard.needs_write)
+    found = _claims(call, guard, WHOLE)
+    judge = _judge(call, found, guard, around, WHOLE)
     return tuple(
         Judged(claim.pointer, claim.kind, claim.why, claim.value, tuple(judge.weigh(claim)))
-        for claim in claims(guard.shape, call.arguments)
+        for claim in found
     )
 
 
@@ -197,11 +208,11 @@ def _weigh(
     call: Call, found: list[Claim], guard: ToolGuard, around: Surroundings, patience: Patience
 ) -> _Weighed:
     policy = guard.policy.policy
-    if not found or not (around.enforcing or policy.deny or policy.access):
-        return _Weighed(None, call)
+    if not found or policy.mode is _OFF or not (around.enforcing or policy.deny or policy.access):
+        return _weigh_own(call, found, guard, around, patience)
     if len(found) * LEAST > patience.effort:
         return _too_much(call, around)
-    judge = Judge(around, policy, needs_write=guard.needs_write, patience=patience)
+    judge = _judge(call, found, guard, around, patience)
     for claim in found:
         objection = judge.objection(claim)
         if objection is not None:
@@ -214,6 +225,50 @@ def _weigh(
         return _too_much(call, around)
     places = {at: path for at, path in canonical.items() if path is not None}
     return _Weighed(None, rewritten(call, places))
+
+
+def _weigh_own(
+    call: Call, found: list[Claim], guard: ToolGuard, around: Surroundings, patience: Patience
+) -> _Weighed:
+    """Weigh a call by the hub's own files alone, where nothing else is held against it."""
+    own = guard.policy.policy.own
+    if own is None or not found:
+        return _Weighed(None, call)
+    if len(found) * LEAST > patience.effort:
+        return _too_much(call, around)
+    anywhere = replace(around, enforcing=False)
+    judge = _judge(call, found, guard, anywhere, patience, Policy(own=own))
+    for claim in found:
+        for weighed in judge.weigh(claim):
+            if weighed.objection is not None and may_be_own(weighed.reading, weighed.objection):
+                refused = Refused(claim.pointer, _text(claim), OWN, around.roots.uris)
+                return _Weighed(refused, call)
+    return _too_much(call, around) if judge.is_at_its_end else _Weighed(None, call)
+
+
+def _claims(call: Call, guard: ToolGuard, patience: Patience) -> list[Claim]:
+    """Return what is judged of a call. Raises: PathError, as `claims`."""
+    found, own = claims(guard.shape, call.arguments, patience.search), guard.policy.policy.own
+    if own is not None and guard.needs_write:
+        found += named_in(own.names, guard.shape, call.arguments)
+    return found
+
+
+def _judge(  # noqa: PLR0913, PLR0917 - what a judge needs
+    call: Call,
+    found: list[Claim],
+    guard: ToolGuard,
+    around: Surroundings,
+    patience: Patience,
+    policy: Policy | None = None,
+) -> Judge:
+    policy = policy or guard.policy.policy
+    writes, reach = guard.needs_write, None
+    if policy.own is not None:
+        said = (claim.value for claim in found if claim.kind is Kind.COMMAND)
+        commands = (text for text in said if isinstance(text, str))
+        reach = policy.own.reached_by(call.name, writes=writes, commands=commands)
+    return Judge(around, policy, needs_write=writes, patience=patience, reach=reach)
 
 
 def _too_much(call: Call, around: Surroundings) -> _Weighed:

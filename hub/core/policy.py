@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from hub.core.own_files import OwnFiles
 from hub.core.paths import is_inside
 from hub.core.roots import UnsafePaths
 from hub.core.vocabulary import Kind
@@ -89,7 +90,8 @@ class Policy(Struct, frozen=True):
     """An operator's decisions for a server; the default enforces and adds nothing.
 
     `unsafe` None lifts the built-in list. `refuse_options`: no leading `-` where a revision goes.
-    `on_refused`: whether the client's user may let a path outside of the roots pass.
+    `on_refused`: whether the client's user may let a path outside of the roots pass. `own` are the
+    hub's own files, which no mode and no consent opens.
     """
 
     mode: Mode = Mode.ENFORCE
@@ -100,6 +102,7 @@ class Policy(Struct, frozen=True):
     rewrite: Literal["verbatim", "canonical"] = "verbatim"
     refuse_options: bool = False
     on_refused: Literal["refuse", "ask"] = "refuse"
+    own: OwnFiles | None = None
 
     def access_at(self, parts: tuple[str, ...]) -> Access:
         """Return what the innermost rule around `parts` allows; without one, everything."""

@@ -29,6 +29,7 @@ from hub.edge.config import HubConfig
 from hub.edge.config_watch import Watched, watching
 from hub.edge.confining import settle_confinement
 from hub.edge.operator_roots import Place, operator_roots
+from hub.edge.own_files import own_files
 from hub.edge.rounds import Rounds
 from hub.edge.server import Front
 from hub.edge.specs import server_specs
@@ -70,6 +71,11 @@ class Setting(Struct, frozen=True):
     watched: Watched | None = None
     is_for_one: bool = False
 
+    @property
+    def config_path(self) -> Path | None:
+        """The config's file; None if it is none."""
+        return None if self.watched is None else self.watched.path
+
 
 def this_machine(environment: Mapping[str, str]) -> Machine:
     """Return the machine this process runs on."""
@@ -90,10 +96,21 @@ def _environment() -> Mapping[str, str]:
     return os.environ if sys.platform == "win32" else dict(os.environ)
 
 
-def place_of(machine: Machine, *, allow_unsafe: bool) -> Place:
-    """Return the machine as far as roots are concerned."""
-    unsafe = None if allow_unsafe else UnsafePaths(_home(machine), machine.flavour)
-    return Place(machine.links, machine.flavour, unsafe, machine.directory, machine.environment)
+def place_of(
+    machine: Machine, config: HubConfig | None = None, source: Path | None = None
+) -> Place:
+    """Return the machine as far as roots are concerned, before a config that came from `source`."""
+    audit = config.audit.file if config is not None and config.audit is not None else None
+    own = own_files(machine, config=source, audit=audit)
+    unsafe = UnsafePaths(
+        _home(machine),
+        machine.flavour,
+        own=(place.parts for place in own.secret),
+        lifted=config is not None and config.roots.allow_unsafe,
+    )
+    return Place(
+        machine.links, machine.flavour, unsafe, machine.directory, machine.environment, own
+    )
 
 
 def _home(machine: Machine) -> str | None:
@@ -140,12 +157,11 @@ async def running_hub(
     Raises: ConfigError, StartError, alone or in an exception group.
     """
     machine = this_machine(_environment() if environment is None else environment)
-    place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
+    place = place_of(machine, config, setting.config_path)
     servers = server_specs(config, place)
     given_to = _settled(config, servers, machine)
     given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
     operator = Operator(given(config.roots), servers, machine)
-    settings = _roots_settings(config, place)
     async with (
         _children(config, machine, open_child, ending or Ending()) as children,
         watching(setting.watched, config, given, operator),
@@ -159,7 +175,7 @@ async def running_hub(
                     children=children,
                     operator=operator,
                     machine=machine,
-                    settings=settings,
+                    settings=_roots_settings(config, place),
                     audit=audit,
                     tasks=tasks,
                     plans=Plans(machine.environment, machine.directory),

@@ -118,6 +118,7 @@ def _policy(config: HubConfig, name: str, rules: tuple[AccessRule, ...], place: 
         rewrite=guard.rewrite,
         refuse_options=guard.refuse_options,
         on_refused=guard.on_refused,
+        own=place.own,
     )
 
 

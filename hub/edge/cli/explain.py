@@ -22,7 +22,13 @@ from hub.core.values import Call, Json, JsonObject
 from hub.core.whereabouts import Surroundings
 from hub.edge.app import Setting, environments, place_of, running_hub, this_machine
 from hub.edge.cli.batch import answers, read_lines
-from hub.edge.cli.loading import Subparsers, add_config_option, add_root_option, configured
+from hub.edge.cli.loading import (
+    Subparsers,
+    add_config_option,
+    add_root_option,
+    config_path,
+    configured,
+)
 from hub.edge.cli.looping import run_loop
 from hub.edge.config import HubConfig
 from hub.edge.operator_roots import Place, operator_roots
@@ -102,11 +108,11 @@ def _case(options: Namespace) -> _Case:
     found = configured(options)
     config = found[0] if found is not None else HubConfig(version=1)
     machine = this_machine(os.environ)
-    place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
+    place = place_of(machine, config, config_path(options))
     force = for_rootless(operator_roots(config.roots, options.root, place))
     if found is None:
         # As the hub treats a server that nothing is configured for: it runs in the first root.
-        policy = ToolPolicy(Policy(unsafe=place.unsafe))
+        policy = ToolPolicy(Policy(unsafe=place.unsafe, own=place.own))
         cwd = next((root.path for root in force.roots.roots if not root.is_file), None)
         env = dict(machine.environment)
     else:

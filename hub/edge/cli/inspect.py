@@ -28,6 +28,7 @@ from hub.edge.cli.loading import (
     Subparsers,
     add_config_option,
     add_root_option,
+    config_path,
     configured,
     required_config,
 )
@@ -125,7 +126,7 @@ def _plan(options: Namespace) -> int:
 
 def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, InForce]]:
     machine = this_machine(os.environ)
-    place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
+    place = place_of(machine, config, config_path(options))
     force = for_rootless(operator_roots(config.roots, options.root, place))
     return [(spec, at_server(force, spec.ceiling)) for spec in server_specs(config, place).values()]
 

@@ -1,0 +1,166 @@
+"""The hub's own files: what no call writes, moves or replaces, and what none reaches at all.
+
+Who can write the config can have any command started at the next start. So neither a mode of the
+guard nor `roots.allow_unsafe` nor a user's consent lifts this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from hub.core.paths import LinkReader, is_inside
+
+OWN: Final = "it is one of the hub's own files"
+"""The reason of a refusal."""
+ELSEWHERE: Final = "means something else in the process that opens it"
+"""How the reason ends for a path that the hub cannot follow as the child will."""
+
+Parts: TypeAlias = tuple[str, ...]
+Inode: TypeAlias = tuple[int, int]
+"""A device, and a number on it."""
+
+_MOVING: Final = frozenset(
+    {
+        *("move", "mv", "rename", "ren", "relocate", "delete", "del", "remove", "rm", "rmdir"),
+        *("unlink", "trash", "erase", "purge", "destroy", "wipe", "replace", "swap", "exchange"),
+        *("link", "symlink", "hardlink", "ln", "mount", "extract", "unzip", "untar", "unpack"),
+        *("restore", "overwrite", "shred"),
+    }
+)
+"""Words of tools and commands that take a whole directory away, or put another in its place."""
+_COPYING: Final = frozenset(
+    {
+        *("copy", "cp", "archive", "zip", "tar", "compress", "backup", "upload", "sync", "rsync"),
+        *("mirror", "share", "publish", "export"),
+    }
+)
+"""Words of tools and commands that bring a whole directory elsewhere, where it can be read."""
+_OTHER_THINGS: Final = frozenset(
+    {
+        *("branch", "branches", "tag", "tags", "commit", "remote", "stash", "ref", "worktree"),
+        *("label", "issue", "comment", "entity", "entities", "relation", "relations", "memory"),
+        *("observation", "observations", "row", "table", "record", "breakpoint", "task", "todo"),
+        *("note", "cell", "package", "dependency", "container", "image", "process", "session"),
+    }
+)
+"""What else can be moved and deleted; the directory is then where that is done."""
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+class OwnPlace(Struct, frozen=True):
+    """A file or directory of the hub's; `holds_keys`: who reads it can pass for the hub."""
+
+    path: str
+    parts: Parts
+    holds_keys: bool = False
+
+
+class Inodes(Struct, frozen=True):
+    """The same files by what they are on the disk, however a path to them is spelled."""
+
+    secret: frozenset[Inode] = frozenset()
+    kept: frozenset[Inode] = frozenset()
+
+
+class OwnFiles(Struct, frozen=True, eq=False):
+    """What is the hub's: `secret` is beyond every call, `kept` beyond those that write.
+
+    Each with what lies below. `inodes` says which files they are now.
+    """
+
+    secret: tuple[OwnPlace, ...] = ()
+    kept: tuple[OwnPlace, ...] = ()
+    inodes: Callable[[], Inodes] = Inodes
+
+    def reached_by(self, tool: str, *, writes: bool, commands: Iterable[str] = ()) -> Reach:
+        """Return what calls of a tool could do; `commands` are those that one call has in it."""
+        return _reach(self, tool, writes, tuple(commands))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The last parts of those that are not to be written, as they compare."""
+        return _names(self)
+
+
+class Reach(Struct, frozen=True, eq=False):
+    """What of the hub's own the calls of one tool must not get at.
+
+    `shut` are places, of as many components as `depths` has, that are shut with all below. `whole`
+    are those whose directories above are shut as well, for the tool takes directories as a whole.
+    """
+
+    shut: frozenset[Parts]
+    depths: tuple[int, ...]
+    whole: tuple[Parts, ...]
+    writes: bool
+    inodes: Callable[[], Inodes]
+
+    def has(self, path: str, parts: Parts, links: LinkReader) -> bool:
+        """Return whether a path, with its links followed, is one of them.
+
+        Raises:
+            PathError: the disk does not say what is there.
+        """
+        for depth in self.depths:
+            if parts[:depth] in self.shut:
+                return True
+        for place in self.whole:
+            if is_inside(place, parts):
+                return True
+        now = self.inodes()
+        if not now.secret and not (self.writes and now.kept):
+            return False
+        entry = links.entry(path)
+        if entry is None or entry.kind != "file":
+            return False
+        inode = (entry.device, entry.inode)
+        return inode in now.secret or (self.writes and inode in now.kept)
+
+
+@lru_cache(maxsize=16)
+def _names(own: OwnFiles) -> frozenset[str]:
+    return frozenset(place.parts[-1].casefold() for place in own.kept if place.parts)
+
+
+def _reach(own: OwnFiles, tool: str, writes: bool, commands: tuple[str, ...]) -> Reach:
+    words = set(map(str.casefold, _WORD.findall(tool)))
+    if not words.isdisjoint(_OTHER_THINGS):
+        words.clear()
+    for command in commands:
+        words.update(map(str.casefold, _WORD.findall(command)))
+    moves = writes and not words.isdisjoint(_MOVING)
+    return _reach_with(own, writes, moves, moves or not words.isdisjoint(_COPYING))
+
+
+@lru_cache(maxsize=64)
+def _reach_with(own: OwnFiles, writes: bool, moves: bool, takes: bool) -> Reach:
+    sealed = frozenset(place.parts for place in own.secret)
+    kept = frozenset(place.parts for place in own.kept) if writes else frozenset[Parts]()
+    return Reach(
+        shut=sealed | kept,
+        depths=tuple(sorted({len(parts) for parts in sealed | kept})),
+        whole=(*(sealed if takes else ()), *(kept if moves else ())),
+        writes=writes,
+        inodes=own.inodes,
+    )
+
+
+def may_be_own(reading: str, objection: str) -> bool:
+    """Return whether what speaks against a reading may be that it is the hub's own.
+
+    By `/proc` a process reaches its directory, its root and its open files under other names.
+    """
+    if objection == OWN:
+        return True
+    if not objection.endswith(ELSEWHERE):
+        return False
+    return _PROC.match(reading) is None or _PROC_LEAP.search(reading) is not None
+
+
+_PROC: Final = re.compile(r"/+proc(?:/|$)")
+_PROC_LEAP: Final = re.compile(r"/(?:cwd|root|fd|map_files|exe)(?:/|$)|\.\.")
