@@ -239,6 +239,8 @@ def _weigh_own(
     anywhere = replace(around, enforcing=False)
     judge = _judge(call, found, guard, anywhere, patience, Policy(own=own))
     for claim in found:
+        if judge.objection(claim) is None:
+            continue  # most have none, which is found out sooner
         for weighed in judge.weigh(claim):
             if weighed.objection is not None and may_be_own(weighed.reading, weighed.objection):
                 refused = Refused(claim.pointer, _text(claim), OWN, around.roots.uris)

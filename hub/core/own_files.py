@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from hub.core.paths import LinkReader, is_inside
 
@@ -76,15 +77,16 @@ class OwnFiles(Struct, frozen=True, eq=False):
     secret: tuple[OwnPlace, ...] = ()
     kept: tuple[OwnPlace, ...] = ()
     inodes: Callable[[], Inodes] = Inodes
+    names: frozenset[str] = frozenset()
+    """The last parts of those that are not to be written, as they compare."""
+
+    def __post_init__(self) -> None:
+        names = frozenset(place.parts[-1].casefold() for place in self.kept if place.parts)
+        force_setattr(self, "names", names)
 
     def reached_by(self, tool: str, *, writes: bool, commands: Iterable[str] = ()) -> Reach:
         """Return what calls of a tool could do; `commands` are those that one call has in it."""
         return _reach(self, tool, writes, tuple(commands))
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The last parts of those that are not to be written, as they compare."""
-        return _names(self)
 
 
 class Reach(Struct, frozen=True, eq=False):
@@ -120,11 +122,6 @@ class Reach(Struct, frozen=True, eq=False):
             return False
         inode = (entry.device, entry.inode)
         return inode in now.secret or (self.writes and inode in now.kept)
-
-
-@lru_cache(maxsize=16)
-def _names(own: OwnFiles) -> frozenset[str]:
-    return frozenset(place.parts[-1].casefold() for place in own.kept if place.parts)
 
 
 def _reach(own: OwnFiles, tool: str, writes: bool, commands: tuple[str, ...]) -> Reach:

@@ -27,7 +27,7 @@ class Mode(Enum):
     REPORT = "report"
     """The call goes on and the refusal is recorded."""
     OFF = "off"
-    """Nothing is judged."""
+    """Nothing is judged, but for what is the hub's own."""
 
 
 class AccessRule(Struct, frozen=True):

@@ -130,8 +130,8 @@ def test_it_is_found_wherever_a_path_may_stand(top: Path, arguments: JsonObject)
 
 
 def test_text_that_is_its_name_is_text(top: Path) -> None:
-    for arguments in ({"content": "audit.jsonl"}, {"query": "audit.jsonl"}, {"n": "other.jsonl"}):
-        assert isinstance(judged(top, arguments), Admitted)
+    for key, value in (("content", "audit.jsonl"), ("query", "audit.jsonl"), ("n", "b.jsonl")):
+        assert isinstance(judged(top, {key: value}), Admitted)
 
 
 @pytest.mark.parametrize(
