@@ -25,6 +25,7 @@ from hub.edge.fields import (
     TemplateText,
     Variable,
     WebAddress,
+    inheritable,
     mode_alone,
     off_spelled_false,
 )
@@ -114,7 +115,9 @@ class _Server(Part):
     tools: Tools = Tools()
 
 
-Environment: TypeAlias = Literal["default", "all", "minimal"] | tuple[Variable, ...]
+Environment: TypeAlias = Annotated[
+    Literal["default", "all", "minimal"] | tuple[Variable, ...], BeforeValidator(inheritable)
+]
 """Which variables of the hub's a child process gets: a word, or names and globs."""
 
 
