@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from hub.core.bare_names import named_in
+from hub.core.bare_names import Named, named_in
 from hub.core.claims import Claim, claims
 from hub.core.detection import compile_shape
 from hub.core.effort import SOON, WHOLE, Patience, TooMuchError
@@ -26,6 +26,7 @@ from hub.core.whereabouts import LEAST, OUTSIDE, Surroundings, Weighed
 _TOKEN = object()
 _OFF = Mode.OFF  # found once
 _SHOWN = 4096
+_NOTHING = Named([])
 _PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
 
 
@@ -117,18 +118,19 @@ def admit(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | None:
     if policy.mode is _OFF and policy.own is None:
         return Admitted(call, token=_TOKEN)
     try:
-        found = _claims(call, guard, SOON)
+        said = _said(call, guard, SOON)
+        found, named = said
         if not found:
             return Admitted(call, token=_TOKEN)
         ground, is_single = sight.ground, len(found) == 1
         # A single path shares its way with no other: there is nothing to remember yet.
         links = sight.disk if is_single else sight.memory()
-        if ground is not None and ground.bears(found, links):
+        if ground is not None and not named.is_any and ground.bears(found, links):
             return Admitted(call, token=_TOKEN)
         around = sight.surroundings(sight.memory() if is_single else links)
         if around is None:
             return None
-        weighed = _weigh(call, found, guard, around, SOON)
+        weighed = _weigh(call, said, guard, around, SOON)
     except Exception:  # noqa: BLE001 - who decides it then says why
         return None
     return None if weighed.refused is not None else Admitted(weighed.call, token=_TOKEN)
@@ -163,10 +165,10 @@ def _decided(
     if policy.mode is _OFF and policy.own is None:
         return Admitted(call, token=_TOKEN), True
     try:
-        found = _claims(call, guard, patience)
-        weighed = _weigh(call, found, guard, around, patience)
+        said = _said(call, guard, patience)
+        weighed = _weigh(call, said, guard, around, patience)
         if policy.mode is Mode.REPORT and weighed.refused is not None:
-            own = _weigh_own(call, found, guard, around, patience)
+            own = _weigh_own(call, said, guard, around, patience)
             if own.refused is not None:
                 return own.refused, own.is_final
             return Admitted(weighed.call, weighed.refused, token=_TOKEN), weighed.is_final
@@ -188,11 +190,11 @@ def explain(call: Call, guard: ToolGuard, around: Surroundings) -> tuple[Judged,
     Raises:
         PathError: the arguments are nested too deeply, or there is too much of them.
     """
-    found = _claims(call, guard, WHOLE)
-    judge = _judge(call, found, guard, around, WHOLE)
+    said = _said(call, guard, WHOLE)
+    judge = _judge(call, said, guard, around, WHOLE)
     return tuple(
         Judged(claim.pointer, claim.kind, claim.why, claim.value, tuple(judge.weigh(claim)))
-        for claim in found
+        for claim in said.found
     )
 
 
@@ -205,14 +207,14 @@ class _Weighed(Struct, frozen=True):
 
 
 def _weigh(
-    call: Call, found: list[Claim], guard: ToolGuard, around: Surroundings, patience: Patience
+    call: Call, said: _Said, guard: ToolGuard, around: Surroundings, patience: Patience
 ) -> _Weighed:
-    policy = guard.policy.policy
+    found, policy = said.found, guard.policy.policy
     if not found or policy.mode is _OFF or not (around.enforcing or policy.deny or policy.access):
-        return _weigh_own(call, found, guard, around, patience)
+        return _weigh_own(call, said, guard, around, patience)
     if len(found) * LEAST > patience.effort:
         return _too_much(call, around)
-    judge = _judge(call, found, guard, around, patience)
+    judge = _judge(call, said, guard, around, patience)
     for claim in found:
         objection = judge.objection(claim)
         if objection is not None:
@@ -228,16 +230,16 @@ def _weigh(
 
 
 def _weigh_own(
-    call: Call, found: list[Claim], guard: ToolGuard, around: Surroundings, patience: Patience
+    call: Call, said: _Said, guard: ToolGuard, around: Surroundings, patience: Patience
 ) -> _Weighed:
     """Weigh a call by the hub's own files alone, where nothing else is held against it."""
-    own = guard.policy.policy.own
+    own, found = guard.policy.policy.own, said.found
     if own is None or not found:
         return _Weighed(None, call)
     if len(found) * LEAST > patience.effort:
         return _too_much(call, around)
     anywhere = replace(around, enforcing=False)
-    judge = _judge(call, found, guard, anywhere, patience, Policy(own=own))
+    judge = _judge(call, said, guard, anywhere, patience, Policy(own=own))
     for claim in found:
         if judge.objection(claim) is None:
             continue  # most have none, which is found out sooner
@@ -248,17 +250,27 @@ def _weigh_own(
     return _too_much(call, around) if judge.is_at_its_end else _Weighed(None, call)
 
 
-def _claims(call: Call, guard: ToolGuard, patience: Patience) -> list[Claim]:
+class _Said(NamedTuple):
+    """What is judged of a call, and what of the hub's own it names."""
+
+    found: list[Claim]
+    named: Named
+
+
+def _said(call: Call, guard: ToolGuard, patience: Patience) -> _Said:
     """Return what is judged of a call. Raises: PathError, as `claims`."""
     found, own = claims(guard.shape, call.arguments, patience.search), guard.policy.policy.own
-    if own is not None and guard.needs_write:
-        found += named_in(own.names, guard.shape, call.arguments)
-    return found
+    if own is None:
+        return _Said(found, _NOTHING)
+    named = named_in(own, guard.shape, call.arguments)
+    if guard.needs_write:
+        found += named.bare
+    return _Said(found, named)
 
 
 def _judge(  # noqa: PLR0913, PLR0917 - what a judge needs
     call: Call,
-    found: list[Claim],
+    said: _Said,
     guard: ToolGuard,
     around: Surroundings,
     patience: Patience,
@@ -267,9 +279,14 @@ def _judge(  # noqa: PLR0913, PLR0917 - what a judge needs
     policy = policy or guard.policy.policy
     writes, reach = guard.needs_write, None
     if policy.own is not None:
-        said = (claim.value for claim in found if claim.kind is Kind.COMMAND)
-        commands = (text for text in said if isinstance(text, str))
-        reach = policy.own.reached_by(call.name, writes=writes, commands=commands)
+        words = (claim.value for claim in said.found if claim.kind is Kind.COMMAND)
+        reach = policy.own.reached_by(
+            call.name,
+            writes=writes,
+            commands=[text for text in words if isinstance(text, str)],
+            names_kept=said.named.ends,
+            names_secret=said.named.begins,
+        )
     return Judge(around, policy, needs_write=writes, patience=patience, reach=reach)
 
 

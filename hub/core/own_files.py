@@ -79,14 +79,45 @@ class OwnFiles(Struct, frozen=True, eq=False):
     inodes: Callable[[], Inodes] = Inodes
     names: frozenset[str] = frozenset()
     """The last parts of those that are not to be written, as they compare."""
+    endings: tuple[str, ...] = ()
+    """The same, for a text to end with."""
+    beginnings: tuple[str, ...] = ()
+    """The last parts of the ways to those that are secret: what may follow a directory's name."""
+    mark: str = ""
+    """What is in all of these, to be looked for first."""
 
     def __post_init__(self) -> None:
         names = frozenset(place.parts[-1].casefold() for place in self.kept if place.parts)
+        ways = dict.fromkeys(
+            f"{dot}{'/'.join(place.parts[at:])}".casefold()
+            for place in self.secret
+            for at in range(1, len(place.parts))
+            for dot in ("", "./")
+        )
+        last = {place.parts[-1].casefold() for place in self.secret if place.parts}
+        force_setattr(self, "mark", last.pop() if len(last) == 1 else "")
         force_setattr(self, "names", names)
+        force_setattr(self, "endings", tuple(names))
+        force_setattr(self, "beginnings", tuple(ways))
 
-    def reached_by(self, tool: str, *, writes: bool, commands: Iterable[str] = ()) -> Reach:
-        """Return what calls of a tool could do; `commands` are those that one call has in it."""
-        return _reach(self, tool, writes, tuple(commands))
+    def reached_by(
+        self,
+        tool: str,
+        *,
+        writes: bool,
+        commands: Iterable[str] = (),
+        names_kept: bool = False,
+        names_secret: bool = False,
+    ) -> Reach:
+        """Return what calls of a tool could do.
+
+        `commands` are those that one call has in it. `names_kept` and `names_secret`: it has the
+        name of such a file in it, which could be put behind that of a directory.
+        """
+        words = _words(tool, tuple(commands))
+        moves = writes and (names_kept or not words.isdisjoint(_MOVING))
+        takes = names_secret or not words.isdisjoint(_MOVING | _COPYING)
+        return _reach(self, writes, moves, takes)
 
 
 class Reach(Struct, frozen=True, eq=False):
@@ -124,18 +155,17 @@ class Reach(Struct, frozen=True, eq=False):
         return inode in now.secret or (self.writes and inode in now.kept)
 
 
-def _reach(own: OwnFiles, tool: str, writes: bool, commands: tuple[str, ...]) -> Reach:
+def _words(tool: str, commands: tuple[str, ...]) -> set[str]:
     words = set(map(str.casefold, _WORD.findall(tool)))
     if not words.isdisjoint(_OTHER_THINGS):
         words.clear()
     for command in commands:
         words.update(map(str.casefold, _WORD.findall(command)))
-    moves = writes and not words.isdisjoint(_MOVING)
-    return _reach_with(own, writes, moves, moves or not words.isdisjoint(_COPYING))
+    return words
 
 
 @lru_cache(maxsize=64)
-def _reach_with(own: OwnFiles, writes: bool, moves: bool, takes: bool) -> Reach:
+def _reach(own: OwnFiles, writes: bool, moves: bool, takes: bool) -> Reach:
     sealed = frozenset(place.parts for place in own.secret)
     kept = frozenset(place.parts for place in own.kept) if writes else frozenset[Parts]()
     return Reach(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from hub.core.consent import wanted
-from hub.core.guard import Admitted, Refused, compile_tool, decide, explain
+from hub.core.guard import Admitted, Refused, admit, compile_tool, decide, explain
 from hub.core.own_files import OWN, OwnFiles, OwnPlace
+from hub.core.paths import LinkReader
 from hub.core.plain_paths import Ground
 from hub.core.policy import AccessRule, Mode, Policy, ToolPolicy
 from hub.core.values import Call, Json, JsonObject
@@ -161,6 +163,49 @@ def test_a_directory_around_them_is_not_taken_as_a_whole(
         assert on is not None
         if refused:
             assert not on.bears([claim(path, Kind.PATH)], OsLinks())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refused"),
+    [
+        ({"directory": "conf", "filename": "hub.yaml"}, True),
+        ({"directory": "R/conf", "workbook": "hub.yaml"}, True),
+        ({"source": "deep/hub.yaml", "destination": "R/conf"}, True),
+        ({"url": "https://example.com/hub.yaml", "output_dir": "R/conf"}, True),
+        ({"source": "deep/other", "destination": "R/conf"}, False),
+        ({"directory": "deep", "filename": "hub.yaml"}, False),
+        ({"cwd": "R/conf", "content": "see docs"}, False),
+        ({"directory": "R/state", "filename": "roots-hub/key"}, True),
+        ({"directory": "R", "filename": "./state/roots-hub/key"}, True),
+    ],
+)
+def test_a_name_that_can_be_put_behind_a_directory_counts_with_it(
+    top: Path, arguments: JsonObject, *, refused: bool
+) -> None:
+    filled: JsonObject = {
+        key: re.sub(r"^R", f"{top}/root", str(value)) for key, value in arguments.items()
+    }
+    assert is_own(judged(top, filled, tool="save")) is refused
+    policy = Policy(own=own_of(top))
+    guard = compile_tool(PATH, read_only=False, policy=ToolPolicy(policy))
+    on = ground(top, "save")
+    quick = admit(Call("tools/call", "save", filled, {}), guard, Quick(top, on))
+    assert quick is None or not refused
+
+
+class Quick:
+    """What the fast path looks at."""
+
+    def __init__(self, top: Path, on: Ground | None) -> None:
+        self.ground = on
+        self.disk = OsLinks()
+        self._world = around(share(top / "root"), top / "root")
+
+    def memory(self) -> LinkReader:
+        return self.disk
+
+    def surroundings(self, links: LinkReader) -> Surroundings:
+        return replace(self._world, links=links)
 
 
 def test_a_command_that_moves_a_directory_counts_as_a_tool_that_does(top: Path) -> None:
