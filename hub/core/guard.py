@@ -13,7 +13,7 @@ from hub.core.claims import Claim, claims
 from hub.core.detection import compile_shape
 from hub.core.effort import SOON, WHOLE, Patience, TooMuchError
 from hub.core.judgement import Judge
-from hub.core.own_files import OWN, may_be_own
+from hub.core.own_files import ELSEWHERE, OWN, OwnFiles, by_proc
 from hub.core.paths import LinkReader, PathError
 from hub.core.plain_paths import Ground
 from hub.core.policy import Mode, Policy, ToolPolicy
@@ -27,6 +27,7 @@ _TOKEN = object()
 _OFF = Mode.OFF  # found once
 _SHOWN = 4096
 _NOTHING = Named([])
+_TURNS = 3
 _PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
 
 
@@ -244,10 +245,30 @@ def _weigh_own(
         if judge.objection(claim) is None:
             continue  # most have none, which is found out sooner
         for weighed in judge.weigh(claim):
-            if weighed.objection is not None and may_be_own(weighed.reading, weighed.objection):
+            if _is_own(weighed, claim, judge, own):
                 refused = Refused(claim.pointer, _text(claim), OWN, around.roots.uris)
                 return _Weighed(refused, call)
     return _too_much(call, around) if judge.is_at_its_end else _Weighed(None, call)
+
+
+def _is_own(
+    weighed: Weighed, claim: Claim, judge: Judge, own: OwnFiles, turns: int = _TURNS
+) -> bool:
+    """Return whether what speaks against a reading is that it is the hub's own, or may be.
+
+    By `/proc` a process reaches its directory and its root under other names.
+    """
+    if weighed.objection is None or weighed.objection == OWN:
+        return weighed.objection is not None
+    if not weighed.objection.endswith(ELSEWHERE):
+        return False
+    inner = by_proc(weighed.reading)
+    if not turns or own.may_end(weighed.reading):
+        return True
+    if inner is None:
+        return False
+    again = Claim(claim.pointer, claim.key, Kind.PATH, inner, claim.why)
+    return any(_is_own(one, again, judge, own, turns - 1) for one in judge.weigh(again))
 
 
 class _Said(NamedTuple):

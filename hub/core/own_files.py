@@ -100,6 +100,12 @@ class OwnFiles(Struct, frozen=True, eq=False):
         force_setattr(self, "endings", tuple(names))
         force_setattr(self, "beginnings", tuple(ways))
 
+    def may_end(self, reading: str) -> bool:
+        """Return whether a path that nobody here can follow ends as one of them does."""
+        folded = reading.strip().casefold()
+        names = folded.replace("\\", "/").split("/")
+        return names[-1] in self.names or (bool(self.mark) and self.mark in names)
+
     def reached_by(
         self,
         tool: str,
@@ -177,17 +183,28 @@ def _reach(own: OwnFiles, writes: bool, moves: bool, takes: bool) -> Reach:
     )
 
 
-def may_be_own(reading: str, objection: str) -> bool:
-    """Return whether what speaks against a reading may be that it is the hub's own.
+def by_proc(reading: str) -> str | None:
+    """Return the path that one over `/proc/PID/root` or `/proc/PID/cwd` comes to in a process.
 
-    By `/proc` a process reaches its directory, its root and its open files under other names.
+    None if it is no such path.
     """
-    if objection == OWN:
-        return True
-    if not objection.endswith(ELSEWHERE):
-        return False
-    return _PROC.match(reading) is None or _PROC_LEAP.search(reading) is not None
+    names = [name for name in reading.split("/") if name not in {"", "."}]
+    if not reading.startswith("/") or names[:1] != ["proc"]:
+        return None
+    at: list[str] = []
+    for index, name in enumerate(names, 1):
+        if name == "..":  # what is above here is no link
+            at = at[:-1]
+        else:
+            at.append(name)
+        if at[:1] != ["proc"]:
+            return "/".join(["", *at, *names[index:]]) or "/"
+        if len(at) == (_OF_TASK if at[2:3] == ["task"] else _OF_PROCESS) and at[-1] in _LEAPS:
+            return "/".join([_LEAPS[at[-1]], *names[index:]]) or "/"
+    return None
 
 
-_PROC: Final = re.compile(r"/+proc(?:/|$)")
-_PROC_LEAP: Final = re.compile(r"/(?:cwd|root|fd|map_files|exe)(?:/|$)|\.\.")
+_LEAPS: Final = {"root": "", "cwd": "."}
+_OF_PROCESS: Final = 3
+"""How many names lead to what a process has of its own: `/proc/PID/cwd`."""
+_OF_TASK: Final = 5

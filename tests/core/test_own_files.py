@@ -251,8 +251,37 @@ def test_nothing_else_is_refused_where_the_guard_is_off_or_holds_nobody(top: Pat
         assert isinstance(judged(top, {"path": value}, policy=Policy(mode=Mode.OFF)), Admitted)
         reported = judged(top, {"path": value}, policy=Policy(mode=Mode.REPORT))
         assert isinstance(reported, Admitted), value
-    for value in ("/proc/self/cwd/conf/hub.yaml", "/proc/thread-self/root/x"):
-        assert is_own(judged(top, {"path": value}, world=rootless)), value
+
+
+@pytest.mark.parametrize(
+    ("path", "refused"),
+    [
+        ("/proc/self/cwd/conf/hub.yaml", True),
+        ("/proc/self/cwd/to", True),
+        ("/proc//self/./task/7/cwd/link/hub.yaml", True),
+        ("/proc/self/rootR/to", True),
+        ("/proc/self/root/proc/self/cwd/to", True),
+        ("/proc/self/fd/5/hub.yaml", True),
+        ("pl/conf/hub.yaml", True),
+        ("/proc/self/root/proc/1/task/1/cwd/deep/../to", True),
+        ("/proc/self/../self/cwd/to", True),
+        ("/proc/../R/to", True),
+        ("/proc/self/root/..R/to", True),
+        ("/proc/self/root/../etc/passwd", False),
+        ("/proc/..", False),
+        ("/proc/self/root", False),
+        ("/proc/self/root/etc/passwd", False),
+        ("/proc/self/cwd/a.txt", False),
+        ("/proc/self/fd/5", False),
+        ("/dev/stdin", False),
+    ],
+)
+def test_by_proc_they_are_reached_as_little(top: Path, path: str, *, refused: bool) -> None:
+    plant(top, "root/pl => /proc/self/cwd")
+    value = path.replace("R", f"{top}/root")
+    rootless = around(share(), top / "root", enforcing=False)
+    assert is_own(judged(top, {"path": value}, world=rootless)) is refused
+    assert is_own(judged(top, {"path": value}, policy=Policy(mode=Mode.OFF))) is refused
 
 
 def test_rights_and_consent_do_not_open_it(top: Path) -> None:
