@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from hub.core.errors import ConfigError
+from hub.core.legible import legible_entry, on_one_line
 from hub.core.names import Names
 from hub.core.resource_uris import UriTemplate, is_wrapped, unwrapped, wrapped
 from hub.core.values import BuiltinRoute, ChildRoute, Json, JsonObject, Route, ServerName
@@ -55,6 +55,28 @@ class Offer(Struct, frozen=True):
 _ALL = Offer()
 
 
+class Clash(Struct, frozen=True):
+    """A name that several servers give to a tool or a prompt, where names have no prefixes."""
+
+    kind: str
+    name: str
+    servers: tuple[ServerName, ...]
+
+    @property
+    def what(self) -> str:
+        """Say what is wrong, on one line."""
+        servers = " and ".join(self.servers)
+        return (
+            f"{self.kind.capitalize()} {self.name!r} is left out: {servers} have one of that name, "
+            "and `names: never` leaves nothing to tell them apart by"
+        )
+
+    @property
+    def fix(self) -> str:
+        """Say what the operator can do."""
+        return "Set names: auto, or leave it out of all of them but one with tools.deny."
+
+
 class TemplateRoute(Struct, frozen=True):
     """A public URI template and the child's own that it leads to."""
 
@@ -83,6 +105,8 @@ class Catalog(Struct, frozen=True):
         default_factory=dict[ServerName, Mapping[str, ChildRoute]]
     )
     """With `expose: search`: by server and its own name, what has no public name then."""
+    left_out: Mapping[str, Clash] = field(default_factory=dict[str, "Clash"])
+    """What would lead to several servers, and so leads nowhere: by kind, a space and the name."""
 
     def tool(self, public: str) -> Route | None:
         """Return where a tool's public name leads."""
@@ -144,16 +168,15 @@ def merge(
     """Return the catalog of the children that have listings, the hub's own tools first.
 
     An entry without a name, and a second one of a child's with the same name, cannot be routed and
-    are left out.
-
-    Raises:
-        ConfigError: without prefixes, two servers offer a tool or a prompt of the same name.
+    are left out. So is, without prefixes, a tool or a prompt whose name several servers have: it is
+    in `left_out`. What is hidden in names, titles and descriptions is written out.
     """
     present = {server: listings[server] for server in names.servers if server in listings}
     own = {str(tool["name"]): BuiltinRoute(str(tool["name"])) for tool in builtins}
     offers = offers or {}
-    tools = _named("tool", _offered(present, offers), names, frozenset(own))
-    prompts = _named("prompt", _entries(present, "prompts"), names, frozenset())
+    clashes: dict[str, Clash] = {}
+    tools = _named("tool", _offered(present, offers), names, frozenset(own), clashes)
+    prompts = _named("prompt", _entries(present, "prompts"), names, frozenset(), clashes)
     resources = _resources(_entries(present, "resources"))
     templates = _templates(_entries(present, "templates"))
     return Catalog(
@@ -167,6 +190,7 @@ def merge(
         prompt_routes=prompts,
         resource_routes=resources,
         template_routes=templates,
+        left_out=clashes,
     )
 
 
@@ -194,9 +218,13 @@ def _entries(
 
 
 def _named(
-    kind: str, entries: _Entries, names: Names, reserved: frozenset[str]
+    kind: str, entries: _Entries, names: Names, reserved: frozenset[str], clashes: dict[str, Clash]
 ) -> dict[str, ChildRoute]:
-    """Return the routes by public name; `reserved` are the hub's own names."""
+    """Return the routes by public name; `reserved` are the hub's own names.
+
+    What several servers have goes into `clashes`.
+    """
+    sharing: dict[str, dict[ServerName, None]] = {}
     routes: dict[str, ChildRoute] = {}
     renamed: list[ChildRoute] = []
     for server, entry in entries:
@@ -208,7 +236,10 @@ def _named(
         if public in reserved:
             renamed.append(route)
         elif routes.setdefault(public, route).server != server:
-            raise _collision(kind, name, routes[public].server, server)
+            sharing.setdefault(public, {routes[public].server: None})[server] = None
+    for public, servers in sharing.items():
+        del routes[public]
+        clashes[f"{kind} {public}"] = Clash(kind, public, tuple(servers))
     # After all others, so that no name depends on the order of a child's own listing.
     for route in renamed:
         public = names.prefixed(route.server, route.name)
@@ -216,13 +247,6 @@ def _named(
             public = names.shortened(route.server, route.name)
         routes.setdefault(public, route)
     return routes
-
-
-def _collision(kind: str, name: str, first: ServerName, second: ServerName) -> ConfigError:
-    return ConfigError(
-        f"names: never: both {first} and {second} offer a {kind} called {name!r}",
-        "Set names: auto, or leave one of the two out with tools.deny.",
-    )
 
 
 def _resources(entries: _Entries) -> dict[str, ChildRoute]:
@@ -265,7 +289,10 @@ def _all_shown(key: str, routes: Mapping[str, ChildRoute]) -> tuple[JsonObject, 
 
 
 def _shown(key: str, public: str, route: ChildRoute) -> JsonObject:
-    return {**route.definition, key: public}
+    entry, name = legible_entry(route.definition), route.definition.get("name")
+    if key != "name" and isinstance(name, str):  # a resource's is for people
+        return {**entry, "name": on_one_line(name), key: public}
+    return {**entry, key: public}
 
 
 def _matches(name: str, globs: Sequence[str]) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from hub.core.filesystem_servers import runs_elsewhere
 from hub.core.launch import LaunchPlan, LaunchTemplate
+from hub.core.own_files import OwnFiles, OwnPlace
 from hub.core.paths import is_inside
 from hub.core.policy import Policy
 from hub.core.roots import Root
@@ -37,11 +39,13 @@ class Grants(Struct, frozen=True):
     """Everything a child may touch, `write` for reading too. `unheld`: what no grant can express.
 
     Landlock adds up what is granted on the way to a file: nothing can be taken out of a grant.
+    `keys` are the hub's own directories for keys that a grant opens.
     """
 
     read: tuple[Grant, ...] = ()
     write: tuple[Grant, ...] = ()
     unheld: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
 
 class Needs(Struct, frozen=True):
@@ -77,8 +81,32 @@ def grants(setting: ConfineSetting, plan: LaunchPlan, policy: Policy, needs: Nee
     return Grants(
         tuple(grant for grant in dict.fromkeys(read) if grant not in written),
         tuple(dict.fromkeys(write)),
-        tuple(dict.fromkeys(unheld)),
+        tuple(dict.fromkeys((*unheld, *_unheld_own(policy, write)))),
+        _opened_keys(policy, (*read, *write)),
     )
+
+
+def _unheld_own(policy: Policy, write: Sequence[Grant]) -> Iterator[str]:
+    """Yield which of the hub's own files a child could write by itself."""
+    own = policy.own or OwnFiles()
+    for grant in write:
+        for place in (*own.kept, *own.secret):
+            if _opens(grant, place):
+                yield f"{place.path} is the hub's own for the guard alone: {grant.path} is writable"
+
+
+def _opened_keys(policy: Policy, granted: Iterable[Grant]) -> tuple[str, ...]:
+    own = policy.own or OwnFiles()
+    keys = [place for place in own.secret if place.holds_keys]
+    opened = [place.path for grant in granted for place in keys if _opens(grant, place)]
+    return tuple(dict.fromkeys(opened))
+
+
+def _opens(grant: Grant, place: OwnPlace) -> bool:
+    """Return whether a place lies in what is granted, or what is granted in the place of keys."""
+    parts = tuple(name for name in grant.path.split("/") if name)
+    within = place.holds_keys and is_inside(parts, place.parts)
+    return grant.path.startswith("/") and (within or is_inside(place.parts, parts))
 
 
 def _below(root: Root, parts: tuple[str, ...]) -> str:

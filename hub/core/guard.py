@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
+from hub.core.bare_names import Named, named_in
 from hub.core.claims import Claim, claims
 from hub.core.detection import compile_shape
 from hub.core.effort import SOON, WHOLE, Patience, TooMuchError
 from hub.core.judgement import Judge
+from hub.core.own_files import ELSEWHERE, OWN, OwnFiles, by_proc
 from hub.core.paths import LinkReader, PathError
 from hub.core.plain_paths import Ground
-from hub.core.policy import Mode, ToolPolicy
+from hub.core.policy import Mode, Policy, ToolPolicy
 from hub.core.rewriting import rewritten
 from hub.core.shapes import Node, nodes_of
 from hub.core.values import Call, Json
@@ -24,6 +26,8 @@ from hub.core.whereabouts import LEAST, OUTSIDE, Surroundings, Weighed
 _TOKEN = object()
 _OFF = Mode.OFF  # found once
 _SHOWN = 4096
+_NOTHING = Named([])
+_TURNS = 3
 _PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
 
 
@@ -111,21 +115,23 @@ class Sight(Protocol):
 
 def admit(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | None:
     """Admit a call that `decide` would admit without reserve, and soon; None says nothing."""
-    if guard.policy.policy.mode is _OFF:
+    policy = guard.policy.policy
+    if policy.mode is _OFF and policy.own is None:
         return Admitted(call, token=_TOKEN)
     try:
-        found = claims(guard.shape, call.arguments, SOON.search)
+        said = _said(call, guard, SOON)
+        found, named = said
         if not found:
             return Admitted(call, token=_TOKEN)
         ground, is_single = sight.ground, len(found) == 1
         # A single path shares its way with no other: there is nothing to remember yet.
         links = sight.disk if is_single else sight.memory()
-        if ground is not None and ground.bears(found, links):
+        if ground is not None and not named.is_any and ground.bears(found, links):
             return Admitted(call, token=_TOKEN)
         around = sight.surroundings(sight.memory() if is_single else links)
         if around is None:
             return None
-        weighed = _weigh(call, found, guard, around, SOON)
+        weighed = _weigh(call, said, guard, around, SOON)
     except Exception:  # noqa: BLE001 - who decides it then says why
         return None
     return None if weighed.refused is not None else Admitted(weighed.call, token=_TOKEN)
@@ -157,17 +163,24 @@ def _decided(
 ) -> tuple[Admitted | Refused, bool]:
     """Return the verdict, and whether more patience would not come to another."""
     policy, uris = guard.policy.policy, around.roots.uris
-    if policy.mode is _OFF:
+    if policy.mode is _OFF and policy.own is None:
         return Admitted(call, token=_TOKEN), True
     try:
-        found = claims(guard.shape, call.arguments, patience.search)
-        weighed = _weigh(call, found, guard, around, patience)
+        said = _said(call, guard, patience)
+        weighed = _weigh(call, said, guard, around, patience)
+        if policy.mode is Mode.REPORT and weighed.refused is not None:
+            own = _weigh_own(call, said, guard, around, patience)
+            if own.refused is not None:
+                return own.refused, own.is_final
+            return Admitted(weighed.call, weighed.refused, token=_TOKEN), weighed.is_final
     except PathError as exc:
         too_much = isinstance(exc, TooMuchError)
         weighed = _Weighed(Refused("", "", exc.reason, uris), call, is_final=not too_much)
     except Exception:  # noqa: BLE001 - deny on every doubt, our own mistakes included
         weighed = _Weighed(Refused("", "", "the arguments could not be judged", uris), call)
-    if weighed.refused is None or policy.mode is Mode.REPORT:
+    # What cannot be judged may be the hub's own.
+    only_reports = policy.mode is Mode.REPORT and policy.own is None
+    if weighed.refused is None or only_reports:
         return Admitted(weighed.call, weighed.refused, token=_TOKEN), weighed.is_final
     return weighed.refused, weighed.is_final
 
@@ -178,10 +191,11 @@ def explain(call: Call, guard: ToolGuard, around: Surroundings) -> tuple[Judged,
     Raises:
         PathError: the arguments are nested too deeply, or there is too much of them.
     """
-    judge = Judge(around, guard.policy.policy, needs_write=guard.needs_write)
+    said = _said(call, guard, WHOLE)
+    judge = _judge(call, said, guard, around, WHOLE)
     return tuple(
         Judged(claim.pointer, claim.kind, claim.why, claim.value, tuple(judge.weigh(claim)))
-        for claim in claims(guard.shape, call.arguments)
+        for claim in said.found
     )
 
 
@@ -194,14 +208,14 @@ class _Weighed(Struct, frozen=True):
 
 
 def _weigh(
-    call: Call, found: list[Claim], guard: ToolGuard, around: Surroundings, patience: Patience
+    call: Call, said: _Said, guard: ToolGuard, around: Surroundings, patience: Patience
 ) -> _Weighed:
-    policy = guard.policy.policy
-    if not found or not (around.enforcing or policy.deny or policy.access):
-        return _Weighed(None, call)
+    found, policy = said.found, guard.policy.policy
+    if not found or policy.mode is _OFF or not (around.enforcing or policy.deny or policy.access):
+        return _weigh_own(call, said, guard, around, patience)
     if len(found) * LEAST > patience.effort:
         return _too_much(call, around)
-    judge = Judge(around, policy, needs_write=guard.needs_write, patience=patience)
+    judge = _judge(call, said, guard, around, patience)
     for claim in found:
         objection = judge.objection(claim)
         if objection is not None:
@@ -214,6 +228,87 @@ def _weigh(
         return _too_much(call, around)
     places = {at: path for at, path in canonical.items() if path is not None}
     return _Weighed(None, rewritten(call, places))
+
+
+def _weigh_own(
+    call: Call, said: _Said, guard: ToolGuard, around: Surroundings, patience: Patience
+) -> _Weighed:
+    """Weigh a call by the hub's own files alone, where nothing else is held against it."""
+    own, found = guard.policy.policy.own, said.found
+    if own is None or not found:
+        return _Weighed(None, call)
+    if len(found) * LEAST > patience.effort:
+        return _too_much(call, around)
+    anywhere = replace(around, enforcing=False)
+    judge = _judge(call, said, guard, anywhere, patience, Policy(own=own))
+    for claim in found:
+        if judge.objection(claim) is None:
+            continue  # most have none, which is found out sooner
+        for weighed in judge.weigh(claim):
+            if _is_own(weighed, claim, judge, own):
+                refused = Refused(claim.pointer, _text(claim), OWN, around.roots.uris)
+                return _Weighed(refused, call)
+    return _too_much(call, around) if judge.is_at_its_end else _Weighed(None, call)
+
+
+def _is_own(
+    weighed: Weighed, claim: Claim, judge: Judge, own: OwnFiles, turns: int = _TURNS
+) -> bool:
+    """Return whether what speaks against a reading is that it is the hub's own, or may be.
+
+    By `/proc` a process reaches its directory and its root under other names.
+    """
+    if weighed.objection is None or weighed.objection == OWN:
+        return weighed.objection is not None
+    if not weighed.objection.endswith(ELSEWHERE):
+        return False
+    inner = by_proc(weighed.reading)
+    if not turns or own.may_end(weighed.reading):
+        return True
+    if inner is None:
+        return False
+    again = Claim(claim.pointer, claim.key, Kind.PATH, inner, claim.why)
+    return any(_is_own(one, again, judge, own, turns - 1) for one in judge.weigh(again))
+
+
+class _Said(NamedTuple):
+    """What is judged of a call, and what of the hub's own it names."""
+
+    found: list[Claim]
+    named: Named
+
+
+def _said(call: Call, guard: ToolGuard, patience: Patience) -> _Said:
+    """Return what is judged of a call. Raises: PathError, as `claims`."""
+    found, own = claims(guard.shape, call.arguments, patience.search), guard.policy.policy.own
+    if own is None:
+        return _Said(found, _NOTHING)
+    named = named_in(own, guard.shape, call.arguments)
+    if guard.needs_write:
+        found += named.bare
+    return _Said(found, named)
+
+
+def _judge(  # noqa: PLR0913, PLR0917 - what a judge needs
+    call: Call,
+    said: _Said,
+    guard: ToolGuard,
+    around: Surroundings,
+    patience: Patience,
+    policy: Policy | None = None,
+) -> Judge:
+    policy = policy or guard.policy.policy
+    writes, reach = guard.needs_write, None
+    if policy.own is not None:
+        words = (claim.value for claim in said.found if claim.kind is Kind.COMMAND)
+        reach = policy.own.reached_by(
+            call.name,
+            writes=writes,
+            commands=[text for text in words if isinstance(text, str)],
+            names_kept=said.named.ends,
+            names_secret=said.named.begins,
+        )
+    return Judge(around, policy, needs_write=writes, patience=patience, reach=reach)
 
 
 def _too_much(call: Call, around: Surroundings) -> _Weighed:

@@ -13,6 +13,7 @@ from hub.core.commands import is_program, words_of
 from hub.core.effort import WHOLE, Effort, Patience
 from hub.core.naming import LONGEST_KEY, is_mount, is_revision
 from hub.core.overlong import is_one_path, paths_in, shortened, straightened
+from hub.core.own_files import Reach
 from hub.core.paths import PATH_MAX, Flavour, PathError, collapse
 from hub.core.plain_paths import is_plain, reads_once
 from hub.core.policy import Policy
@@ -77,6 +78,7 @@ class Judge:
         *,
         needs_write: bool,
         patience: Patience = WHOLE,
+        reach: Reach | None = None,
     ) -> None:
         self._policy = policy
         self._posix = around.flavour is not Flavour.WINDOWS
@@ -87,7 +89,7 @@ class Judge:
             folders=tuple(root.path for root in roots),
         )
         self._whereabouts = Whereabouts(
-            around, policy, needs_write=needs_write, most=patience.effort
+            around, policy, needs_write=needs_write, most=patience.effort, reach=reach
         )
         self._to_read = Effort(patience.readings, "there is too much to judge")
 

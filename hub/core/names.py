@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
 
+from hub.core.legible import on_one_line
 from hub.core.values import PublicName, ServerName
 
 NamesMode: TypeAlias = Literal["auto", "always", "never"]
@@ -42,6 +43,13 @@ def shorten(prefix: str, name: str) -> PublicName:
     return PublicName(f"{prefix}{SEPARATOR}{kept}{_digest(prefix, name)}")
 
 
+def spelled(name: str) -> str:
+    """Return a name without a prefix: as it is, or shortened if something in it is not seen."""
+    if on_one_line(name) == name:
+        return name
+    return shorten("", name).removeprefix(SEPARATOR)
+
+
 class Names:
     """The public names of one set of servers; immutable.
 
@@ -61,7 +69,7 @@ class Names:
 
     def public(self, server: ServerName, name: str) -> PublicName:
         """Return the name under which clients see `name` of `server`."""
-        return PublicName(name) if self.bare else self.prefixed(server, name)
+        return PublicName(spelled(name)) if self.bare else self.prefixed(server, name)
 
     def prefixed(self, server: ServerName, name: str) -> PublicName:
         """Return the name with its prefix, even where names are bare."""

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from hub.core.claims import Claim
+from hub.core.own_files import Reach
 from hub.core.paths import (
     Entry,
     Flavour,
@@ -144,18 +145,25 @@ class Ground(Struct, frozen=True):
     """Where nothing but a link, or a directory that was moved, can speak against a plain path.
 
     A relative path starts at each of the `bases`, if those are few and plain paths themselves.
-    `reserve` is what the operator has kept back, if anything. More than `most` paths in a call are
-    left to who keeps account.
+    `reserve` is what the operator has kept back, if anything, and `reach` says what is the hub's
+    own. More than `most` paths in a call are left to who keeps account.
     """
 
     folders: tuple[_Folder, ...]
     bases: tuple[str, ...]
     reserve: _Reserve | None
     most: int
+    reach: Reach | None = None
+    flavour: Flavour = Flavour.POSIX
 
     @staticmethod
     def of(
-        around: Surroundings, bounds: Sequence[Root], policy: Policy, *, needs_write: bool
+        around: Surroundings,
+        bounds: Sequence[Root],
+        policy: Policy,
+        *,
+        needs_write: bool,
+        tool: str = "",
     ) -> Ground | None:
         """Return the ground of some roots within `bounds`; None where a policy has more to say."""
         roots = around.roots
@@ -169,6 +177,8 @@ class Ground(Struct, frozen=True):
             bases,
             _reserve(roots, policy, around.flavour, needs_write=needs_write),
             _MOST // (max(1, len(bases)) * (1 + patterns // _PATTERNS)),
+            None if policy.own is None else policy.own.reached_by(tool, writes=needs_write),
+            around.flavour,
         )
 
     def bears(self, claims: Sequence[Claim], links: LinkReader) -> bool:
@@ -249,7 +259,11 @@ class Ground(Struct, frozen=True):
                         return False
                 if not _is_straight(path, top, links):
                     return False
-                return self.reserve is None or not self.reserve.touches(path)
+                if self.reserve is not None and self.reserve.touches(path):
+                    return False
+                return self.reach is None or not self.reach.has(
+                    path, parts_of(path, self.flavour), links
+                )
         return False
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from hub.core.own_files import OwnFiles
 from hub.core.paths import is_inside
 from hub.core.roots import UnsafePaths
 from hub.core.vocabulary import Kind
@@ -26,7 +27,7 @@ class Mode(Enum):
     REPORT = "report"
     """The call goes on and the refusal is recorded."""
     OFF = "off"
-    """Nothing is judged."""
+    """Nothing is judged, but for what is the hub's own."""
 
 
 class AccessRule(Struct, frozen=True):
@@ -89,8 +90,9 @@ class Policy(Struct, frozen=True):
     """An operator's decisions for a server; the default enforces and adds nothing.
 
     `unsafe` None lifts the built-in list. `refuse_options`: no leading `-` where a revision goes.
-    `on_refused`: whether the client's user may let a path outside of the roots pass.
-    `paths`: whether absolute paths are those of this machine; `file:` URIs always are.
+    `on_refused`: whether the client's user may let a path outside of the roots pass. `paths`:
+    whether absolute paths are those of this machine; `file:` URIs always are. `own` are the hub's
+    own files, which no mode and no consent opens.
     """
 
     mode: Mode = Mode.ENFORCE
@@ -102,6 +104,7 @@ class Policy(Struct, frozen=True):
     refuse_options: bool = False
     on_refused: Literal["refuse", "ask"] = "refuse"
     paths: Literal["local", "remote"] = "local"
+    own: OwnFiles | None = None
 
     def access_at(self, parts: tuple[str, ...]) -> Access:
         """Return what the innermost rule around `parts` allows; without one, everything."""

@@ -89,16 +89,24 @@ class UnsafePaths:
     """The built-in list of places that are not shared, and not reached through a root above them.
 
     By component and with what lies inside; the root of a file system itself only as such. `home` is
-    the user's home directory with its links followed.
+    the user's home directory with its links followed. `own` are the hub's own directories: they
+    stay on the list where the operator has `lifted` all others.
     """
 
-    def __init__(self, home: str | None, flavour: Flavour) -> None:
+    def __init__(
+        self,
+        home: str | None,
+        flavour: Flavour,
+        *,
+        own: Iterable[tuple[str, ...]] = (),
+        lifted: bool = False,
+    ) -> None:
         separator = "\\" if flavour is Flavour.WINDOWS else "/"
         below_home = [f"{home}{separator}{name}" for name in _UNSAFE_AT_HOME] if home else []
-        self._tops = 1 if flavour is Flavour.WINDOWS else 0  # a drive counts as a component
-        self._parts = frozenset(
-            parts_of(path, flavour) for path in (*_UNSAFE[flavour], *below_home)
-        )
+        builtin = () if lifted else (*_UNSAFE[flavour], *below_home)
+        # A drive counts as a component, and nothing has fewer than none.
+        self._tops = -1 if lifted else 1 if flavour is Flavour.WINDOWS else 0
+        self._parts = frozenset((*(parts_of(path, flavour) for path in builtin), *own))
         self._lengths = frozenset(map(len, self._parts))
 
     def touches(self, parts: tuple[str, ...]) -> bool:

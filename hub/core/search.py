@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from hub.core.catalog import Catalog, Listing, Offer, merge
 from hub.core.errors import RouteError
-from hub.core.names import Names
+from hub.core.legible import legible_entry
+from hub.core.names import Names, spelled
 from hub.core.values import ChildRoute, Json, JsonObject, ServerName
 
 Expose: TypeAlias = Literal["tools", "search"]
@@ -116,7 +117,9 @@ def _offered(server: ServerName, listing: Listing, offer: Offer) -> dict[str, Ch
     for tool in listing.tools:
         name = tool.get("name")
         if isinstance(name, str) and offer.includes(name):
-            found.setdefault(name, ChildRoute(server, name, tool))
+            shown = spelled(name)
+            entry = legible_entry(tool) if shown == name else {**legible_entry(tool), "name": shown}
+            found.setdefault(shown, ChildRoute(server, name, entry))
     return found
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from hub.core.catalog import Offer
 from hub.core.confinement import ConfineSetting
+from hub.core.environments import Inherits
 from hub.core.launch import LaunchTemplate
 from hub.core.policy import Policy, ToolPolicy
 from hub.core.roots import RootSet
@@ -54,7 +55,7 @@ class ServerSpec(Struct, frozen=True):
 
     `ceiling` holds the directories that a filesystem server's own arguments name; None if they name
     none. `directories` are the same as its arguments spell them. `tool_policies` are those of
-    single tools, by the child's own name for them.
+    single tools, by the child's own name for them. `environment` is what its process inherits.
     """
 
     name: ServerName
@@ -67,6 +68,7 @@ class ServerSpec(Struct, frozen=True):
     answer_roots: bool = True
     describe_roots: bool = False
     confine: ConfineSetting = field(default_factory=ConfineSetting)
+    environment: Inherits = "default"
     share: Share = "roots"
     eager: bool | None = None
     era: EraChoice = "auto"

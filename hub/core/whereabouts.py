@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from hub.core.effort import WHOLE, Effort, TooMuchError
+from hub.core.own_files import OWN, Reach
 from hub.core.paths import (
     DeadEndError,
     Entry,
@@ -92,7 +93,8 @@ class Weighed(Struct, frozen=True):
 class Whereabouts:
     """Follows the paths of one call. Not to be kept: what it asked the disk may change.
 
-    `most` is the effort that may go into it.
+    `most` is the effort that may go into it. `reach` says what of the hub's own the call must not
+    get at.
     """
 
     def __init__(
@@ -102,10 +104,12 @@ class Whereabouts:
         *,
         needs_write: bool,
         most: int = WHOLE.effort,
+        reach: Reach | None = None,
     ) -> None:
         self._around = around
         self._policy = policy
         self._needs_write = needs_write
+        self._reach = reach
         self._flavour = around.flavour
         self._posix = around.flavour is not Flavour.WINDOWS
         sites = around.sites or Sites.of(around.roots, around.cwd)
@@ -247,12 +251,13 @@ class Whereabouts:
         if path == _NULL and self._posix:
             return None
         parts = parts_of(path, self._flavour)
-        policy = self._policy
-        if self._around.enforcing:
-            if not self._starts(parts) and not self._is_granted(parts):
-                return OUTSIDE
-            if policy.unsafe is not None and policy.unsafe.refuses(parts):
-                return "it is not safe for sharing"
+        policy, enforcing = self._policy, self._around.enforcing
+        if enforcing and not self._starts(parts) and not self._is_granted(parts):
+            return OUTSIDE
+        if self._reach is not None and self._reach.has(path, parts, self._links):
+            return OWN
+        if enforcing and policy.unsafe is not None and policy.unsafe.refuses(parts):
+            return "it is not safe for sharing"
         if self._needs_write and policy.access and policy.access_at(parts) == "read":
             return "it may only be read"
         return self._denial(path) if policy.deny else None

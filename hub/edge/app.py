@@ -17,18 +17,24 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from hub import __version__
+from hub.core.environments import inherited
 from hub.core.errors import StartError
+from hub.core.launch import LaunchTemplate
 from hub.core.names import Names
 from hub.core.paths import Flavour, PathError, resolve
 from hub.core.roots import UnsafePaths
-from hub.core.values import JsonObject, SessionKey
+from hub.core.specs import ServerSpec
+from hub.core.values import JsonObject, ServerName, SessionKey
 from hub.edge.config import HubConfig
 from hub.edge.config_watch import Watched, watching
 from hub.edge.confining import settle_confinement
 from hub.edge.operator_roots import Place, operator_roots
+from hub.edge.own_files import own_files
 from hub.edge.rounds import Rounds
 from hub.edge.server import Front
 from hub.edge.specs import server_specs
+from hub.edge.withholding import warn_of_missed
+from hub.runtime.audit_file import UnfitFileError
 from hub.runtime.audit_log import AuditSink, NoAudit, audit_log
 from hub.runtime.brood import keeping
 from hub.runtime.children import Children, Opener, opener
@@ -65,6 +71,11 @@ class Setting(Struct, frozen=True):
     watched: Watched | None = None
     is_for_one: bool = False
 
+    @property
+    def config_path(self) -> Path | None:
+        """The config's file; None if it is none."""
+        return None if self.watched is None else self.watched.path
+
 
 def this_machine(environment: Mapping[str, str]) -> Machine:
     """Return the machine this process runs on."""
@@ -85,10 +96,21 @@ def _environment() -> Mapping[str, str]:
     return os.environ if sys.platform == "win32" else dict(os.environ)
 
 
-def place_of(machine: Machine, *, allow_unsafe: bool) -> Place:
-    """Return the machine as far as roots are concerned."""
-    unsafe = None if allow_unsafe else UnsafePaths(_home(machine), machine.flavour)
-    return Place(machine.links, machine.flavour, unsafe, machine.directory, machine.environment)
+def place_of(
+    machine: Machine, config: HubConfig | None = None, source: Path | None = None
+) -> Place:
+    """Return the machine as far as roots are concerned, before a config that came from `source`."""
+    audit = config.audit.file if config is not None and config.audit is not None else None
+    own = own_files(machine, config=source, audit=audit)
+    unsafe = UnsafePaths(
+        _home(machine),
+        machine.flavour,
+        own=(place.parts for place in own.secret),
+        lifted=config is not None and config.roots.allow_unsafe,
+    )
+    return Place(
+        machine.links, machine.flavour, unsafe, machine.directory, machine.environment, own
+    )
 
 
 def _home(machine: Machine) -> str | None:
@@ -100,12 +122,24 @@ def _home(machine: Machine) -> str | None:
 
 
 def children_environment(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment that children inherit: without the hub's own secrets and settings."""
+    """Return what children may inherit at all: nothing of the hub's own secrets and settings."""
     token = config.listen.token.get_secret_value() if config.listen.token is not None else None
     return {
         key: value
         for key, value in environment.items()
         if key not in _OWN_VARIABLES and value != token
+    }
+
+
+def environments(
+    config: HubConfig, servers: Mapping[ServerName, ServerSpec], machine: Machine
+) -> dict[ServerName, Mapping[str, str]]:
+    """Return what each launched server inherits."""
+    base = children_environment(config, machine.environment)
+    return {
+        name: inherited(base, spec.environment, machine.flavour)
+        for name, spec in servers.items()
+        if isinstance(spec.target, LaunchTemplate)
     }
 
 
@@ -123,12 +157,11 @@ async def running_hub(
     Raises: ConfigError, StartError, alone or in an exception group.
     """
     machine = this_machine(_environment() if environment is None else environment)
-    place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
+    place = place_of(machine, config, setting.config_path)
     servers = server_specs(config, place)
-    settle_confinement(servers.values(), machine.kernel)
+    given_to = _settled(config, servers, machine)
     given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
     operator = Operator(given(config.roots), servers, machine)
-    settings = _roots_settings(config, place)
     async with (
         _children(config, machine, open_child, ending or Ending()) as children,
         watching(setting.watched, config, given, operator),
@@ -142,14 +175,28 @@ async def running_hub(
                     children=children,
                     operator=operator,
                     machine=machine,
-                    settings=settings,
+                    settings=_roots_settings(config, place),
                     audit=audit,
                     tasks=tasks,
                     plans=Plans(machine.environment, machine.directory),
                     expose=config.expose,
                     is_for_one=setting.is_for_one,
                     preface=config.instructions,
+                    environments=given_to,
                 )
+
+
+def _settled(
+    config: HubConfig, servers: Mapping[ServerName, ServerSpec], machine: Machine
+) -> dict[ServerName, Mapping[str, str]]:
+    """Return what each launched server inherits; say which servers will have less than asked for.
+
+    Raises: ConfigError for one that must be confined and cannot be.
+    """
+    settle_confinement(servers.values(), machine.kernel)
+    given_to = environments(config, servers, machine)
+    warn_of_missed(servers.values(), given_to, machine.environment)
+    return given_to
 
 
 def _roots_settings(config: HubConfig, place: Place) -> RootsSettings:
@@ -176,7 +223,7 @@ async def _children(
     environment = children_environment(config, machine.environment)
     async with keeping(ending) as brood:
         children = Children(
-            open_child=open_child or opener(environment, machine.kernel, brood),
+            open_child=open_child or opener(environment, machine.kernel, brood, machine.flavour),
             info=INFO,
             flavour=machine.flavour,
             max_children=config.max_children,
@@ -196,6 +243,8 @@ def _audit(config: HubConfig) -> AbstractContextManager[AuditSink]:
     path = Path(config.audit.file)
     try:
         return audit_log(path)
+    except UnfitFileError as exc:
+        raise StartError(f"audit.file {path}: {exc.strerror}", exc.fix) from exc
     except OSError as exc:
         raise StartError(
             f"audit.file {path}: {exc.strerror}", "Name a file that the hub may write."

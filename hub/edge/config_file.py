@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from hub.core.environments import Inherits
 from hub.core.errors import ConfigError
 from hub.core.filesystem_servers import program_index, short_name
 from hub.core.templates import TemplateError
@@ -89,7 +90,9 @@ def is_own_config(source: str, context: LoadContext) -> bool:
     return translated(raw, home=context.home, plain_servers=False) is None
 
 
-def config_from_command(argv: Sequence[str], context: LoadContext) -> HubConfig:
+def config_from_command(
+    argv: Sequence[str], context: LoadContext, *, environment: Inherits = "default"
+) -> HubConfig:
     """Return the config of a hub before the one server that `argv` starts.
 
     Raises:
@@ -97,7 +100,7 @@ def config_from_command(argv: Sequence[str], context: LoadContext) -> HubConfig:
     """
     program = short_name(argv[program_index(argv)])
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", program).strip("-.")[:64] or "server"
-    server = {"command": argv[0], "args": list(argv[1:])}
+    server = {"command": argv[0], "args": list(argv[1:]), "environment": environment}
     return _validated({"version": 1, "servers": {name: server}}, context)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import anyio
@@ -42,7 +43,12 @@ class Watched(Struct, frozen=True):
         return Watched(source, context, look(context.directory / source))
 
     def look(self) -> Look | None:
-        return look(self.context.directory / self.source)
+        return look(self.path)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.context.directory / self.source
 
 
 @asynccontextmanager

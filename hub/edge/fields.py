@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
@@ -130,6 +130,17 @@ def mode_alone(value: object) -> object:
 def path_alone(value: object) -> object:
     """Take a path for a mapping that has only that."""
     return {"path": value} if isinstance(value, str) else value
+
+
+def inheritable(value: object) -> object:
+    """Refuse, in words, what does not say which variables a process inherits."""
+    if isinstance(value, list | tuple):
+        names = cast("Sequence[object]", value)
+        if all(isinstance(name, str) and name and not {"=", "\0"} & set(name) for name in names):
+            return tuple(names)
+    elif isinstance(value, str) and value in {"default", "all", "minimal"}:
+        return value
+    raise ValueError("must be default, all, minimal, or a list of names and globs: [LANG, LC_*]")
 
 
 Flag: TypeAlias = StrictBool

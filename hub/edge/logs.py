@@ -15,6 +15,8 @@ from typing import Literal, TextIO
 import structlog
 from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
+from hub.core.legible import on_one_line
+
 BACKLOG = 10_000
 """How many lines may wait for stderr; further ones are counted and lost."""
 LAST_LINES = 1.0
@@ -111,20 +113,12 @@ def _traceback(lines: TextIO, error: ExcInfo) -> None:
     made = StringIO()
     structlog.dev.plain_traceback(made, error)
     for line in made.getvalue().strip("\n").split("\n"):
-        lines.write(f"\n  {_written_out(line)}")
+        lines.write(f"\n  {on_one_line(line)}")
 
 
 def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Write out what could end a line or move a terminal: clients and servers said it."""
     for name, value in event.items():
         if isinstance(value, str):
-            event[name] = _written_out(value)
+            event[name] = on_one_line(value)
     return event
-
-
-def _written_out(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from hub.core.errors import RootError, StartError
 from hub.core.in_force import OperatorRoots, Source
+from hub.core.own_files import OwnFiles
 from hub.core.paths import Flavour, LinkReader
 from hub.core.roots import EMPTY, Rejected, Root, RootSet, UnsafePaths, root_from_path, root_set
 from hub.core.uris import uri_from_path
@@ -28,6 +29,7 @@ class Place(Struct, frozen=True):
     unsafe: UnsafePaths | None
     directory: str
     environment: Mapping[str, str]
+    own: OwnFiles | None = None
 
     def root(self, path: str, name: str | None = None) -> Root:
         """Return the root at `path`, a relative one below the working directory.

@@ -25,6 +25,7 @@ from hub.edge.fields import (
     TemplateText,
     Variable,
     WebAddress,
+    inheritable,
     mode_alone,
     off_spelled_false,
 )
@@ -114,12 +115,19 @@ class _Server(Part):
     tools: Tools = Tools()
 
 
+Environment: TypeAlias = Annotated[
+    Literal["default", "all", "minimal"] | tuple[Variable, ...], BeforeValidator(inheritable)
+]
+"""Which variables of the hub's a child process gets: a word, or names and globs."""
+
+
 class StdioServer(_Server):
     """A child that the hub launches."""
 
     command: CommandText
     args: tuple[ArgumentText, ...] = ()
     env: dict[Variable, TemplateText] = Field(default={}, repr=False)
+    environment: Environment = "default"
     cwd: PlaceText | None = None
     roots: StdioRoots = StdioRoots()
     confine: ConfineKey = Confine()

@@ -45,6 +45,7 @@ def _spec(name: ServerName, server: Server, policy: Policy, place: Place) -> Ser
         answer_roots=server.roots.answer and server.share != "all",
         describe_roots=server.describe_roots,
         confine=_confine(server),
+        environment=server.environment if isinstance(server, StdioServer) else "default",
         share=server.share,
         eager={"auto": None, "lazy": False, "eager": True}[server.start],
         era=server.era,
@@ -120,6 +121,7 @@ def _policy(
         refuse_options=guard.refuse_options,
         on_refused=guard.on_refused,
         paths="local" if isinstance(server, StdioServer) else server.paths,
+        own=place.own,
     )
 
 

@@ -97,7 +97,11 @@ class Addressed(Struct, frozen=True):
                 completed = catalog.completion(object_or_empty(self.params.get("ref")))
                 found = completed[0] if completed is not None else None
         if found is None:
-            raise RouteError(f"Unknown {_NOUN[self.method]}: {self.name}")
+            noun = _NOUN[self.method]
+            clash = catalog.left_out.get(f"{noun} {self.name}")
+            raise RouteError(
+                f"Unknown {noun}: {self.name}" if clash is None else f"{clash.what}\n{clash.fix}"
+            )
         return found
 
     def call(self, catalog: Catalog, route: ChildRoute) -> Call:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import os
+import stat
 import threading
 import time
 from collections import deque
@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 import structlog
 from msgspec.structs import asdict
@@ -19,6 +19,7 @@ from msgspec.structs import asdict
 from hub.core.audit import AuditRecord
 from hub.core.values import JsonObject
 from hub.runtime import strict_json
+from hub.runtime.audit_file import open_to_add
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Size at which the file is renamed to `NAME.1`, in place of an older one."""
@@ -30,7 +31,6 @@ BATCH = 64
 """Records that are put into words at once, at most: more would hold calls up."""
 MAX_WRITTEN = 1024 * 1024
 """Bytes from which on lines are not kept back for others to be written with them."""
-_AT_ONCE: Final[int] = getattr(os, "O_NONBLOCK", 0)
 _NONE_FREE = (errno.EMFILE, errno.ENFILE)
 
 log = structlog.stdlib.get_logger(__name__)
@@ -49,6 +49,11 @@ class NoAudit:
 
     def write(self, record: AuditRecord) -> None:
         """Drop the record."""
+
+
+def put_aside(path: Path) -> Path:
+    """Return what the file is renamed to when it has grown large."""
+    return path.with_name(path.name + ".1")
 
 
 class _Writer:
@@ -140,27 +145,16 @@ class _Writer:
         while True:
             try:
                 self._make_room()
-                return _open(self._path)
+                return open_to_add(self._path)
             except OSError as exc:
                 if exc.errno not in _NONE_FREE or self._end.wait(PAUSE):
                     raise
 
     def _make_room(self) -> None:
-        if self._path.exists() and self._path.stat().st_size >= MAX_FILE_BYTES:
-            with suppress(OSError):  # a log that grows on is better than one that loses lines
-                self._path.replace(self._path.with_name(self._path.name + ".1"))
-
-
-def _open(path: Path) -> FileIO:
-    """Open a file to add to it. For the reader of a pipe is not waited: none might ever come."""
-    return FileIO(path, "ab", opener=_open_at_once)
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags | _AT_ONCE, 0o666)
-    if _AT_ONCE:
-        os.set_blocking(descriptor, True)
-    return descriptor
+        with suppress(OSError):  # a log that grows on is better than one that loses lines
+            found = self._path.lstat()
+            if stat.S_ISREG(found.st_mode) and found.st_size >= MAX_FILE_BYTES:
+                self._path.replace(put_aside(self._path))
 
 
 def _lines(records: list[AuditRecord]) -> bytes:
@@ -181,9 +175,9 @@ def _encodable(record: AuditRecord) -> JsonObject:
 def audit_log(path: Path) -> AbstractContextManager[AuditSink]:
     """Write records to the file `path` until the context ends; then all of them are written.
 
-    Raises: OSError if the file cannot be opened.
+    Raises: OSError if the file cannot be opened; UnfitFileError, which is one, if it may not be.
     """
-    _open(path).close()
+    open_to_add(path).close()
     return _writing(_Writer(path))
 
 

@@ -8,7 +8,7 @@ import anyio
 import structlog
 from msgspec import Raw
 
-from hub.core.catalog import Catalog, Listing, merge
+from hub.core.catalog import Catalog, Clash, Listing, merge
 from hub.core.describing import takes_paths, with_sentence
 from hub.core.errors import ChildError, HubError
 from hub.core.in_force import InForce
@@ -41,6 +41,7 @@ class Catalogs:
         ] = {}
         self._listed = Listed()
         self._planless: dict[ServerName, str] = {}
+        self._clashes: set[Clash] = set()
         self._takes_paths: dict[tuple[ServerName, str], tuple[object, bool]] = {}
 
     async def page(self, session: Session, asked: Asked) -> Raw:
@@ -193,11 +194,20 @@ class Catalogs:
         found = self._merged.get(key)
         if found is None:
             made = self._made(listings)
+            self._warn(made)
             while len(self._merged) >= KEPT:
                 del self._merged[next(iter(self._merged))]
             # The listings are kept with the catalog, so that their ids stay theirs.
             found = self._merged[key] = (tuple(listings.values()), made)
         return found[1]
+
+    def _warn(self, made: Catalog) -> None:
+        """Log once of each name that is left out."""
+        for clash in made.left_out.values():
+            if clash not in self._clashes:
+                self._clashes.add(clash)
+                servers = list(clash.servers)
+                log.warning("LEFT OUT", what=clash.what, servers=servers, fix=clash.fix)
 
     def _made(self, listings: Mapping[ServerName, Listing]) -> Catalog:
         names, offers = self._services.names, self._offers

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from hub.core.catalog import Listing
 from hub.core.confinement import Kernel
+from hub.core.environments import inherited
 from hub.core.errors import ChildError
 from hub.core.instructions import is_for_all
 from hub.core.launch import LaunchPlan
@@ -54,12 +55,15 @@ class Opener(Protocol):
     ) -> AbstractAsyncContextManager[Link]: ...
 
 
-def opener(environment: Mapping[str, str], kernel: Kernel, brood: Brood) -> Opener:
-    """Return what opens real children; processes inherit `environment`."""
+def opener(
+    environment: Mapping[str, str], kernel: Kernel, brood: Brood, flavour: Flavour = Flavour.POSIX
+) -> Opener:
+    """Return what opens real children; processes inherit of `environment` what is theirs."""
 
     def open_child(spec: ServerSpec, plan: LaunchPlan | None) -> AbstractAsyncContextManager[Link]:
         if plan is not None:
-            return open_launched(spec, plan, environment, kernel, brood)
+            own = inherited(environment, spec.environment, flavour)
+            return open_launched(spec, plan, own, kernel, brood)
         if not isinstance(spec.target, RemoteTarget):
             raise TypeError("a launched child needs a plan")
         from hub.runtime.remote import open_remote  # noqa: PLC0415 - loads the HTTP client, which only remote children need

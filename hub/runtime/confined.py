@@ -141,6 +141,7 @@ def _prepared(
     granted = _grants(spec, plan, found, places, environment)
     for grant in granted.unheld:
         log.warning("not held by the kernel", server=spec.name, what=grant)
+    _must_open_no_keys(spec, granted)
     _furnish(places, environment, keeps=_is_runner(plan))
     rules = [("r", grant) for grant in granted.read] + [("w", grant) for grant in granted.write]
     if plan.cwd is None:
@@ -150,6 +151,19 @@ def _prepared(
     launcher = (sys.executable, "-I", "-S", "-B", landlock.__file__, str(file), found.command)
     env = {**_env(places, plan), **found.env, **dict(plan.env)}
     return replace(plan, argv=(*launcher, *plan.argv), env=tuple(sorted(env.items())))
+
+
+def _must_open_no_keys(spec: ServerSpec, granted: Grants) -> None:
+    """Warn of a grant that opens the hub's keys.
+
+    Raises: ChildError if the child must be confined.
+    """
+    opened = [path for path in granted.keys if Path(path).is_dir() and any(Path(path).iterdir())]
+    for path in opened:
+        if spec.confine.mode == "require":
+            why = f"what it is granted holds the hub's keys, {path}"
+            raise ChildError(f"it must be confined and cannot be: {why}")
+        log.warning("CAN READ the hub's keys", server=spec.name, keys=path, asked="confine: auto")
 
 
 def _program(spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str]) -> Program:

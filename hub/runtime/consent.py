@@ -70,7 +70,7 @@ class Case(Struct, eq=False):
         return Surroundings(
             roots=at.roots,
             cwd=plan.cwd if plan is not None else None,
-            env=machine.environment if plan is None else {**machine.environment, **dict(plan.env)},
+            env=self.session.services.environment_of(self.place.spec, plan),
             links=CachedLinks(machine.links),
             flavour=machine.flavour,
             enforcing=at.enforcing,

@@ -124,4 +124,5 @@ def _ground(case: Case, around: Surroundings) -> Ground | None:
     if bounds is None or not around.enforcing:
         return None
     policy, needs_write = case.guard.policy.policy, case.guard.needs_write
-    return Ground.of(around, bounds, policy, needs_write=needs_write)
+    tool = case.call.name
+    return Ground.of(around, bounds, policy, needs_write=needs_write, tool=tool)

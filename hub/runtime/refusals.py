@@ -10,6 +10,7 @@ import structlog
 from hub.core.audit import refusal_details
 from hub.core.consent import Consent
 from hub.core.guard import Refused
+from hub.core.own_files import OWN
 from hub.core.policy import Mode
 from hub.core.specs import ServerSpec
 from hub.core.values import Call, JsonObject
@@ -37,5 +38,7 @@ class Refusals:
         """Remember a refusal, and tell the operator."""
         mode = spec.policy.mode
         details = refusal_details(spec.name, call, refused, consent)
-        log.warning("refused" if mode is Mode.ENFORCE else "would be refused", **details)
+        # No mode opens what is the hub's own.
+        is_refused = mode is Mode.ENFORCE or refused.reason == OWN
+        log.warning("refused" if is_refused else "would be refused", **details)
         self._recent.append({**details, "mode": mode.value})

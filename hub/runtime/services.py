@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from hub.core.confinement import Kernel
 from hub.core.in_force import OperatorRoots
 from hub.core.instructions import merged
+from hub.core.launch import LaunchPlan
 from hub.core.names import Names
 from hub.core.paths import Flavour, LinkReader
 from hub.core.roots import Root, RootSet, UnsafePaths
@@ -58,7 +59,7 @@ class Services(Struct, frozen=True):
 
     `tasks` is for what outlives the request that began it. `is_for_one`: the hub has one client,
     which will use what there is. `preface` is what the operator tells clients of the servers' use.
-    `plans` are those of `servers` on `machine`.
+    `plans` are those of `servers` on `machine`. `environments` are what launched servers inherit.
     """
 
     info: JsonObject
@@ -75,6 +76,14 @@ class Services(Struct, frozen=True):
     is_for_one: bool = False
     preface: str | None = None
     aside: Aside = field(default_factory=Aside)
+    environments: Mapping[ServerName, Mapping[str, str]] = field(
+        default_factory=dict[ServerName, Mapping[str, str]]
+    )
+
+    def environment_of(self, spec: ServerSpec, plan: LaunchPlan | None) -> Mapping[str, str]:
+        """Return the variables that a server's child sees, as far as they are known."""
+        own = self.environments.get(spec.name, self.machine.environment)
+        return own if plan is None else {**own, **dict(plan.env)}
 
     @property
     def can_names_move(self) -> bool:

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import pytest
@@ -5,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.core.catalog import Catalog, Listing, Offer, ToolText, merge
-from hub.core.errors import ConfigError
 from hub.core.names import Names
 from hub.core.values import BuiltinRoute, ChildRoute, JsonObject, ServerName
 
@@ -104,11 +104,73 @@ def test_a_child_that_has_the_prefixed_name_too_keeps_both() -> None:
     assert leads_to(catalog.tool(listed(catalog.tools)[2])) == (A, "get-roots")
 
 
-def test_never_refuses_collisions_and_names_both_servers() -> None:
+def test_never_leaves_out_what_several_servers_have_and_says_which() -> None:
     never = Names([A, B], "never")
     assert listed(merge({A: tools("x"), B: tools("y")}, names=never).tools) == ["x", "y"]
-    with pytest.raises(ConfigError, match="both a and b offer a tool called 'x'"):
-        merge({A: tools("x"), B: tools("x")}, names=never)
+    made = merge({A: tools("x", "y"), B: tools("x", "z")}, names=never)
+    assert listed(made.tools) == ["y", "z"]
+    assert made.tool("x") is None
+    (clash,) = made.left_out.values()
+    assert (clash.kind, clash.name, clash.servers) == ("tool", "x", (A, B))
+    assert "'x' is left out: a and b have one" in clash.what
+    assert "tools.deny" in clash.fix
+
+
+def test_what_is_left_out_of_all_servers_but_one_is_no_clash() -> None:
+    offers = {B: Offer(deny=("x",))}
+    made = merge({A: tools("x"), B: tools("x")}, names=Names([A, B], "never"), offers=offers)
+    assert listed(made.tools) == ["x"]
+    assert not made.left_out
+
+
+@pytest.mark.parametrize("hidden", ["\x1b[2J", "\u202e", "\u200b", "\U000e0041", "\x9b", "\n"])
+def test_a_name_with_something_hidden_is_shown_without_and_leads_to_its_tool(hidden: str) -> None:
+    name = f"rm{hidden}all"
+    for names in (Names([A]), Names([A, B])):
+        made = merge({A: tools(name)}, names=names)
+        (public,) = listed(made.tools)
+        assert re.fullmatch(r"(a__)?rm_\w*_[0-9a-f]{10}", public)
+        route = made.tool(public)
+        assert isinstance(route, ChildRoute)
+        assert route.name == name
+
+
+def test_what_is_hidden_in_texts_is_written_out_and_nothing_else_changes() -> None:
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string", "description": "a\u200bb", "default": "\u200b"},
+            "n": {"enum": ["\u202e"], "title": "N\x1b[31m"},
+        },
+    }
+    tool: JsonObject = {
+        "name": "t",
+        "title": "T\u202e",
+        "description": "first\n\x1b[8mthen",
+        "inputSchema": schema,
+    }
+    listing = Listing(tools=(tool, {"name": "plain", "description": "é 👨‍👩 ok\n\ttab"}))
+    shown, plain = merge({A: listing}, names=Names([A])).tools
+    assert (shown["title"], shown["description"]) == ("T\\u202e", "first\n\\x1b[8mthen")
+    assert shown["inputSchema"] == {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string", "description": "a\\u200bb", "default": "\u200b"},
+            "n": {"enum": ["\u202e"], "title": "N\\x1b[31m"},
+        },
+    }
+    assert plain == listing.tools[1]
+
+
+def test_what_is_hidden_in_prompts_and_resources_is_written_out() -> None:
+    prompt: JsonObject = {"name": "p", "arguments": [{"name": "a", "description": "x\u2066"}]}
+    resource: JsonObject = {"uri": "file:///a", "name": "n\x07\n", "description": "d\x9b"}
+    template: JsonObject = {"uriTemplate": "file:///{a}", "name": "t\ufeff"}
+    listing = Listing(prompts=(prompt,), resources=(resource,), templates=(template,))
+    made = merge({A: listing}, names=Names([A]))
+    assert made.prompts[0]["arguments"] == [{"name": "a", "description": "x\\u2066"}]
+    assert made.resources[0] == {"uri": "file:///a", "name": "n\\x07\\n", "description": "d\\x9b"}
+    assert made.templates[0]["name"] == "t\\ufeff"
 
 
 def test_prompts_are_named_like_tools() -> None:

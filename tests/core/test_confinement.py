@@ -15,6 +15,7 @@ from hub.core.confinement import (
     standing,
 )
 from hub.core.launch import LaunchPlan, LaunchTemplate
+from hub.core.own_files import OwnFiles, OwnPlace
 from hub.core.policy import Access, AccessRule, Policy
 from hub.core.roots import Root, RootSet
 from hub.core.templates import parse_template
@@ -143,3 +144,20 @@ def test_an_older_kernel_does_less() -> None:
     assert [text.split()[0] for text in missing(2)] == ["truncating", "ioctl", "signals"]
     assert missing(6) == missing(9) == ()
     assert Kernel().abi == 0
+
+
+def test_what_is_the_hubs_own_in_a_writable_grant_is_told_and_keys_in_any() -> None:
+    config = OwnPlace("/team/hub.yaml", ("team", "hub.yaml"))
+    keys = OwnPlace("/team/state/roots-hub", ("team", "state", "roots-hub"), holds_keys=True)
+    policy = Policy(own=OwnFiles(secret=(keys,), kept=(config,)))
+    found = grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
+    assert found.unheld == (
+        "/team/hub.yaml is the hub's own for the guard alone: /team is writable",
+        "/team/state/roots-hub is the hub's own for the guard alone: /team is writable",
+    )
+    assert found.keys == ("/team/state/roots-hub",)
+    for read in ("/team/state", "/team/state/roots-hub/key", "/"):
+        opened = grants(ConfineSetting("auto", read=(read,)), plan(), policy, Needs())
+        assert (opened.keys, opened.unheld) == (("/team/state/roots-hub",), ()), read
+    other = grants(ConfineSetting("auto"), plan(root("/team/other")), policy, Needs())
+    assert (other.keys, other.unheld) == ((), ())

@@ -209,3 +209,15 @@ def test_what_is_near_is_alike_or_contains_the_name() -> None:
     assert near("SEARCH", known) == ["Search", "find_by_search_term"]
     assert near("", known) == []
     assert len(near("tool_1", [f"tool_{number}" for number in range(50)])) == 3
+
+
+def test_what_is_hidden_in_a_tool_is_written_out_and_its_shown_name_leads_to_it() -> None:
+    tool: JsonObject = {"name": "rm\u202eall", "description": "a\x1b[8mb"}
+    made = search_catalog(
+        {GIT: Listing(tools=(tool,))}, names=Names([GIT]), offers={}, builtins=[META]
+    )
+    (shown,) = tools_of(made, GIT)
+    assert shown.isascii()
+    route = tool_of(made, GIT, shown)
+    assert route.name == "rm\u202eall"
+    assert summary(route.definition) == {"toolName": shown, "description": "a\\x1b[8mb"}

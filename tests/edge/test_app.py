@@ -106,11 +106,34 @@ def test_what_is_not_safe_to_share_is_known_at_homes_real_place(
     top = plant(tmp_path, "real/.ssh/", "home => real")
     monkeypatch.setenv("HOME", f"{top}/home")
     machine = this_machine({})
-    place = place_of(machine, allow_unsafe=False)
+    place = place_of(machine)
     assert place.unsafe is not None
     assert place.unsafe.refuses((*top.parts[1:], "real", ".ssh", "id"))
     assert not place.unsafe.refuses((*top.parts[1:], "real", "project"))
-    assert place_of(machine, allow_unsafe=True).unsafe is None
+    lifted = place_of(machine, read(roots={"allow_unsafe": True})).unsafe
+    assert lifted is not None
+    assert not lifted.refuses((*top.parts[1:], "real", ".ssh", "id"))
+    assert not lifted.refuses(())
+
+
+def test_the_hubs_own_directories_are_shared_in_no_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = plant(tmp_path, "home/.local/state/roots-hub/key", "run/", "cache => elsewhere")
+    monkeypatch.setenv("HOME", f"{top}/home")
+    environment = {
+        "HOME": f"{top}/home",
+        "XDG_RUNTIME_DIR": f"{top}/run",
+        "XDG_CACHE_HOME": f"{top}/cache",
+        "XDG_STATE_HOME": "not/absolute",
+    }
+    for lifted in (True, False):
+        config = read(roots={"allow_unsafe": lifted})
+        unsafe = place_of(this_machine(environment), config).unsafe
+        assert unsafe is not None
+        for own in ("home/.local/state", "run", "cache", "elsewhere"):
+            assert unsafe.refuses((*top.parts[1:], *own.split("/"), "roots-hub", "key")), own
+            assert not unsafe.refuses((*top.parts[1:], *own.split("/"))), own
 
 
 def test_a_home_that_cannot_be_looked_at_is_taken_as_it_is_written(
@@ -118,7 +141,7 @@ def test_a_home_that_cannot_be_looked_at_is_taken_as_it_is_written(
 ) -> None:
     top = plant(tmp_path, "home => home")
     monkeypatch.setenv("HOME", f"{top}/home")
-    place = place_of(this_machine({}), allow_unsafe=False)
+    place = place_of(this_machine({}))
     assert place.unsafe is not None
     assert place.unsafe.refuses((*top.parts[1:], "home", ".ssh"))
 
@@ -168,6 +191,14 @@ async def test_an_audit_file_that_cannot_be_written_ends_the_start(tmp_path: Pat
     assert error.fix == "Name a file that the hub may write."
 
 
+async def test_an_audit_file_that_is_a_link_ends_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.symlink_to(tmp_path / "elsewhere")
+    error = await failing(read(audit={"file": str(path)}))
+    assert isinstance(error, StartError)
+    assert str(error) == f"audit.file {path}: it is a symbolic link\nName the file itself."
+
+
 # The audit log leaves its file to the collector.
 @pytest.mark.filterwarnings("ignore:.*FileIO:pytest.PytestUnraisableExceptionWarning")
 async def test_what_clients_call_is_written_down(tmp_path: Path) -> None:
@@ -188,7 +219,9 @@ async def test_the_configs_settings_reach_the_sessions(tmp_path: Path) -> None:
         config, Setting(), environment={}, open_child=FakeChild(ECHO).opened
     ) as services:
         settings = services.settings
-        assert (settings.timeout, settings.debounce, settings.unsafe) == (3, 0.5, None)
+        assert (settings.timeout, settings.debounce) == (3, 0.5)
+        assert settings.unsafe is not None
+        assert not settings.unsafe.refuses(("etc",))
         assert services.info is INFO
 
 

@@ -103,6 +103,17 @@ servers:
         (MINIMAL + "roots: {timeout: 0}", "roots.timeout: should be greater than 0"),
         (MINIMAL + "roots: {ceiling: /a}", "roots.ceiling: must be a list"),
         (MINIMAL + "roots: {ceiling: [~other]}", "roots.ceiling[0]: only ~ and ~/..."),
+        *(
+            (
+                f"version: 1\nservers: {{a: {{command: x, environment: {wrong}}}}}",
+                "servers.a.environment: must be default, all, minimal, or a list of names",
+            )
+            for wrong in ("GITHUB_TOKEN", "[A=B]", "{A: b}", "[1]", "true")
+        ),
+        (
+            "version: 1\nservers: {a: {url: 'http://h', environment: all}}",
+            "servers.a.environment: unknown key",
+        ),
         (MINIMAL + "expose: all", "expose: should be 'tools' or 'search'"),
         ("version: 1\nservers: {a: {}}", "servers.a: needs exactly one of command and url"),
         ("version: 1\nservers: {a: {command: x, url: y}}", "servers.a: needs exactly one"),

@@ -211,7 +211,7 @@ def test_records_beyond_what_may_wait_are_counted_and_the_count_is_logged(
 ) -> None:
     monkeypatch.setattr(audit_module, "BACKLOG", 2)
     path = tmp_path / "audit.jsonl"
-    path.touch()
+    path.touch(0o600)
     writer = Writer(path)
     for record in numbered(5):
         writer.write(record)

@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from hub.core.confinement import ConfineMode, ConfineSetting, Kernel
 from hub.core.errors import ChildError
 from hub.core.launch import LaunchPlan, LaunchTemplate
+from hub.core.own_files import OwnFiles, OwnPlace
 from hub.core.policy import AccessRule, Policy
 from hub.core.roots import EMPTY, RootSet
 from hub.core.specs import ServerSpec
@@ -319,3 +320,23 @@ async def test_a_git_that_does_not_answer_is_no_obstacle(
     async with opened(spec(*argv), plan(*argv), {**environment, "PATH": str(tmp_path)}) as link:
         with pytest.raises(GoneError, match="exited with code 0"):
             await link.next()
+
+
+@needs_landlock
+@pytest.mark.live
+async def test_keys_in_a_root_end_the_start_where_it_must_be_confined_and_are_told_else(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    root, keys = tmp_path / "root", tmp_path / "root/state/roots-hub"
+    keys.mkdir(parents=True)
+    place = OwnPlace(str(keys), keys.parts[1:], holds_keys=True)
+    policy = Policy(own=OwnFiles(secret=(place,)))
+    argv = (sys.executable, "-c", TELL)
+    planned = plan(*argv, cwd=str(root), roots=roots_at(root))
+    await told(spec(*argv, mode="require", policy=policy), planned, environment)
+    (keys / "key").write_text("k")
+    with pytest.raises(ChildError, match="holds the hub's keys"):
+        await told(spec(*argv, mode="require", policy=policy), planned, environment)
+    with capture_logs() as logs:
+        await told(spec(*argv, mode="auto", policy=policy), planned, environment)
+    assert "CAN READ the hub's keys" in [entry["event"] for entry in logs]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -21,14 +20,21 @@ from hub.core.policy import Policy, ToolPolicy
 from hub.core.specs import ServerSpec
 from hub.core.values import Call, Json, JsonObject
 from hub.core.whereabouts import Surroundings
-from hub.edge.app import Setting, place_of, running_hub, this_machine
+from hub.edge.app import Setting, environments, place_of, running_hub, this_machine
 from hub.edge.cli.batch import answers, read_lines
-from hub.edge.cli.loading import Subparsers, add_config_option, add_root_option, configured
+from hub.edge.cli.loading import (
+    Subparsers,
+    add_config_option,
+    add_root_option,
+    config_path,
+    configured,
+)
 from hub.edge.cli.looping import run_loop
 from hub.edge.config import HubConfig
 from hub.edge.operator_roots import Place, operator_roots
 from hub.edge.specs import server_specs
 from hub.runtime.links import CachedLinks
+from hub.runtime.services import Machine
 from hub.runtime.session import Session
 
 
@@ -102,18 +108,18 @@ def _case(options: Namespace) -> _Case:
     found = configured(options)
     config = found[0] if found is not None else HubConfig(version=1)
     machine = this_machine(os.environ)
-    place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
+    place = place_of(machine, config, config_path(options))
     force = for_rootless(operator_roots(config.roots, options.root, place))
     if found is None:
         # As the hub treats a server that nothing is configured for: it runs in the first root.
-        policy = ToolPolicy(Policy(unsafe=place.unsafe))
+        policy = ToolPolicy(Policy(unsafe=place.unsafe, own=place.own))
         cwd = next((root.path for root in force.roots.roots if not root.is_file), None)
         env = dict(machine.environment)
     else:
         spec = _spec(config, server, place)
         _ensure_offered(spec, tool)
         policy, force = spec.policy_of(tool), at_server(force, spec.ceiling)
-        cwd, env = _launched(spec, force, machine.environment)
+        cwd, env = _launched(spec, force, config, machine)
     definition = _definition(options, config if found is not None else None, server, tool)
     hints = definition.get("annotations")
     return _Case(
@@ -157,13 +163,14 @@ def _spec(config: HubConfig, server: str, place: Place) -> ServerSpec:
 
 
 def _launched(
-    spec: ServerSpec, force: InForce, environment: Mapping[str, str]
+    spec: ServerSpec, force: InForce, config: HubConfig, machine: Machine
 ) -> tuple[str | None, dict[str, str]]:
     """Return where a server runs and the environment it sees."""
     if not isinstance(spec.target, LaunchTemplate):
-        return None, dict(environment)
-    planned = plan(spec.target, force.roots, environment, directories=spec.directories)
-    return planned.cwd, {**environment, **dict(planned.env)}
+        return None, dict(machine.environment)
+    planned = plan(spec.target, force.roots, machine.environment, directories=spec.directories)
+    own = environments(config, {spec.name: spec}, machine)[spec.name]
+    return planned.cwd, {**own, **dict(planned.env)}
 
 
 def _definition(options: Namespace, config: HubConfig | None, server: str, tool: str) -> JsonObject:

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias, TypedDict, final
 from urllib.parse import urlsplit
@@ -19,15 +19,17 @@ from hub.core.confinement import standing
 from hub.core.errors import ChildError, HubError
 from hub.core.in_force import InForce, at_server, for_rootless
 from hub.core.launch import LaunchPlan, LaunchTemplate, plan
+from hub.core.legible import legible, on_one_line
 from hub.core.names import Names
 from hub.core.specs import RemoteTarget, ServerSpec
-from hub.core.values import JsonObject
-from hub.edge.app import Setting, place_of, running_hub, this_machine
+from hub.core.values import JsonObject, ServerName
+from hub.edge.app import Setting, environments, place_of, running_hub, this_machine
 from hub.edge.cli.confinement import confinement_report
 from hub.edge.cli.loading import (
     Subparsers,
     add_config_option,
     add_root_option,
+    config_path,
     configured,
     required_config,
 )
@@ -38,6 +40,7 @@ from hub.edge.gatekeeper import is_loopback
 from hub.edge.operator_roots import operator_roots
 from hub.edge.server_config import RemoteServer
 from hub.edge.specs import server_specs
+from hub.edge.withholding import missed
 from hub.runtime.child_state import Ready
 from hub.runtime.confined import planned_grants, this_kernel
 from hub.runtime.services import Services
@@ -72,6 +75,8 @@ class ProcessPlan(TypedDict):
     argv: list[str]
     cwd: str
     env: dict[str, str]
+    inherits: list[str]
+    withheld: list[str]
     roots: list[str]
     confinement: str
     grants: GrantsPlan | None
@@ -112,7 +117,9 @@ def _plan(options: Namespace) -> int:
     config, warnings = required_config(options)
     for warning in warnings:
         log.warning(warning)
-    plans = [(_planned(spec, force), force) for spec, force in _servers(config, options)]
+    servers = _servers(config, options)
+    given = _environments(config, servers)
+    plans = [(_planned(spec, force, given.get(spec.name, {})), force) for spec, force in servers]
     if options.json:
         print(json.dumps([entry for entry, _ in plans], indent=2))
     else:
@@ -122,12 +129,20 @@ def _plan(options: Namespace) -> int:
 
 def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, InForce]]:
     machine = this_machine(os.environ)
-    place = place_of(machine, allow_unsafe=config.roots.allow_unsafe)
+    place = place_of(machine, config, config_path(options))
     force = for_rootless(operator_roots(config.roots, options.root, place))
     return [(spec, at_server(force, spec.ceiling)) for spec in server_specs(config, place).values()]
 
 
-def _planned(spec: ServerSpec, force: InForce) -> Planned:
+def _environments(
+    config: HubConfig, servers: list[tuple[ServerSpec, InForce]]
+) -> dict[ServerName, Mapping[str, str]]:
+    """Return what the process of each launched server inherits."""
+    specs = {spec.name: spec for spec, _ in servers}
+    return environments(config, specs, this_machine(os.environ))
+
+
+def _planned(spec: ServerSpec, force: InForce, given: Mapping[str, str]) -> Planned:
     if isinstance(spec.target, RemoteTarget):
         return {"server": spec.name, "url": spec.target.shown, "roots": list(force.roots.uris)}
     made = plan(spec.target, force.roots, os.environ, directories=spec.directories)
@@ -138,18 +153,20 @@ def _planned(spec: ServerSpec, force: InForce) -> Planned:
         "cwd": made.cwd or ("(an empty private directory)" if force.enforcing else str(Path.cwd())),
         "env": {name: value for name, value in made.env if name not in variables}
         | dict.fromkeys(variables, "(set)"),
+        "inherits": sorted(given),
+        "withheld": sorted(os.environ.keys() - given.keys() - {*variables}),
         "roots": list(force.roots.uris),
         "confinement": str(standing(spec.confine, spec.target, this_kernel())),
-        "grants": _granted(spec, made),
+        "grants": _granted(spec, made, given),
     }
 
 
-def _granted(spec: ServerSpec, made: LaunchPlan) -> GrantsPlan | None:
+def _granted(spec: ServerSpec, made: LaunchPlan, given: Mapping[str, str]) -> GrantsPlan | None:
     """Return what its child would be granted, also where this machine could not hold it to that."""
     if spec.confine.mode == "off":
         return None
     try:
-        found = planned_grants(spec, made, os.environ)
+        found = planned_grants(spec, made, given)
     except ChildError as exc:
         return {"read": [], "write": [], "unheld": [str(exc)]}
     return {
@@ -167,6 +184,8 @@ def _text(entry: Planned, force: InForce) -> str:
         lines.append(f"  argv   {shlex.join(entry['argv'])}")
         lines.append(f"  cwd    {entry['cwd']}")
         lines += [f"  env    {name}={value!r}" for name, value in entry["env"].items()]
+        for key, names in (("inherits", entry["inherits"]), ("withheld", entry["withheld"])):
+            lines.append(f"  {key} {', '.join(names) or '(nothing)'}")
     lines += [f"  root   {uri}" for uri in entry["roots"] or [f"(none: {_why_none(force)})"]]
     if "argv" in entry:
         lines.append(f"  confinement {entry['confinement']}")
@@ -199,6 +218,10 @@ def _check(options: Namespace) -> int:
     for spec, force in servers:
         if isinstance(spec.target, LaunchTemplate):
             plan(spec.target, force.roots, os.environ, directories=spec.directories)
+    given = _environments(config, servers)
+    for spec, _ in servers:
+        for sentence in missed(spec, given.get(spec.name, {}), os.environ):
+            print(f"warning: {sentence}")
     settle_confinement((spec for spec, _ in servers), this_kernel())
     Names([spec.name for spec, _ in servers], config.names)
     for hint in _hints(config):
@@ -243,7 +266,7 @@ async def _start(services: Services, session: Session, spec: ServerSpec, failed:
         ready = await child.ready()
     except (ChildError, HubError) as exc:
         failed.append(spec.name)
-        print(f"{spec.name}: {exc}", flush=True)
+        print(f"{spec.name}: {legible(str(exc))}", flush=True)
         return
     print(
         f"{spec.name}: {_offer(ready, spec.offer)}, {services.machine.clock() - began:.1f} s",
@@ -258,7 +281,8 @@ def _offer(ready: Ready, offer: Offer) -> str:
     hidden = len(listing.tools) - len(tools)
     count = f"{len(tools)} tools" + (f" ({hidden} more left out)" if hidden else "")
     return (
-        f"{name} ({greeting.version}); {count}: {', '.join(tools) or '-'}; "
+        f"{on_one_line(name)} ({greeting.version}); {count}: "
+        f"{', '.join(map(on_one_line, tools)) or '-'}; "
         f"{len(listing.resources)} resources, {len(listing.templates)} templates, "
         f"{len(listing.prompts)} prompts"
     )

@@ -60,6 +60,12 @@ def configured(options: Namespace) -> tuple[HubConfig, tuple[str, ...]] | None:
     return loaded.config, loaded.warnings
 
 
+def config_path(options: Namespace) -> Path | None:
+    """Return the config's file; None if it is none."""
+    watched = watched_config(options)
+    return None if watched is None else watched.path
+
+
 def watched_config(options: Namespace) -> Watched | None:
     """Return the config's file as it looks now, before it is loaded; None if there is no file."""
     source = config_source(options.config, os.environ)

@@ -9,6 +9,7 @@ from typing import TypeVar, TypeVarTuple
 import anyio
 
 from hub.runtime.allocator import keep_for_large_messages
+from hub.runtime.privacy import hide_from_others
 
 Args = TypeVarTuple("Args")
 Result = TypeVar("Result")
@@ -17,6 +18,7 @@ Result = TypeVar("Result")
 def run_loop(main: Callable[[*Args], Awaitable[Result]], *args: *Args) -> Result:
     """Run `main` to its end on the fastest loop there is."""
     keep_for_large_messages()
+    hide_from_others()
     return anyio.run(main, *args, backend_options={"use_uvloop": _has_uvloop()})
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from hub import __version__
 from hub.core.errors import ConfigError, HubError, leaves
+from hub.core.legible import legible
 from hub.edge.cli.lean import lean
 
 _COMMANDS: Final = {
@@ -107,7 +108,7 @@ def _fail(error: HubError, code: int) -> int:
     advice = (
         "" if "\n" in text else "\n`roots-hub check --connect` shows which servers answer, and how."
     )
-    print(f"roots-hub: {text}{advice}", file=sys.stderr)
+    print(f"roots-hub: {legible(text)}{advice}", file=sys.stderr)
     return code
 
 

@@ -68,7 +68,7 @@ def _detect(options: Namespace) -> int:
 def _force(options: Namespace) -> InForce:
     found = configured(options)
     roots = found[0].roots if found is not None else Roots()
-    place = place_of(this_machine(os.environ), allow_unsafe=roots.allow_unsafe)
+    place = place_of(this_machine(os.environ), None if found is None else found[0])
     return for_rootless(operator_roots(roots, options.root, place))
 
 

@@ -101,7 +101,7 @@ def _opened(options: Namespace) -> Generator[_Config]:
     with opened(context.directory / source) as file:
         # Read again, so that what is changed is what was looked at.
         config = load_config(source, context).config
-        place = place_of(this_machine(os.environ), allow_unsafe=config.roots.allow_unsafe)
+        place = place_of(this_machine(os.environ), config)
         written = entries(file.text)
         if len(written) != len(config.roots.fallback):
             raise StartError(f"{source}: is being changed by somebody else", "Try again.")

@@ -96,7 +96,9 @@ def _wrap(options: Namespace) -> int:
         raise StartError(
             f"wrap: there is no command {options.command!r}", "Install it, or write its whole path."
         )
-    config = config_from_command([options.command, *options.args], load_context())
+    # It stands where its client would start the server, and keeps nothing from it.
+    argv = [options.command, *options.args]
+    config = config_from_command(argv, load_context(), environment="all")
     run_loop(_serve_stdio, config, Setting(given=options.root))
     return 0
 

@@ -188,3 +188,19 @@ def test_a_batch_that_cannot_be_read_says_so(tree: Path, content: bytes | None, 
         run("--batch", str(rows))
     fix = "Name a file of JSON lines, or - for stdin."
     assert str(raised.value) == f"--batch {rows}: {said}\n{fix}"
+
+
+def test_what_is_the_hubs_own_is_refused_to_what_writes(
+    tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {"version": 1, "audit": {"file": "a.log"}, "servers": {"files": {"command": "x"}}}
+    (tree / "hub.json").write_text(json.dumps(config))
+    monkeypatch.chdir(tree)
+    given = ("--config", "hub.json", "--root", str(tree))
+    for name in ("hub.json", "a.log", "a.log.1"):
+        assert run("files.write", "--arguments", json.dumps({"path": name}), *given) == 1
+        assert "is refused: it is one of the hub's own files" in capsys.readouterr().out
+    monkeypatch.setenv("HOME", str(tree))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    arguments = json.dumps({"path": ".local/state/roots-hub/key"})
+    assert run("files.read", "--arguments", arguments, "--root", str(tree)) == 1

@@ -110,6 +110,36 @@ def test_a_plan_shows_no_secrets(
         assert "(set)" in shown
 
 
+def test_a_plan_names_what_a_server_inherits_and_what_not_and_shows_no_value(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("S_TOKEN", "s3cret")
+    monkeypatch.setenv("S_REGION", "somewhere")
+    configure(monkeypatch, {"s": {"command": "x"}, "t": {"command": "x", "environment": ["S_T*"]}})
+    s, t = planned(capsys)
+    assert "S_REGION" in s["inherits"]
+    assert "S_TOKEN" in s["withheld"]
+    assert "S_TOKEN" in t["inherits"]
+    assert "S_REGION" in t["withheld"]
+    assert "HUB_CONFIG" in s["withheld"]
+    assert run("plan") == 0
+    shown = capsys.readouterr().out
+    assert "s3cret" not in shown
+    assert "somewhere" not in shown
+    assert ", S_REGION" in shown
+
+
+def test_a_check_names_what_a_servers_text_mentions_and_does_not_get(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("S_TOKEN", "s3cret")
+    configure(monkeypatch, {"s": {"command": "sh", "args": ["-c", "curl -H $S_TOKEN x"]}})
+    assert run("check") == 0
+    shown = capsys.readouterr().out
+    assert "warning: servers.s: names S_TOKEN, which its process does not get" in shown
+    assert "s3cret" not in shown
+
+
 def test_without_roots_a_child_is_planned_where_the_hub_runs_unless_clients_are_denied(
     top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
