@@ -8,12 +8,12 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from hub.core.bare_names import Named, named_in
 from hub.core.claims import Claim, claims
 from hub.core.detection import compile_shape
 from hub.core.effort import SOON, WHOLE, Patience, TooMuchError
 from hub.core.judgement import Judge
 from hub.core.own_files import ELSEWHERE, OWN, OwnFiles, by_proc
+from hub.core.own_names import OwnNames, own_names_in
 from hub.core.paths import LinkReader, PathError
 from hub.core.plain_paths import Ground
 from hub.core.policy import Mode, Policy, ToolPolicy
@@ -26,7 +26,7 @@ from hub.core.whereabouts import LEAST, OUTSIDE, Surroundings, Weighed
 _TOKEN = object()
 _OFF = Mode.OFF  # found once
 _SHOWN = 4096
-_NOTHING = Named([])
+_NOTHING = OwnNames()
 _TURNS = 3
 _PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
 
@@ -275,7 +275,7 @@ class _Said(NamedTuple):
     """What is judged of a call, and what of the hub's own it names."""
 
     found: list[Claim]
-    named: Named
+    named: OwnNames
 
 
 def _said(call: Call, guard: ToolGuard, patience: Patience) -> _Said:
@@ -283,10 +283,7 @@ def _said(call: Call, guard: ToolGuard, patience: Patience) -> _Said:
     found, own = claims(guard.shape, call.arguments, patience.search), guard.policy.policy.own
     if own is None:
         return _Said(found, _NOTHING)
-    named = named_in(own, guard.shape, call.arguments)
-    if guard.needs_write:
-        found += named.bare
-    return _Said(found, named)
+    return _Said(found, own_names_in(own, call.arguments))
 
 
 def _judge(  # noqa: PLR0913, PLR0917 - what a judge needs

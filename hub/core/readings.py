@@ -77,7 +77,7 @@ _DEFAULT = re.compile(r"\$\{(\w+)(:?[-=+?])([^}]*)\}", re.ASCII)
 _SEPARATOR_VARIABLE = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
 _POSITION = re.compile(r"\$(?:[0-9@*#?!-]|\{[0-9@*#?!-]\})")
 _FLAG = re.compile(r"-[\w-]*?([/~\\]|\.\.)")
-_SHORT_FLAG = re.compile(r"-[A-Za-z]\S")
+_SHORT_FLAG = re.compile(r"-[A-Za-z].")
 _QUOTES = "\"'`<>\u201c\u201d\u2018\u2019\u00ab\u00bb"
 _OPENED = re.compile(r"[\"'`<>(){}\[\]\u201c\u201d\u2018\u2019\u00ab\u00bb]")
 _LIST = re.compile(r"[,;|\n]|&&")

@@ -218,10 +218,8 @@ def _check(options: Namespace) -> int:
     for spec, force in servers:
         if isinstance(spec.target, LaunchTemplate):
             plan(spec.target, force.roots, os.environ, directories=spec.directories)
-    given = _environments(config, servers)
-    for spec, _ in servers:
-        for sentence in missed(spec, given.get(spec.name, {}), os.environ):
-            print(f"warning: {sentence}")
+    for sentence in _missed(config, servers):
+        print(f"warning: {sentence}")
     settle_confinement((spec for spec, _ in servers), this_kernel())
     Names([spec.name for spec, _ in servers], config.names)
     for hint in _hints(config):
@@ -230,6 +228,13 @@ def _check(options: Namespace) -> int:
     count = "1 server" if len(servers) == 1 else f"{len(servers)} servers"
     print(f"{count}: {names}. The config is fine.")
     return run_loop(_connect, config, Setting(given=options.root)) if options.connect else 0
+
+
+def _missed(config: HubConfig, servers: list[tuple[ServerSpec, InForce]]) -> Iterator[str]:
+    """Yield which variables the servers' texts mention and do not get."""
+    given = _environments(config, servers)
+    for spec, _ in servers:
+        yield from missed(spec, given.get(spec.name, {}), os.environ)
 
 
 def _hints(config: HubConfig) -> Iterator[str]:
