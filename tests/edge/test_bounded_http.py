@@ -3,6 +3,8 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -11,7 +13,9 @@ from anyio.abc import SocketStream
 from starlette.types import Receive, Scope, Send
 
 from hub.edge.bounded_http import MAX_HEAD, BoundedHttp
+from hub.edge.connections import Connections, Limits
 from hub.edge.post_response import until_disconnected
+from hub.edge.refusal_log import RefusalLog
 
 pytestmark = pytest.mark.live
 
@@ -84,11 +88,17 @@ class QuietServer(uvicorn.Server):
         yield
 
 
+def bounded(limits: Limits | None = None) -> type[Any]:
+    """Return what serves connections within limits."""
+    connections = Connections(limits or Limits(), RefusalLog())
+    return cast("type[Any]", partial(BoundedHttp, connections=connections))
+
+
 @asynccontextmanager
 async def connected() -> AsyncGenerator[Connection]:
     listener, made = socket.create_server(("127.0.0.1", 0)), Connection()
     config = uvicorn.Config(
-        made.length, http=BoundedHttp, interface="asgi3", lifespan="off", log_config=None
+        made.length, http=bounded(), interface="asgi3", lifespan="off", log_config=None
     )
     server = QuietServer(config)
     with anyio.fail_after(20):
