@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - a timer without a task
+import gc
 from typing import Final
 
 from hub.runtime.allocator import give_back
@@ -17,6 +18,8 @@ _MUCH: Final = 16 * 1024 * 1024
 """From how many bytes on memory is given back when they are gone."""
 _SOON: Final = 1.0
 """Seconds after which it is, unless there is more by then."""
+_SELDOM: Final = 5.0
+"""Seconds between two times at least."""
 
 
 class Load:
@@ -51,6 +54,7 @@ class Bodies:
         self._most = most
         self._peak = 0
         self._is_timed = False
+        self._given_back = 0.0
         self.held = 0
 
     def load(self) -> Load:
@@ -70,10 +74,15 @@ class Bodies:
         self.held -= size
         if self._peak >= _MUCH and self.held <= self._peak // 2 and not self._is_timed:
             self._is_timed = True
-            asyncio.get_running_loop().call_later(_SOON, self._give_back)
+            loop = asyncio.get_running_loop()
+            at = max(loop.time() + _SOON, self._given_back + _SELDOM)
+            loop.call_at(at, self._give_back, loop)
 
-    def _give_back(self) -> None:
+    def _give_back(self, loop: asyncio.AbstractEventLoop) -> None:
         self._is_timed = False
         if self.held <= self._peak // 2:
             self._peak = self.held
+            # What was given up is held by its own traceback, for long if nobody looks.
+            gc.collect()
             give_back()
+            self._given_back = loop.time()

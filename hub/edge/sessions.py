@@ -51,6 +51,8 @@ class Sessions:
         return None
 
     def _make_room(self, owned: _Owned) -> bool:
+        for key in [key for key, session in owned.unused.items() if session.has_called]:
+            del owned.unused[key]
         found = (key for key, session in owned.unused.items() if not session.in_flight)
         key = next(found, None)
         if key is not None:

@@ -145,7 +145,7 @@ class Web:
 
 
 @asynccontextmanager
-async def web(
+async def web(  # noqa: PLR0913 - what a test says of the hub
     child: FakeChild | None = None,
     *,
     token: str | None = None,

@@ -34,7 +34,7 @@ def posted(message: dict[str, object], **headers: str) -> bytes:
 
 def session(address: tuple[str, int]) -> str:
     """Begin a session, and return its id."""
-    params = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    params: dict[str, object] = {"protocolVersion": "2025-11-25", "capabilities": {}}
     with socket.create_connection(address) as client:
         client.sendall(posted({"id": 1, "method": "initialize", "params": params}))
         for line in client.makefile("rb"):
