@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251 - a timer without a task
 import gc
+from collections.abc import Callable
 from typing import Final
 
 from hub.runtime.allocator import give_back
@@ -48,10 +49,14 @@ class Load:
 
 
 class Bodies:
-    """What the bodies of one endpoint's requests take."""
+    """What the bodies of one endpoint's requests take.
 
-    def __init__(self, most: int = MOST) -> None:
+    `make_room` gives one up that comes too slowly, and returns whether there was one.
+    """
+
+    def __init__(self, most: int = MOST, make_room: Callable[[], bool] | None = None) -> None:
         self._most = most
+        self.make_room = make_room or _none
         self._peak = 0
         self._is_timed = False
         self._given_back = 0.0
@@ -63,11 +68,14 @@ class Bodies:
 
     def take(self, size: int) -> bool:
         """Count so many bytes if there is room for them, and return whether there is."""
-        if self.held + size > self._most:
+        if self.held + size > self._most and not self._is_made(size):
             return False
         self.held += size
         self._peak = max(self._peak, self.held)
         return True
+
+    def _is_made(self, size: int) -> bool:
+        return self.make_room() and self.held + size <= self._most
 
     def give(self, size: int) -> None:
         """Let others have so many bytes; memory goes back to the system once most are free."""
@@ -86,3 +94,7 @@ class Bodies:
             gc.collect()
             give_back()
             self._given_back = loop.time()
+
+
+def _none() -> bool:
+    return False

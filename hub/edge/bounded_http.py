@@ -37,6 +37,7 @@ class _Unread:
         self._connection = connection
         self.evict = connection.evict
         self.has_unread = connection.has_unread
+        self.is_slow = connection.is_slow
         self.size = 0
         self.since = 0.0
 
@@ -68,6 +69,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._in_message = self._in_body = False
         self._is_proven = False
         self._progress = 0
+        self._since = 0.0
         self._unread = _Unread(self)
         self.address = UNKNOWN
 
@@ -139,6 +141,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._waiting = kind
             if kind is not None:
                 kind.begin(self)
+                self._since = self.loop.time()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -275,6 +278,11 @@ class BoundedHttp(HttpToolsProtocol):
             return
         self._among.log.note("connection closed: its client does not read", self.address)
         self.transport.abort()
+
+    def is_slow(self, patience: float, rate: float) -> bool:
+        """Return whether a body comes with less than so many bytes a second after so long."""
+        took = self.loop.time() - self._since
+        return took > patience and self._progress < took * rate
 
     def has_unread(self) -> bool:
         """Return whether some of what was written has not reached the client."""

@@ -33,6 +33,8 @@ _MANY: Final = 1 / 8
 """What part of all connections are many that wait for their clients."""
 _LOOKED_AT: Final = 64
 """How many idle connections are looked at for one that is worth less than the others."""
+SLOW: Final = 64 * 1024
+"""Bytes a second below which a body that has begun makes room for others, where that is needed."""
 _FEWEST: Final = 8
 
 
@@ -74,6 +76,10 @@ class Held(Protocol):
     @property
     def address(self) -> str:
         """Where it comes from."""
+        ...
+
+    def is_slow(self, patience: float, rate: float) -> bool:
+        """Return whether a body comes with less than so many bytes a second after so long."""
         ...
 
     def has_unread(self) -> bool:
@@ -161,6 +167,15 @@ class Connections:
                 return
             self.log.note("connection closed: its client does not read", slowest.address)
             slowest.evict()
+
+    def drop_slow_body(self) -> bool:
+        """Give up a body that comes too slowly for the room that it takes, if there is one."""
+        bodies = cast("list[Held]", self.body.first(_LOOKED_AT))
+        slow = next((one for one in bodies if one.is_slow(_PATIENCE, SLOW)), None)
+        if slow is not None:
+            self.log.note("connection closed: its body comes too slowly", slow.address)
+            slow.evict()
+        return slow is not None
 
     def _make_room_unproven(self, address: str) -> None:
         own = self._unproven.get(address, {})

@@ -86,6 +86,11 @@ class DirectHttp(BoundedHttp):
         elif not cycle.response_complete:
             self.call = call
 
+    def _let_go(self) -> None:
+        """Forget what has come of a body."""
+        self._load.release()
+        self._head, self._pieces = None, []
+
     def hand_over(self) -> Load:
         """Return what counts the request's body, which is for the caller to release."""
         load, self._load = self._load, self._desk.bodies.load()
@@ -107,10 +112,13 @@ class DirectHttp(BoundedHttp):
         self._load.release()
         super().on_response_complete()
 
+    def evict(self) -> None:
+        super().evict()
+        self._let_go()
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._load.release()
-        self._head, self._pieces = None, []
+        self._let_go()
         call, self.call = self.call, None
         if call is not None:
             call.lost()

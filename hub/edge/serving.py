@@ -112,6 +112,7 @@ def _parser(app: HttpServer, limits: Limits) -> type[asyncio.Protocol] | Literal
         )
         return "h11"  # which has bounds of its own for the size of heads
     connections = Connections(limits, app.log, app.proxies)
+    app.bodies.make_room = connections.drop_slow_body
     made = partial(DirectHttp, desk=app.desk, connections=connections)
     return cast("type[asyncio.Protocol]", made)
 

@@ -24,6 +24,20 @@ async def test_small_bodies_are_never_turned_away() -> None:
     assert bodies.load().add(SMALL)
 
 
+async def test_one_that_comes_too_slowly_makes_room() -> None:
+    bodies = Bodies(most=10 * SMALL)
+    slow = bodies.load()
+    slow.add(9 * SMALL)
+
+    def drop() -> bool:
+        slow.release()
+        return True
+
+    bodies.make_room = drop
+    assert bodies.load().add(9 * SMALL)
+    assert not bodies.load().add(9 * SMALL)
+
+
 async def test_a_load_is_released_once() -> None:
     bodies = Bodies()
     load = bodies.load()

@@ -19,9 +19,12 @@ class One:
         self.among = among
         self.address = address
         self.closed = False
-        self.unread = False
+        self.unread = self.slow = False
         self.since = 0.0
         self.is_in = among.add(self)
+
+    def is_slow(self, patience: float, rate: float) -> bool:
+        return self.slow
 
     def has_unread(self) -> bool:
         return self.unread
@@ -101,6 +104,15 @@ async def test_where_all_are_in_use_there_is_no_room() -> None:
         assert len(among) == 8
         among.remove(busy[0])
         assert One(among).is_in
+
+
+async def test_a_body_that_comes_too_slowly_makes_room() -> None:
+    with limited(8) as among:
+        bodies = [One(among).proven(among.body) for _ in range(3)]
+        assert not among.drop_slow_body()
+        bodies[1].slow = True
+        assert among.drop_slow_body()
+        assert [one.closed for one in bodies] == [False, True, False]
 
 
 async def test_what_is_not_read_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
