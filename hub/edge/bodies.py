@@ -15,7 +15,7 @@ SMALL: Final = 4096
 """Up to how many bytes a body is not counted: there are no more of these than connections."""
 RETRY_AFTER: Final = 5
 """Seconds that a client is asked to wait whose body there is no room for."""
-_MUCH: Final = 16 * 1024 * 1024
+MUCH: Final = 16 * 1024 * 1024
 """From how many bytes on memory is given back when they are gone."""
 _SOON: Final = 1.0
 """Seconds after which it is, unless there is more by then."""
@@ -80,7 +80,7 @@ class Bodies:
     def give(self, size: int) -> None:
         """Let others have so many bytes; memory goes back to the system once most are free."""
         self.held -= size
-        if self._peak >= _MUCH and self.held <= self._peak // 2 and not self._is_timed:
+        if self._peak >= MUCH and self.held <= self._peak // 2 and not self._is_timed:
             self._is_timed = True
             loop = asyncio.get_running_loop()
             at = max(loop.time() + _SOON, self._given_back + _SELDOM)

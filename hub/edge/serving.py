@@ -79,8 +79,17 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
         poll_after=poll_after,
         proxies=proxies,
     )
-    limits = limits or Limits.of_files(most_files())
-    config = uvicorn.Config(
+    config = _config(app, limits or Limits.of_files(most_files()))
+    server = _Server(config, ready)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(app.run)
+        tasks.start_soon(_stop, server, app, ending)
+        await server.serve([listener])
+        tasks.cancel_scope.cancel()
+
+
+def _config(app: HttpServer, limits: Limits) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         http=_parser(app, limits),
         ws="none",
@@ -94,12 +103,6 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
         timeout_keep_alive=int(limits.idle),
         timeout_graceful_shutdown=LAST_ANSWERS + 1,
     )
-    server = _Server(config, ready)
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(app.run)
-        tasks.start_soon(_stop, server, app, ending)
-        await server.serve([listener])
-        tasks.cancel_scope.cancel()
 
 
 def _parser(app: HttpServer, limits: Limits) -> type[asyncio.Protocol] | Literal["h11"]:

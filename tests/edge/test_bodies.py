@@ -54,8 +54,8 @@ async def test_memory_goes_back_once_much_of_it_is_free(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "give_back", given.set)
     bodies = Bodies()
     one, other = bodies.load(), bodies.load()
-    one.add(module._MUCH)
-    other.add(module._MUCH // 4)
+    one.add(module.MUCH)
+    other.add(module.MUCH // 4)
     one.release()
     with anyio.fail_after(5):
         await given.wait()
