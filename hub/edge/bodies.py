@@ -28,22 +28,22 @@ class Load:
 
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
-        self._size = 0
+        self.size = 0
         self._counted = 0
 
     def add(self, size: int) -> bool:
         """Count so many bytes more; False if there is no room for them."""
-        self._size += size
-        if self._size <= SMALL:
+        self.size += size
+        if self.size <= SMALL:
             return True
-        if not self._bodies.take(self._size - self._counted):
+        if not self._bodies.take(self.size - self._counted):
             return False
-        self._counted = self._size
+        self._counted = self.size
         return True
 
     def release(self) -> None:
         """Count nothing any more; may be called again."""
-        counted, self._counted, self._size = self._counted, 0, 0
+        counted, self._counted, self.size = self._counted, 0, 0
         if counted:
             self._bodies.give(counted)
 

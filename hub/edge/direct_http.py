@@ -38,7 +38,7 @@ class DirectHttp(BoundedHttp):
             self._head = self._desk.head(cast("Scope", cycle.scope))
         if self._head is None:
             self.serve(cycle, app)
-        else:
+        elif not self._is_proven:
             self.prove()
 
     def _is_whole(self, cycle: RequestResponseCycle) -> bool:
@@ -109,7 +109,8 @@ class DirectHttp(BoundedHttp):
             self.transport.write(head + body)
 
     def on_response_complete(self) -> None:
-        self._load.release()
+        if self._load.size:
+            self._load.release()
         super().on_response_complete()
 
     def evict(self) -> None:
