@@ -21,7 +21,7 @@ LOWEST := .lowest
 SUITES := .conformance
 BENCH := .bench
 
-.PHONY: help run setup test lowest conformance confinement-tests check orphans fuzz soak bench bench-quick growth instructions fmt lock clean
+.PHONY: help run setup test lowest conformance confinement-tests check orphans fuzz soak bench bench-quick slow-requests growth instructions fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo 'make fuzz     the guard on ever new input, for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make soak     clients that come and go, for SOAK_SECONDS=$(SOAK_SECONDS): nothing may be left, no call lost'
 	@echo 'make bench    the hub beside a bare relay and other programs, which this installs (10 minutes)'
+	@echo 'make slow-requests  a client beside 5,000 that finish nothing: is it served, and what does that cost'
 	@echo 'make growth   how what a hub spends grows with sessions, children, tools, roots and paths'
 	@echo 'make instructions  how many instructions a call takes, beside a bare relay (needs valgrind)'
 	@echo 'make bench-quick  how far the hub is from a bare relay, in a minute'
@@ -100,6 +101,9 @@ bench-quick: $(VENV)/dev.stamp $(BENCH)/yardstick.stamp
 
 bench: $(VENV)/dev.stamp $(BENCH)/yardstick.stamp $(BENCH)/peers.stamp
 	$(BIN)/python -m bench.full $(BENCH_ROUNDS)
+
+slow-requests: $(VENV)/dev.stamp
+	$(BIN)/python -m bench.slow_requests
 
 growth: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.growth

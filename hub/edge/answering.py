@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import anyio
 from starlette.types import Receive
 
 from hub.core.protocol import INTERNAL_ERROR
+from hub.edge.bodies import RETRY_AFTER, Load
+from hub.edge.gatekeeper import Refusal
 from hub.edge.post_response import PostResponse, until_disconnected
 from hub.edge.server import Front
 from hub.runtime import wire
@@ -15,9 +18,18 @@ from hub.runtime.peer import GoneError
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Failure, Request
 
+ENDING: Final = "the hub is ending"
+"""Why the requests under way are given up when it does."""
+TOO_LARGE: Final = Refusal(413, f"A message may have {wire.MAX_MESSAGE_BYTES} bytes at most")
+NO_ROOM: Final = Refusal(
+    503,
+    "The messages under way take all the memory that there is for them; try again later",
+    {"retry-after": str(RETRY_AFTER)},
+)
 
-async def read_body(receive: Receive) -> bytes | None:
-    """Return a request's body; None if it is too large.
+
+async def read_body(receive: Receive, load: Load) -> bytes | Refusal:
+    """Return a request's body, which `load` counts; a refusal if it is too large, or all are.
 
     Raises: GoneError if the client went before it was complete.
     """
@@ -30,15 +42,17 @@ async def read_body(receive: Receive) -> bytes | None:
         part = message.get("body", b"")
         size += len(part)
         if size > wire.MAX_MESSAGE_BYTES:
-            return None
+            return TOO_LARGE
+        if not load.add(len(part)):
+            return NO_ROOM
         parts.append(part)
         if not message.get("more_body", False):
             return b"".join(parts)
 
 
-def last_word(request: Request) -> Failure:
-    """Return what a request is answered with that the hub gives up because it ends."""
-    said = "the hub is ending, and gave the request up: it may have taken effect or not"
+def last_word(request: Request, why: str) -> Failure:
+    """Return what a request is answered with that the hub gives up."""
+    said = f"{why}, and gave the request up: it may have taken effect or not"
     return Failure(request.id, {"code": INTERNAL_ERROR, "message": said})
 
 
@@ -51,7 +65,8 @@ async def answer_in(
 ) -> None:
     """Answer one request in its own response; it is cancelled when its client is lost.
 
-    With the hub it ends with an error; a request that its client takes back has no answer.
+    If the hub ends the conversation, it ends with an error; one that its client takes back has no
+    answer.
     """
     try:
         asked = front.peer.accept(request, response)
@@ -70,8 +85,8 @@ async def answer_in(
         tasks.start_soon(watch)
         tasks.start_soon(response.tend)
         answer = await front.peer.answer(asked)
-        if answer is None and front.is_ending:
-            answer = last_word(request)
+        if answer is None and front.given_up is not None:
+            answer = last_word(request, front.given_up)
         await response.finish(
             answer, status=status_of(answer) if isinstance(answer, Failure) else 200
         )

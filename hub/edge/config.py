@@ -15,6 +15,8 @@ from hub.edge.fields import (
     Count,
     Flag,
     Name,
+    Network,
+    Origin,
     PathText,
     Patterns,
     Port,
@@ -34,6 +36,8 @@ class Listen(Part):
     path: Annotated[str, StringConstraints(pattern="^/")] = "/mcp"
     token: Secret | None = None
     poll_after: SecondsOrZero = 0
+    origins: tuple[Origin, ...] = ()
+    trusted_proxies: tuple[Network, ...] = ()
 
 
 class FallbackRoot(Part):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from starlette.types import Scope
+from starlette.types import ASGIApp, Scope
 
+from hub.edge.bodies import Bodies
 from hub.edge.heads import Head, Heads
 from hub.edge.plain_calls import Line, PlainCall, Post
 from hub.runtime import wire
@@ -19,12 +20,25 @@ FindPost: TypeAlias = Callable[[Request, Head], Post | None]
 
 
 class Desk:
-    """Where a connection asks whether a request needs no task."""
+    """Where a connection asks whether a request needs no task.
 
-    def __init__(self, heads: Heads, find: FindPost, patience: Deadlines) -> None:
+    `bodies` counts what it collects for that; `no_room` tells a client that there is none for it.
+    """
+
+    def __init__(
+        self,
+        heads: Heads,
+        find: FindPost,
+        patience: Deadlines,
+        *,
+        bodies: Bodies,
+        no_room: ASGIApp,
+    ) -> None:
         self._heads = heads
         self._find = find
         self._patience = patience
+        self.bodies = bodies
+        self.no_room = no_room
 
     def head(self, scope: Scope) -> Head | None:
         """Return the head of a request whose body is worth waiting for; None for any other."""

@@ -11,30 +11,25 @@ from typing import Any, cast
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
+from hub.edge.bodies import Load
 from hub.edge.bounded_http import BoundedHttp
 from hub.edge.desk import Desk
 from hub.edge.heads import Head
 from hub.edge.plain_calls import PlainCall
-from hub.runtime.deadlines import Deadlines
 from hub.runtime.gathering import LARGE
 
 _JSON = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
 
 
 class DirectHttp(BoundedHttp):
-    """One connection, whose plain calls are given to a `desk`.
+    """One connection, whose plain calls are given to a `desk`."""
 
-    `idle` ends connections, of all that share it, that have no request for too long.
-    """
-
-    app: Any
-
-    def __init__(self, *args: Any, desk: Desk, idle: Deadlines, **options: Any) -> None:
+    def __init__(self, *args: Any, desk: Desk, **options: Any) -> None:
         super().__init__(*args, **options)
         self._desk = desk
-        self._idle = idle
         self._head: Head | None = None
         self._pieces: list[bytes] = []
+        self._load = desk.bodies.load()
         self.call: PlainCall | None = None
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
@@ -43,6 +38,8 @@ class DirectHttp(BoundedHttp):
             self._head = self._desk.head(cast("Scope", cycle.scope))
         if self._head is None:
             self.serve(cycle, app)
+        elif not self._is_proven:
+            self.prove()
 
     def _is_whole(self, cycle: RequestResponseCycle) -> bool:
         """Return whether all of a request's body is still to come, and more requests after it."""
@@ -58,7 +55,18 @@ class DirectHttp(BoundedHttp):
             super().on_body(body)
         else:
             self._collected = 0
-            self._pieces.append(body)
+            self._progress += len(body)
+            if self._load.add(len(body)):
+                self._pieces.append(body)
+            else:
+                self._has_no_room()
+
+    def _has_no_room(self) -> None:
+        """Let a task say so, which reads no more."""
+        self._head = None
+        self._body()
+        self._load.release()
+        self.serve(self.cycle, self._desk.no_room)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -72,10 +80,21 @@ class DirectHttp(BoundedHttp):
             self.serve(cycle, _failing(error))
             return
         if call is None:
+            self._load.release()  # the application counts it anew
             cycle.body += body
             self.serve(cycle, self.app)
         elif not cycle.response_complete:
             self.call = call
+
+    def _let_go(self) -> None:
+        """Forget what has come of a body."""
+        self._load.release()
+        self._head, self._pieces = None, []
+
+    def hand_over(self) -> Load:
+        """Return what counts the request's body, which is for the caller to release."""
+        load, self._load = self._load, self._desk.bodies.load()
+        return load
 
     def _body(self) -> bytes:
         pieces, self._pieces = self._pieces, []
@@ -89,28 +108,18 @@ class DirectHttp(BoundedHttp):
         else:
             self.transport.write(head + body)
 
-    # Between requests: without a timer for each
-
     def on_response_complete(self) -> None:
-        if self.pipeline or self.transport.is_closing():
-            super().on_response_complete()
-            return
-        self.server_state.total_requests += 1
-        self.flow.resume_reading()
-        self._idle.end(self)  # this request came with the one before it
-        self._idle.begin(self)
+        if self._load.size:
+            self._load.release()
+        super().on_response_complete()
 
-    def _unset_keepalive_if_required(self) -> None:
-        self._idle.end(self)
-
-    def expire(self) -> None:
-        if self.cycle.response_complete:  # a request may have come with the one before it
-            self.timeout_keep_alive_handler()
+    def evict(self) -> None:
+        super().evict()
+        self._let_go()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._idle.end(self)
-        self._head, self._pieces = None, []
+        self._let_go()
         call, self.call = self.call, None
         if call is not None:
             call.lost()
@@ -151,5 +160,21 @@ class _Line:
         return cast("Send", self._cycle.send)
 
     def serve(self, app: ASGIApp) -> None:
-        self._connection.call = None
-        self._connection.serve(self._cycle, app)
+        connection = self._connection
+        connection.call = None
+        connection.serve(self._cycle, _counted(app, connection.hand_over()))
+
+
+def _counted(app: ASGIApp, load: Load) -> ASGIApp:
+    """Return an application that lets go of a load when it is done.
+
+    A call may outlive its client.
+    """
+
+    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await app(scope, receive, send)
+        finally:
+            load.release()
+
+    return counted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, TypeAlias, cast
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ from pydantic import (
     ValidationInfo,
 )
 
+from hub.core.origins import origin_in
 from hub.core.policy import DenyPatterns
 from hub.core.templates import literal, parse_template
 
@@ -116,6 +118,20 @@ def _absolute_pointer(text: str) -> str:
     return text
 
 
+def _page_origin(text: str) -> str:
+    origin = origin_in(text)
+    if origin is None:
+        raise ValueError("must be the origin of a page, such as http://localhost:6274")
+    return origin
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ip_network(text, strict=False))
+    except ValueError:
+        raise ValueError("must be an address or a network, such as 10.0.0.0/8") from None
+
+
 def off_spelled_false(value: object) -> object:
     """YAML reads a bare `off` as false."""
     return "off" if value is False else value
@@ -157,6 +173,8 @@ PathText: TypeAlias = Annotated[str, AfterValidator(_path)]
 """Absolute once read: `~` is the home directory, a relative path starts at the config file."""
 
 WebAddress: TypeAlias = Annotated[str, AfterValidator(_web_address)]
+Origin: TypeAlias = Annotated[str, AfterValidator(_page_origin)]
+Network: TypeAlias = Annotated[str, AfterValidator(_network)]
 TemplateText: TypeAlias = Annotated[str, AfterValidator(_template)]
 ArgumentText: TypeAlias = Annotated[str, AfterValidator(_argument)]
 CommandText: TypeAlias = Annotated[str, AfterValidator(_command)]

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
 from hub.core.errors import ConfigError
+from hub.core.origins import is_own, origin_in
 
 BLANKS = b" \t"
 """What may stand around a header's value without being a part of it (RFC 9110, 5.5)."""
+_SHOWN = 200
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -40,10 +42,14 @@ class RequestHeaders:
         value = self._first.get(name.encode("latin-1"))
         return None if value is None else value.decode("latin-1")
 
+    def every(self, name: str) -> list[str]:
+        """Return the values of a header that may stand repeatedly."""
+        wanted = name.encode("latin-1")
+        return [value.decode("latin-1") for found, value in self.fields if found.lower() == wanted]
+
     def count(self, name: str) -> int:
         """Return how often a header stands."""
-        wanted = name.encode("latin-1")
-        return sum(found.lower() == wanted for found, _ in self.fields)
+        return len(self.every(name))
 
     def accepts(self, kind: str) -> bool:
         """Return whether the Accept header takes a media type such as `application/json`."""
@@ -83,10 +89,12 @@ def is_loopback(host: str) -> bool:
 class Gatekeeper:
     """Checks every request against the address that was bound and the token that was set.
 
+    Pages of `origins` may use the hub beside its own.
+
     Raises: ConfigError for a bind that others can reach, without a token.
     """
 
-    def __init__(self, host: str, token: str | None) -> None:
+    def __init__(self, host: str, token: str | None, origins: Sequence[str] = ()) -> None:
         if not is_loopback(host) and not token:
             raise ConfigError(
                 f"listen: {host} can be reached from other machines, and there is no token",
@@ -95,6 +103,7 @@ class Gatekeeper:
         self._loopback = is_loopback(host)
         self._names = _LOOPBACK_NAMES | {host}
         self._token = token.encode() if token else None
+        self._origins = frozenset(origins)
 
     @property
     def principal(self) -> str:
@@ -103,14 +112,9 @@ class Gatekeeper:
 
     def refusal(self, headers: RequestHeaders) -> Refusal | None:
         """Return why a request is turned away, if it is."""
-        host = _host_name(f"//{headers.get('host') or ''}")
-        if self._loopback and host not in self._names:
-            return Refusal(
-                421, f"Invalid Host header: this hub answers to {', '.join(sorted(self._names))}"
-            )
-        origin = headers.get("origin")
-        if origin is not None and not self._is_known(_host_name(origin), host):
-            return Refusal(403, "Invalid Origin header: pages of other sites may not use this hub")
+        refused = self.place_refusal(headers)
+        if refused is not None:
+            return refused
         if self._token is not None and not self._is_authorised(headers.get("authorization")):
             return Refusal(
                 401,
@@ -119,8 +123,30 @@ class Gatekeeper:
             )
         return None
 
-    def _is_known(self, origin: str | None, host: str | None) -> bool:
-        return origin is not None and (origin in self._names if self._loopback else origin == host)
+    def place_refusal(self, headers: RequestHeaders) -> Refusal | None:
+        """Return why a request is turned away by where it goes and by which page makes it."""
+        if headers.count("host") > 1:
+            return Refusal(400, "The Host header stands more than once")
+        host = headers.get("host") or ""
+        if self._loopback and _host_name(f"//{host}") not in self._names:
+            return Refusal(
+                421, f"Invalid Host header: this hub answers to {', '.join(sorted(self._names))}"
+            )
+        said = headers.get("origin")
+        origin = None if said is None else origin_in(said)
+        if said is None or origin in self._origins or (origin and is_own(origin, host)):
+            return None
+        return Refusal(
+            403,
+            f"Invalid Origin header: pages of {said[:_SHOWN]} may not use this hub, "
+            "unless its operator lists that origin in listen.origins",
+        )
+
+    def shared_with(self, headers: RequestHeaders) -> str | None:
+        """Return the origin, if `origins` has it, whose page has to be let read the response."""
+        said = headers.get("origin") if self._origins else None
+        origin = None if said is None else origin_in(said)
+        return said if origin in self._origins else None
 
     def _is_authorised(self, authorization: str | None) -> bool:
         scheme, _, given = (authorization or "").partition(" ")

@@ -66,10 +66,13 @@ class Heads:
 
     def refusal(self, scope: Scope, headers: RequestHeaders) -> Refusal | None:
         """Return why a request is turned away by where it goes and by whom it is, if it is."""
-        refused = self._gatekeeper.refusal(headers)
-        if refused is None and scope["path"].rstrip("/") != self._path.rstrip("/"):
-            return Refusal(404, f"There is nothing here; the MCP endpoint is {self._path}")
-        return refused
+        return self._gatekeeper.refusal(headers) or self.elsewhere(scope)
+
+    def elsewhere(self, scope: Scope) -> Refusal | None:
+        """Return why a request is turned away that goes to another path, if it does."""
+        if scope["path"].rstrip("/") == self._path.rstrip("/"):
+            return None
+        return Refusal(404, f"There is nothing here; the MCP endpoint is {self._path}")
 
     def of(self, scope: Scope) -> Head | None:
         """Return the head of a POST that may be read and says how long it is; else None."""
@@ -97,6 +100,8 @@ class Heads:
         headers = RequestHeaders(scope["headers"])
         if self.refusal(scope, headers) or unreadable(headers):
             return None
+        if self._gatekeeper.shared_with(headers) is not None:
+            return None  # what its response says beside depends on the page
         found = Settled.by(headers)
         if sum(len(name) + len(value) for name, value in scope["headers"]) <= MAX_KEPT_BYTES:
             if len(self._kept) >= KEPT:

@@ -6,28 +6,32 @@ the first thing to send is the result, and an event stream from the first other 
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
 from hub.core.protocol import HANDSHAKE_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS
 from hub.core.values import JsonObject
-from hub.edge.answering import answer_in, read_body
+from hub.edge.answering import ENDING, NO_ROOM, answer_in, read_body
+from hub.edge.bodies import RETRY_AFTER, Bodies, Load
+from hub.edge.connections import CONNECTION
 from hub.edge.desk import Desk
 from hub.edge.envelope import Told, rejection, status_of
 from hub.edge.event_store import EventStore
-from hub.edge.gatekeeper import Gatekeeper, RequestHeaders
+from hub.edge.forwarded import Proxies
+from hub.edge.gatekeeper import Gatekeeper, Refusal, RequestHeaders
 from hub.edge.heads import Head, Heads, Settled, unreadable
 from hub.edge.http_session import HttpSession, SessionPost
 from hub.edge.modern_posts import ModernPost, ModernPosts
 from hub.edge.plain_calls import PATIENCE, Post, answer_post
 from hub.edge.post_response import PostResponse, respond
+from hub.edge.refusal_log import RefusalLog
 from hub.edge.resuming import Streams
 from hub.edge.server import OpenFront
+from hub.edge.sessions import Sessions
+from hub.edge.sharing import METHODS, asks_first, permission, readable
 from hub.edge.standing_stream import Standing
 from hub.runtime import wire
 from hub.runtime.deadlines import Deadlines
@@ -40,11 +44,11 @@ MAX_SESSIONS = 10_000
 SESSION_IDLE = 30 * 60.0
 """Seconds without any request in flight after which a session ends."""
 
+DELETED = "the session was ended by its client"
+"""Why requests under way are given up then."""
 _UNKNOWN_VERSION: JsonObject = {
     "error": f"MCP-Protocol-Version: known are {', '.join((*HANDSHAKE_VERSIONS, *MODERN_VERSIONS))}"
 }
-
-log = structlog.stdlib.get_logger(__name__)
 
 
 class HttpServer:
@@ -53,7 +57,7 @@ class HttpServer:
     `desk` takes plain calls from connections that can do without the application.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one thing it cannot do without
         self,
         open_front: OpenFront,
         gatekeeper: Gatekeeper,
@@ -61,17 +65,28 @@ class HttpServer:
         path: str,
         clock: Callable[[], float],
         poll_after: float = 0,
+        proxies: Proxies | None = None,
     ) -> None:
+        self.log = RefusalLog()
+        self.proxies = proxies or Proxies()
+        self.bodies = Bodies()
+        self._gatekeeper = gatekeeper
         self._modern_posts = ModernPosts(open_front, gatekeeper.principal)
         self._open_front = open_front
         self._principal = gatekeeper.principal
         self._heads = Heads(gatekeeper, path)
         self._patience = Deadlines(PATIENCE)
-        self.desk = Desk(self._heads, self._plain_post, self._patience)
+        self.desk = Desk(
+            self._heads,
+            self._plain_post,
+            self._patience,
+            bodies=self.bodies,
+            no_room=self._no_room,
+        )
         self._clock = clock
         self._poll_after = poll_after
         self._events = EventStore(clock)
-        self._sessions: dict[str, HttpSession] = {}
+        self._sessions = Sessions(clock, MAX_SESSIONS)
         self._tasks: TaskGroup | None = None
 
     async def run(
@@ -86,32 +101,25 @@ class HttpServer:
         finally:
             self._tasks = None
             self.end_answers()
-            self._sessions.clear()
+            self._sessions.forget()
 
     def end_streams(self) -> None:
         """End the streams for notifications, which would otherwise stay open for ever."""
         self._modern_posts.end_listening()
-        for session in self._sessions.values():
+        for session in self._sessions:
             session.standing.close()
 
     def end_answers(self) -> None:
         """Give up the requests under way: each is answered with an error that says so."""
         self._modern_posts.end()
-        for session in list(self._sessions.values()):
-            session.front.end()
+        for session in self._sessions:
+            session.front.end(ENDING)
 
     async def _expire(self) -> None:
         while True:
             await anyio.sleep(SESSION_IDLE / 60)
             self._events.expire()
-            for key, session in list(self._sessions.items()):
-                if not session.in_flight and self._clock() - session.idle_since > SESSION_IDLE:
-                    self._end(key)
-
-    def _end(self, key: str) -> None:
-        session = self._sessions.pop(key, None)
-        if session is not None:
-            session.close()
+            self._sessions.expire(SESSION_IDLE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
@@ -121,14 +129,59 @@ class HttpServer:
         if scope["path"] == "/health":
             await respond(send, 200, {"status": "ok"})
             return
-        is_post = scope["method"] == "POST"
-        refusal = self._heads.refusal(scope, headers) or (unreadable(headers) if is_post else None)
+        origin = self._gatekeeper.shared_with(headers)
+        if origin is not None:
+            send = readable(send, origin)
+        if origin is not None and asks_first(scope["method"], headers):
+            await self._permit(scope, headers, send)
+            return
+        refusal = self._heads.refusal(scope, headers)
         if refusal is not None:
-            await respond(send, refusal.status, {"error": refusal.text}, refusal.headers)
-        elif is_post:
-            await self._post(Settled.by(headers), headers, receive, send)
+            await self._refuse(scope, headers, refusal, send)
+            return
+        connection = scope.get("state", {}).get(CONNECTION)
+        if connection is not None:
+            connection.prove()
+        await self._serve(scope, headers, receive, send)
+
+    async def _permit(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
+        """Tell a browser what a page may do; its token comes with what it does."""
+        refusal = self._gatekeeper.place_refusal(headers) or self._heads.elsewhere(scope)
+        if refusal is not None:
+            await self._refuse(scope, headers, refusal, send)
         else:
+            await respond(send, 204, b"", permission(headers))
+
+    async def _refuse(
+        self, scope: Scope, headers: RequestHeaders, refusal: Refusal, send: Send
+    ) -> None:
+        self.log.note(f"request refused: {refusal.status}", self._client(scope, headers))
+        await respond(send, refusal.status, {"error": refusal.text}, refusal.headers)
+
+    async def _no_room(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._refuse(scope, RequestHeaders(scope["headers"]), NO_ROOM, send)
+
+    def _client(self, scope: Scope, headers: RequestHeaders) -> str:
+        """Return the address that a request counts for."""
+        peer = scope.get("client")
+        return self.proxies.client(None if peer is None else peer[0], headers)
+
+    async def _serve(
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
+    ) -> None:
+        """Serve a request of somebody who may make it."""
+        if scope["method"] != "POST":
             await self._other(str(scope["method"]), headers, receive, send)
+            return
+        refusal = unreadable(headers)
+        if refusal is not None:
+            await self._refuse(scope, headers, refusal, send)
+            return
+        load = self.bodies.load()
+        try:
+            await self._post(scope, headers, receive, send, load)
+        finally:
+            load.release()
 
     async def _other(
         self, method: str, headers: RequestHeaders, receive: Receive, send: Send
@@ -138,9 +191,7 @@ class HttpServer:
         if not _is_known(version):
             await respond(send, 400, _UNKNOWN_VERSION)
         elif version in MODERN_VERSIONS or method not in {"GET", "DELETE"}:
-            await respond(
-                send, 405, {"error": "Method not allowed"}, {"allow": "GET, POST, DELETE"}
-            )
+            await respond(send, 405, {"error": "Method not allowed"}, {"allow": METHODS})
         elif method == "GET":
             await self._get(headers, receive, send)
         else:
@@ -149,16 +200,15 @@ class HttpServer:
     # POST: one message
 
     async def _post(
-        self, settled: Settled, headers: RequestHeaders, receive: Receive, send: Send
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, load: Load
     ) -> None:
+        settled = Settled.by(headers)
         try:
-            body = await read_body(receive)
+            body = await read_body(receive, load)
         except GoneError:
             return
-        if body is None:
-            await respond(
-                send, 413, {"error": f"A message may have {wire.MAX_MESSAGE_BYTES} bytes at most"}
-            )
+        if isinstance(body, Refusal):
+            await self._refuse(scope, headers, body, send)
             return
         try:
             message = wire.parse_client(body)
@@ -166,25 +216,30 @@ class HttpServer:
             await respond(send, 400, to_bytes(wire.failure_of(exc)))
             return
         if settled.is_legacy(message):
-            await self._legacy(message, headers, receive, send)
+            await self._legacy(message, scope, headers, receive, send)
         else:
             await self._modern(message, settled.told, headers, receive, send)
 
     def _plain_post(self, request: Request, head: Head) -> Post | None:
         """Return how a call is to be answered; None if it is to be told why it is not."""
         if head.settled.is_legacy(request):
-            session = self._sessions.get(head.session) if head.session is not None else None
+            session = self._sessions.find(head.session)
             return None if session is None else SessionPost(session, request)
         if self._tasks is None or rejection(request, head.settled.told) is not None:
             return None
         return ModernPost(self._modern_posts, request, head.fields, self._tasks)
 
     async def _legacy(
-        self, message: Message, headers: RequestHeaders, receive: Receive, send: Send
+        self,
+        message: Message,
+        scope: Scope,
+        headers: RequestHeaders,
+        receive: Receive,
+        send: Send,
     ) -> None:
         key = headers.get("mcp-session-id")
         if isinstance(message, Request) and message.method == "initialize" and key is None:
-            await self._open(message, receive, send)
+            await self._open(message, self._client(scope, headers), receive, send)
             return
         session = await self._session(key, message, send)
         if session is None:
@@ -204,7 +259,7 @@ class HttpServer:
         self, key: str | None, message: Message | None, send: Send
     ) -> HttpSession | None:
         """Return the session a request names; otherwise tell the client, and return None."""
-        session = self._sessions.get(key) if key is not None else None
+        session = self._sessions.find(key)
         if session is None:
             status, text = (
                 (400, "Mcp-Session-Id is missing")
@@ -218,20 +273,21 @@ class HttpServer:
             await respond(send, status, to_bytes(failure))
         return session
 
-    async def _open(self, request: Request, receive: Receive, send: Send) -> None:
-        if self._tasks is None or len(self._sessions) >= MAX_SESSIONS:
-            await respond(
-                send, 503, {"error": f"{len(self._sessions)} sessions are open; try again later"}
-            )
+    async def _open(self, request: Request, owner: str, receive: Receive, send: Send) -> None:
+        full = self._sessions.full(owner)
+        if self._tasks is None or full is not None:
+            self.log.note("session refused", owner, full or "the hub is ending")
+            again = {"retry-after": str(RETRY_AFTER)}
+            await respond(send, 503, {"error": f"{full or ENDING}; try again later"}, again)
             return
-        key, journal = secrets.token_hex(16), self._events.journal()
+        journal = self._events.journal()
         standing, streams = Standing(journal), Streams(journal, self._poll_after)
         front = self._open_front(standing, self._tasks, self._principal)
         session = HttpSession(front, standing, streams, self._clock)
-        self._sessions[key] = session
+        key = self._sessions.add(session, owner)
         await answer_in(front, request, receive, PostResponse(send, {"mcp-session-id": key}))
         if front.session.client is None:
-            self._end(key)
+            self._sessions.end(key)
         else:
             session.speaks(front.session.client.version)
 
@@ -267,7 +323,7 @@ class HttpServer:
     async def _delete(self, headers: RequestHeaders, send: Send) -> None:
         key = headers.get("mcp-session-id")
         if await self._session(key, None, send) is not None and key is not None:
-            self._end(key)
+            self._sessions.end(key, DELETED)
             await respond(send, 200, b"")
 
 

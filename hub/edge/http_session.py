@@ -9,7 +9,7 @@ from functools import partial
 from msgspec import Struct
 from starlette.types import Receive, Send
 
-from hub.core.protocol import INVALID_REQUEST
+from hub.core.protocol import CALLS, INVALID_REQUEST
 from hub.edge.answering import answer_in, last_word
 from hub.edge.event_store import STANDING, EventId
 from hub.edge.post_response import PostResponse, respond
@@ -29,7 +29,7 @@ class HttpSession(Struct, eq=False):
     """What belongs to one session.
 
     `standing` carries what belongs to no request, `streams` what belongs to one; `idle_since`
-    counts only while nothing is in flight.
+    counts only while nothing is in flight. `is_settled`: that it has called has been noticed.
     """
 
     front: Front
@@ -38,6 +38,8 @@ class HttpSession(Struct, eq=False):
     clock: Callable[[], float]
     in_flight: int = 0
     idle_since: float = 0.0
+    has_called: bool = False
+    is_settled: bool = False
 
     def __post_init__(self) -> None:
         self.idle_since = self.clock()
@@ -64,10 +66,13 @@ class HttpSession(Struct, eq=False):
         finally:
             self.end()
 
-    def close(self) -> None:
-        """End the session."""
+    def close(self, why: str | None = None) -> None:
+        """End the session; `why` is told to the requests that are under way."""
         self.standing.close()
-        self.front.close()
+        if why is None:
+            self.front.close()
+        else:
+            self.front.end(why)
         self.streams.journal.close()
 
     async def listen(self, seen: str | None, receive: Receive, send: Send) -> None:
@@ -106,6 +111,8 @@ class SessionPost:
         self._session = session
         self._request = request
         self.begin, self.end = session.begin, session.end
+        if not session.has_called and request.method in CALLS:
+            session.has_called = True
 
     def pass_on(self, reply: Reply) -> Underway | None:
         front, request = self._session.front, self._request
@@ -120,7 +127,8 @@ class SessionPost:
         await answer_in(self._session.front, self._request, receive, response)
 
     def last_word(self) -> Failure | None:
-        return last_word(self._request) if self._session.front.is_ending else None
+        given_up = self._session.front.given_up
+        return None if given_up is None else last_word(self._request, given_up)
 
     def status_of(self, failure: Failure) -> int:
         return 200

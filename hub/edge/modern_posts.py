@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from starlette.types import Receive, Send
 
 from hub.core.protocol import INTERNAL_ERROR
-from hub.edge.answering import answer_in, last_word
+from hub.edge.answering import ENDING, answer_in, last_word
 from hub.edge.envelope import status_of
 from hub.edge.gatekeeper import RequestHeaders
 from hub.edge.post_response import Field, PostResponse
@@ -106,7 +106,7 @@ class ModernPosts:
         self.is_ending = True
         self._underway.cancel()
         for front in list(self._fronts):
-            front.end()
+            front.end(ENDING)
 
 
 class ModernPost:
@@ -136,7 +136,7 @@ class ModernPost:
         await self._posts.converse(self._request, self._fields, receive, response)
 
     def last_word(self) -> Failure | None:
-        return last_word(self._request) if self._posts.is_ending else None
+        return last_word(self._request, ENDING) if self._posts.is_ending else None
 
     def status_of(self, failure: Failure) -> int:
         return status_of(failure)

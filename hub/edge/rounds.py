@@ -89,7 +89,7 @@ class Rounds:
         known_by = identity(principal, request.method, params)
         opened = self._seals.open(state, known_by)
         if is_complete or opened.carried.unasked:
-            self._seals.spend(opened)
+            self._seals.spend(opened, principal)
         return Brought(opened.carried, given, is_retry=True)
 
     async def found(

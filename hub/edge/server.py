@@ -44,7 +44,7 @@ _ROOTS_CHANGED = frozenset({"notifications/roots/list_changed", "roots/list_chan
 
 
 class Front:
-    """The hub's side of one client's conversation; `is_ending` as the hub gives it up."""
+    """The hub's side of one client's conversation; `given_up` says why, if the hub ended it."""
 
     def __init__(  # noqa: PLR0913 - each is one part of the hub, or of this conversation
         self,
@@ -61,7 +61,7 @@ class Front:
         self.express = rounds.express(self.peer.backlog, tasks, self.session.key)
         self._modern = Modern(relay, rounds, services, self.session, tasks)
         self._is_modern = False
-        self.is_ending = False
+        self.given_up: str | None = None
         self._subscriptions = Subscriptions(relay, self.session, outlet)
         self._relay = relay
         self._services = services
@@ -80,9 +80,9 @@ class Front:
         self._relay.session_lanes.forget(self.session)
         self.session.close()
 
-    def end(self) -> None:
-        """End the conversation because the hub ends: its client is there still."""
-        self.is_ending = True
+    def end(self, why: str) -> None:
+        """End the conversation whose client is there still: requests under way are told `why`."""
+        self.given_up = why
         self.close()
 
     def way(self, request: Request) -> Way | AskedForRoots | None:

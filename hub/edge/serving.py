@@ -11,22 +11,27 @@ from functools import partial
 from typing import Literal, cast
 
 import anyio
+import structlog
 import uvicorn
 
+from hub.edge.connections import Connections, Limits
+from hub.edge.forwarded import Proxies
 from hub.edge.gatekeeper import Gatekeeper
 from hub.edge.http import HttpServer
 from hub.edge.server import OpenFront
-from hub.runtime.deadlines import Deadlines
 from hub.runtime.ending import Ending
+from hub.runtime.open_files import most_files
 
-KEEP_ALIVE = 75
-"""Seconds that a connection stays open without a request.
-
-A request that is sent on one that ends just then is lost. Clients and proxies that keep theirs for
-less never send one so: Node's fetch keeps them for 4 seconds, httpx for 5, most proxies for 60.
-"""
 LAST_ANSWERS = 3
 """Seconds that responses under way get when the hub is told to end."""
+
+
+_AT_ONCE = 32
+"""How many connections are accepted before those that are there are looked at again."""
+_BACKLOG = 1024
+"""How many connections may wait to be accepted."""
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 class _Server(uvicorn.Server):
@@ -38,6 +43,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
         if self.started:
             self._ready()
 
@@ -54,6 +61,8 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     *,
     path: str,
     poll_after: float = 0,
+    proxies: Proxies | None = None,
+    limits: Limits | None = None,
     ready: Callable[[], None],
     ending: Ending,
 ) -> None:
@@ -62,20 +71,15 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     A response that has no answer after `poll_after` seconds (0: never) is ended for its client to
     come back, if the client knows how.
     """
-    app = HttpServer(open_front, gatekeeper, path=path, clock=time.monotonic, poll_after=poll_after)
-    config = uvicorn.Config(
-        app,
-        http=_parser(app),
-        ws="none",
-        interface="asgi3",
-        proxy_headers=False,
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=LAST_ANSWERS + 1,
+    app = HttpServer(
+        open_front,
+        gatekeeper,
+        path=path,
+        clock=time.monotonic,
+        poll_after=poll_after,
+        proxies=proxies,
     )
+    config = _config(app, limits or Limits.of_files(most_files()))
     server = _Server(config, ready)
     async with anyio.create_task_group() as tasks:
         await tasks.start(app.run)
@@ -84,12 +88,35 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
         tasks.cancel_scope.cancel()
 
 
-def _parser(app: HttpServer) -> type[asyncio.Protocol] | Literal["h11"]:
+def _config(app: HttpServer, limits: Limits) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=_parser(app, limits),
+        ws="none",
+        interface="asgi3",
+        proxy_headers=False,
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        backlog=_AT_ONCE,
+        timeout_keep_alive=int(limits.idle),
+        timeout_graceful_shutdown=LAST_ANSWERS + 1,
+    )
+
+
+def _parser(app: HttpServer, limits: Limits) -> type[asyncio.Protocol] | Literal["h11"]:
     try:
         from hub.edge.direct_http import DirectHttp  # noqa: PLC0415 - httptools is not everywhere
     except ImportError:
-        return "h11"  # which has bounds of its own
-    made = partial(DirectHttp, desk=app.desk, idle=Deadlines(KEEP_ALIVE))
+        log.warning(
+            "httptools cannot be imported: connections are bound neither in number nor in time",
+            next="Let nobody else reach the hub, or install httptools.",
+        )
+        return "h11"  # which has bounds of its own for the size of heads
+    connections = Connections(limits, app.log, app.proxies)
+    app.bodies.make_room = connections.drop_slow_body
+    made = partial(DirectHttp, desk=app.desk, connections=connections)
     return cast("type[asyncio.Protocol]", made)
 
 

@@ -29,3 +29,12 @@ def keep_for_large_messages() -> bool:
     if tune is None:
         return False
     return bool(tune(_MMAP_THRESHOLD, APART)) and bool(tune(_TRIM_THRESHOLD, KEPT))
+
+
+def give_back() -> bool:
+    """Give memory that is free, wherever on the heap, back to the system; return whether it was.
+
+    Takes 0.1 ms for each MB that goes: for when much of it has become free.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    return trim is not None and bool(trim(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - a timer without a task
+from itertools import islice
 from typing import Protocol
 
 
@@ -25,6 +26,17 @@ class Deadlines:
         self._due: dict[Expiring, float] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_timing = False
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def first(self, count: int) -> list[Expiring]:
+        """Return so many of those that are under way, who began first first."""
+        return list(islice(self._due, count))
+
+    def oldest(self) -> Expiring | None:
+        """Return who began first of those that are under way."""
+        return next(iter(self._due), None)
 
     def begin(self, one: Expiring) -> None:
         """Let `one` expire in time; if it does not come to that, `end` must follow.

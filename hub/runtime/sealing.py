@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MAX_SPENT: Final = 65_536
 """How many states that were used, and have not expired yet, are remembered."""
+MAX_SPENT_OF_ONE: Final = 16_384
+"""How many of them may be one principal's."""
 _NONCE, _TAG = 12, 16
 
 
@@ -43,7 +45,7 @@ class Seals:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._secret = secrets.token_bytes(32)
-        self._spent: dict[bytes, float] = {}
+        self._spent: dict[str, dict[bytes, float]] = {}
 
     def seal(self, carried: Carried, identity: str, *, lasts: float) -> str:
         """Return a state for the next round of the call `identity`, good for `lasts` seconds."""
@@ -72,21 +74,42 @@ class Seals:
         self._refuse_spent(nonce)
         return Opened(carried_in(fields), nonce, expires)
 
-    def spend(self, opened: Opened) -> None:
-        """Use a state up: it is not opened again.
+    def spend(self, opened: Opened, principal: str) -> None:
+        """Use a principal's state up: it is not opened again.
 
         Raises: RpcError if it was used before, or too many were that have not expired yet.
         """
         self._refuse_spent(opened.nonce)
+        if not self._has_room(principal):
+            self._forget_expired()
+            if not self._has_room(principal):
+                raise RpcError(
+                    INTERNAL_ERROR, "Too many calls are being continued; try again later"
+                )
+        self._spent.setdefault(principal, {})[opened.nonce] = opened.expires
+
+    def _has_room(self, principal: str) -> bool:
+        """Return whether one more of a principal's can be remembered.
+
+        Where there are too many of all, only who has more than an equal share goes without.
+        """
+        own = len(self._spent.get(principal, ()))
+        if own >= MAX_SPENT_OF_ONE:
+            return False
+        if sum(map(len, self._spent.values())) < MAX_SPENT:
+            return True
+        return own < MAX_SPENT // len(self._spent.keys() | {principal})
+
+    def _forget_expired(self) -> None:
         now = self._clock()
-        if len(self._spent) >= MAX_SPENT:
-            self._spent = {kept: until for kept, until in self._spent.items() if until >= now}
-        if len(self._spent) >= MAX_SPENT:
-            raise RpcError(INTERNAL_ERROR, "Too many calls are being continued; try again later")
-        self._spent[opened.nonce] = opened.expires
+        left = {
+            principal: {nonce: until for nonce, until in spent.items() if until >= now}
+            for principal, spent in self._spent.items()
+        }
+        self._spent = {principal: spent for principal, spent in left.items() if spent}
 
     def _refuse_spent(self, nonce: bytes) -> None:
-        if nonce in self._spent:
+        if any(nonce in spent for spent in self._spent.values()):
             _refuse("it was used before; make the call again without it")
 
     @cached_property

@@ -108,7 +108,13 @@ class Connection:
 def scope_of(method: str, headers: Mapping[str, str], path: str = "/mcp") -> Scope:
     """Return an ASGI scope."""
     raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
-    return {"type": "http", "method": method, "path": path, "headers": raw}
+    return {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "headers": raw,
+        "client": ("192.0.2.1", 1234),
+    }
 
 
 async def request(

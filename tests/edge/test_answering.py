@@ -5,7 +5,8 @@ from collections.abc import Iterable
 import pytest
 from starlette.types import Message
 
-from hub.edge.answering import read_body
+from hub.edge.answering import NO_ROOM, TOO_LARGE, read_body
+from hub.edge.bodies import SMALL, Bodies
 from hub.runtime import wire
 
 
@@ -21,14 +22,22 @@ class Body:
 
 
 async def test_a_body_is_read_to_its_last_piece() -> None:
-    assert await read_body(Body([b"one ", b"", b"two"])) == b"one two"
+    assert await read_body(Body([b"one ", b"", b"two"]), Bodies().load()) == b"one two"
 
 
 async def test_a_body_that_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "MAX_MESSAGE_BYTES", 5)
-    assert await read_body(Body([b"123", b"456", b"789"])) is None
+    assert await read_body(Body([b"123", b"456", b"789"]), Bodies().load()) is TOO_LARGE
 
 
 async def test_a_body_may_be_as_large_as_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "MAX_MESSAGE_BYTES", 5)
-    assert await read_body(Body([b"123", b"45"])) == b"12345"
+    assert await read_body(Body([b"123", b"45"]), Bodies().load()) == b"12345"
+
+
+async def test_a_body_that_there_is_no_room_for_is_not_read_on() -> None:
+    bodies = Bodies(most=2 * SMALL)
+    first, second = bodies.load(), bodies.load()
+    assert await read_body(Body([b"x" * 2 * SMALL]), first) == b"x" * 2 * SMALL
+    assert await read_body(Body([b"x" * (SMALL + 1), b"more"]), second) is NO_ROOM
+    assert await read_body(Body([b"x" * SMALL]), bodies.load()) == b"x" * SMALL

@@ -71,3 +71,42 @@ def test_the_schema_accepts_what_the_config_accepts() -> None:
     assert valid({"version": 1, "listen": {"token": "${T}"}, "roots": {"fallback": ["./a"]}})
     assert not valid({"version": 1, "gaurd": "off"})
     assert not valid({"version": 1, "guard": "of"})
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "kept"),
+    [
+        (
+            "origins",
+            ["HTTP://LocalHost:6274", "https://a.example:443"],
+            ("http://localhost:6274", "https://a.example"),
+        ),
+        (
+            "trusted_proxies",
+            ["10.1.2.3/8", "::1", "192.0.2.1"],
+            ("10.0.0.0/8", "::1/128", "192.0.2.1/32"),
+        ),
+    ],
+)
+def test_who_is_trusted_over_http_is_written_in_one_way(
+    key: str, given: list[str], kept: tuple[str, ...]
+) -> None:
+    assert getattr(config(listen={key: given}).listen, key) == kept
+    assert getattr(config().listen, key) == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong"),
+    [
+        ("origins", "*"),
+        ("origins", "null"),
+        ("origins", "localhost:6274"),
+        ("origins", "http://localhost/path"),
+        ("trusted_proxies", "*"),
+        ("trusted_proxies", "proxy.example"),
+        ("trusted_proxies", "10.0.0.0/33"),
+    ],
+)
+def test_nobody_is_trusted_by_mistake(key: str, wrong: str) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        config(listen={key: [wrong]})

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from starlette.types import ASGIApp, Receive, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from hub.edge.bodies import Bodies
 from hub.edge.desk import Desk
 from hub.edge.gatekeeper import Gatekeeper
 from hub.edge.heads import Head, Heads
@@ -60,6 +61,10 @@ class Unused:
         raise AssertionError("nothing is served")
 
 
+async def unserved(scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError("there is room")
+
+
 class Seen:
     """A desk, and the requests that it asked about."""
 
@@ -67,7 +72,7 @@ class Seen:
         self.requests: list[Request] = []
         self.unplain = Unplain()
         heads = Heads(Gatekeeper("127.0.0.1", None), "/mcp")
-        self.desk = Desk(heads, self._find, Deadlines(PATIENCE))
+        self.desk = Desk(heads, self._find, Deadlines(PATIENCE), bodies=Bodies(), no_room=unserved)
 
     def _find(self, request: Request, head: Head) -> Unplain | None:
         self.requests.append(request)

@@ -20,6 +20,7 @@ from hub.core.protocol import (
 )
 from hub.core.values import JsonObject
 from hub.edge import http
+from hub.edge.connections import Connections, Limits
 from hub.edge.desk import Desk
 from hub.edge.direct_http import DirectHttp
 from hub.edge.heads import Head
@@ -128,7 +129,9 @@ async def connected(
     with anyio.fail_after(20):
         async with web(child, token=token) as site, anyio.create_task_group() as tasks:
             idle = Idle()
-            noting = cast("type[Any]", partial(Noting, desk=site.app.desk, idle=idle))
+            connections = Connections(Limits(), site.app.log)
+            connections.idle = idle
+            noting = cast("type[Any]", partial(Noting, desk=site.app.desk, connections=connections))
             server = QuietServer(
                 uvicorn.Config(site.app, http=noting, lifespan="off", log_config=None)
             )
@@ -169,6 +172,7 @@ class Idle(Deadlines):
 
     def all_expire(self) -> None:
         for one in list(self.waiting):
+            self.waiting.discard(one)
             one.expire()
 
 

@@ -92,10 +92,44 @@ def test_a_bind_for_others_cannot_know_its_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://localhost", "http://127.0.0.1:3000", "https://[::1]:8", "http://LOCALHOST"]
+    ("host", "origin"),
+    [
+        ("localhost", "http://localhost"),
+        ("LOCALHOST:80", "http://localhost"),
+        ("localhost:8765", "http://LOCALHOST:8765"),
+        ("[::1]:8", "https://[::1]:8"),
+    ],
 )
-def test_pages_of_this_machine_may_use_the_hub(origin: str) -> None:
-    assert status(Gatekeeper("127.0.0.1", None), host="localhost", origin=origin) is None
+def test_the_hubs_own_pages_may_use_it(host: str, origin: str) -> None:
+    assert status(Gatekeeper("127.0.0.1", None), host=host, origin=origin) is None
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://127.0.0.1:8765", "http://localhost:3000", "http://localhost", "ftp://x"]
+)
+def test_other_pages_of_this_machine_may_use_it_if_they_are_listed(origin: str) -> None:
+    sent = {"host": "localhost:8765", "origin": origin}
+    refused = Gatekeeper("127.0.0.1", None).refusal(headers(**sent))
+    assert refused is not None
+    assert refused.status == 403
+    assert "listen.origins" in refused.text
+    assert status(Gatekeeper("127.0.0.1", None, [origin]), **sent) is None
+    assert status(Gatekeeper("127.0.0.1", None, ["http://other.example"]), **sent) == 403
+
+
+def test_a_page_is_let_read_responses_only_if_it_is_listed() -> None:
+    keeper = Gatekeeper("127.0.0.1", None, ["http://localhost:6274"])
+    assert keeper.shared_with(headers(origin="HTTP://localhost:6274")) == "HTTP://localhost:6274"
+    assert keeper.shared_with(headers(origin="http://localhost:8765")) is None
+    assert keeper.shared_with(headers(host="localhost")) is None
+    assert Gatekeeper("127.0.0.1", None).shared_with(headers(origin="null")) is None
+
+
+def test_a_request_has_one_host() -> None:
+    twice = RequestHeaders([(b"host", b"localhost"), (b"host", b"evil.example")])
+    refused = Gatekeeper("127.0.0.1", None).refusal(twice)
+    assert refused is not None
+    assert refused.status == 400
 
 
 @pytest.mark.parametrize(

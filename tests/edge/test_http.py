@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -26,6 +26,7 @@ from hub.edge import http as module
 from hub.edge import modern_posts, post_response
 from hub.edge.app import Fronts, Setting, running_hub
 from hub.edge.config import HubConfig
+from hub.edge.forwarded import Proxies
 from hub.edge.gatekeeper import Gatekeeper
 from hub.edge.http import HttpServer
 from hub.edge.server import Front
@@ -144,12 +145,14 @@ class Web:
 
 
 @asynccontextmanager
-async def web(
+async def web(  # noqa: PLR0913 - what a test says of the hub
     child: FakeChild | None = None,
     *,
     token: str | None = None,
     config: Mapping[str, Any] | None = None,
     poll_after: float = 0,
+    origins: Sequence[str] = (),
+    proxies: Sequence[str] = (),
 ) -> AsyncGenerator[Web]:
     child = child or FakeChild(ECHO)
     made = HubConfig.model_validate(
@@ -163,9 +166,14 @@ async def web(
             def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
                 return site.watched(super().__call__(outlet, tasks, principal))
 
-        keeper = Gatekeeper("127.0.0.1", token)
+        keeper = Gatekeeper("127.0.0.1", token, origins)
         site.app = HttpServer(
-            Watched(services), keeper, path="/mcp", clock=site.clock, poll_after=poll_after
+            Watched(services),
+            keeper,
+            path="/mcp",
+            clock=site.clock,
+            poll_after=poll_after,
+            proxies=Proxies(proxies),
         )
         await tasks.start(site.app.run)
         yield site
@@ -359,16 +367,85 @@ async def test_a_handshake_that_fails_opens_nothing(monkeypatch: pytest.MonkeyPa
 
 
 async def test_there_are_so_many_sessions_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_SESSIONS", 2)
+    monkeypatch.setattr(module, "MAX_SESSIONS", 4)
     async with web() as site:
         keys = [await site.session() for _ in range(2)]
+        for key in keys:
+            assert (await site.post(echo(), key)).status == 200
         refused = await site.post(initialize())
         assert (refused.status, refused.json) == (
             503,
-            {"error": "2 sessions are open; try again later"},
+            {"error": "2 sessions of 192.0.2.1 are open; try again later"},
         )
+        assert int(refused.headers["retry-after"]) > 0
         assert (await site.use("DELETE", keys[0])).status == 200
         assert (await site.post(initialize())).status == 200
+
+
+async def test_a_session_that_never_called_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SESSIONS", 4)
+    async with web() as site:
+        listening = await site.session()
+        stream = site.start("GET", listening)
+        await stream.began()
+        unused = await site.session()
+        new = await site.session()
+        assert [
+            (await site.post(asked("ping"), key)).status for key in (unused, listening, new)
+        ] == [
+            404,
+            200,
+            200,
+        ]
+
+
+async def test_one_address_leaves_sessions_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SESSIONS", 4)
+    async with web(proxies=["192.0.2.0/24"]) as site:
+        for address, expected in [("10.0.0.1", [200, 200, 503]), ("10.0.0.2", [200, 200, 503])]:
+            statuses: list[int] = []
+            for _ in expected:
+                opened = await site.post(initialize(), x_forwarded_for=f"8.8.8.8, {address}")
+                statuses.append(opened.status)
+                if opened.status == 200:
+                    await site.post(echo(), opened.headers["mcp-session-id"])
+            assert statuses == expected
+
+
+async def test_a_page_that_is_listed_may_read_what_is_answered() -> None:
+    page = "http://localhost:6274"
+    async with web(token=TOKEN, origins=[page]) as site:
+        asked_first = {"origin": page, "access_control_request_method": "POST"}
+        wanted = "authorization, mcp-param-path"
+        permitted = await site.use(
+            "OPTIONS",
+            **asked_first,
+            access_control_request_headers=wanted,
+            access_control_request_private_network="true",
+        )
+        assert (permitted.status, permitted.body) == (204, b"")
+        assert permitted.headers["access-control-allow-origin"] == page
+        assert permitted.headers["access-control-allow-headers"] == wanted
+        assert permitted.headers["access-control-allow-private-network"] == "true"
+        assert "DELETE" in permitted.headers["access-control-allow-methods"]
+        opened = await site.post(initialize(), origin=page, authorization=f"Bearer {TOKEN}")
+        assert opened.headers["access-control-allow-origin"] == page
+        assert "mcp-session-id" in opened.headers["access-control-expose-headers"]
+        assert opened.headers["vary"] == "origin"
+        unauthorized = await site.post(initialize(), origin=page)
+        assert unauthorized.status == 401
+        assert unauthorized.headers["access-control-allow-origin"] == page
+        assert (await site.use("OPTIONS", **asked_first, host="evil.example")).status == 421
+
+
+async def test_other_pages_are_told_nothing() -> None:
+    async with web(origins=["http://localhost:6274"]) as site:
+        for origin in ("http://localhost:3000", "https://evil.example", "null"):
+            asked_first = {"origin": origin, "access_control_request_method": "POST"}
+            refused = await site.use("OPTIONS", **asked_first)
+            assert refused.status == 403
+            assert "listen.origins" in refused.json["error"]
+            assert not any(name.startswith("access-control") for name in refused.headers)
 
 
 async def test_a_deleted_session_is_gone_with_its_stream_and_its_calls() -> None:
@@ -381,7 +458,9 @@ async def test_a_deleted_session_is_gone_with_its_stream_and_its_calls() -> None
         await link.request("tools/call")
         assert (await site.use("DELETE", key)).status == 200
         assert (await stream.over()).events == []
-        assert (await call.over()).body == b""
+        error = (await call.over()).json["error"]
+        assert error["code"] == INTERNAL_ERROR
+        assert error["message"].startswith("the session was ended by its client")
         assert (await link.request("notifications/cancelled"))["params"]["requestId"]
         assert (await site.use("DELETE", key)).status == 404
         assert (await site.post(asked("ping"), key)).status == 404

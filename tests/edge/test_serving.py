@@ -15,6 +15,7 @@ import pytest
 from hub.core.values import Json
 from hub.edge import serving as module
 from hub.edge.app import fronts
+from hub.edge.connections import KEEP_ALIVE
 from hub.edge.gatekeeper import Gatekeeper
 from hub.edge.serving import serve_http
 from hub.edge.signals import ended_by_signals
@@ -171,4 +172,4 @@ async def test_an_answer_that_comes_soon_after_a_signal_is_passed_on(*, is_known
 def test_connections_are_kept_for_longer_than_clients_keep_them() -> None:
     kept = httpx2.Limits().keepalive_expiry
     assert kept is not None
-    assert kept + 1 < module.KEEP_ALIVE
+    assert kept + 1 < KEEP_ALIVE

@@ -26,10 +26,10 @@ def refusal(seals: Seals, state: Json, identity: str = "call") -> str:
     return said
 
 
-def spent(seals: Seals, state: Json) -> Carried:
+def spent(seals: Seals, state: Json, principal: str = "local") -> Carried:
     """Open a state and use it up; return what it carries."""
     opened = seals.open(state, "call")
-    seals.spend(opened)
+    seals.spend(opened, principal)
     return opened.carried
 
 
@@ -85,11 +85,11 @@ def test_a_state_is_opened_often_and_spent_once() -> None:
     state = seals.seal(SECRET, "call", lasts=10)
     once, twice = seals.open(state, "call"), seals.open(state, "call")
     assert once.carried == twice.carried == SECRET
-    seals.spend(once)
+    seals.spend(once, "local")
     said = refusal(seals, state)
     assert "it was used before" in said
     with pytest.raises(RpcError) as caught:
-        seals.spend(twice)
+        seals.spend(twice, "local")
     assert (caught.value.code, str(caught.value)) == (INVALID_PARAMS, said)
 
 
@@ -109,3 +109,23 @@ def test_what_was_spent_is_forgotten_when_it_has_expired_and_never_before(
     later = seals.seal(SECRET, "call", lasts=10)
     assert spent(seals, later) == SECRET
     assert "it has expired" in refusal(seals, states[0])
+
+
+def test_one_principal_leaves_room_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealing, "MAX_SPENT", 4)
+    monkeypatch.setattr(sealing, "MAX_SPENT_OF_ONE", 3)
+    seals = Seals(FakeClock())
+
+    def spends(principal: str) -> bool:
+        try:
+            spent(seals, seals.seal(SECRET, "call", lasts=10), principal)
+        except RpcError:
+            return False
+        return True
+
+    assert [spends("one") for _ in range(4)] == [True, True, True, False]
+    assert [spends("two") for _ in range(3)] == [True, True, False]
+    assert [spends("three") for _ in range(2)] == [True, False]
+    state = seals.seal(SECRET, "call", lasts=10)
+    spent(seals, state, "four")
+    assert "it was used before" in refusal(seals, state)

@@ -11,13 +11,14 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final
+from typing import Final, cast
 
 from hub import __version__
-from hub.core.errors import ConfigError, HubError, leaves
+from hub.core.errors import ConfigError, HubError, StartError, leaves
 from hub.core.legible import legible
 from hub.edge.cli.lean import lean
 
+_NO_THREAD: Final = "can't start new thread"
 _COMMANDS: Final = {
     "run": ("run", "wrap"),
     "inspect": ("check", "plan", "schema"),
@@ -61,7 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from hub.edge.logs import configure_logs  # noqa: PLC0415 - large, so within
 
         options = _parsed(given)
-    configure_logs(options.log_format, options.log_level)
+    try:
+        configure_logs(options.log_format, options.log_level)
+    except RuntimeError as exc:
+        return _fail_for(exc)
     return _perform(options)
 
 
@@ -95,12 +99,31 @@ def _perform(options: Namespace) -> int:
         # Who read our output has seen enough; closing it once more would say so again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except BaseExceptionGroup as group:
-        known = next((error for error in leaves(group) if isinstance(error, HubError)), None)
-        if known is None:
-            raise
-        return _fail(known, 3 if isinstance(known, ConfigError) else 1)
+    except (RuntimeError, OSError, BaseExceptionGroup) as exc:
+        return _fail_for(cast("BaseException", exc))
     return code
+
+
+def _fail_for(error: BaseException) -> int:
+    """Tell what an error, or a group of them, comes from.
+
+    Raises: the error itself if it is a mistake of our own.
+    """
+    known = next(filter(None, map(_known, leaves(error))), None)
+    if known is None:
+        raise error
+    return _fail(known, 3 if isinstance(known, ConfigError) else 1)
+
+
+def _known(error: BaseException) -> HubError | None:
+    # That of a stream which cannot be written now says how much was.
+    is_fork = isinstance(error, BlockingIOError) and not hasattr(error, "characters_written")
+    if is_fork or str(error) == _NO_THREAD:
+        return StartError(
+            "no process or thread can be started: the user has as many as the system allows",
+            "Raise the limit (`ulimit -u`, or pids.max of the container), or end some of them.",
+        )
+    return error if isinstance(error, HubError) else None
 
 
 def _fail(error: HubError, code: int) -> int:

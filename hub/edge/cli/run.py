@@ -135,6 +135,7 @@ async def _stop(ending: Ending, scope: anyio.CancelScope) -> None:
 
 
 async def _serve_http(config: HubConfig, setting: Setting, address: str) -> None:
+    from hub.edge.forwarded import Proxies  # noqa: PLC0415 - as below
     from hub.edge.serving import serve_http  # noqa: PLC0415 - loads the HTTP server, which stdio does without
 
     host, port = _address(address, config)
@@ -143,7 +144,7 @@ async def _serve_http(config: HubConfig, setting: Setting, address: str) -> None
         if config.listen.token is not None
         else os.environ.get("HUB_TOKEN")
     )
-    gatekeeper = Gatekeeper(host, token)
+    gatekeeper = Gatekeeper(host, token, config.listen.origins)
     listener = _listener(host, port)
     async with (
         ended_by_signals() as ending,
@@ -156,6 +157,7 @@ async def _serve_http(config: HubConfig, setting: Setting, address: str) -> None
             listener,
             path=config.listen.path,
             poll_after=config.listen.poll_after,
+            proxies=Proxies(config.listen.trusted_proxies),
             ready=partial(_announce, url, token),
             ending=ending,
         )

@@ -21,6 +21,7 @@ from hub.core.roots import RootSet
 from hub.edge import app, serving, stdio
 from hub.edge.app import Fronts
 from hub.edge.cli import run as module
+from hub.edge.forwarded import Proxies
 from hub.edge.gatekeeper import Gatekeeper, RequestHeaders
 from hub.edge.server import OpenFront
 from hub.runtime.ending import Ending
@@ -37,6 +38,7 @@ class Served:
         self.keeper: Gatekeeper
         self.path = ""
         self.poll_after = -1.0
+        self.proxies = Proxies()
         self.port = 0
         self.meanwhile: Callable[[], None] | None = None
         monkeypatch.setattr(module, "fronts", self._fronts)
@@ -63,13 +65,14 @@ class Served:
         *,
         path: str,
         poll_after: float,
+        proxies: Proxies,
         ready: Callable[[], None],
         ending: Ending,
     ) -> None:
         with listener:
             self.ways.append("http")
             self.keeper, self.path, self.port = keeper, path, listener.getsockname()[1]
-            self.poll_after = poll_after
+            self.poll_after, self.proxies = poll_after, proxies
             ready()
 
     @property
@@ -220,6 +223,7 @@ def test_the_config_says_where_to_listen(
         "path": "/hub",
         "token": "s3cret",
         "poll_after": 45,
+        "trusted_proxies": ["10.0.0.0/8"],
     }
     assert run("run", "--config", config_at(top, listen=listen), "--http") == 0
     shown = capsys.readouterr().out
@@ -228,6 +232,7 @@ def test_the_config_says_where_to_listen(
     assert "s3cret" not in shown
     assert (served.path, served.keeper.principal) == ("/hub", "token")
     assert served.poll_after == 45
+    assert served.proxies.includes("10.1.2.3")
     assert run("run", "--config", config_at(top, listen=listen), "--http", ":0") == 0
     assert capsys.readouterr().out.startswith("roots-hub serves http://localhost:")
 

@@ -1,0 +1,26 @@
+"""Origins of web pages, as browsers tell them (RFC 6454)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_ORIGIN: Final = re.compile(
+    r"([a-z][a-z0-9+.-]*)://(\[[0-9a-f:.]+\]|[^\s/?#@:\[\]]+)(?::([0-9]{1,5}))?"
+)
+_PORTS: Final = {"http": "80", "https": "443", "ws": "80", "wss": "443"}
+
+
+def origin_in(text: str) -> str | None:
+    """Return an origin in the form that all its spellings have in common; None if it is none."""
+    found = _ORIGIN.fullmatch(text.strip().lower())
+    if found is None:
+        return None
+    scheme, host, port = found.groups()
+    return f"{scheme}://{host}" + (f":{port}" if port and port != _PORTS.get(scheme) else "")
+
+
+def is_own(origin: str, host: str) -> bool:
+    """Return whether a page of this origin came from where a request's Host header leads."""
+    scheme = origin.partition("://")[0]
+    return scheme in {"http", "https"} and origin_in(f"{scheme}://{host}") == origin
