@@ -26,6 +26,7 @@ from hub.runtime.wire import (
     Response,
     lost,
 )
+from tests.fakes import taken_into
 from tests.runtime.scripted_http import (
     URL,
     Answer,
@@ -498,7 +499,7 @@ async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> Non
 async def test_answers_are_handed_over_where_they_arrive() -> None:
     settled: list[Message] = []
     async with far(json_body(ANSWER)) as child, anyio.create_task_group() as tasks:
-        child.link.hand_answers_to(settled.append)
+        child.link.hand_answers_to(taken_into(settled))
         tasks.start_soon(child.link.next)
         await anyio.wait_all_tasks_blocked()
         await child.link.outlet.send(CALL)

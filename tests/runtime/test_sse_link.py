@@ -18,6 +18,7 @@ from hub.runtime.peer import GoneError
 from hub.runtime.sse_link import SseLink
 from hub.runtime.wire import Failure, Lost, Message, Notification, Request, Response, lost
 from hub.runtime.written import to_bytes
+from tests.fakes import taken_into
 from tests.runtime.scripted_http import URL, Answer, Feed, ScriptedHttp, Sent, events, never
 
 BEGIN = b"event: endpoint\ndata: /messages?id=1\n\n"
@@ -96,7 +97,7 @@ async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> Non
 async def test_answers_are_handed_over_where_they_arrive() -> None:
     settled: list[Message] = []
     async with far() as child, anyio.create_task_group() as tasks:
-        child.link.hand_answers_to(settled.append)
+        child.link.hand_answers_to(taken_into(settled))
         tasks.start_soon(child.link.next)
         await anyio.wait_all_tasks_blocked()
         child.feed.write(ANSWER)
