@@ -51,8 +51,12 @@ KINDS = (
 ROUNDS = int(os.environ.get("BENCH_ROUNDS") or 2)
 ALONE, BESIDE = 1.5, 5.0
 """Seconds that the calls are timed for."""
+EVERY = 0.002
+"""Seconds between calls, begun or due: those that a stall keeps from beginning count too."""
+SETTLED = 1.0
+"""Seconds after which the other server misbehaves for certain."""
 PROVOKE_EVERY = 0.25
-"""Seconds between calls of the other server's tool that begins it: one that was ended begins anew."""
+"""Seconds between calls of the other one's tool that begins it: one that was ended begins anew."""
 PATIENCE, END = 30.0, 60.0
 """Seconds that an answer, and the end, may take at most."""
 GOOD: dict[str, Any] = {"name": "good__echo", "arguments": {"text": "hello"}}
@@ -196,8 +200,13 @@ def keep_provoking(port: int) -> None:
     session = Session(("127.0.0.1", port), "/mcp")
     session.begin()
     while True:
-        with suppress(WrongAnswerError):
+        try:
             session.request("tools/call", BAD)
+        except WrongAnswerError as exc:
+            if "closed" in str(exc):
+                return
+        except OSError:
+            return
         time.sleep(PROVOKE_EVERY)
 
 
@@ -249,7 +258,7 @@ def measure(row: Row) -> None:
             timed(hub, 0.3)
             alone = timed(hub, ALONE)
             before, began = log_of(folder), time.monotonic()
-            beside = timed(hub, BESIDE, provoking=True)
+            beside = timed(hub, SETTLED + BESIDE, provoking=True)
             logged = (log_of(folder) - before) / (time.monotonic() - began) * 60
             row.ended.append(ended(hub.process))
             row.alone.append(statistics.median(alone))
@@ -263,15 +272,19 @@ def measure(row: Row) -> None:
 
 
 def timed(hub: Hub, seconds: float, *, provoking: bool = False) -> list[float]:
-    """Return the seconds that each call took of as many as there is time for."""
+    """Return the seconds from when each call was due to its answer, in the order of time."""
     taken: list[float] = []
-    until, next_provoked = time.monotonic() + seconds, 0.0
-    while (now := time.monotonic()) < until:
-        if provoking and now >= next_provoked:
-            next_provoked = now + PROVOKE_EVERY
+    began = due = time.perf_counter()
+    provoked = began if provoking else began + seconds
+    while due < began + seconds:
+        if due >= provoked:
+            provoked += PROVOKE_EVERY
             hub.provoke()
-        taken.append(hub.call())
-    return taken
+        time.sleep(max(0.0, due - time.perf_counter()))
+        late = max(0.0, time.perf_counter() - due - EVERY)
+        taken.append(late + hub.call())
+        due += EVERY
+    return taken[int(SETTLED / EVERY) :] if provoking else taken
 
 
 def log_of(folder: Path) -> int:
@@ -349,6 +362,7 @@ def main() -> None:
     """Print the table, of all kinds or those that are named."""
     if sys.argv[1:2] == [":"]:
         keep_provoking(int(sys.argv[2]))
+        return
     run(sys.argv[1:] or KINDS)
 
 

@@ -25,8 +25,8 @@ KEEP_ALIVE = 75
 A request that is sent on one that ends just then is lost. Clients and proxies that keep theirs for
 less never send one so: Node's fetch keeps them for 4 seconds, httpx for 5, most proxies for 60.
 """
-LAST_ANSWERS = 3
-"""Seconds that responses under way get when the hub is told to end."""
+LAST_ANSWERS, LAST_BYTES = 0.5, 1
+"""Seconds that responses under way get when the hub is told to end; those that nobody reads."""
 
 
 class _Server(uvicorn.Server):
@@ -74,7 +74,7 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
         log_config=None,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=LAST_ANSWERS + 1,
+        timeout_graceful_shutdown=LAST_BYTES,
     )
     server = _Server(config, ready)
     async with anyio.create_task_group() as tasks:

@@ -38,6 +38,7 @@ from hub.runtime.hearing import SUBSCRIBING, Hearing, hearing_of
 from hub.runtime.input_rounds import in_rounds, worded
 from hub.runtime.link import AnsweringLink, Link, WatchedLink
 from hub.runtime.listing import SendRequest, read_again, read_listing
+from hub.runtime.pace import PASSED_ON
 from hub.runtime.parties import Asker
 from hub.runtime.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
 from hub.runtime.questions import questioned
@@ -300,6 +301,7 @@ class Child:
             return await self.answers.answer(method, params, None, question)
 
     async def _notified(self, notification: Notification) -> None:
+        self._conduct.pace.spend(PASSED_ON)
         heard = notification if self._hearing is None else self._hearing.heard(notification)
         if heard is not None and heard.method in LIST_CHANGED:
             self._changed({heard.method})

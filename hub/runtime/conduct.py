@@ -29,12 +29,18 @@ FORGIVEN_WASTE: Final = 8 * 1024 * 1024
 class Conduct:
     """One connection's account of its child: `log` is what is logged of it, `pace` its time.
 
-    `clock` counts seconds.
+    The log is that of all the server's connections, one after the other and beside each other, if
+    it is given; `clock` counts seconds.
     """
 
-    def __init__(self, server: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        server: str,
+        log: ChildLog | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.server = server
-        self.log = ChildLog(server, clock)
+        self.log = log or ChildLog(server, clock)
         self._clock = clock
         self.pace = Pace()
         self._strays = self._waste = 0

@@ -22,6 +22,7 @@ from hub.core.protocol import METHOD_NOT_FOUND
 from hub.core.values import JsonObject
 from hub.runtime import wire
 from hub.runtime.arrivals import Arrivals
+from hub.runtime.child_log import ChildLog
 from hub.runtime.conduct import Conduct
 from hub.runtime.endpoint import CONNECT_TIMEOUT, DRAIN, Endpoint, Exchange, ExchangeError, Headers
 from hub.runtime.peer import GoneError
@@ -60,11 +61,13 @@ class HttpLink:
 
     private_directory: str | None = None
 
-    def __init__(self, server: str, endpoint: Endpoint, tasks: TaskGroup) -> None:
+    def __init__(
+        self, server: str, endpoint: Endpoint, tasks: TaskGroup, child_log: ChildLog | None = None
+    ) -> None:
         self._server = server
         self._endpoint = endpoint
         self._tasks = tasks
-        self.conduct = Conduct(server)
+        self.conduct = Conduct(server, child_log)
         self._arrivals = Arrivals(self.conduct)
         self._session = RemoteSession(server)
         self.outlet = Posts(server, self, self._arrivals, tasks)

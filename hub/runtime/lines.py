@@ -171,14 +171,14 @@ class Lines(asyncio.Protocol):
         self._is_due = False
         pace = None if self._conduct is None else self._conduct.pace
         began = 0.0 if pace is None else pace.clock()
-        wasted = 0
+        wasted = b""
         with arrival:
             for _ in range(PORTIONS):
                 if not self._unsplit or self._waiting or self._is_worked_on:
                     break
                 portion = self._portion()
                 lines = self._splitter.feed(portion)
-                wasted += 0 if lines else len(portion)
+                wasted += b"" if lines else portion
                 self._take(lines)
         rest = 0.0
         if pace is not None and self._conduct is not None and wasted:
@@ -208,7 +208,7 @@ class Lines(asyncio.Protocol):
         """Count bytes without a line, if they are of none, and let others have their turn."""
         if not self._splitter.is_skipping and not data.endswith(b"\n"):
             return
-        self._count(len(data), conduct)
+        self._count(data, conduct)
         conduct.pace.spend(0.0, len(data))
         rest = conduct.pace.rest()
         if rest and not self._is_resting and self._transport is not None:
@@ -221,8 +221,9 @@ class Lines(asyncio.Protocol):
         if not self._is_too_much:
             self._read_on()
 
-    def _count(self, size: int, conduct: Conduct) -> None:
-        why = conduct.verdict("it writes what has no end, or nothing", size)
+    def _count(self, data: bytes, conduct: Conduct) -> None:
+        what = "it writes empty lines, or one without an end"
+        why = conduct.verdict(what, len(data), data.count(b"\n"))
         if why is not None:
             self.fail(why)
 
@@ -309,10 +310,10 @@ class Lines(asyncio.Protocol):
                 self._size -= len(line)
                 self._read_on()
                 was_left, self._is_left = self._is_left, False
+                if self._conduct is not None:
+                    self._conduct.pace.hand(len(line))
                 if was_left or not self._is_taken(line):
                     self._is_worked_on = True
-                    if self._conduct is not None:
-                        self._conduct.pace.hand(len(line))
                     return line
             if self._unsplit:
                 self._cut_later()

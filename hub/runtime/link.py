@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 from hub.core.launch import LaunchPlan
 from hub.runtime import wire
 from hub.runtime.brood import Brood
+from hub.runtime.child_log import ChildLog
 from hub.runtime.child_messages import lost_in, message_in
 from hub.runtime.conduct import Conduct
 from hub.runtime.lines import Cut
@@ -100,11 +101,15 @@ class ProcessLink:
 
 @asynccontextmanager
 async def open_process(
-    server: str, plan: LaunchPlan, environment: Mapping[str, str], brood: Brood
+    server: str,
+    plan: LaunchPlan,
+    environment: Mapping[str, str],
+    brood: Brood,
+    log: ChildLog | None = None,
 ) -> AsyncGenerator[Link]:
     """Launch a child and speak to it over its standard streams.
 
     Raises: ChildError if it cannot be started.
     """
-    async with launch(server, plan, environment, brood) as process:
+    async with launch(server, plan, environment, brood, log) as process:
         yield ProcessLink(process)

@@ -22,6 +22,8 @@ SHORTEST_REST: Final = 0.001
 """Seconds that a loop's timers can tell apart."""
 MOST_OF_ONE: Final = 0.02
 """Seconds that work on one thing counts for: beyond, it waits for somebody, and costs nobody."""
+PASSED_ON: Final = 0.00004
+"""Seconds that a notification is counted as besides, which others send on later."""
 BYTE: Final = 1e-9
 """Seconds that reading a byte is counted as, which happens before it can be timed."""
 
@@ -61,19 +63,22 @@ class Pace:
         self._own = Account(BURST, SHARE, clock)
         self._together = together
         self._turn = 0.0
+        self._handed = 0
         self._handed_at: float | None = None
 
     def hand(self, size: int) -> None:
-        """Take note that something of so many bytes is being worked on from now on."""
-        self.spend(0.0, size)
-        self._handed_at = self.clock()
+        """Take note that something of so many bytes is being worked on from now on.
+
+        What was before it cost nothing: it was an answer that somebody waited for.
+        """
+        self._handed, self._handed_at = size, self.clock()
 
     def done(self) -> float | None:
         """Take note that the work on it, if there was any, is done; return as `rest`."""
         began, self._handed_at = self._handed_at, None
         if began is None:
             return None
-        self.spend(min(self.clock() - began, MOST_OF_ONE))
+        self.spend(min(self.clock() - began, MOST_OF_ONE), self._handed)
         return self.rest()
 
     def spend(self, seconds: float, size: int = 0) -> None:

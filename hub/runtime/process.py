@@ -18,6 +18,8 @@ import structlog
 from hub.core.errors import ChildError
 from hub.core.launch import LaunchPlan
 from hub.runtime.brood import Brood, Family
+from hub.runtime.child_log import ChildLog
+from hub.runtime.clearing import cleared
 from hub.runtime.conduct import Conduct
 from hub.runtime.exits import when_ended
 from hub.runtime.lines import Lines
@@ -27,7 +29,7 @@ from hub.runtime.pipes import Flow, PipeOutlet
 from hub.runtime.spawn import Spawned, spawn
 from hub.runtime.stderr import Stderr
 
-EOF_GRACE, EOF_GRACE_AT_END = 2.0, 0.5
+EOF_GRACE, EOF_GRACE_AT_END = 2.0, 0.4
 """Seconds that a child gets to end by itself when its stdin is closed; fewer as the hub ends."""
 KILLED_GRACE = 1.0
 """Seconds in which a process that has ended is known to have."""
@@ -71,10 +73,16 @@ class Process:
 
     outlet: PipeOutlet
 
-    def __init__(self, server: str, private_directory: str | None, family: Family) -> None:
+    def __init__(
+        self,
+        server: str,
+        private_directory: str | None,
+        family: Family,
+        child_log: ChildLog | None = None,
+    ) -> None:
         self.private_directory = private_directory
         self._family = family
-        self.conduct = Conduct(server)
+        self.conduct = Conduct(server, child_log)
         self.lines = Lines(conduct=self.conduct)
         self._server = server
         self._stderr = Stderr(self.conduct.log)
@@ -177,7 +185,11 @@ def _signal_name(number: int) -> str:
 
 @asynccontextmanager
 async def launch(
-    server: str, plan: LaunchPlan, environment: Mapping[str, str], brood: Brood
+    server: str,
+    plan: LaunchPlan,
+    environment: Mapping[str, str],
+    brood: Brood,
+    child_log: ChildLog | None = None,
 ) -> AsyncGenerator[Process]:
     """Run `plan` on top of `environment` for as long as the context lasts.
 
@@ -190,7 +202,7 @@ async def launch(
     private = tempfile.mkdtemp(prefix="roots-hub-") if plan.cwd is None else None
     try:
         _ensure_there(plan, env.get("PATH"), private or plan.cwd)
-        process = Process(server, private, Family(brood))
+        process = Process(server, private, Family(brood), child_log)
         try:
             await process.begin(plan, env)
             yield process
@@ -199,7 +211,7 @@ async def launch(
                 await process.end()
     finally:
         if private is not None:
-            shutil.rmtree(private, ignore_errors=True)
+            await cleared(private)
 
 
 def _ensure_there(plan: LaunchPlan, path: str | None, cwd: str | None) -> None:

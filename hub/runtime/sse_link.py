@@ -13,6 +13,7 @@ from hub.core.errors import ChildError
 from hub.core.events import Event, EventParser
 from hub.runtime import wire
 from hub.runtime.arrivals import Arrivals
+from hub.runtime.child_log import ChildLog
 from hub.runtime.conduct import Conduct
 from hub.runtime.endpoint import CONNECT_TIMEOUT, DRAIN, Endpoint, Exchange, ExchangeError
 from hub.runtime.peer import GoneError
@@ -31,10 +32,12 @@ class SseLink:
 
     private_directory: str | None = None
 
-    def __init__(self, server: str, endpoint: Endpoint, tasks: TaskGroup) -> None:
+    def __init__(
+        self, server: str, endpoint: Endpoint, tasks: TaskGroup, log: ChildLog | None = None
+    ) -> None:
         self._server = server
         self._endpoint = endpoint
-        self.conduct = Conduct(server)
+        self.conduct = Conduct(server, log)
         self._arrivals = Arrivals(self.conduct)
         self._has_begun = False
         self.outlet = Posts(server, self, self._arrivals, tasks)

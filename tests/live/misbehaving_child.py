@@ -59,7 +59,8 @@ def close_stdout() -> None:
 
 def leave_stdout_open() -> None:
     """End, while a descendant keeps what this process writes to."""
-    subprocess.Popen(["/bin/sleep", FOR_LONG], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    null = subprocess.DEVNULL
+    subprocess.Popen(["/bin/sleep", FOR_LONG], stdin=null, stderr=null)  # noqa: S603 - ours
     os._exit(3)
 
 
