@@ -25,6 +25,7 @@ from typing import Any, Protocol
 
 from bench.figures import machine
 from bench.piped import CHUNK, WrongAnswerError
+from bench.placing import place_us, prioritise
 from bench.posting import Session
 from bench.programs import Listening, free_port, hub_config, hub_on_http, hub_on_stdio
 
@@ -52,7 +53,7 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS") or 2)
 ALONE, BESIDE = 1.5, 5.0
 """Seconds that the calls are timed for."""
 EVERY = 0.002
-"""Seconds between calls, begun or due: those that a stall keeps from beginning count too."""
+"""Seconds between calls: those that a stall keeps from beginning count too."""
 SETTLED = 1.0
 """Seconds after which the other server misbehaves for certain."""
 PROVOKE_EVERY = 0.25
@@ -101,6 +102,7 @@ class OnStdio:
                 stderr=log,
                 cwd=config.parent,
             )
+        prioritise(self.process.pid)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self._in, self._out = self.process.stdin.fileno(), self.process.stdout.fileno()
@@ -272,19 +274,21 @@ def measure(row: Row) -> None:
 
 
 def timed(hub: Hub, seconds: float, *, provoking: bool = False) -> list[float]:
-    """Return the seconds from when each call was due to its answer, in the order of time."""
+    """Return the seconds that each call took, and those that it kept from beginning would have."""
     taken: list[float] = []
-    began = due = time.perf_counter()
-    provoked = began if provoking else began + seconds
-    while due < began + seconds:
-        if due >= provoked:
-            provoked += PROVOKE_EVERY
+    began = time.perf_counter()
+    provoked = began if provoking else began + 2 * seconds
+    counts_from = began + SETTLED if provoking else began
+    while (now := time.perf_counter()) < began + seconds:
+        if now >= provoked:
+            provoked = now + PROVOKE_EVERY
             hub.provoke()
-        time.sleep(max(0.0, due - time.perf_counter()))
-        late = max(0.0, time.perf_counter() - due - EVERY)
-        taken.append(late + hub.call())
-        due += EVERY
-    return taken[int(SETTLED / EVERY) :] if provoking else taken
+        took = hub.call()
+        if now >= counts_from:
+            taken.append(took)
+            taken += [took - late * EVERY for late in range(1, int(took / EVERY) + 1)]
+        time.sleep(max(0.0, now + EVERY - time.perf_counter()))
+    return taken
 
 
 def log_of(folder: Path) -> int:

@@ -145,6 +145,8 @@ class Child:
             }
         elif method == "tools/list":
             result = {"tools": self._listed()}
+        elif method == "tools/call" and params["name"] == "hang":
+            return
         elif method == "tools/call":
             result = {"content": [{"type": "text", "text": self._called(params["name"])}]}
         text = json.dumps({"jsonrpc": "2.0", "id": id_, "result": result}).encode() + b"\n"
@@ -160,7 +162,7 @@ class Child:
         return "x" * HUGE if name == "provoke" and self._kind == "huge results" else "done"
 
     def _listed(self) -> list[dict[str, Any]]:
-        names = ["echo", "provoke", "pid"]
+        names = ["echo", "provoke", "pid", "hang"]
         if self._kind == "changing tools":
             names += [f"tool_{next(self._tools)}" for _ in range(50)]
         text = {"type": "object", "properties": {"text": {"type": "string"}}}
