@@ -21,7 +21,7 @@ LOWEST := .lowest
 SUITES := .conformance
 BENCH := .bench
 
-.PHONY: help run setup test lowest conformance confinement-tests check orphans fuzz soak bench bench-quick growth instructions fmt lock clean
+.PHONY: help run setup test lowest conformance confinement-tests check orphans fuzz soak bench bench-quick misbehaving growth instructions fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo 'make soak     clients that come and go, for SOAK_SECONDS=$(SOAK_SECONDS): nothing may be left, no call lost'
 	@echo 'make bench    the hub beside a bare relay and other programs, which this installs (10 minutes)'
 	@echo 'make growth   how what a hub spends grows with sessions, children, tools, roots and paths'
+	@echo 'make misbehaving  what a server that misbehaves costs the others, in many ways of doing so'
 	@echo 'make instructions  how many instructions a call takes, beside a bare relay (needs valgrind)'
 	@echo 'make bench-quick  how far the hub is from a bare relay, in a minute'
 	@echo 'make check    format, lint, layers and types'
@@ -103,6 +104,9 @@ bench: $(VENV)/dev.stamp $(BENCH)/yardstick.stamp $(BENCH)/peers.stamp
 
 growth: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.growth
+
+misbehaving: $(VENV)/dev.stamp
+	$(BIN)/python -m bench.misbehaving
 
 instructions: $(VENV)/dev.stamp $(BENCH)/yardstick.stamp
 	$(BIN)/python -m bench.instructions

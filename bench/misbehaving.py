@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 from bench.figures import machine
 from bench.piped import CHUNK, WrongAnswerError
-from bench.placing import place_us, prioritise
+from bench.placing import prioritise
 from bench.posting import Session
 from bench.programs import Listening, free_port, hub_config, hub_on_http, hub_on_stdio
 

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-BURST, SHARE = 0.1, 0.15
+BURST, SHARE = 0.25, 0.15
 """Seconds that one child may have at once, and for each second that passes."""
-BURST_OF_ALL, SHARE_OF_ALL = 0.3, 0.3
+BURST_OF_ALL, SHARE_OF_ALL = 0.5, 0.3
 """The same of all children together."""
 TURN: Final = 0.0001
 """Seconds after which others have their turn, whatever is left."""
@@ -22,7 +22,7 @@ SHORTEST_REST: Final = 0.001
 """Seconds that a loop's timers can tell apart."""
 MOST_OF_ONE: Final = 0.02
 """Seconds that work on one thing counts for: beyond, it waits for somebody, and costs nobody."""
-PASSED_ON: Final = 0.00004
+PASSED_ON: Final = 0.0001
 """Seconds that a notification is counted as besides, which others send on later."""
 BYTE: Final = 1e-9
 """Seconds that reading a byte is counted as, which happens before it can be timed."""

@@ -15,6 +15,7 @@ from hub.runtime.child_messages import SHOWN, lost_in, message_in
 from hub.runtime.conduct import Conduct
 from hub.runtime.endpoint import Exchange, ExchangeError
 from hub.runtime.lines import CROWD, PORTION
+from hub.runtime.pace import Pace
 from hub.runtime.peer import GoneError
 from hub.runtime.strict_json import WireError
 from hub.runtime.wire import Failure, Message
@@ -44,9 +45,14 @@ async def events_in(chunk: bytes, parser: EventParser, conduct: Conduct) -> Asyn
                 raise GoneError(why)
         for event in events:
             yield event
-        rest = pace.rest()
-        if rest is not None:
-            await anyio.sleep(rest)
+            await _give_way(pace)
+        await _give_way(pace)
+
+
+async def _give_way(pace: Pace) -> None:
+    rest = pace.rest()
+    if rest is not None:
+        await anyio.sleep(rest)
 
 
 def _pieces(chunk: bytes) -> Iterator[bytes]:
@@ -65,9 +71,12 @@ def messages_in(conduct: Conduct, event: Event) -> Iterator[Message]:
 
     Raises: GoneError if what is none was once too much.
     """
+    pace = conduct.pace
+    began = pace.clock()
     if event.name != "message":
         conduct.log.debug("unknown event", name=event.name[:SHOWN])
         conduct.count("events of an unknown kind", len(event.text))
+        pace.spend(pace.clock() - began)
         return
     if event.is_cut:
         cut = lost_in(conduct, event.text)
@@ -75,9 +84,12 @@ def messages_in(conduct: Conduct, event: Event) -> Iterator[Message]:
             yield cut
         return
     for text in _texts(event.text):
+        began = pace.clock()
         message = message_in(conduct, text, otherwise="event is not JSON-RPC")
         if message is not None:
             yield message
+        else:
+            pace.spend(pace.clock() - began)
 
 
 def _texts(text: bytes) -> list[bytes]:
