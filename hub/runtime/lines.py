@@ -178,7 +178,7 @@ class Lines(asyncio.Protocol):
                     break
                 portion = self._portion()
                 lines = self._splitter.feed(portion)
-                wasted += b"" if lines else portion
+                wasted += portion if not lines and self._is_waste(portion) else b""
                 self._take(lines)
         rest = 0.0
         if pace is not None and self._conduct is not None and wasted:
@@ -206,7 +206,7 @@ class Lines(asyncio.Protocol):
 
     def _waste(self, data: bytes, conduct: Conduct) -> None:
         """Count bytes without a line, if they are of none, and let others have their turn."""
-        if not self._splitter.is_skipping and not data.endswith(b"\n"):
+        if not self._is_waste(data):
             return
         self._count(data, conduct)
         conduct.pace.spend(0.0, len(data))
@@ -215,6 +215,9 @@ class Lines(asyncio.Protocol):
             self._is_resting = True
             self._pause()
             asyncio.get_running_loop().call_later(rest, self._rested)
+
+    def _is_waste(self, data: bytes) -> bool:
+        return self._splitter.is_skipping or data.endswith(b"\n")
 
     def _rested(self) -> None:
         self._is_resting = False
@@ -334,7 +337,9 @@ class Lines(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _read_on(self) -> None:
-        if not self._paused or self._transport is None or self._unsplit or self._is_resting:
+        if not self._paused or self._transport is None or self._is_over:
+            return
+        if self._unsplit or self._is_resting:
             return
         if len(self._waiting) <= self._backlog // 2 and self._size <= MAX_UNREAD // 2:
             self._paused = False

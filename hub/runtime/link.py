@@ -95,6 +95,7 @@ class ProcessLink:
                 message = lost_in(self.conduct, line)
             else:
                 message = message_in(self.conduct, line, otherwise="stdout is not JSON-RPC")
+            self.conduct.pace.lap()
             if message is not None:
                 return message
 

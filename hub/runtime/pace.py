@@ -73,6 +73,12 @@ class Pace:
         """
         self._handed, self._handed_at = size, self.clock()
 
+    def lap(self) -> None:
+        """Count in full what was done so far of that work: it has waited for nobody yet."""
+        if self._handed_at is not None:
+            began, self._handed_at = self._handed_at, self.clock()
+            self.spend(self._handed_at - began)
+
     def done(self) -> float | None:
         """Take note that the work on it, if there was any, is done; return as `rest`."""
         began, self._handed_at = self._handed_at, None

@@ -18,7 +18,7 @@ from hub.runtime.lines import CROWD, PORTION
 from hub.runtime.pace import Pace
 from hub.runtime.peer import GoneError
 from hub.runtime.strict_json import WireError
-from hub.runtime.wire import Failure, Message
+from hub.runtime.wire import Failure, Message, Response
 
 _BAD_REQUEST, _NOT_FOUND = 400, 404
 _SERVER_ERROR = -32000
@@ -86,10 +86,10 @@ def messages_in(conduct: Conduct, event: Event) -> Iterator[Message]:
     for text in _texts(event.text):
         began = pace.clock()
         message = message_in(conduct, text, otherwise="event is not JSON-RPC")
+        if not isinstance(message, Response | Failure):
+            pace.spend(pace.clock() - began)
         if message is not None:
             yield message
-        else:
-            pace.spend(pace.clock() - began)
 
 
 def _texts(text: bytes) -> list[bytes]:

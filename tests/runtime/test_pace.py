@@ -64,6 +64,18 @@ def test_one_child_rests_for_what_another_has_spent() -> None:
     assert rest > 0.0
 
 
+def test_work_that_waits_for_nobody_counts_in_full() -> None:
+    clock = Clock()
+    pace = paced(clock)
+    pace.lap()
+    pace.hand(0)
+    clock.now += 3600
+    pace.lap()
+    rest = pace.done()
+    assert rest is not None
+    assert rest > 3600
+
+
 def test_work_is_timed_from_when_it_was_handed_out_as_far_as_it_is_work() -> None:
     clock = Clock()
     pace = paced(clock)
