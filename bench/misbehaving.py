@@ -27,7 +27,14 @@ from bench.figures import machine
 from bench.piped import CHUNK, WrongAnswerError
 from bench.placing import prioritise
 from bench.posting import Session
-from bench.programs import Listening, free_port, hub_config, hub_on_http, hub_on_stdio
+from bench.programs import (
+    Listening,
+    exit_on_sigterm,
+    free_port,
+    hub_config,
+    hub_on_http,
+    hub_on_stdio,
+)
 
 CHILD = str(Path(__file__).parents[1] / "tests/live/misbehaving_child.py")
 KINDS = (
@@ -346,6 +353,7 @@ def children() -> set[int]:
 def run(kinds: Sequence[str]) -> None:
     """Print the table."""
     be_subreaper()
+    exit_on_sigterm()
     os.sched_setaffinity(0, {int(HERE)})
     print(machine(), "\n")
     print("| the other server | transport | p50 alone, ms | beside it, ms | × | end, s | ", end="")
