@@ -21,7 +21,7 @@ LOWEST := .lowest
 SUITES := .conformance
 BENCH := .bench
 
-.PHONY: help run setup test lowest conformance confinement-tests check orphans fuzz soak bench bench-quick slow-requests growth instructions fmt lock clean
+.PHONY: help run setup test lowest conformance confinement-tests check orphans fuzz soak bench bench-quick slow-requests misbehaving growth instructions fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -36,6 +36,7 @@ help:
 	@echo 'make bench    the hub beside a bare relay and other programs, which this installs (10 minutes)'
 	@echo 'make slow-requests  a client beside 5,000 that finish nothing: is it served, and what does that cost'
 	@echo 'make growth   how what a hub spends grows with sessions, children, tools, roots and paths'
+	@echo 'make misbehaving  what a server that misbehaves costs the others, in many ways of doing so'
 	@echo 'make instructions  how many instructions a call takes, beside a bare relay (needs valgrind)'
 	@echo 'make bench-quick  how far the hub is from a bare relay, in a minute'
 	@echo 'make check    format, lint, layers and types'
@@ -107,6 +108,9 @@ slow-requests: $(VENV)/dev.stamp
 
 growth: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.growth
+
+misbehaving: $(VENV)/dev.stamp
+	$(BIN)/python -m bench.misbehaving
 
 instructions: $(VENV)/dev.stamp $(BENCH)/yardstick.stamp
 	$(BIN)/python -m bench.instructions

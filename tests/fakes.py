@@ -257,6 +257,16 @@ READ: JsonObject = {
 }
 
 
+def taken_into(kept: list[Any]) -> Callable[[object], bool]:
+    """Return what keeps everything it is given, and says that it was waited for."""
+
+    def take(one: object) -> bool:
+        kept.append(one)
+        return True
+
+    return take
+
+
 class FakeLink:
     """One connection to a FakeChild; it is its own outlet. What goes over it is JSON text."""
 

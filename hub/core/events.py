@@ -32,6 +32,11 @@ class EventParser:
         self._limit = limit
         self.restart()
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether what comes belongs to an event that is too long already."""
+        return self._is_cut or self._line_is_cut
+
     def restart(self) -> None:
         """Begin with another stream that continues this one: ids and waiting time still hold."""
         self._line: list[bytes] = []

@@ -22,8 +22,8 @@ from hub.edge.server import OpenFront
 from hub.runtime.ending import Ending
 from hub.runtime.open_files import most_files
 
-LAST_ANSWERS = 3
-"""Seconds that responses under way get when the hub is told to end."""
+LAST_ANSWERS, LAST_BYTES = 0.5, 1
+"""Seconds that responses under way get when the hub is told to end; those that nobody reads."""
 
 
 _AT_ONCE = 32
@@ -101,7 +101,7 @@ def _config(app: HttpServer, limits: Limits) -> uvicorn.Config:
         server_header=False,
         backlog=_AT_ONCE,
         timeout_keep_alive=int(limits.idle),
-        timeout_graceful_shutdown=LAST_ANSWERS + 1,
+        timeout_graceful_shutdown=LAST_BYTES,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import anyio
 from msgspec import Raw
 
+from hub.runtime.conduct import Conduct
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Failure, Message, Notification, Response
 
@@ -16,28 +17,33 @@ QUEUE, MAX_UNREAD = 16, 64 * 1024 * 1024
 
 
 class Arrivals:
-    """Messages in the order of their coming; who brings one waits while too many lie there."""
+    """Messages in the order of their coming; who brings one waits while too many lie there.
 
-    def __init__(self) -> None:
+    The reader is done with one when it asks for the next, and is paced by `conduct`.
+    """
+
+    def __init__(self, conduct: Conduct) -> None:
+        self._conduct = conduct
         self._waiting: deque[Message] = deque()
         self._size = 0
         self._came: anyio.Event | None = None
         self._left: anyio.Event | None = None
         self.ended: str | None = None
-        self.settle: Callable[[Response | Failure], None] | None = None
+        self.settle: Callable[[Response | Failure], bool] | None = None
 
     async def put(self, message: Message) -> None:
         """Bring a message; after the end it is dropped.
 
-        With `settle`, that gets an answer before which no message waits or is worked on: the reader
-        is done with one when it asks for the next.
+        With `settle`, that gets an answer before which no message waits or is worked on; if nobody
+        waits for it, it comes as any message.
         """
         if (
             self.settle is not None
             and self._came is not None
             and isinstance(message, Response | Failure)
+            and self.settle(message)
         ):
-            self.settle(message)
+            self._conduct.answered()
             return
         while self._is_full and self.ended is None:
             self._left = self._left or anyio.Event()
@@ -63,13 +69,18 @@ class Arrivals:
 
         Raises: GoneError, with the reason, after the last.
         """
+        rest = self._conduct.pace.done()
+        if rest is not None:
+            await anyio.sleep(rest)
         while not self._waiting:
             if self.ended is not None:
                 raise GoneError(self.ended)
             self._came = anyio.Event()
             await self._came.wait()
         message = self._waiting.popleft()
-        self._size -= _size(message)
+        size = _size(message)
+        self._size -= size
+        self._conduct.pace.hand(size)
         self._go_on()
         return message
 

@@ -32,7 +32,7 @@ from hub.runtime.watchdog import (
     Table,
 )
 
-TERM_GRACE, TERM_GRACE_AT_END = 2.0, 0.8
+TERM_GRACE, TERM_GRACE_AT_END = 2.0, 0.5
 """Seconds between asking a family to end (SIGTERM) and ending it; fewer as the hub ends."""
 LOOK_AGAIN = 1.0
 """Seconds after which a hub that has no descriptor free tries again to look for processes."""

@@ -24,6 +24,7 @@ from hub.core.values import Call, JsonObject
 from hub.runtime import wire
 from hub.runtime.answers import Answers
 from hub.runtime.child_state import ChildState, Down, Ready, Starting
+from hub.runtime.conduct import Conduct
 from hub.runtime.deadlines import Deadlines
 from hub.runtime.greeting import (
     Greeting,
@@ -35,8 +36,9 @@ from hub.runtime.greeting import (
 from hub.runtime.health import Health
 from hub.runtime.hearing import SUBSCRIBING, Hearing, hearing_of
 from hub.runtime.input_rounds import in_rounds, worded
-from hub.runtime.link import AnsweringLink, Link
+from hub.runtime.link import AnsweringLink, Link, WatchedLink
 from hub.runtime.listing import SendRequest, read_again, read_listing
+from hub.runtime.pace import PASSED_ON
 from hub.runtime.parties import Asker
 from hub.runtime.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
 from hub.runtime.questions import questioned
@@ -46,6 +48,8 @@ from hub.runtime.wire import Message, Notification, Payload
 
 LAST_WORDS = 0.5
 """Seconds in which a child that is gone can be asked why."""
+RELIST_PAUSE, RELIST_SHARE = 0.2, 20
+"""Seconds between two readings of a child's lists, and times that one took: more are one."""
 STALL = 30.0
 """Seconds that a child may write without reading what it is answered."""
 
@@ -81,6 +85,7 @@ class Child:
         self._hearing: Hearing | None = None
         self.slots = answers.slots
         self.deadlines = Deadlines(self.spec.timeout)
+        self._conduct = Conduct(self.spec.name)
 
     async def own(self) -> None:
         """Open the connection, keep it, and close it: on `stop`, or when the child is gone."""
@@ -105,8 +110,14 @@ class Child:
     async def _keep(self, link: Link) -> None:
         async with anyio.create_task_group() as tasks:
             self.answers.opened(link.private_directory)
+            if isinstance(link, WatchedLink):
+                self._conduct = link.conduct
             peer = self.peer = Peer(
-                link.outlet, serve=partial(self._serve, tasks), notified=self._notified, tasks=tasks
+                link.outlet,
+                serve=partial(self._serve, tasks),
+                notified=self._notified,
+                tasks=tasks,
+                watch=self._conduct,
             )
             if isinstance(link, AnsweringLink):
                 link.hand_answers_to(peer.waiters.settle)
@@ -148,9 +159,10 @@ class Child:
             if isinstance(message, wire.Request):
                 await checkpoint()  # whose it is, is found before an answer ends its call
         except WireError as exc:
-            log.warning("message dropped", server=self.spec.name, error=str(exc))
+            self._conduct.log.warning("message dropped", error=str(exc))
             if isinstance(message, wire.Request):
                 await link.outlet.send(wire.failure_of(exc))
+            self._conduct.count("messages that cannot be taken", 0)
 
     async def _greet(self, peer: Peer, outlet: Outlet, tasks: TaskGroup) -> None:
         greeting = await greet(peer, self.hub, self.spec.era)
@@ -183,12 +195,14 @@ class Child:
                 return
             greeting, known = self.state.greeting, self.state.listing
             request = self._reader(peer, greeting)
+            began = anyio.current_time()
             listing = await read_again(request, greeting, self.spec.name, known, changed)
-            if listing is self.state.listing:
-                continue
-            self.state = Ready(greeting, listing)
-            for name in sorted(changed):
-                await self.answers.spread(Notification(name, {}))
+            if listing is not self.state.listing:
+                self.state = Ready(greeting, listing)
+                for name in sorted(changed):
+                    await self.answers.spread(Notification(name, {}))
+            taken = anyio.current_time() - began
+            await anyio.sleep(max(RELIST_PAUSE, RELIST_SHARE * taken))
 
     def _fall(self, reason: str) -> None:
         if isinstance(self.state, Down):
@@ -287,6 +301,7 @@ class Child:
             return await self.answers.answer(method, params, None, question)
 
     async def _notified(self, notification: Notification) -> None:
+        self._conduct.pace.spend(PASSED_ON)
         heard = notification if self._hearing is None else self._hearing.heard(notification)
         if heard is not None and heard.method in LIST_CHANGED:
             self._changed({heard.method})

@@ -28,6 +28,7 @@ from hub.runtime import wire
 from hub.runtime.answers import Answers
 from hub.runtime.brood import Brood
 from hub.runtime.child import Child
+from hub.runtime.child_log import ChildLog
 from hub.runtime.child_state import Down
 from hub.runtime.confined import open_launched
 from hub.runtime.greeting import Introduction
@@ -58,17 +59,22 @@ class Opener(Protocol):
 def opener(
     environment: Mapping[str, str], kernel: Kernel, brood: Brood, flavour: Flavour = Flavour.POSIX
 ) -> Opener:
-    """Return what opens real children; processes inherit of `environment` what is theirs."""
+    """Return what opens real children; processes inherit of `environment` what is theirs.
+
+    A server's children share what may be logged of them.
+    """
+    logs: dict[ServerName, ChildLog] = {}
 
     def open_child(spec: ServerSpec, plan: LaunchPlan | None) -> AbstractAsyncContextManager[Link]:
+        its = logs.setdefault(spec.name, ChildLog(spec.name))
         if plan is not None:
             own = inherited(environment, spec.environment, flavour)
-            return open_launched(spec, plan, own, kernel, brood)
+            return open_launched(spec, plan, own, kernel, brood, its)
         if not isinstance(spec.target, RemoteTarget):
             raise TypeError("a launched child needs a plan")
         from hub.runtime.remote import open_remote  # noqa: PLC0415 - loads the HTTP client, which only remote children need
 
-        return open_remote(spec.name, spec.target)
+        return open_remote(spec.name, spec.target, its)
 
     return open_child
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-import anyio
 import structlog
 from anyio import to_thread
 from msgspec import Struct
@@ -35,6 +34,8 @@ from hub.core.launch import LaunchPlan, LaunchTemplate
 from hub.core.specs import ServerSpec
 from hub.runtime import landlock
 from hub.runtime.brood import Brood
+from hub.runtime.child_log import ChildLog
+from hub.runtime.clearing import cleared
 from hub.runtime.confine import Program, program
 from hub.runtime.link import Link, open_process
 from hub.runtime.system_places import DEVICES, KERNEL, SETTINGS, SYSTEM
@@ -86,12 +87,13 @@ def planned_grants(spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str,
 
 
 @asynccontextmanager
-async def open_launched(
+async def open_launched(  # noqa: PLR0913, PLR0917 - each is one thing that a launch depends on
     spec: ServerSpec,
     plan: LaunchPlan,
     environment: Mapping[str, str],
     kernel: Kernel,
     brood: Brood,
+    child_log: ChildLog | None = None,
 ) -> AsyncGenerator[Link]:
     """Launch a child, confined if its operator asked for that, and speak to it.
 
@@ -102,34 +104,33 @@ async def open_launched(
         found = standing(spec.confine, spec.target, kernel)
     match found:
         case Confined():
-            opened = _open_confined(spec, plan, environment, brood)
+            opened = _open_confined(spec, plan, environment, brood, child_log)
         case Unconfined(reason) if spec.confine.mode == "require":
             raise ChildError(f"it must be confined and cannot be: {reason}")
         case Unconfined(reason):
             log.warning("NOT confined", server=spec.name, reason=reason)
-            opened = open_process(spec.name, plan, environment, brood)
+            opened = open_process(spec.name, plan, environment, brood, child_log)
         case NotAsked():
-            opened = open_process(spec.name, plan, environment, brood)
+            opened = open_process(spec.name, plan, environment, brood, child_log)
     async with opened as link:
         yield link
 
 
 @asynccontextmanager
 async def _open_confined(
-    spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str], brood: Brood
+    spec: ServerSpec,
+    plan: LaunchPlan,
+    environment: Mapping[str, str],
+    brood: Brood,
+    child_log: ChildLog | None,
 ) -> AsyncGenerator[Link]:
     private = tempfile.mkdtemp(prefix="roots-hub-confined-")
     try:
         confined = await to_thread.run_sync(_prepared, spec, plan, environment, private)
-        async with open_process(spec.name, confined, environment, brood) as link:
+        async with open_process(spec.name, confined, environment, brood, child_log) as link:
             yield link
     finally:
-        with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(_removed, private)
-
-
-def _removed(private: str) -> None:
-    shutil.rmtree(private, ignore_errors=True)
+        await cleared(private)
 
 
 def _prepared(

@@ -22,9 +22,12 @@ from hub.core.protocol import METHOD_NOT_FOUND
 from hub.core.values import JsonObject
 from hub.runtime import wire
 from hub.runtime.arrivals import Arrivals
+from hub.runtime.child_log import ChildLog
+from hub.runtime.conduct import Conduct
 from hub.runtime.endpoint import CONNECT_TIMEOUT, DRAIN, Endpoint, Exchange, ExchangeError, Headers
+from hub.runtime.peer import GoneError
 from hub.runtime.posts import Posts, taken_back
-from hub.runtime.received import is_session_unknown, messages_in, refusal_in
+from hub.runtime.received import events_in, is_session_unknown, messages_in, refusal_in
 from hub.runtime.remote_session import RemoteSession
 from hub.runtime.resumption import SessionEndedError, pause, resumed
 from hub.runtime.strict_json import WireError
@@ -58,18 +61,21 @@ class HttpLink:
 
     private_directory: str | None = None
 
-    def __init__(self, server: str, endpoint: Endpoint, tasks: TaskGroup) -> None:
+    def __init__(
+        self, server: str, endpoint: Endpoint, tasks: TaskGroup, child_log: ChildLog | None = None
+    ) -> None:
         self._server = server
         self._endpoint = endpoint
         self._tasks = tasks
-        self._arrivals = Arrivals()
+        self.conduct = Conduct(server, child_log)
+        self._arrivals = Arrivals(self.conduct)
         self._session = RemoteSession(server)
         self.outlet = Posts(server, self, self._arrivals, tasks)
 
     async def next(self) -> Message:
         return await self._arrivals.next()
 
-    def hand_answers_to(self, settle: Callable[[Response | Failure], None]) -> None:
+    def hand_answers_to(self, settle: Callable[[Response | Failure], bool]) -> None:
         self._arrivals.settle = settle
 
     async def leave(self) -> None:
@@ -190,8 +196,9 @@ class HttpLink:
             with anyio.CancelScope() as rest:
                 async with aclosing(exchange.chunks()) as chunks:
                     async for chunk in chunks:
-                        for event in post.parser.feed(chunk):
-                            answered |= await self._take(post, event)
+                        async with aclosing(events_in(chunk, post.parser, self.conduct)) as events:
+                            async for event in events:
+                                answered |= await self._take(post, event)
                         if answered:
                             # The child ends the stream now, and the connection can serve again.
                             rest.deadline = min(rest.deadline, anyio.current_time() + DRAIN)
@@ -203,7 +210,7 @@ class HttpLink:
     async def _take(self, post: _Post, event: Event) -> bool:
         """Pass on what an event brings; return whether the answer was among it."""
         answered = False
-        for message in messages_in(self._server, event):
+        for message in messages_in(self.conduct, event):
             if isinstance(message, Response | Failure) and post.is_answered_by(message):
                 await self._answer(post, message)
                 answered = True
@@ -225,7 +232,11 @@ class HttpLink:
             raise ExchangeError(_BROKE_OFF)
         await anyio.sleep(pause(post.parser.retry, 1))
         asked = resumed(
-            self._endpoint, self._session.headers, post.parser, attempts=MAX_RESUMPTIONS
+            self._endpoint,
+            self._session.headers,
+            post.parser,
+            self.conduct,
+            attempts=MAX_RESUMPTIONS,
         )
         try:
             async with aclosing(asked) as events:
@@ -245,13 +256,13 @@ class HttpLink:
     async def _listen(self) -> None:
         """Pass on what the child says of its own accord, for as long as it lets us listen."""
         parser = EventParser(wire.MAX_MESSAGE_BYTES)
-        asked = resumed(self._endpoint, self._session.headers, parser, attempts=None)
+        asked = resumed(self._endpoint, self._session.headers, parser, self.conduct, attempts=None)
         try:
             async with aclosing(asked) as events:
                 async for event in events:
-                    for message in messages_in(self._server, event):
+                    for message in messages_in(self.conduct, event):
                         await self._pass_on(message)
-        except SessionEndedError as exc:
+        except (SessionEndedError, GoneError) as exc:
             self._arrivals.end(str(exc))
         except ExchangeError as exc:
             log.debug("no standing stream", server=self._server, error=str(exc))

@@ -9,7 +9,9 @@ from typing import Protocol, runtime_checkable
 from hub.core.launch import LaunchPlan
 from hub.runtime import wire
 from hub.runtime.brood import Brood
+from hub.runtime.child_log import ChildLog
 from hub.runtime.child_messages import lost_in, message_in
+from hub.runtime.conduct import Conduct
 from hub.runtime.lines import Cut
 from hub.runtime.peer import Outlet
 from hub.runtime.process import Process, launch
@@ -44,29 +46,44 @@ class Link(Protocol):
 class AnsweringLink(Protocol):
     """A link that can hand over answers where they arrive."""
 
-    def hand_answers_to(self, settle: Callable[[Response | Failure], None]) -> None:
-        """Give each answer to `settle` once all messages before it are done with, not to `next`."""
+    def hand_answers_to(self, settle: Callable[[Response | Failure], bool]) -> None:
+        """Give each answer to `settle` once all messages before it are done with.
+
+        What that says no to, because nobody waits for it, comes by `next`.
+        """
+        ...
+
+
+@runtime_checkable
+class WatchedLink(Protocol):
+    """A link that keeps account of how its child behaves."""
+
+    @property
+    def conduct(self) -> Conduct:
+        """The account of it."""
         ...
 
 
 class ProcessLink:
     """A child on the other end of two pipes."""
 
-    def __init__(self, server: str, process: Process) -> None:
-        self._server = server
+    def __init__(self, process: Process) -> None:
         self._process = process
+        self.conduct = process.conduct
         self.outlet: Outlet = process.outlet
         self.private_directory = process.private_directory
 
-    def hand_answers_to(self, settle: Callable[[Response | Failure], None]) -> None:
+    def hand_answers_to(self, settle: Callable[[Response | Failure], bool]) -> None:
+        answered = self.conduct.answered
+
         def take(line: bytes) -> bool:
             try:
                 message = wire.parse_child(line)
             except WireError:
                 return False
-            if not isinstance(message, _ANSWERS):
+            if not isinstance(message, _ANSWERS) or not settle(message):
                 return False
-            settle(message)
+            answered()
             return True
 
         self._process.lines.taker = take
@@ -75,20 +92,25 @@ class ProcessLink:
         while True:
             line = await self._process.next_line()
             if isinstance(line, Cut):
-                message = lost_in(self._server, line)
+                message = lost_in(self.conduct, line)
             else:
-                message = message_in(self._server, line, otherwise="stdout is not JSON-RPC")
+                message = message_in(self.conduct, line, otherwise="stdout is not JSON-RPC")
+            self.conduct.pace.lap()
             if message is not None:
                 return message
 
 
 @asynccontextmanager
 async def open_process(
-    server: str, plan: LaunchPlan, environment: Mapping[str, str], brood: Brood
+    server: str,
+    plan: LaunchPlan,
+    environment: Mapping[str, str],
+    brood: Brood,
+    log: ChildLog | None = None,
 ) -> AsyncGenerator[Link]:
     """Launch a child and speak to it over its standard streams.
 
     Raises: ChildError if it cannot be started.
     """
-    async with launch(server, plan, environment, brood) as process:
-        yield ProcessLink(server, process)
+    async with launch(server, plan, environment, brood, log) as process:
+        yield ProcessLink(process)

@@ -22,7 +22,7 @@ from hub.runtime import wire
 from hub.runtime.backlog import Backlog
 from hub.runtime.strict_json import WireError
 from hub.runtime.waiting import UNSAID, Answer, Behalf, TaskWaiter, Waiter, Waiters, with_token
-from hub.runtime.weight import weight_of_answer
+from hub.runtime.weight import weight_of, weight_of_answer
 from hub.runtime.wire import Failure, Message, Notification, Payload, Request, Response, failure_of
 
 CANCEL_GRACE = 2.0
@@ -48,6 +48,21 @@ class Letterbox(Protocol):
 
     def post(self, message: Message) -> bool:
         """Hand `message` over if the other side takes it now, and return whether it did."""
+        ...
+
+
+class Watch(Protocol):
+    """Who keeps account of how the other side behaves."""
+
+    def answered(self) -> None:
+        """Take note that it answered what it was asked."""
+        ...
+
+    def stray(self, what: str, size: int) -> None:
+        """Take note of something that is of no use to anybody, and how many bytes it has.
+
+        Raises: GoneError if the other side is to be heard no more.
+        """
         ...
 
 
@@ -130,11 +145,19 @@ class Peer:
 
     `serve` answers the other side's requests, each in a task of `tasks` (or in the caller's,
     through `answer`); `notified` gets its notifications, in order. Both may raise `RpcError` alone.
+    `watch` keeps account of how the other side behaves, if somebody does.
     """
 
     def __init__(
-        self, outlet: Outlet, *, serve: Serve, notified: Notified, tasks: TaskGroup
+        self,
+        outlet: Outlet,
+        *,
+        serve: Serve,
+        notified: Notified,
+        tasks: TaskGroup,
+        watch: Watch | None = None,
     ) -> None:
+        self._watch = watch
         self._outlet = outlet
         self._letterbox = outlet if isinstance(outlet, Letterbox) else None
         self._serve = serve
@@ -236,7 +259,8 @@ class Peer:
         A request is answered by a task of its own; one of somebody who leaves many answers unread,
         or has asked too much already, is not taken before that is over.
 
-        Raises: WireError for a message that cannot be taken; the conversation goes on.
+        Raises: WireError for a message that cannot be taken; the conversation goes on. GoneError
+            if `watch` wants no more of them.
         """
         match message:
             case Request():
@@ -245,11 +269,20 @@ class Peer:
             case Notification("notifications/cancelled", params):
                 self.backlog.cancel(wire.as_object(params))
             case Notification("notifications/progress", params):
-                await self.waiters.report(params)
+                self._heed("reports on no call", params, await self.waiters.report(params))
             case Notification():
                 await self._notified(message)
-            case Response() | Failure():
-                self.waiters.settle(message)
+            case Response(result=carried) | Failure(error=carried):
+                self._heed("answers to no question", carried, self.waiters.settle(message))
+
+    def _heed(self, what: str, payload: Payload, is_wanted: bool) -> None:
+        """Keep account of an answer, or a report, that somebody waits for or nobody does."""
+        if self._watch is None:
+            return
+        if not is_wanted:
+            self._watch.stray(what, weight_of(payload))
+        else:
+            self._watch.answered()
 
     def take(self, request: Request, outlet: Outlet) -> None:
         """Answer a request through `outlet`, by a task of its own; as `receive`."""

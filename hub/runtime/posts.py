@@ -26,7 +26,7 @@ class Transport(Protocol):
     def asking(self, request: Request, body: bytes) -> Callable[[], Awaitable[None]]:
         """Return what posts a request, as things are now, and brings what comes of that.
 
-        It raises ExchangeError if no answer can come.
+        It raises ExchangeError if no answer can come, GoneError if none ever will.
         """
         ...
 
@@ -87,6 +87,8 @@ class Posts:
                 await ask()
         except ExchangeError as exc:
             await self._arrivals.put(lost(id_, str(exc)))
+        except GoneError as exc:
+            self._arrivals.end(str(exc))
         finally:
             if self._under_way.get(id_) is scope:
                 del self._under_way[id_]

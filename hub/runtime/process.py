@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import anyio
 import structlog
@@ -17,14 +18,18 @@ import structlog
 from hub.core.errors import ChildError
 from hub.core.launch import LaunchPlan
 from hub.runtime.brood import Brood, Family
+from hub.runtime.child_log import ChildLog
+from hub.runtime.clearing import cleared
+from hub.runtime.conduct import Conduct
 from hub.runtime.exits import when_ended
 from hub.runtime.lines import Lines
+from hub.runtime.pace import Pace
 from hub.runtime.peer import GoneError
 from hub.runtime.pipes import Flow, PipeOutlet
 from hub.runtime.spawn import Spawned, spawn
 from hub.runtime.stderr import Stderr
 
-EOF_GRACE, EOF_GRACE_AT_END = 2.0, 0.5
+EOF_GRACE, EOF_GRACE_AT_END = 2.0, 0.4
 """Seconds that a child gets to end by itself when its stdin is closed; fewer as the hub ends."""
 KILLED_GRACE = 1.0
 """Seconds in which a process that has ended is known to have."""
@@ -37,11 +42,27 @@ log = structlog.stdlib.get_logger(__name__)
 class _Spoken(asyncio.Protocol):
     """What a process says on its stderr."""
 
-    def __init__(self, stderr: Stderr) -> None:
+    def __init__(self, stderr: Stderr, pace: Pace) -> None:
         self._stderr = stderr
+        self._pace = pace
+        self._transport: asyncio.ReadTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not every loop's transports are of this class; a pipe that is read can be paused anyway.
+        self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
+        began = self._pace.clock()
         self._stderr.feed(data)
+        self._pace.spend(self._pace.clock() - began, len(data))
+        rest = self._pace.rest()
+        if rest and self._transport is not None:
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_later(rest, self._read_on, self._transport)
+
+    def _read_on(self, transport: asyncio.ReadTransport) -> None:
+        if not transport.is_closing():
+            transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stderr.finish()
@@ -52,12 +73,19 @@ class Process:
 
     outlet: PipeOutlet
 
-    def __init__(self, server: str, private_directory: str | None, family: Family) -> None:
+    def __init__(
+        self,
+        server: str,
+        private_directory: str | None,
+        family: Family,
+        child_log: ChildLog | None = None,
+    ) -> None:
         self.private_directory = private_directory
         self._family = family
-        self.lines = Lines()
+        self.conduct = Conduct(server, child_log)
+        self.lines = Lines(conduct=self.conduct)
         self._server = server
-        self._stderr = Stderr(server)
+        self._stderr = Stderr(self.conduct.log)
         self._exited = anyio.Event()
         self._running: Spawned | None = None
         self._stdin: asyncio.WriteTransport | None = None
@@ -74,7 +102,7 @@ class Process:
             self.lines.close()
             raise ChildError(f"it cannot start: {_why(exc)}") from exc
         self._family.begun(running.popen.pid)
-        self._closing.append(when_ended(running.popen, self._exited.set))
+        self._closing.append(when_ended(running.popen, self._has_exited))
         loop, flow = asyncio.get_running_loop(), Flow()
         self._stdin, _ = await loop.connect_write_pipe(lambda: flow, running.stdin.taken(loop))
         outlet = self.outlet = PipeOutlet(self._stdin, flow)
@@ -83,8 +111,13 @@ class Process:
         self._closing.append(spoken.close)
         await loop.connect_read_pipe(lambda: self.lines, running.stdout.taken(loop))
 
+    def _has_exited(self) -> None:
+        """Let its output end too, which another that it started may hold open."""
+        self._exited.set()
+        self.lines.end_soon()
+
     def _spoken(self) -> _Spoken:
-        return _Spoken(self._stderr)
+        return _Spoken(self._stderr, self.conduct.pace)
 
     def _spawned(self, plan: LaunchPlan, env: dict[str, str]) -> Spawned:
         marked = self._family.mark_next(env)
@@ -116,6 +149,8 @@ class Process:
         try:
             return await self.lines.next()
         except GoneError:
+            if self.lines.failure is not None:
+                raise
             with anyio.move_on_after(EXIT_GRACE):
                 await self._exited.wait()
             raise GoneError(self.ending()) from None
@@ -150,7 +185,11 @@ def _signal_name(number: int) -> str:
 
 @asynccontextmanager
 async def launch(
-    server: str, plan: LaunchPlan, environment: Mapping[str, str], brood: Brood
+    server: str,
+    plan: LaunchPlan,
+    environment: Mapping[str, str],
+    brood: Brood,
+    child_log: ChildLog | None = None,
 ) -> AsyncGenerator[Process]:
     """Run `plan` on top of `environment` for as long as the context lasts.
 
@@ -163,7 +202,7 @@ async def launch(
     private = tempfile.mkdtemp(prefix="roots-hub-") if plan.cwd is None else None
     try:
         _ensure_there(plan, env.get("PATH"), private or plan.cwd)
-        process = Process(server, private, Family(brood))
+        process = Process(server, private, Family(brood), child_log)
         try:
             await process.begin(plan, env)
             yield process
@@ -172,7 +211,7 @@ async def launch(
                 await process.end()
     finally:
         if private is not None:
-            shutil.rmtree(private, ignore_errors=True)
+            await cleared(private)
 
 
 def _ensure_there(plan: LaunchPlan, path: str | None, cwd: str | None) -> None:

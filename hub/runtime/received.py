@@ -2,45 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 
+import anyio
 import msgspec
-import structlog
 from msgspec import Raw
 
-from hub.core.events import Event
+from hub.core.events import Event, EventParser
 from hub.core.protocol import METHOD_NOT_FOUND
 from hub.runtime import wire
 from hub.runtime.child_messages import SHOWN, lost_in, message_in
+from hub.runtime.conduct import Conduct
 from hub.runtime.endpoint import Exchange, ExchangeError
+from hub.runtime.lines import CROWD, PORTION
+from hub.runtime.pace import Pace
+from hub.runtime.peer import GoneError
 from hub.runtime.strict_json import WireError
-from hub.runtime.wire import Failure, Message
+from hub.runtime.wire import Failure, Message, Response
 
 _BAD_REQUEST, _NOT_FOUND = 400, 404
 _SERVER_ERROR = -32000
 _FORGOTTEN = ("session", "not initialized")
 
-log = structlog.stdlib.get_logger(__name__)
-
 _batch = msgspec.json.Decoder(list[Raw])
 
 
-def messages_in(server: str, event: Event) -> Iterator[Message]:
+async def events_in(chunk: bytes, parser: EventParser, conduct: Conduct) -> AsyncGenerator[Event]:
+    """Yield the events that `chunk` completes; a crowd of lines is read bit by bit.
+
+    What brings no event is paced, and counted if it belongs to no event that could be one.
+
+    Raises: GoneError if that was too much.
+    """
+    pace = conduct.pace
+    for piece in _pieces(chunk):
+        began = pace.clock()
+        events = parser.feed(piece)
+        if not events:
+            pace.spend(pace.clock() - began, len(piece))
+            why = conduct.verdict("events without an end", len(piece)) if parser.is_cut else None
+            if why is not None:
+                raise GoneError(why)
+        for event in events:
+            yield event
+            await _give_way(pace)
+        await _give_way(pace)
+
+
+async def _give_way(pace: Pace) -> None:
+    rest = pace.rest()
+    if rest is not None:
+        await anyio.sleep(rest)
+
+
+def _pieces(chunk: bytes) -> Iterator[bytes]:
+    if chunk.count(b"\n") <= CROWD and chunk.count(b"\r") <= CROWD:
+        yield chunk
+        return
+    for start in range(0, len(chunk), PORTION):
+        yield chunk[start : start + PORTION]
+
+
+def messages_in(conduct: Conduct, event: Event) -> Iterator[Message]:
     """Yield the messages in an event, of which 2025-03-26 allows several.
 
     What is none is passed over; for an answer that cannot be read, or is too large, its failure
     comes.
+
+    Raises: GoneError if what is none was once too much.
     """
+    pace = conduct.pace
+    began = pace.clock()
     if event.name != "message":
-        log.debug("unknown event", server=server, name=event.name[:SHOWN])
+        conduct.log.debug("unknown event", name=event.name[:SHOWN])
+        conduct.count("events of an unknown kind", len(event.text))
+        pace.spend(pace.clock() - began)
         return
     if event.is_cut:
-        cut = lost_in(server, event.text)
+        cut = lost_in(conduct, event.text)
         if cut is not None:
             yield cut
         return
     for text in _texts(event.text):
-        message = message_in(server, text, otherwise="event is not JSON-RPC")
+        began = pace.clock()
+        message = message_in(conduct, text, otherwise="event is not JSON-RPC")
+        if not isinstance(message, Response | Failure):
+            pace.spend(pace.clock() - began)
         if message is not None:
             yield message
 

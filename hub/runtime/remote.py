@@ -15,6 +15,7 @@ import anyio
 import httpx2
 
 from hub.core.specs import RemoteTarget
+from hub.runtime.child_log import ChildLog
 from hub.runtime.endpoint import Endpoint
 from hub.runtime.http_link import HttpLink
 from hub.runtime.link import Link
@@ -30,7 +31,9 @@ QUIET, PROBES_APART, PROBES = 60, 15, 4
 
 
 @asynccontextmanager
-async def open_remote(server: str, target: RemoteTarget) -> AsyncGenerator[Link]:
+async def open_remote(
+    server: str, target: RemoteTarget, log: ChildLog | None = None
+) -> AsyncGenerator[Link]:
     """Connect to a remote child.
 
     Raises: ChildError if that cannot be done. Over streamable HTTP only the first message tells.
@@ -39,13 +42,13 @@ async def open_remote(server: str, target: RemoteTarget) -> AsyncGenerator[Link]
         endpoint = Endpoint(target, transport)
         if target.transport == "sse":
             async with anyio.create_task_group() as tasks:
-                link = SseLink(server, endpoint, tasks)
+                link = SseLink(server, endpoint, tasks, log)
                 await tasks.start(link.listen)
                 yield link
                 tasks.cancel_scope.cancel()
         else:
             async with anyio.create_task_group() as tasks:
-                link = HttpLink(server, endpoint, tasks)
+                link = HttpLink(server, endpoint, tasks, log)
                 try:
                     yield link
                 finally:

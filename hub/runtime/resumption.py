@@ -8,7 +8,9 @@ from contextlib import aclosing
 import anyio
 
 from hub.core.events import Event, EventParser
+from hub.runtime.conduct import Conduct
 from hub.runtime.endpoint import Endpoint, Exchange, ExchangeError, Headers
+from hub.runtime.received import events_in
 
 PAUSE = 1.0
 """Seconds before a stream is asked for again, if the child does not say."""
@@ -28,6 +30,7 @@ async def resumed(
     endpoint: Endpoint,
     headers: Callable[[], Headers],
     parser: EventParser,
+    conduct: Conduct,
     *,
     attempts: int | None,
 ) -> AsyncGenerator[Event]:
@@ -35,7 +38,8 @@ async def resumed(
 
     After `attempts` streams in a row without a byte that is over; None asks on, ever less often.
 
-    Raises: SessionEndedError; ExchangeError if the child does not give such streams.
+    Raises: SessionEndedError; ExchangeError if the child does not give such streams; GoneError if
+        they are of no use for too long.
     """
     failures = 0
     while True:
@@ -52,8 +56,9 @@ async def resumed(
                     async with aclosing(_chunks(exchange)) as chunks:
                         async for chunk in chunks:
                             failures = 0
-                            for event in parser.feed(chunk):
-                                yield event
+                            async with aclosing(events_in(chunk, parser, conduct)) as events:
+                                async for event in events:
+                                    yield event
             finally:
                 await exchange.close()
         if attempts is not None and failures >= attempts:

@@ -13,9 +13,12 @@ from hub.core.errors import ChildError
 from hub.core.events import Event, EventParser
 from hub.runtime import wire
 from hub.runtime.arrivals import Arrivals
+from hub.runtime.child_log import ChildLog
+from hub.runtime.conduct import Conduct
 from hub.runtime.endpoint import CONNECT_TIMEOUT, DRAIN, Endpoint, Exchange, ExchangeError
+from hub.runtime.peer import GoneError
 from hub.runtime.posts import Posts
-from hub.runtime.received import messages_in, refusal_in
+from hub.runtime.received import events_in, messages_in, refusal_in
 from hub.runtime.strict_json import RequestId
 from hub.runtime.wire import Failure, Message, Request, Response
 
@@ -29,17 +32,20 @@ class SseLink:
 
     private_directory: str | None = None
 
-    def __init__(self, server: str, endpoint: Endpoint, tasks: TaskGroup) -> None:
+    def __init__(
+        self, server: str, endpoint: Endpoint, tasks: TaskGroup, log: ChildLog | None = None
+    ) -> None:
         self._server = server
         self._endpoint = endpoint
-        self._arrivals = Arrivals()
+        self.conduct = Conduct(server, log)
+        self._arrivals = Arrivals(self.conduct)
         self._has_begun = False
         self.outlet = Posts(server, self, self._arrivals, tasks)
 
     async def next(self) -> Message:
         return await self._arrivals.next()
 
-    def hand_answers_to(self, settle: Callable[[Response | Failure], None]) -> None:
+    def hand_answers_to(self, settle: Callable[[Response | Failure], bool]) -> None:
         self._arrivals.settle = settle
 
     async def listen(self, *, task_status: TaskStatus[None]) -> None:
@@ -54,7 +60,7 @@ class SseLink:
                 await self._read(exchange, task_status)
             finally:
                 await exchange.close()
-        except ExchangeError as exc:
+        except (ExchangeError, GoneError) as exc:
             reason = str(exc)
         if not self._has_begun:
             raise ChildError(reason)
@@ -68,18 +74,19 @@ class SseLink:
         parser = EventParser(wire.MAX_MESSAGE_BYTES)
         async with aclosing(exchange.chunks()) as chunks:
             async for chunk in chunks:
-                for event in parser.feed(chunk):
-                    if event.name == "endpoint" and not self._has_begun:
-                        self._endpoint.move(exchange, event.text.decode("utf-8", "replace"))
-                        self._has_begun = True
-                        task_status.started()
-                    else:
-                        await self._take(event)
+                async with aclosing(events_in(chunk, parser, self.conduct)) as events:
+                    async for event in events:
+                        if event.name == "endpoint" and not self._has_begun:
+                            self._endpoint.move(exchange, event.text.decode("utf-8", "replace"))
+                            self._has_begun = True
+                            task_status.started()
+                        else:
+                            await self._take(event)
         if not self._has_begun:
             raise ExchangeError("it did not say where messages go")
 
     async def _take(self, event: Event) -> None:
-        for message in messages_in(self._server, event):
+        for message in messages_in(self.conduct, event):
             await self._arrivals.put(message)
             if isinstance(message, Response | Failure):
                 self.outlet.give_up(message.id, after=DRAIN)

@@ -4,57 +4,48 @@ from __future__ import annotations
 
 from collections import deque
 
-import anyio
-import structlog
-
+from hub.runtime.child_log import ChildLog
 from hub.runtime.lines import Cut, LineSplitter
 
 STDERR_LINE_LIMIT = 8 * 1024
 STDERR_KEPT = 5
-LINES_PER_SECOND = 50
-"""How many lines of one child are logged in a second; of more, only how many there were."""
-
-log = structlog.stdlib.get_logger(__name__)
+CROWD = 256
+"""How many lines may come at once to be read one by one."""
+READ_OF_CROWD = 2048
+"""About how many bytes of both ends are read of more; what is between is counted."""
 
 
 class Stderr:
     """Logs what a child says, and remembers the last of it. A flood of it costs others nothing."""
 
-    def __init__(self, server: str) -> None:
-        self._server = server
+    def __init__(self, log: ChildLog) -> None:
+        self._log = log
         self._splitter = LineSplitter(STDERR_LINE_LIMIT)
         self._said: deque[bytes] = deque(maxlen=STDERR_KEPT)
-        self._second = 0.0
-        self._logged = 0
-        self._dropped = 0
 
     def feed(self, chunk: bytes) -> None:
         """Take what the child has written."""
+        if len(chunk) > 2 * READ_OF_CROWD and chunk.count(b"\n") > CROWD:
+            ends = chunk.find(b"\n", READ_OF_CROWD) + 1 or len(chunk)
+            begins = max(ends, chunk.rfind(b"\n", 0, -READ_OF_CROWD) + 1)
+            self._take(self._splitter.feed(chunk[:ends]))
+            self._log.leave_out(chunk.count(b"\n", ends, begins), begins - ends)
+            chunk = chunk[begins:]
         self._take(self._splitter.feed(chunk))
 
     def finish(self) -> None:
         """Take the end of it."""
         self._take(self._splitter.finish())
-        self._tell_dropped()
+        self._log.finish()
 
     def _take(self, lines: list[bytes]) -> None:
-        if not lines:
-            return
         self._said.extend(lines[-STDERR_KEPT:])
-        now = anyio.current_time()
-        if now - self._second >= 1:
-            self._tell_dropped()
-            self._second, self._logged = now, 0
-        logged = lines[: LINES_PER_SECOND - self._logged]
-        for line in logged:
-            log.info("stderr", server=self._server, line=_text(line))
-        self._logged += len(logged)
-        self._dropped += len(lines) - len(logged)
-
-    def _tell_dropped(self) -> None:
-        if self._dropped:
-            log.warning("stderr flood, not logged", server=self._server, lines=self._dropped)
-        self._dropped = 0
+        for number, line in enumerate(lines):
+            if self._log.is_full:
+                left = lines[number:]
+                self._log.leave_out(len(left), sum(map(len, left)))
+                return
+            self._log.info("stderr", line=_text(line))
 
     @property
     def last_words(self) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeAlias
 
 import anyio
-import structlog
 
 from hub.core.values import JsonObject
 from hub.runtime.strict_json import RequestId, request_id
@@ -19,8 +18,6 @@ UNSAID: Final = "cancelled by the caller"
 """What is told where nobody says why a request is taken back."""
 
 _NUMBER = re.compile("[1-9][0-9]{0,15}")
-
-log = structlog.stdlib.get_logger(__name__)
 
 Answer: TypeAlias = Response | Failure | None
 """What comes of a request; None if nothing ever will, because the other side is gone."""
@@ -111,22 +108,24 @@ class Waiters:
         """Return who waits for the answer to a request; None if it has come, or never will."""
         return self._waiting.get(id_)
 
-    def settle(self, answer: Response | Failure) -> None:
-        """Give an answer to who waits for it."""
+    def settle(self, answer: Response | Failure) -> bool:
+        """Give an answer to who waits for it; return whether somebody did."""
         waiter = self._waiting.pop(answer.id, None) if answer.id is not None else None
         if waiter is not None:
             waiter.settle(answer)
         elif isinstance(answer.id, str) and (number := _number_in(answer.id)) in self._waiting:
             self._waiting.pop(number).settle(answer)
         else:
-            log.debug("answer to no question", id=answer.id)
+            return False
+        return True
 
-    async def report(self, params: Payload) -> None:
-        """Give a progress report to who wants it."""
+    async def report(self, params: Payload) -> bool:
+        """Give a progress report to who wants it; return whether it is on something under way."""
         token = request_id(as_object(params).get("progressToken"))
         waiter = self._waiting.get(token) if token is not None else None
         if waiter is not None and waiter.progress is not None:
             await waiter.progress(params)
+        return waiter is not None
 
     def close(self) -> None:
         """Tell everybody that no answer will come."""

@@ -27,6 +27,8 @@ from hub.runtime.strict_json import (
 from hub.runtime.surrogates import has_surrogates, masked
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+MAX_MASKED = 1024 * 1024
+"""Bytes of a message that is refused up to which its id is looked for wherever it may be."""
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 Payload: TypeAlias = Raw | JsonObject
@@ -147,6 +149,8 @@ def _id_of(line: bytes) -> RequestId | None:
 
     Where the message is no JSON at all, an id at its beginning still counts.
     """
+    if len(line) > MAX_MASKED:
+        return id_first(line)
     try:
         # An id with half a character in it is none that could be given back.
         ids = [_envelope.decode(masked(line, letter)).id for letter in ("A", "B")]

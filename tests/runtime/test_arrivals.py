@@ -5,6 +5,7 @@ import pytest
 from msgspec import Raw
 
 from hub.runtime.arrivals import QUEUE, Arrivals
+from hub.runtime.conduct import Conduct
 from hub.runtime.peer import GoneError
 from hub.runtime.wire import Failure, Message, Notification, Request, Response
 
@@ -14,14 +15,14 @@ def said(number: int) -> Notification:
 
 
 async def test_messages_come_out_as_they_came_in() -> None:
-    arrivals = Arrivals()
+    arrivals = Arrivals(Conduct("far"))
     await arrivals.put(said(1))
     await arrivals.put(said(2))
     assert [await arrivals.next(), await arrivals.next()] == [said(1), said(2)]
 
 
 async def test_who_reads_waits_for_the_next() -> None:
-    arrivals = Arrivals()
+    arrivals = Arrivals(Conduct("far"))
     found: list[object] = []
 
     async def read() -> None:
@@ -37,7 +38,7 @@ async def test_who_reads_waits_for_the_next() -> None:
 
 
 async def test_who_brings_more_than_fits_waits_until_there_is_room() -> None:
-    arrivals = Arrivals()
+    arrivals = Arrivals(Conduct("far"))
     brought: list[int] = []
     read: list[Message] = []
 
@@ -65,7 +66,7 @@ async def test_who_brings_more_bytes_than_may_wait_waits_too(
 ) -> None:
     monkeypatch.setattr("hub.runtime.arrivals.MAX_UNREAD", 100)
     large = Raw(b'{"a":"' + b"x" * 100 + b'"}')
-    arrivals = Arrivals()
+    arrivals = Arrivals(Conduct("far"))
     for first in (Response(1, large), Failure(1, large), Notification("n", large)):
         await arrivals.put(first)
         with anyio.fail_after(5):
@@ -81,7 +82,7 @@ async def test_who_brings_more_bytes_than_may_wait_waits_too(
 
 
 async def test_after_the_end_comes_what_was_there_and_then_why() -> None:
-    arrivals = Arrivals()
+    arrivals = Arrivals(Conduct("far"))
     await arrivals.put(said(1))
     arrivals.end("over")
     arrivals.end("twice")
@@ -93,7 +94,7 @@ async def test_after_the_end_comes_what_was_there_and_then_why() -> None:
 
 
 async def test_the_end_reaches_who_waits_on_either_side() -> None:
-    arrivals, full = Arrivals(), Arrivals()
+    arrivals, full = Arrivals(Conduct("far")), Arrivals(Conduct("far"))
     for number in range(QUEUE):
         await full.put(said(number))
     with anyio.fail_after(5):
@@ -111,9 +112,15 @@ async def test_the_end_reaches_who_waits_on_either_side() -> None:
 
 
 async def test_an_answer_is_handed_over_at_once_if_nothing_is_before_it() -> None:
-    arrivals = Arrivals()
+    arrivals = Arrivals(Conduct("far"))
     settled: list[object] = []
-    arrivals.settle = settled.append
+    wanted = {1}
+
+    def settle(answer: Response | Failure) -> bool:
+        settled.append(answer)
+        return answer.id in wanted
+
+    arrivals.settle = settle
     answer = Response(1, {})
     await arrivals.put(answer)
     assert await arrivals.next() == answer
@@ -126,4 +133,6 @@ async def test_an_answer_is_handed_over_at_once_if_nothing_is_before_it() -> Non
             await anyio.wait_all_tasks_blocked()
             await arrivals.put(answer)
             assert settled == [answer]
+            wanted.clear()
+            await arrivals.put(answer)  # nobody waits for it: it comes as any message
             await arrivals.put(said(1))

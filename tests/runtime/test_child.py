@@ -341,6 +341,22 @@ async def test_a_list_that_changed_is_read_again_before_anybody_is_told() -> Non
         assert (await child.ready()).listing.tools == (READ,)
 
 
+async def test_lists_that_change_all_the_time_are_read_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hub.runtime.child.RELIST_PAUSE", 3600.0)
+    fake, lessee = FakeChild(ECHO), RecordingLessee()
+    async with owned(fake, lessee=lessee) as child:
+        await child.ready()
+        for number in range(50):
+            fake.answers["tools/list"] = {"tools": [{**READ, "name": f"tool{number}"}]}
+            fake.link.notify("notifications/tools/list_changed", {})
+            await lessee.signals.until(lambda: bool(lessee.heard))
+        await anyio.wait_all_tasks_blocked()
+        assert len(fake.link.requests("tools/list")) == 2, "once at its start, and once since"
+        assert len(lessee.heard) == 1
+
+
 @pytest.mark.parametrize("broken", [failure(INTERNAL_ERROR, "no"), b"[]", b'"x"'])
 async def test_the_last_known_list_stays_where_it_cannot_be_read_again(broken: Answer) -> None:
     fake, lessee = FakeChild(ECHO), RecordingLessee()

@@ -6,12 +6,13 @@ from structlog.testing import capture_logs
 from hub.core.protocol import INTERNAL_ERROR
 from hub.runtime import wire
 from hub.runtime.child_messages import lost_in, message_in
+from hub.runtime.conduct import Conduct
 from hub.runtime.peer import RpcError
 from hub.runtime.wire import Failure, Message, Request
 
 
 def read(text: bytes) -> Message | None:
-    return message_in("files", text, otherwise="no message")
+    return message_in(Conduct("files"), text, otherwise="no message")
 
 
 def test_a_message_is_one() -> None:
@@ -50,6 +51,6 @@ def test_anything_else_is_logged(text: bytes) -> None:
 def test_what_was_too_large_fails_the_call_that_it_answers() -> None:
     said = f"it has more than {wire.MAX_MESSAGE_BYTES} bytes"
     with capture_logs() as logs:
-        assert lost_in("files", b'{"id":7,"result":{"a":"xx') == wire.lost(7, said)
-        assert lost_in("files", b'{"id":7,"method":"m","params":{"a":"xx') is None
+        assert lost_in(Conduct("files"), b'{"id":7,"result":{"a":"xx') == wire.lost(7, said)
+        assert lost_in(Conduct("files"), b'{"id":7,"method":"m","params":{"a":"xx') is None
     assert [entry["event"] for entry in logs] == ["message too large, dropped"] * 2

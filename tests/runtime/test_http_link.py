@@ -13,6 +13,7 @@ from hub.core.protocol import METHOD_NOT_FOUND, MODERN_VERSIONS, PROTOCOL_VERSIO
 from hub.core.specs import RemoteTarget
 from hub.core.values import JsonObject
 from hub.runtime import wire
+from hub.runtime.conduct import MAX_STRAYS
 from hub.runtime.endpoint import Endpoint
 from hub.runtime.http_link import HttpLink
 from hub.runtime.peer import GoneError
@@ -26,6 +27,7 @@ from hub.runtime.wire import (
     Response,
     lost,
 )
+from tests.fakes import taken_into
 from tests.runtime.scripted_http import (
     URL,
     Answer,
@@ -49,6 +51,7 @@ HEARD = Notification("notifications/message", Raw(b'{"a":1.0}'))
 ANSWER = b'{"jsonrpc":"2.0","id":7,"result":{"a":1.0}}'
 ANSWERED = Response(7, Raw(b'{"a":1.0}'))
 TAKEN = httpx2.Response(202)
+INITIALIZED = Notification("notifications/initialized", {})
 
 
 def event(text: bytes, id_: bytes = b"") -> bytes:
@@ -498,7 +501,7 @@ async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> Non
 async def test_answers_are_handed_over_where_they_arrive() -> None:
     settled: list[Message] = []
     async with far(json_body(ANSWER)) as child, anyio.create_task_group() as tasks:
-        child.link.hand_answers_to(settled.append)
+        child.link.hand_answers_to(taken_into(settled))
         tasks.start_soon(child.link.next)
         await anyio.wait_all_tasks_blocked()
         await child.link.outlet.send(CALL)
@@ -512,3 +515,19 @@ async def test_a_message_that_cannot_be_written_is_the_senders_matter() -> None:
         with pytest.raises(wire.WireError):
             await child.link.outlet.send(Request(7, "m", {"a": "\ud800"}))
         assert child.http.sent == []
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_stream_of_what_is_of_no_use_is_the_end_of_the_child(*, answers: bool) -> None:
+    flood = b"data: this is no message\n\n" * (MAX_STRAYS + 1)
+
+    def script(sent: Sent) -> Answer:
+        if (sent.method == "POST" and answers) or sent.method == "GET":
+            return events(flood)
+        return TAKEN
+
+    async with far(script) as child:
+        with capture_logs():
+            await child.link.outlet.send(CALL if answers else INITIALIZED)
+            with pytest.raises(GoneError, match="the hub ended it because it misbehaved"):
+                await child.next()

@@ -2,13 +2,18 @@ import asyncio  # noqa: TID251 - a transport
 from collections.abc import Iterable
 from typing import cast
 
+import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hub.runtime import wire
+from hub.runtime.conduct import MAX_WASTE, Conduct
 from hub.runtime.gathering import Gathering
-from hub.runtime.lines import Cut, Lines, LineSplitter
+from hub.runtime.lines import PORTION, PORTIONS, Cut, Lines, LineSplitter
 from hub.runtime.peer import GoneError
+from tests.fakes import taken_into
 
 
 def shown(lines: Iterable[bytes]) -> list[bytes | None]:
@@ -142,3 +147,125 @@ def test_what_answers_lines_that_came_at_once_is_one_write() -> None:
     lines.data_received(b"d\n")
     lines.data_received(b"e\nf")
     assert pieces.written == [b"ABC", b"D", b"E"]
+
+
+class Readable:
+    """A transport that remembers whether it is read."""
+
+    is_read = True
+
+    def pause_reading(self) -> None:
+        self.is_read = False
+
+    def resume_reading(self) -> None:
+        self.is_read = True
+
+    def close(self) -> None:
+        self.is_read = False
+
+
+def read_from(transport: Readable, lines: Lines) -> None:
+    lines.connection_made(cast("asyncio.BaseTransport", transport))
+
+
+async def test_a_crowd_of_lines_is_cut_bit_by_bit_and_nothing_more_is_read_meanwhile() -> None:
+    lines, transport = Lines(), Readable()
+    read_from(transport, lines)
+    crowd = [b"%d" % number for number in range(5 * PORTION)]
+    lines.data_received(b"\n".join(crowd[:-1]) + b"\n" + crowd[-1])
+    assert not transport.is_read
+    lines.eof_received()
+    found: list[bytes] = []
+    with anyio.fail_after(5):
+        while len(found) < len(crowd):
+            found.append(await lines.next())
+        with pytest.raises(GoneError):
+            await lines.next()
+    assert found == crowd
+
+
+async def test_a_crowd_that_is_taken_is_taken_bit_by_bit_too() -> None:
+    taken: list[bytes] = []
+    lines, transport = Lines(conduct=Conduct("files")), Readable()
+    lines.taker = taken_into(taken)
+    read_from(transport, lines)
+    crowd = b"answer\n" * 10_000
+    lines.data_received(crowd)
+    assert taken == []
+    with anyio.fail_after(5):
+        while len(taken) < 10_000:
+            before = len(taken)
+            await checkpoint()
+            assert len(taken) - before <= PORTION * PORTIONS
+        while not transport.is_read:
+            await checkpoint()
+
+
+@pytest.mark.parametrize("begins", [b"\n", b"x" * (wire.MAX_MESSAGE_BYTES - 30_000)])
+async def test_what_is_nothing_or_has_no_end_is_the_end_of_it(begins: bytes) -> None:
+    conduct, transport = Conduct("files"), Readable()
+    lines = Lines(conduct=conduct)
+    read_from(transport, lines)
+    conduct.verdict("before", MAX_WASTE - 200_000)
+    lines.data_received(begins)
+    with anyio.fail_after(10):
+        while lines.failure is None:
+            if transport.is_read:
+                lines.data_received(begins[:1] * 60_000)
+            await checkpoint()
+        with pytest.raises(GoneError, match="the hub ended it because it misbehaved: it writes"):
+            await lines.next()
+    lines.data_received(b"more\n")
+    assert not transport.is_read
+
+
+async def test_who_reads_lines_that_nobody_asked_for_lets_others_have_their_turn() -> None:
+    lines = Lines(conduct=Conduct("files"))
+    lines.data_received(b"junk\n" * 100_000)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(others)
+        for _ in range(2000):
+            await lines.next()
+        tasks.cancel_scope.cancel()
+    assert turns > 1
+
+
+async def test_the_end_is_soon_when_who_wrote_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hub.runtime.lines.QUIET", 0.001)
+    lines = Lines()
+    lines.data_received(b"last\n")
+    lines.end_soon()
+    with anyio.fail_after(5):
+        assert await lines.next() == b"last"
+        with pytest.raises(GoneError):
+            await lines.next()
+    lines.data_received(b"of another\n")
+    assert not lines.has_more
+
+
+async def test_the_end_comes_also_if_another_writes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hub.runtime.lines.QUIET", 0.001)
+    monkeypatch.setattr("hub.runtime.lines.LAST_LINES", 0.05)
+    lines = Lines()
+    lines.taker = lambda _: True
+    lines.end_soon()
+
+    async def write() -> None:
+        while True:
+            lines.data_received(b"again\n")
+            await checkpoint()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write)
+            with pytest.raises(GoneError):
+                await lines.next()
+            tasks.cancel_scope.cancel()

@@ -21,6 +21,7 @@ from hub.runtime.link import ProcessLink, open_process
 from hub.runtime.peer import GoneError
 from hub.runtime.process import Process
 from hub.runtime.wire import Failure, Notification, Request, Response
+from tests.fakes import taken_into
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 PING = b'{"id":1,"method":"ping"}'
@@ -39,7 +40,7 @@ def link(*lines: bytes) -> Generator[ProcessLink]:
     process = Unlaunched()
     process.lines.data_received(b"".join(line + b"\n" for line in lines))
     process.lines.eof_received()
-    yield ProcessLink("files", process)
+    yield ProcessLink(process)
     process.lines.close()
 
 
@@ -126,8 +127,8 @@ async def test_an_answer_that_is_too_large_fails_its_own_request_at_once(
 
 async def test_answers_are_handed_over_where_they_arrive_and_all_else_is_left() -> None:
     process, settled = Unlaunched(), list[Response | Failure]()
-    made = ProcessLink("files", process)
-    made.hand_answers_to(settled.append)
+    made = ProcessLink(process)
+    made.hand_answers_to(taken_into(settled))
     process.lines.data_received(b'{"id":1,"result":{"n":1.10}}\n{"id":2,"error":{"code":1}}\n')
     assert settled == [Response(1, Raw(b'{"n":1.10}')), Failure(2, Raw(b'{"code":1}'))]
     process.lines.data_received(b'{"method":"n"}\n{"id":3,"result":{}}\nnoise\n')

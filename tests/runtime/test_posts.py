@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.runtime.arrivals import Arrivals
+from hub.runtime.conduct import Conduct
 from hub.runtime.endpoint import ExchangeError
 from hub.runtime.peer import GoneError
 from hub.runtime.posts import Posts, taken_back
@@ -24,7 +25,7 @@ class Scripted:
     """A transport whose requests end when the test says so, and who was asked and told."""
 
     def __init__(self) -> None:
-        self.arrivals = Arrivals()
+        self.arrivals = Arrivals(Conduct("far"))
         self.asked: list[bytes] = []
         self.told: list[Message] = []
         self.ends: list[anyio.Event] = []

@@ -23,6 +23,7 @@ from hub.core.roots import EMPTY
 from hub.runtime import brood as brood_module
 from hub.runtime import process as process_module
 from hub.runtime.brood import Brood, Family, keeping
+from hub.runtime.child_log import LINES
 from hub.runtime.ending import Ending
 from hub.runtime.peer import GoneError
 from hub.runtime.process import Process, launch
@@ -373,3 +374,44 @@ sys.exit(4)
     assert str(caught.value) == "exited with code 4 (the hub's log has its last words)"
     last = [(entry["server"], entry["said"]) for entry in logs if entry["event"] == "last words"]
     assert last == [("files", "the key is s3cret")]
+
+
+HELD = """
+import os, subprocess, sys
+print("the last word", flush=True)
+subprocess.Popen(["/bin/sleep", "3600"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+os._exit(3)
+"""
+"""Ends, and leaves its output to a process that it has started."""
+
+
+@live
+async def test_a_process_that_has_ended_says_no_more_though_another_holds_its_output() -> None:
+    async with running(HELD) as process:
+        assert await process.next_line() == b"the last word"
+        with pytest.raises(GoneError, match="exited with code 3"):
+            await process.next_line()
+
+
+FLOOD = """
+import os, sys
+line = sys.argv[1].encode() + b"\\n"
+while True: os.write(int(sys.argv[2]), line * (4096 // len(line)))
+"""
+
+
+@live
+async def test_a_process_that_writes_what_has_no_use_is_ended_with_the_reason() -> None:
+    async with running(FLOOD, "", "1") as process:
+        with pytest.raises(GoneError, match="the hub ended it because it misbehaved"):
+            await process.next_line()
+
+
+@live
+async def test_a_flood_on_stderr_is_read_no_faster_than_it_is_due() -> None:
+    with capture_logs() as logs:
+        async with running(FLOOD, "said", "2") as process:
+            while not process.conduct.log.is_full:  # noqa: ASYNC110 - nobody tells of it
+                await anyio.sleep(0.01)
+    assert len(logs) < 2 * LINES
+    assert logs[-1]["event"] == "not all of it is logged"

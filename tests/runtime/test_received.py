@@ -8,6 +8,7 @@ from hub.core.events import Event
 from hub.core.protocol import METHOD_NOT_FOUND
 from hub.core.specs import RemoteTarget
 from hub.runtime import wire
+from hub.runtime.conduct import Conduct
 from hub.runtime.endpoint import Endpoint
 from hub.runtime.received import is_session_unknown, messages_in, refusal_in
 from hub.runtime.wire import Failure, Message, Notification, Response
@@ -18,7 +19,7 @@ TOLD = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"a":1}}'
 
 
 def read(text: bytes, name: str = "message", *, is_cut: bool = False) -> list[Message]:
-    return list(messages_in("far", Event(name, text, is_cut)))
+    return list(messages_in(Conduct("far"), Event(name, text, is_cut)))
 
 
 def test_a_message_is_carried_as_it_was_written() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from hub.core.events import Event, EventParser
 from hub.core.specs import RemoteTarget
+from hub.runtime.conduct import Conduct
 from hub.runtime.endpoint import Endpoint, ExchangeError
 from hub.runtime.resumption import LONGEST_PAUSE, SessionEndedError, pause, resumed
 from tests.runtime.scripted_http import URL, Answer, Feed, ScriptedHttp, Sent, events
@@ -36,7 +37,7 @@ class Streams:
     async def read(self, *, attempts: int | None = 1) -> None:
         endpoint = Endpoint(RemoteTarget(URL), self.http)
         parser = EventParser(1000)
-        asked = resumed(endpoint, lambda: self._identity, parser, attempts=attempts)
+        asked = resumed(endpoint, lambda: self._identity, parser, Conduct("far"), attempts=attempts)
         with anyio.fail_after(5):
             async with aclosing(asked) as found:
                 async for event in found:
@@ -94,7 +95,7 @@ async def test_an_answer_that_is_no_event_stream_is_a_refusal() -> None:
 async def test_a_stream_that_nobody_reads_on_is_closed() -> None:
     feed = Feed(b"data: a\n\n")
     endpoint = Endpoint(RemoteTarget(URL), ScriptedHttp(lambda _: events(feed)))
-    asked = resumed(endpoint, lambda: IDENTITY, EventParser(1000), attempts=1)
+    asked = resumed(endpoint, lambda: IDENTITY, EventParser(1000), Conduct("far"), attempts=1)
     async with aclosing(asked) as found:
         async for _ in found:
             break

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 import httpx2
 import pytest
+from anyio.lowlevel import checkpoint
 from msgspec import Raw
 from structlog.testing import capture_logs
 
@@ -13,11 +14,14 @@ from hub.core.errors import ChildError, leaves
 from hub.core.specs import RemoteTarget
 from hub.core.values import JsonObject
 from hub.runtime import wire
+from hub.runtime.child_log import LINES
+from hub.runtime.conduct import MAX_STRAYS
 from hub.runtime.endpoint import Endpoint
 from hub.runtime.peer import GoneError
 from hub.runtime.sse_link import SseLink
 from hub.runtime.wire import Failure, Lost, Message, Notification, Request, Response, lost
 from hub.runtime.written import to_bytes
+from tests.fakes import taken_into
 from tests.runtime.scripted_http import URL, Answer, Feed, ScriptedHttp, Sent, events, never
 
 BEGIN = b"event: endpoint\ndata: /messages?id=1\n\n"
@@ -96,7 +100,7 @@ async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> Non
 async def test_answers_are_handed_over_where_they_arrive() -> None:
     settled: list[Message] = []
     async with far() as child, anyio.create_task_group() as tasks:
-        child.link.hand_answers_to(settled.append)
+        child.link.hand_answers_to(taken_into(settled))
         tasks.start_soon(child.link.next)
         await anyio.wait_all_tasks_blocked()
         child.feed.write(ANSWER)
@@ -223,3 +227,44 @@ async def test_an_answer_that_is_too_large_fails_its_own_request(
         assert isinstance(failed, Lost)
         assert failed.id == 7
         assert await child.next() == Response(7, Raw(RESULT))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        b"data: this is no message\n\n",
+        b"event: unheard-of\ndata: {}\n\n",
+        b'data: {"jsonrpc":"2.0","id":1}\n\n',
+    ],
+)
+async def test_a_stream_of_what_is_of_no_use_is_the_end_of_the_child(event: bytes) -> None:
+    async with far() as child, anyio.create_task_group() as tasks:
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                await checkpoint()
+                turns += 1
+
+        tasks.start_soon(others)
+        with capture_logs() as logs:
+            child.feed.write(event * (MAX_STRAYS + 1))
+            with pytest.raises(GoneError, match="the hub ended it because it misbehaved"):
+                await child.next()
+        assert turns > 1, "others had their turns meanwhile"
+        assert len(logs) <= 2 * LINES
+        tasks.cancel_scope.cancel()
+
+
+async def test_an_event_without_an_end_is_the_end_of_the_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hub.runtime.conduct.MAX_WASTE", 1_000_000)
+    monkeypatch.setattr(wire, "MAX_MESSAGE_BYTES", 1_000_000)
+    async with far() as child:
+        child.feed.write(b"data: ")
+        for _ in range(60):
+            child.feed.write(b"x" * 60_000)
+        with pytest.raises(GoneError, match="events without an end"):
+            await child.next()

@@ -1,0 +1,90 @@
+"""What is logged of one child, as much as the log can take; of more it says how much that was."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+LINES, LINES_A_SECOND = 200, 20
+"""Lines of one child that may be logged at once, and in each second from then on."""
+BYTES, BYTES_A_SECOND = 32 * 1024, 4 * 1024
+"""The same in bytes."""
+BESIDE: Final = 100
+"""About how many bytes of a line are not the child's: the time, the level, names."""
+TOLD_EVERY: Final = 5.0
+"""Seconds between two lines that say how many were left out."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class ChildLog:
+    """The log of what one child says and does; `clock` counts seconds."""
+
+    def __init__(self, server: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._server = server
+        self._clock = clock
+        self._lines, self._bytes = float(LINES), float(BYTES)
+        self._at = self._told_at = clock()
+        self._left_out = self._bytes_left_out = 0
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Log what is of interest to who looks for a fault."""
+        self._log(logging.DEBUG, event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        """Log what is as it should be."""
+        self._log(logging.INFO, event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Log what is not."""
+        self._log(logging.WARNING, event, fields)
+
+    def _log(self, level: int, event: str, fields: dict[str, object]) -> None:
+        if not log.is_enabled_for(level):
+            return
+        size = BESIDE + sum(len(str(value)) for value in fields.values())
+        now = self._fill()
+        if self._lines < 1 or self._bytes < size:
+            self.leave_out(1, size)
+        else:
+            self._lines -= 1
+            self._bytes -= size
+            log.log(level, event, server=self._server, **fields)
+        if self._left_out and now - self._told_at >= TOLD_EVERY:
+            self.finish()
+
+    def _fill(self) -> float:
+        now = self._clock()
+        passed, self._at = now - self._at, now
+        self._lines = min(LINES, self._lines + passed * LINES_A_SECOND)
+        self._bytes = min(BYTES, self._bytes + passed * BYTES_A_SECOND)
+        return now
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next line would be left out."""
+        self._fill()
+        return self._lines < 1 or self._bytes < BESIDE
+
+    def leave_out(self, lines: int, size: int) -> None:
+        """Count what is not logged."""
+        if lines and not self._left_out:
+            self._told_at = self._at
+        self._left_out += lines
+        self._bytes_left_out += size
+
+    def finish(self) -> None:
+        """Say how much was left out, if anything was."""
+        if self._left_out:
+            log.warning(
+                "not all of it is logged",
+                server=self._server,
+                lines=self._left_out,
+                bytes=self._bytes_left_out,
+            )
+        self._left_out = self._bytes_left_out = 0
+        self._told_at = self._at
