@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from msgspec.structs import replace
 
 from hub.core.confinement import (
     Confined,
+    ConfineSetting,
     Grant,
     Grants,
     Kernel,
@@ -32,9 +34,11 @@ from hub.core.confinement import (
 from hub.core.errors import ChildError
 from hub.core.filesystem_servers import short_name
 from hub.core.launch import LaunchPlan, LaunchTemplate
+from hub.core.seccomp import PARENT, PARENTS_GROUP, compiled
 from hub.core.specs import ServerSpec
-from hub.runtime import landlock
+from hub.runtime import landlock, launcher, seccomp
 from hub.runtime.brood import Brood
+from hub.runtime.capabilities import FILES_OF_ANY_OWNER
 from hub.runtime.confine import Program, program
 from hub.runtime.link import Link, open_process
 from hub.runtime.system_places import DEVICES, KERNEL, SETTINGS, SYSTEM
@@ -68,7 +72,7 @@ _SHOWN = Places("(private HOME)", "(private TMPDIR)", "")
 
 def this_kernel() -> Kernel:
     """Return what the kernel of this machine can do."""
-    return Kernel(landlock.abi(), landlock.why_not())
+    return Kernel(landlock.abi(), landlock.why_not(), seccomp.why_not())
 
 
 def cache_of(server: str, environment: Mapping[str, str]) -> str:
@@ -101,8 +105,10 @@ async def open_launched(
     if isinstance(spec.target, LaunchTemplate):
         found = standing(spec.confine, spec.target, kernel)
     match found:
-        case Confined():
-            opened = _open_confined(spec, plan, environment, brood)
+        case Confined(no_seccomp=reason):
+            if reason:
+                log.warning("system calls are NOT filtered", server=spec.name, reason=reason)
+            opened = _open_confined(spec, plan, environment, brood, found)
         case Unconfined(reason) if spec.confine.mode == "require":
             raise ChildError(f"it must be confined and cannot be: {reason}")
         case Unconfined(reason):
@@ -116,11 +122,15 @@ async def open_launched(
 
 @asynccontextmanager
 async def _open_confined(
-    spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str], brood: Brood
+    spec: ServerSpec,
+    plan: LaunchPlan,
+    environment: Mapping[str, str],
+    brood: Brood,
+    found: Confined,
 ) -> AsyncGenerator[Link]:
     private = tempfile.mkdtemp(prefix="roots-hub-confined-")
     try:
-        confined = await to_thread.run_sync(_prepared, spec, plan, environment, private)
+        confined = await to_thread.run_sync(_prepared, spec, plan, environment, private, found)
         async with open_process(spec.name, confined, environment, brood) as link:
             yield link
     finally:
@@ -133,9 +143,13 @@ def _removed(private: str) -> None:
 
 
 def _prepared(
-    spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str], private: str
+    spec: ServerSpec,
+    plan: LaunchPlan,
+    environment: Mapping[str, str],
+    private: str,
+    found_here: Confined,
 ) -> LaunchPlan:
-    """Fill the private directory, and return the plan that launches the child through Landlock."""
+    """Fill the private directory, and return the plan that launches the child confined."""
     places = Places.inside(private, cache_of(spec.name, environment))
     found = _program(spec, plan, environment)
     granted = _grants(spec, plan, found, places, environment)
@@ -145,11 +159,23 @@ def _prepared(
     rules = [("r", grant) for grant in granted.read] + [("w", grant) for grant in granted.write]
     if plan.cwd is None:
         rules.append(("w", Grant(".")))
-    file = Path(private, "grants")
-    file.write_bytes(landlock.encode([(kind, one.path, one.identity) for kind, one in rules]))
-    launcher = (sys.executable, "-I", "-S", "-B", landlock.__file__, str(file), found.command)
+    file = Path(private, "held")
+    encoded = landlock.encode([(kind, one.path, one.identity) for kind, one in rules])
+    file.write_bytes(_held(spec.confine, encoded, found_here))
+    before = (sys.executable, "-I", "-S", "-B", launcher.__file__, str(file), found.command)
     env = {**_env(places, plan), **found.env, **dict(plan.env)}
-    return replace(plan, argv=(*launcher, *plan.argv), env=tuple(sorted(env.items())))
+    return replace(plan, argv=(*before, *plan.argv), env=tuple(sorted(env.items())))
+
+
+def _held(setting: ConfineSetting, encoded: bytes, found: Confined) -> bytes:
+    """Return what the launcher holds a child to."""
+    refused = b""
+    machine = seccomp.machine()
+    if not found.no_seccomp and machine:
+        spared = (os.getpid(), -os.getpgrp())
+        refused = compiled(machine, frozenset(setting.allow), spared)
+    kept = FILES_OF_ANY_OWNER if "any_owner" in setting.allow else ()
+    return launcher.encode(encoded, refused, (PARENT, PARENTS_GROUP), kept)
 
 
 def _program(spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str]) -> Program:
