@@ -180,12 +180,16 @@ class Brood:
         self._table = Table({}, {})
         self._is_blind = False
 
-    def next_mark(self) -> Mark:
-        """Return the mark of the next child, for which the watchdog is there."""
+    def prepare(self) -> None:
+        """Have ready what children are started by, so that the first one does not wait for it."""
         if not self._hub:
             self._since = watchdog.start_of(os.getpid()) or 0
             self._hub = _claimed()
         self._watch()
+
+    def next_mark(self) -> Mark:
+        """Return the mark of the next child, for which the watchdog is there."""
+        self.prepare()
         return Mark(self._hub, next(self._numbers))
 
     def mark_none(self) -> None:

@@ -8,15 +8,14 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from typing import Literal, TypeAlias
+
+TYPE_CHECKING = False  # `typing` takes longer to load than all of this
+if TYPE_CHECKING:
+    from hub.core.seccomp import Machine
 
 _SET, _FILTER, _NO_NEW_PRIVS = 22, 2, 38
 _EFAULT, _EPERM = 14, 1
 _STEP_BYTES = 8
-
-
-Machine: TypeAlias = Literal["x86_64", "aarch64"]
-"""What there are filters for."""
 
 
 class SeccompError(Exception):

@@ -299,6 +299,41 @@ async def test_a_directory_that_becomes_a_link_after_its_path_was_admitted(
 # What servers start
 
 
+HARMS = """
+import os, resource, signal, sys
+hub, above = int(sys.argv[1]), os.getppid()
+status = open(f"/proc/{above}/status").read()
+CORE = resource.RLIMIT_CORE
+subreaper = int(status.partition("PPid:")[2].split()[0])
+for what in (
+    lambda: resource.prlimit(hub, CORE, resource.prlimit(hub, CORE)),
+    lambda: os.setpriority(os.PRIO_PROCESS, hub, os.getpriority(os.PRIO_PROCESS, hub)),
+    lambda: os.sched_setaffinity(hub, os.sched_getaffinity(hub)),
+    lambda: os.kill(hub, 0),
+    lambda: os.kill(subreaper, 0),
+    lambda: os.kill(-os.getpgid(subreaper), 0),
+    lambda: os.pidfd_open(subreaper),
+):
+    try:
+        what()
+        print("HARM")
+    except PermissionError:
+        print("refused")
+"""
+"""Tries what would end or slow the hub and the parent of its child, with values that do not."""
+
+
+@both
+async def test_the_hub_and_the_parent_of_its_child_are_out_of_reach(
+    mode: ConfineMode, project: Path
+) -> None:
+    setting = ConfineSetting(mode, read=("/proc",))
+    async with server(mode, project, *RUNNING, setting=setting) as direct:
+        argv = [sys.executable, "-I", "-S", "-c", HARMS, str(os.getpid())]
+        said = await direct.call("run", argv=argv)
+    assert said.split()[1:] == ["HARM" if mode == "off" else "refused"] * 7, said
+
+
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
 PAGE = "data:text/html,<p>hello</p>"
 RUNNING = (sys.executable, str(PROJECT / "tests/live/running_child.py"))
