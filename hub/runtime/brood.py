@@ -1,7 +1,7 @@
 """The processes of one hub's children: marked when they start, kept together, ended as families.
 
 On Linux each child has a parent of its own, a subreaper (see `subreaper`). One more process forks
-those: it starts with the first child and ends with the hub, however that ends. Where there can be
+those: it is there before the first child and ends with the hub, however that ends. Where there can be
 no subreapers that process is a watchdog, and the marks alone tell whose a process is.
 """
 
