@@ -1,8 +1,8 @@
 """The processes of one hub's children: marked when they start, kept together, ended as families.
 
 On Linux each child has a parent of its own, a subreaper (see `subreaper`). One more process forks
-those: it is there before the first child and ends with the hub, however that ends. Where there can be
-no subreapers that process is a watchdog, and the marks alone tell whose a process is.
+those: it is there before the first child and ends with the hub, however that ends. Where there can
+be no subreapers that process is a watchdog, and the marks alone tell whose a process is.
 """
 
 from __future__ import annotations
