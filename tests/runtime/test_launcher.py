@@ -14,6 +14,7 @@ import pytest
 from hub.core.seccomp import PARENT, PARENTS_GROUP, Allowance, compiled, rules
 from hub.runtime import capabilities, landlock, launcher, seccomp
 from tests.confinement import SYSTEM_READ, needs_landlock
+from tests.conftest import PROJECT
 
 pytestmark = [
     needs_landlock,
@@ -125,6 +126,34 @@ def test_its_parent_is_out_of_reach(what: str, tmp_path: Path) -> None:
     found = begin(tmp_path, code)
     assert found.stdout == ""
     assert "PermissionError" in found.stderr or "ProcessLookupError" in found.stderr
+
+
+ALONE = """
+import os, sys
+sys.path.append(sys.argv[1])
+from hub.runtime.seccomp import filled_in, load
+above, other = os.getppid(), int(sys.argv[5])
+numbers = {int(sys.argv[3]): above, int(sys.argv[4]): -os.getpgid(above)}
+load(filled_in(bytes.fromhex(sys.argv[2]), numbers))
+for one in above, -os.getpgid(above), -1, other:
+    try:
+        os.kill(one, 0)
+        print("HARM")
+    except PermissionError:
+        print("refused")
+"""
+
+
+def test_without_landlocks_scopes_its_parent_is_out_of_reach_and_others_are_not() -> None:
+    machine = seccomp.machine()
+    assert machine is not None
+    with subprocess.Popen(["/bin/sleep", "60"]) as other:
+        numbers = (PARENT, PARENTS_GROUP, other.pid)
+        filtered = compiled(machine).hex()
+        command = [*PYTHON, "-c", ALONE, str(PROJECT), filtered, *map(str, numbers)]
+        found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+        other.kill()
+    assert found.stdout.split() == ["refused", "refused", "refused", "HARM"], found.stderr
 
 
 def test_a_limit_that_would_end_the_hub_is_not_set(tmp_path: Path) -> None:
