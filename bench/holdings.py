@@ -55,12 +55,12 @@ def listings(stack: ExitStack) -> list[str]:
     place(hub.process.pid, apart=True)
     taken = [one * 1e3 for one in hub.one_by_one({}, 50, "tools/list")]
     median, held = statistics.median(taken), memory(hub.process.pid)
-    beside = sum(memory(pid) for pid in children(hub.process.pid) if "watchdog" in _command(pid))
+    beside = sum(memory(pid) for pid in children(hub.process.pid) if "forkserver" in _command(pid))
     return [
         f"tools/list of {len(CHILDREN)} children with 50 tools each, warm: "
         f"{len(listed['tools'])} tools in {median:.2f} ms, {Target(2).verdict(median)}",
         f"memory with {len(CHILDREN)} children, stdio: {held:.1f} MB, {Target(75).verdict(held)}"
-        f" (and {beside:.1f} MB for the watchdog)",
+        f" (and {beside:.1f} MB for the program that forks its children's parents)",
     ]
 
 

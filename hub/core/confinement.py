@@ -13,16 +13,22 @@ from hub.core.own_files import OwnFiles, OwnPlace
 from hub.core.paths import is_inside
 from hub.core.policy import Policy
 from hub.core.roots import Root
+from hub.core.seccomp import Allowance
 
 ConfineMode: TypeAlias = Literal["off", "auto", "require"]
 
 
 class ConfineSetting(Struct, frozen=True):
-    """The operator's word on one child: `read` and `write` are granted beside its roots."""
+    """The operator's word on one child: `read` and `write` are granted beside its roots.
+
+    With a kernel that has an older version of Landlock than `abi` it is not launched.
+    """
 
     mode: ConfineMode = "off"
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
+    allow: tuple[Allowance, ...] = ()
+    abi: int = 1
 
 
 class Grant(Struct, frozen=True):
@@ -114,19 +120,24 @@ def _below(root: Root, parts: tuple[str, ...]) -> str:
 
 
 class Kernel(Struct, frozen=True):
-    """What this machine's kernel can do: the version of Landlock it has, or why it has none."""
+    """What this machine's kernel can do: the version of Landlock it has, or why it has none.
+
+    `no_seccomp` says why it cannot refuse system calls; it is empty if it can.
+    """
 
     abi: int = 0
     why_not: str = "this machine was not asked"
+    no_seccomp: str = ""
 
 
 class Confined(Struct, frozen=True):
-    """A child that the kernel confines."""
+    """A child that the kernel confines. `no_seccomp` says why its system calls are not filtered."""
 
     abi: int
+    no_seccomp: str = ""
 
     def __str__(self) -> str:
-        return f"landlock (ABI {self.abi})"
+        return f"landlock (ABI {self.abi}), {'NO seccomp' if self.no_seccomp else 'seccomp'}"
 
 
 class Unconfined(Struct, frozen=True):
@@ -157,9 +168,20 @@ def standing(setting: ConfineSetting, template: LaunchTemplate, kernel: Kernel) 
             "its command starts the server elsewhere, where this kernel has no say: "
             "let the container confine it, and set confine: off"
         )
-    return Confined(kernel.abi) if kernel.abi > 0 else Unconfined(kernel.why_not)
+    if kernel.abi == 0:
+        return Unconfined(kernel.why_not)
+    if kernel.abi < setting.abi:
+        return Unconfined(
+            f"confine.abi asks for Landlock ABI {setting.abi} and this kernel has {kernel.abi}: "
+            f"{'; '.join(missing(kernel.abi, setting.abi)) or 'it is older'}"
+        )
+    if kernel.no_seccomp and setting.mode == "require":
+        return Unconfined(f"its system calls cannot be filtered: {kernel.no_seccomp}")
+    return Confined(kernel.abi, kernel.no_seccomp)
 
 
+NEWEST_ABI = 7
+"""The newest version of Landlock that the hub speaks."""
 MISSING_BEFORE: tuple[tuple[int, str], ...] = (
     (2, "moving or linking a file into another directory fails, also inside the roots"),
     (3, "truncating (emptying) files outside is not stopped"),
@@ -169,6 +191,6 @@ MISSING_BEFORE: tuple[tuple[int, str], ...] = (
 """What a kernel with an older version of Landlock than each does not do."""
 
 
-def missing(abi: int) -> tuple[str, ...]:
-    """Return what this version of Landlock does not do that newer ones do."""
-    return tuple(text for since, text in MISSING_BEFORE if abi < since)
+def missing(abi: int, than: int = NEWEST_ABI) -> tuple[str, ...]:
+    """Return what this version of Landlock does not do that another does, by default the newest."""
+    return tuple(text for since, text in MISSING_BEFORE if abi < since <= than)

@@ -32,6 +32,7 @@ from hub.edge.operator_roots import Place, operator_roots
 from hub.edge.own_files import own_files
 from hub.edge.rounds import Rounds
 from hub.edge.server import Front
+from hub.edge.server_config import StdioServer
 from hub.edge.specs import server_specs
 from hub.edge.withholding import warn_of_missed
 from hub.runtime.audit_file import UnfitFileError
@@ -222,6 +223,10 @@ async def _children(
 ) -> AsyncGenerator[Children]:
     environment = children_environment(config, machine.environment)
     async with keeping(ending) as brood:
+        if open_child is None and any(
+            isinstance(one, StdioServer) for one in config.servers.values()
+        ):
+            brood.prepare()
         children = Children(
             open_child=open_child or opener(environment, machine.kernel, brood, machine.flavour),
             info=INFO,

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
+from hub.core.confinement import NEWEST_ABI
 from hub.core.launch import ArgsMode, LaunchTemplate
 from hub.core.policy import Access
+from hub.core.seccomp import Allowance
 from hub.core.templates import parse_template
 from hub.core.vocabulary import Kind
 from hub.edge.fields import (
@@ -65,6 +75,14 @@ class Confine(Part):
     mode: ConfineMode = "off"
     read: tuple[PathText, ...] = ()
     write: tuple[PathText, ...] = ()
+    allow: tuple[Allowance, ...] = ()
+    abi: Annotated[int, Field(ge=1, le=NEWEST_ABI)] = 1
+
+    @model_validator(mode="after")
+    def _asks_with_effect(self) -> Self:
+        if self.abi > 1 and self.mode != "require":
+            raise ValueError("abi needs mode: require, without which an older kernel does")
+        return self
 
 
 ConfineKey: TypeAlias = Annotated[

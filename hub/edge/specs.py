@@ -66,7 +66,8 @@ def _target(name: ServerName, server: Server) -> Target:
 def _confine(server: Server) -> ConfineSetting:
     if not isinstance(server, StdioServer):
         return ConfineSetting()
-    return ConfineSetting(server.confine.mode, server.confine.read, server.confine.write)
+    asked = server.confine
+    return ConfineSetting(asked.mode, asked.read, asked.write, asked.allow, asked.abi)
 
 
 def _own_directories(

@@ -1,16 +1,17 @@
-"""The processes of one hub's children: marked when they start, watched over, and ended as families.
+"""The processes of one hub's children: marked when they start, kept together, ended as families.
 
-The watchdog is one more process. It starts with the first child and ends with the hub, however that
-ends; nothing but the end of the hub makes it do anything.
+On Linux each child has a parent of its own, a subreaper (see `subreaper`). One more process forks
+those: it is there before the first child and ends with the hub, however that ends. Where there can
+be no subreapers that process is a watchdog, and the marks alone tell whose a process is.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
-import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 
@@ -20,6 +21,9 @@ from anyio import to_thread
 
 from hub.runtime import watchdog
 from hub.runtime.ending import Ending
+from hub.runtime.spawn import Started, Streams, popen
+from hub.runtime.subreaper import encode
+from hub.runtime.supervised import ForkServer, LostForkServerError, Supervised, Watchdog
 from hub.runtime.watchdog import (
     HAS_PROC,
     LOOK_EVERY,
@@ -39,6 +43,10 @@ LOOK_AGAIN = 1.0
 _HIGHEST, _LOWEST = 1 << 62, 1 << 60
 """Microseconds of real-time CPU time: 36,000 years of it are no limit to anybody."""
 
+_LOSSES, _TRIES = 5, 20
+"""So often the program that forks may be lost before children are the hub's own; a child is tried
+to be started so often."""
+
 log = structlog.stdlib.get_logger(__name__)
 
 
@@ -50,6 +58,43 @@ class Family:
         self._brood = brood
         self._mark: Mark | None = None
         self._leader: dict[int, int] = {}
+        self._supervised: Supervised | None = None
+        self._parent = (0, 0)
+
+    async def start(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: Streams
+    ) -> Started:
+        """Start the child: below a subreaper of its own, or else as a child of the hub.
+
+        Raises: OSError or ValueError if it cannot be started.
+        """
+        for _ in range(_TRIES):
+            mark = self._mark = self._brood.next_mark()
+            server = self._brood.server
+            if not isinstance(server, ForkServer):
+                return self._start_here(argv, env, cwd, streams)
+            marked = {**env, VARIABLE: mark.text}
+            request = encode(argv, marked.items(), cwd, mark.limit)
+            try:
+                self._supervised = await server.start(request, streams)
+            except LostForkServerError:
+                await anyio.sleep(LOOK_EVERY)
+                continue
+            self._parent = (self._supervised.subreaper, _start(self._supervised.subreaper) or 0)
+            self.begun(self._supervised.pid)
+            return self._supervised
+        raise ChildProcessError(errno.ECHILD, "what was to start it has ended")
+
+    def _start_here(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: Streams
+    ) -> Started:
+        marked = self.mark_next(dict(env))
+        try:
+            begun = popen(argv, marked, cwd, streams)
+        finally:
+            self.mark_none()
+        self.begun(begun.pid)
+        return begun
 
     def mark_next(self, env: dict[str, str]) -> dict[str, str]:
         """Let processes that the hub starts carry a mark, until `mark_none`: no await between.
@@ -66,10 +111,7 @@ class Family:
 
     def begun(self, pid: int) -> None:
         """Take note of the child's process, which leads a session of its own."""
-        try:
-            start = watchdog.start_of(pid) if HAS_PROC else 0
-        except OSError:  # no descriptor is free to ask with: the marks have to do
-            return
+        start = _start(pid)
         if start is not None:
             self._leader = {pid: start}
             self._brood.leaders[pid] = start
@@ -82,12 +124,15 @@ class Family:
         """
         if self._mark is None:
             return
-        hunt = Hunt(self._mark.child, self._leader)
+        hunt = Hunt(self._mark.child, self._leader, self._parent)
         await self._strike(hunt, SIGTERM)
         if not await self.ending.until(lambda: self._over(hunt), TERM_GRACE, TERM_GRACE_AT_END):
             await self._strike(hunt, SIGKILL)
             with anyio.move_on_after(PATIENCE):
                 await self._over(hunt)
+        if self._supervised is not None:
+            await self._supervised.finish()
+            hunt.thin()
         if hunt.left:
             log.error("processes left that cannot be ended", pids=sorted(hunt.left))
         for pid, start in self._leader.items():
@@ -128,18 +173,23 @@ class Brood:
         self._since = 0
         self._hub = 0
         self._numbers = count(1)
-        self._watchdog: subprocess.Popen[bytes] | None = None
+        self.server: Watchdog | None = None
+        self._losses = 0
         self._looking = anyio.Lock()
         self._looks = self._seen = 0
         self._table = Table({}, {})
         self._is_blind = False
 
-    def next_mark(self) -> Mark:
-        """Return the mark of the next child, for which the watchdog is there."""
+    def prepare(self) -> None:
+        """Have ready what children are started by, so that the first one does not wait for it."""
         if not self._hub:
             self._since = watchdog.start_of(os.getpid()) or 0
             self._hub = _claimed()
         self._watch()
+
+    def next_mark(self) -> Mark:
+        """Return the mark of the next child, for which the watchdog is there."""
+        self.prepare()
         return Mark(self._hub, next(self._numbers))
 
     def mark_none(self) -> None:
@@ -147,10 +197,9 @@ class Brood:
         _set_limit((self._hub, self._hub))
 
     def tell(self, line: str) -> None:
-        """Tell the watchdog of a child that came or went."""
-        if self._watchdog is not None and self._watchdog.stdin is not None:
-            with suppress(BlockingIOError, BrokenPipeError):
-                os.write(self._watchdog.stdin.fileno(), line.encode())
+        """Tell who outlives the hub of a child that came or went."""
+        if self.server is not None:
+            self.server.tell(line)
 
     async def look(self) -> Table:
         """Return what processes there are, by a look that begins now or later.
@@ -174,42 +223,29 @@ class Brood:
         self._is_blind = hindrance is not None
 
     def _watch(self) -> None:
-        """Have a watchdog. It holds no stream and no directory of the hub's, and no mark."""
-        if self._watchdog is not None and self._watchdog.poll() is None:
+        """Have a program that forks subreapers, which carries no child's mark."""
+        if self.server is not None and self.server.is_there:
             return
-        self._drop()
+        if self.server is not None:
+            self.server.close()
+            self.server = None
+            self._losses += 1
         self.mark_none()
-        program = (sys.executable, "-I", "-S", "-B", watchdog.__file__)
+        can_fork = HAS_PROC and self._losses < _LOSSES
         try:
-            self._watchdog = subprocess.Popen(  # noqa: S603 - this file's neighbour
-                [*program, str(self._hub), str(self._since)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env={},
-                start_new_session=True,
-            )
+            self.server = (ForkServer if can_fork else Watchdog)(self._hub, self._since)
         except OSError as exc:
             log.warning("no watchdog: a hub that is killed may leave processes", error=str(exc))
             return
-        if self._watchdog.stdin is not None:
-            os.set_blocking(self._watchdog.stdin.fileno(), False)
         for pid, start in self.leaders.items():
             self.tell(f"+ {pid} {start}\n")
 
-    def _drop(self) -> subprocess.Popen[bytes] | None:
-        dropped, self._watchdog = self._watchdog, None
-        if dropped is not None and dropped.stdin is not None:
-            dropped.stdin.close()
-        return dropped
-
     async def close(self) -> None:
         """Let the watchdog look once more, and wait for it."""
-        dropped = self._drop()
-        if dropped is not None:
-            with suppress(subprocess.TimeoutExpired):
-                await to_thread.run_sync(dropped.wait, watchdog.GRACE + 2 * PATIENCE)
+        server, self.server = self.server, None
+        if server is not None:
+            server.close()
+            await to_thread.run_sync(server.wait, watchdog.GRACE + 2 * PATIENCE)
 
 
 @asynccontextmanager
@@ -221,6 +257,13 @@ async def keeping(ending: Ending) -> AsyncGenerator[Brood]:
     finally:
         with anyio.CancelScope(shield=True):
             await made.close()
+
+
+def _start(pid: int) -> int | None:
+    try:
+        return watchdog.start_of(pid) if HAS_PROC else 0
+    except OSError:  # no descriptor is free to ask with: the marks have to do
+        return None
 
 
 def _claimed() -> int:

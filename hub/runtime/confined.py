@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 
 from hub.core.confinement import (
     Confined,
+    ConfineSetting,
     Grant,
     Grants,
     Kernel,
@@ -31,9 +33,11 @@ from hub.core.confinement import (
 from hub.core.errors import ChildError
 from hub.core.filesystem_servers import short_name
 from hub.core.launch import LaunchPlan, LaunchTemplate
+from hub.core.seccomp import PARENT, PARENTS_GROUP, compiled
 from hub.core.specs import ServerSpec
-from hub.runtime import landlock
+from hub.runtime import landlock, launcher, seccomp
 from hub.runtime.brood import Brood
+from hub.runtime.capabilities import FILES_OF_ANY_OWNER
 from hub.runtime.child_log import ChildLog
 from hub.runtime.clearing import cleared
 from hub.runtime.confine import Program, program
@@ -69,7 +73,7 @@ _SHOWN = Places("(private HOME)", "(private TMPDIR)", "")
 
 def this_kernel() -> Kernel:
     """Return what the kernel of this machine can do."""
-    return Kernel(landlock.abi(), landlock.why_not())
+    return Kernel(landlock.abi(), landlock.why_not(), seccomp.why_not())
 
 
 def cache_of(server: str, environment: Mapping[str, str]) -> str:
@@ -103,8 +107,10 @@ async def open_launched(  # noqa: PLR0913, PLR0917 - each is one thing that a la
     if isinstance(spec.target, LaunchTemplate):
         found = standing(spec.confine, spec.target, kernel)
     match found:
-        case Confined():
-            opened = _open_confined(spec, plan, environment, brood, child_log)
+        case Confined(no_seccomp=reason):
+            if reason:
+                log.warning("system calls are NOT filtered", server=spec.name, reason=reason)
+            opened = _open_confined(spec, plan, environment, brood, child_log, found)
         case Unconfined(reason) if spec.confine.mode == "require":
             raise ChildError(f"it must be confined and cannot be: {reason}")
         case Unconfined(reason):
@@ -117,16 +123,17 @@ async def open_launched(  # noqa: PLR0913, PLR0917 - each is one thing that a la
 
 
 @asynccontextmanager
-async def _open_confined(
+async def _open_confined(  # noqa: PLR0913, PLR0917 - each is one thing that a launch depends on
     spec: ServerSpec,
     plan: LaunchPlan,
     environment: Mapping[str, str],
     brood: Brood,
     child_log: ChildLog | None,
+    found: Confined,
 ) -> AsyncGenerator[Link]:
     private = tempfile.mkdtemp(prefix="roots-hub-confined-")
     try:
-        confined = await to_thread.run_sync(_prepared, spec, plan, environment, private)
+        confined = await to_thread.run_sync(_prepared, spec, plan, environment, private, found)
         async with open_process(spec.name, confined, environment, brood, child_log) as link:
             yield link
     finally:
@@ -134,9 +141,13 @@ async def _open_confined(
 
 
 def _prepared(
-    spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str], private: str
+    spec: ServerSpec,
+    plan: LaunchPlan,
+    environment: Mapping[str, str],
+    private: str,
+    found_here: Confined,
 ) -> LaunchPlan:
-    """Fill the private directory, and return the plan that launches the child through Landlock."""
+    """Fill the private directory, and return the plan that launches the child confined."""
     places = Places.inside(private, cache_of(spec.name, environment))
     found = _program(spec, plan, environment)
     granted = _grants(spec, plan, found, places, environment)
@@ -147,11 +158,23 @@ def _prepared(
     rules = [("r", grant) for grant in granted.read] + [("w", grant) for grant in granted.write]
     if plan.cwd is None:
         rules.append(("w", Grant(".")))
-    file = Path(private, "grants")
-    file.write_bytes(landlock.encode([(kind, one.path, one.identity) for kind, one in rules]))
-    launcher = (sys.executable, "-I", "-S", "-B", landlock.__file__, str(file), found.command)
+    file = Path(private, "held")
+    encoded = landlock.encode([(kind, one.path, one.identity) for kind, one in rules])
+    file.write_bytes(_held(spec.confine, encoded, found_here))
+    before = (sys.executable, "-I", "-S", "-B", launcher.__file__, str(file), found.command)
     env = {**_env(places, plan), **found.env, **dict(plan.env)}
-    return replace(plan, argv=(*launcher, *plan.argv), env=tuple(sorted(env.items())))
+    return replace(plan, argv=(*before, *plan.argv), env=tuple(sorted(env.items())))
+
+
+def _held(setting: ConfineSetting, encoded: bytes, found: Confined) -> bytes:
+    """Return what the launcher holds a child to."""
+    refused = b""
+    machine = seccomp.machine()
+    if not found.no_seccomp and machine:
+        spared = (os.getpid(), -os.getpgrp())
+        refused = compiled(machine, frozenset(setting.allow), spared)
+    kept = FILES_OF_ANY_OWNER if "any_owner" in setting.allow else ()
+    return launcher.encode(encoded, refused, (PARENT, PARENTS_GROUP), kept)
 
 
 def _must_open_no_keys(spec: ServerSpec, granted: Grants) -> None:

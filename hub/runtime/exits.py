@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251 - the transport of a process needs what it watches and wakes
 import os
-import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
 
+from hub.runtime.spawn import Started
+from hub.runtime.supervised import Supervised
 
-def when_ended(process: subprocess.Popen[bytes], told: Callable[[], None]) -> Callable[[], None]:
+
+def when_ended(process: Started, told: Callable[[], None]) -> Callable[[], None]:
     """Call `told` in the running loop once `process` has ended and left its exit code.
 
     Return what ends the watch; calling it again does nothing.
     """
     loop = asyncio.get_running_loop()
     try:
-        handle = os.pidfd_open(process.pid)
+        handle = _handle(process)
     except (AttributeError, OSError):  # not Linux, or before 5.3
         return _by_thread(process, told, loop)
 
@@ -37,8 +39,18 @@ def when_ended(process: subprocess.Popen[bytes], told: Callable[[], None]) -> Ca
     return stop
 
 
+def _handle(process: Started) -> int:
+    """Return a descriptor that can be read from once the process has ended.
+
+    Who is not its parent learns how it ended from the one that is, a moment later.
+    """
+    return (
+        os.dup(process.fileno()) if isinstance(process, Supervised) else os.pidfd_open(process.pid)
+    )
+
+
 def _by_thread(
-    process: subprocess.Popen[bytes], told: Callable[[], None], loop: asyncio.AbstractEventLoop
+    process: Started, told: Callable[[], None], loop: asyncio.AbstractEventLoop
 ) -> Callable[[], None]:
     is_watched = True
 

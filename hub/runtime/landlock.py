@@ -1,19 +1,14 @@
 """Landlock, by system calls: a process gives up what is not granted, for itself and all it starts.
 
-Also a program of its own, which the hub puts before a child's command and which becomes it:
-`python -I -S -B landlock.py GRANTS COMMAND ARGV...`. That must be quick and needs no site packages,
-so this file imports three modules of the standard library and nothing of the hub.
+The launcher of confined children imports this, so it imports nothing that is slow to load.
 """
 
-# ruff: noqa: PTH123 - pathlib takes longer to load than the rest of this file
 import ctypes
 import os
 import sys
 
 MAX_ABI = 7
 """The newest version of the kernel's interface that this file knows; newer kernels speak it."""
-FAILED = 125
-"""Exit code of a launcher that could not confine; the command was not run."""
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 MAKE_CHAR, MAKE_BLOCK, REFER, TRUNCATE, IOCTL_DEV = 1 << 6, 1 << 11, 1 << 13, 1 << 14, 1 << 15
@@ -31,7 +26,6 @@ _SCOPES_SINCE = 6
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG, _PATH_BENEATH, _NO_NEW_PRIVS = 1, 1, 38
-_PARENT_DEATH_SIGNAL, _SIGTERM = 1, 15
 _PIECES = 3
 
 
@@ -170,27 +164,3 @@ def _grant(  # noqa: PLR0913, PLR0917 - the rule and where it goes
             raise LandlockError(f"{os.fsdecode(path)} cannot be granted: {error}")
     finally:
         os.close(place)
-
-
-def main(arguments: list[str]) -> int:
-    """Confine this process and become the command; return an exit code only if that fails.
-
-    The kernel asks the command to end (SIGTERM) when the hub is gone.
-    """
-    file, command, *argv = arguments
-    ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, _SIGTERM)
-    try:
-        with open(file, "rb") as grants:
-            confine(grants.read())
-    except (LandlockError, OSError) as exc:
-        print(f"roots-hub cannot confine this process: {exc}", file=sys.stderr)  # noqa: T201 - its own program
-        return FAILED
-    try:
-        os.execv(command, argv)  # noqa: S606 - what the operator configured
-    except OSError as exc:
-        print(f"roots-hub cannot run {command} confined: {exc.strerror}", file=sys.stderr)  # noqa: T201 - its own program
-        return FAILED + 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

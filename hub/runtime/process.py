@@ -97,11 +97,13 @@ class Process:
         Raises: ChildError if it cannot be started.
         """
         try:
-            running = self._running = self._spawned(plan, env)
+            cwd = self.private_directory or plan.cwd
+            running = self._running = await spawn(
+                plan.argv, env=env, cwd=cwd, start=self._family.start
+            )
         except (OSError, ValueError) as exc:
             self.lines.close()
             raise ChildError(f"it cannot start: {_why(exc)}") from exc
-        self._family.begun(running.popen.pid)
         self._closing.append(when_ended(running.popen, self._has_exited))
         loop, flow = asyncio.get_running_loop(), Flow()
         self._stdin, _ = await loop.connect_write_pipe(lambda: flow, running.stdin.taken(loop))
@@ -118,13 +120,6 @@ class Process:
 
     def _spoken(self) -> _Spoken:
         return _Spoken(self._stderr, self.conduct.pace)
-
-    def _spawned(self, plan: LaunchPlan, env: dict[str, str]) -> Spawned:
-        marked = self._family.mark_next(env)
-        try:
-            return spawn(plan.argv, env=marked, cwd=self.private_directory or plan.cwd)
-        finally:
-            self._family.mark_none()
 
     def ending(self) -> str:
         """Say how the process ended. What it said last is for the log: it may hold secrets."""

@@ -10,10 +10,15 @@ from __future__ import annotations
 import asyncio  # noqa: TID251 - loops differ in who closes what they watch
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct
+
+Streams: TypeAlias = tuple[int, int, int]
+"""What a process has as stdin, stdout and stderr."""
 
 
 class End:
@@ -42,10 +47,32 @@ class End:
         return self
 
 
+class Started(Protocol):
+    """A process that was started, whoever is its parent."""
+
+    pid: int
+    returncode: int | None
+
+    def poll(self) -> int | None:
+        """Return how it ended, as `subprocess` says it; None while that is not known."""
+        ...
+
+    def wait(self) -> int | None:
+        """Wait for its end, and return how that was."""
+        ...
+
+
+Start: TypeAlias = Callable[
+    [Sequence[str], Mapping[str, str], str | None, Streams], Awaitable[Started]
+]
+"""Starts a process with arguments, environment, working directory and streams; raises OSError or
+ValueError if it cannot be."""
+
+
 class Spawned(Struct, frozen=True):
     """A process that was started, and our ends of its pipes."""
 
-    popen: subprocess.Popen[bytes]
+    popen: Started
     stdin: End
     stdout: End
     stderr: End
@@ -56,22 +83,40 @@ class Spawned(Struct, frozen=True):
             end.close()
 
 
-def spawn(argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None) -> Spawned:
-    """Start a process in a session of its own.
+def popen(
+    argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: Streams
+) -> subprocess.Popen[bytes]:
+    """Start a child of this process, in a session of its own.
 
     Raises: OSError or ValueError if it cannot be started.
     """
+    stdin, stdout, stderr = streams
+    return subprocess.Popen(  # noqa: S603 - what the operator configured
+        argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+    )
+
+
+async def spawn(
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, start: Start
+) -> Spawned:
+    """Start a process on three pipes.
+
+    Raises: OSError or ValueError if it cannot be started.
+    """
+    with _piped() as (theirs, (stdin, stdout, stderr)):
+        started = await start(argv, env, cwd, theirs)
+        return Spawned(started, End(stdin), End(stdout), End(stderr))
+
+
+@contextmanager
+def _piped() -> Generator[tuple[Streams, Streams]]:
+    """Make three pipes, for the process and for us. Its ends are closed here, ours on failure.
+
+    Raises: OSError.
+    """
     (stdin, our_stdin), (our_stdout, stdout), (our_stderr, stderr) = _pipes()
     try:
-        popen = subprocess.Popen(  # noqa: S603 - what the operator configured
-            argv,
-            env=env,
-            cwd=cwd,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-        )
+        yield (stdin, stdout, stderr), (our_stdin, our_stdout, our_stderr)
     except BaseException:
         for ours in (our_stdin, our_stdout, our_stderr):
             os.close(ours)
@@ -79,7 +124,6 @@ def spawn(argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None) -> Sp
     finally:
         for theirs in (stdin, stdout, stderr):
             os.close(theirs)
-    return Spawned(popen, End(our_stdin), End(our_stdout), End(our_stderr))
 
 
 def _pipes() -> list[tuple[int, int]]:

@@ -1,8 +1,9 @@
 """Finds and ends all that a hub's children have started, by marks that a process does not lose.
 
-Also a program of its own, `python -I -S -B watchdog.py HUB SINCE`, which outlives the hub: it reads
-which children there are from a pipe, and when that is closed, whoever closed it and however, ends
-what is left of them. So this file imports nothing of the hub, and nothing that is slow to load.
+Also part of a program that outlives the hub, `forkserver.py`, and a program of its own that does so
+where there can be none of those: `python -I -S -B watchdog.py HUB SINCE` reads which children there
+are from a pipe, and when that is closed, whoever closed it and however, ends what is left of them.
+So this file imports nothing of the hub, and nothing that is slow to load.
 
 A child carries its mark twice. `VARIABLE` is in its environment, which a process may clear. And its
 limit of real-time CPU time is so high that it limits nothing, but is a number that no other process
@@ -32,6 +33,10 @@ SIGTERM = signal.SIGTERM
 SIGKILL = getattr(signal, "SIGKILL", SIGTERM)
 """Windows has only the one, which is this one there."""
 _UNENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP")
+
+
+Parent = tuple[int, int]
+"""A process id and the start of the process."""
 
 
 class Mark:
@@ -124,12 +129,19 @@ class Table:
         self.rows = rows
         self.children = children
 
-    def find(self, child: int, leaders: dict[int, int]) -> dict[int, int]:
-        """Return who is marked as of `child`, is a leader or descends from them, with its start."""
+    def find(self, child: int, leaders: dict[int, int], parent: Parent = (0, 0)) -> dict[int, int]:
+        """Return who is marked as of `child`, is a leader or descends from them, with its start.
+
+        So are those who descend from `parent`, which is none of them itself.
+        """
         rows = self.rows
         ours = {pid for pid, number in self.children.items() if child in {number, 0}}
         ours |= {pid for pid in leaders if pid in rows and rows[pid].start == leaders[pid]}
         not_theirs = {0, os.getsid(0)}
+        above = rows.get(parent[0])
+        if above is not None and above.start == parent[1]:
+            ours |= {pid for pid, found in rows.items() if found.parent == parent[0]}
+            not_theirs.add(above.session)
         while True:
             sessions = {rows[pid].session for pid in ours} - not_theirs
             more = {
@@ -181,10 +193,11 @@ def send(pid: int, start: int, sign: int) -> None:
 class Hunt:
     """The processes of one mark, on their way to their end."""
 
-    def __init__(self, child: int, leaders: dict[int, int]) -> None:
+    def __init__(self, child: int, leaders: dict[int, int], parent: Parent = (0, 0)) -> None:
         self.left: dict[int, int] = {}
         self._child = child
         self._leaders = leaders
+        self._parent = parent
         self._sign: int = SIGTERM
 
     def strike(self, table: Table, sign: int | None = None) -> None:
@@ -193,7 +206,7 @@ class Hunt:
         if not HAS_PROC:
             self.left = {group: 0 for group in self._leaders if _signal_group(group, sign)}
             return
-        self.left = table.find(self._child, self._leaders)
+        self.left = table.find(self._child, self._leaders, self._parent)
         for pid, start in self.left.items():
             send(pid, start, sign)
 

@@ -118,6 +118,24 @@ def test_where_a_child_stands() -> None:
     assert standing(ConfineSetting("require"), server, unable) == Unconfined("no Landlock: do this")
 
 
+def test_who_asks_for_a_version_is_not_launched_below_it() -> None:
+    asked = ConfineSetting("require", abi=6)
+    assert standing(asked, template("server"), Kernel(6, "")) == Confined(6)
+    found = standing(asked, template("server"), Kernel(4, ""))
+    assert isinstance(found, Unconfined)
+    assert "Landlock ABI 6 and this kernel has 4: " in found.reason
+    assert [text in found.reason for text in missing(4)] == [True, True]
+    assert "signals" not in str(standing(ConfineSetting("require"), template("x"), Kernel(4, "")))
+
+
+def test_system_calls_that_cannot_be_filtered_are_as_no_confinement_where_it_must_be() -> None:
+    kernel = Kernel(7, "", "no seccomp: do this")
+    found = standing(ConfineSetting("require"), template("server"), kernel)
+    assert found == Unconfined("its system calls cannot be filtered: no seccomp: do this")
+    found = standing(ConfineSetting("auto"), template("server"), kernel)
+    assert found == Confined(7, "no seccomp: do this")
+
+
 @pytest.mark.parametrize("command", ["docker", "/usr/bin/podman", "ssh"])
 def test_a_server_that_runs_elsewhere_is_not_called_confined(command: str) -> None:
     found = standing(ConfineSetting("auto"), template(command), Kernel(7, ""))
@@ -132,8 +150,10 @@ def test_a_command_that_is_a_variable_is_no_evidence() -> None:
 
 
 def test_how_it_is_shown() -> None:
-    assert [str(one) for one in (Confined(4), Unconfined("why"), NotAsked())] == [
-        "landlock (ABI 4)",
+    shown = (Confined(4), Confined(4, "why"), Unconfined("why"), NotAsked())
+    assert [str(one) for one in shown] == [
+        "landlock (ABI 4), seccomp",
+        "landlock (ABI 4), NO seccomp",
         "unconfined",
         "off",
     ]

@@ -39,6 +39,24 @@ def test_one_that_would_be_confined_is_warned_of() -> None:
     assert (said["server"], said["reason"]) == ("files", UNABLE.why_not)
 
 
+def test_one_whose_system_calls_are_not_filtered_is_warned_of_or_not_launched() -> None:
+    kernel = Kernel(7, "", "no seccomp here")
+    with capture_logs() as logs:
+        settle_confinement([server("auto")], kernel)
+    assert [(one["event"], one["reason"]) for one in logs] == [
+        ("confined WITHOUT seccomp", "no seccomp here")
+    ]
+    with pytest.raises(ConfigError, match="no seccomp here"):
+        settle_confinement([server("require")], kernel)
+
+
+def test_what_an_older_kernel_does_not_hold_is_named() -> None:
+    with capture_logs() as logs:
+        settle_confinement([server("require")], Kernel(4, ""))
+    assert {one["event"] for one in logs} == {"not held by this kernel"}
+    assert [one["what"].split()[0] for one in logs] == ["ioctl", "signals"]
+
+
 def test_there_is_nothing_to_say_of_the_others() -> None:
     remote = ServerSpec(ServerName("web"), RemoteTarget("https://example.com/mcp"))
     with capture_logs() as logs:

@@ -27,6 +27,9 @@ def test_a_command_is_launched_and_a_url_connected_to() -> None:
         {"url": "https://x/", "args": []},
         {"url": "https://x/", "roots": {"args": "append"}},
         {"url": "https://x/", "confine": "off"},
+        {"command": "x", "confine": {"mode": "auto", "abi": 6}},
+        {"command": "x", "confine": {"mode": "require", "abi": 8}},
+        {"command": "x", "confine": {"mode": "auto", "allow": ["mounts"]}},
         {"command": "x", "transport": "http"},
         {"command": "x", "guard": {"modes": "off"}},
         {"command": "x", "guard": True},
@@ -49,6 +52,13 @@ def test_a_mode_alone_stands_for_a_mapping() -> None:
     assert server.guard.mode == "off"
     assert server.confine == Confine(mode="auto")
     assert read(command="x").guard is None
+
+
+def test_what_a_confined_child_may_do_and_what_it_needs_are_said() -> None:
+    asked = {"mode": "require", "abi": 6, "allow": ["userns", "any_owner"]}
+    confine = read(command="x", confine=asked).confine
+    assert (confine.abi, confine.allow) == (6, ("userns", "any_owner"))
+    assert Confine().abi == 1
 
 
 def test_tools_are_overridden_by_name_and_pointer() -> None:

@@ -2,7 +2,8 @@
 
 Its arguments say how: `noeof` and `noterm` ignore what asks it to end, `busy` never reads on once a
 call has come, and each `child=...` is one of its own children: `plain`, `noterm`, `setsid`, `lost`
-(its parent has gone) or `bare` (all of these, and an empty environment).
+(its parent has gone), `bare` (all of these, and an empty environment) or `evader` (all of these,
+and other limits: no mark is left).
 """
 
 import json
@@ -18,15 +19,17 @@ OBEYS, IGNORES = "signal.SIG_DFL", "signal.SIG_IGN"
 
 
 def start(kind: str) -> None:
-    ignores = kind in {"noterm", "lost", "bare"}
+    ignores = kind in {"noterm", "lost", "bare", "evader"}
     command = [sys.executable, "-S", "-c", ASLEEP.format(IGNORES if ignores else OBEYS)]
-    if kind in {"lost", "bare"}:
+    if kind in {"lost", "bare", "evader"}:
         # The one between starts it in a session of its own, and is gone.
-        env = "{}" if kind == "bare" else "None"
+        env = "None" if kind == "lost" else "{}"
         code = (
             "import subprocess, sys; subprocess.Popen(sys.argv[1:], start_new_session=True, "
             f"env={env})"
         )
+        if kind == "evader":
+            code = f"from resource import *; setrlimit(RLIMIT_RTTIME, (10**9, 10**9)); {code}"
         command = [sys.executable, "-S", "-c", code, *command, f"family={os.getpid()}"]
     subprocess.Popen(  # noqa: S603 - this Python
         [*command, MARK],

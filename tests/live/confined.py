@@ -73,12 +73,13 @@ async def server(
     *argv: str | Path,
     policy: Policy | None = None,
     env: Mapping[str, str] | None = None,
+    setting: ConfineSetting | None = None,
 ) -> AsyncGenerator[Direct]:
-    """Launch a server for one root, bare (`off`) or confined (`require`)."""
+    """Launch a server for one root, bare (`off`) or confined (`require`), or as a setting says."""
     command, *args = (parse_template(str(word), spread=True) for word in argv)
     template = LaunchTemplate("server", command, tuple(args), args_mode="none")
     spec = ServerSpec(
-        ServerName("server"), template, policy or Policy(), confine=ConfineSetting(mode)
+        ServerName("server"), template, policy or Policy(), confine=setting or ConfineSetting(mode)
     )
     planned = plan(template, roots_at(root), os.environ)
     inherited = environment(**(env or {}))

@@ -14,10 +14,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hub.core.confinement import ConfineMode
+from hub.core.confinement import ConfineMode, ConfineSetting
 from hub.core.guard import Admitted, compile_tool, decide
 from hub.core.paths import Flavour
 from hub.core.policy import AccessRule, Policy, ToolPolicy
+from hub.core.seccomp import Allowance
 from hub.core.values import Call, JsonObject
 from hub.core.whereabouts import Surroundings
 from hub.runtime.links import OsLinks
@@ -293,6 +294,112 @@ async def test_a_directory_that_becomes_a_link_after_its_path_was_admitted(
                     read.append(await direct.call("try_file", path=str(folder / "file")))
     assert ("the secret" in read) == (mode == "off")
     assert ("PermissionError" in read) == (mode != "off")
+
+
+# What servers start
+
+
+HARMS = """
+import os, resource, signal, sys
+hub, above = int(sys.argv[1]), os.getppid()
+status = open(f"/proc/{above}/status").read()
+CORE = resource.RLIMIT_CORE
+subreaper = int(status.partition("PPid:")[2].split()[0])
+for what in (
+    lambda: resource.prlimit(hub, CORE, resource.prlimit(hub, CORE)),
+    lambda: os.setpriority(os.PRIO_PROCESS, hub, os.getpriority(os.PRIO_PROCESS, hub)),
+    lambda: os.sched_setaffinity(hub, os.sched_getaffinity(hub)),
+    lambda: os.kill(hub, 0),
+    lambda: os.kill(subreaper, 0),
+    lambda: os.kill(-os.getpgid(subreaper), 0),
+    lambda: os.pidfd_open(subreaper),
+):
+    try:
+        what()
+        print("HARM")
+    except PermissionError:
+        print("refused")
+"""
+"""Tries what would end or slow the hub and the parent of its child, with values that do not."""
+
+
+@both
+async def test_the_hub_and_the_parent_of_its_child_are_out_of_reach(
+    mode: ConfineMode, project: Path
+) -> None:
+    setting = ConfineSetting(mode, read=("/proc",))
+    async with server(mode, project, *RUNNING, setting=setting) as direct:
+        argv = [sys.executable, "-I", "-S", "-c", HARMS, str(os.getpid())]
+        said = await direct.call("run", argv=argv)
+    assert said.split()[1:] == ["HARM" if mode == "off" else "refused"] * 7, said
+
+
+BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
+PAGE = "data:text/html,<p>hello</p>"
+RUNNING = (sys.executable, str(PROJECT / "tests/live/running_child.py"))
+
+
+def browser() -> str:
+    """Return a browser; the test is skipped without one."""
+    found = [place for name in BROWSERS if (place := shutil.which(name)) is not None]
+    if not found:
+        pytest.skip("there is no browser: install chromium-headless-shell (Debian)")
+    return found[0]
+
+
+async def test_a_browser_runs_without_its_own_sandbox(project: Path) -> None:
+    setting = ConfineSetting("require", read=("/proc",), write=("/dev/shm",))  # noqa: S108 - shared memory
+    argv = [browser(), "--headless", "--no-sandbox", "--dump-dom", PAGE]
+    async with server("require", project, *RUNNING, setting=setting) as direct:
+        said = await direct.call("run", argv=argv)
+    assert said.startswith("0\n")
+    assert "<p>hello</p>" in said
+
+
+@pytest.mark.skipif(
+    os.getuid() == 0, reason="browsers have no sandbox for root: run as another user"
+)
+@pytest.mark.parametrize("allow", [(), ("userns",)], ids=["", "userns"])
+async def test_a_browsers_own_sandbox_needs_user_namespaces(
+    allow: tuple[Allowance, ...], project: Path
+) -> None:
+    setting = ConfineSetting("require", write=("/dev/shm", "/proc"), allow=allow)  # noqa: S108 - see above
+    argv = [browser(), "--headless", "--dump-dom", PAGE]
+    async with server("require", project, *RUNNING, setting=setting) as direct:
+        said = await direct.call("run", argv=argv)
+    assert ("<p>hello</p>" in said) == bool(allow)
+
+
+NODE = """
+const {Worker} = require("worker_threads"), {execFileSync} = require("child_process");
+const fs = require("fs");
+fs.watch(".").close();
+process.kill(process.pid, 0);
+require("os").setPriority(0, 19);
+fs.writeFileSync("b.txt", fs.readFileSync("a.txt"));
+require("net").createServer().listen(0, "127.0.0.1", function () {
+  this.close();
+  new Worker("require('worker_threads').parentPort.postMessage(1)", {eval: true})
+    .on("message", () => console.log("done", String(execFileSync("/bin/echo", ["x"]))));
+});
+"""
+
+
+@pytest.fixture
+def node() -> Path:
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("there is no Node: install it")
+    return Path(found).resolve()
+
+
+async def test_node_and_its_workers_run(project: Path, node: Path) -> None:
+    (project / "run.cjs").write_text(NODE)
+    setting = ConfineSetting("require", read=(str(node.parents[1]),))
+    async with server("require", project, *RUNNING, setting=setting) as direct:
+        said = await direct.call("run", argv=["/bin/sh", "-c", f"cd {project} && {node} run.cjs"])
+    assert said.startswith("0\ndone x"), said
+    assert (project / "b.txt").read_text() == "inside"
 
 
 # Through the whole hub

@@ -22,6 +22,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from hub.runtime.supervised import ForkServer
 from tests.live.programs import ROOTS_HUB, SOON, config_file, environment
 from tests.live.test_http_endpoint import post, session
 from tests.live.test_processes import Piped
@@ -45,8 +46,10 @@ CHILDREN = (
     ("noeof", "child=setsid", "child=noterm"),
     ("noeof", "noterm", "child=bare", "child=lost"),
     ("busy", "noterm", "child=setsid"),
+    ("noeof", "noterm", "child=evader"),
+    ("child=evader", "child=evader"),
 )
-ALL = len(CHILDREN) + 11
+ALL = 2 * len(CHILDREN) + 14
 """How many processes there are before anybody calls: more come with calls."""
 TERM, INT, HUP, KILL = signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL
 WAYS = {
@@ -63,11 +66,13 @@ def rounds(usual: int) -> range:
 
 
 class Family:
-    """All processes that carry a mark on their command line, and the hub's watchdog."""
+    """All processes that carry a mark on their command line, and those that watch over them."""
 
     def __init__(self) -> None:
         self.mark = f"mark-{secrets.token_hex(8)}"
         self.hub: int = 0
+        self._beside = [""]
+        """The command line of the program that forks, and of each subreaper that it has forked."""
 
     def config(self, directory: Path) -> str:
         program = str(Path(__file__).with_name("brooding_child.py"))
@@ -87,10 +92,20 @@ class Family:
             if folder.name.isdecimal():
                 with suppress(OSError):
                     words = (folder / "cmdline").read_text().split("\0")
-                    watches = "watchdog.py" in " ".join(words) and f"{self.hub}" in _parent(folder)
-                    if self.mark in words or watches:
+                    if ForkServer.program in words and _parent(folder) == f"{self.hub}":
+                        self._beside = words
+                    if self.mark in words or words == self._beside:
                         found[int(folder.name)] = " ".join(words)
         return found
+
+    def kill(self, process: subprocess.Popen[str]) -> None:
+        """Kill the hub, and with it what it has to outlive it."""
+        process.send_signal(signal.SIGSTOP)
+        (beside,) = (
+            pid for pid in self.left() if _parent(Path("/proc", str(pid))) == f"{process.pid}"
+        )
+        os.kill(beside, signal.SIGKILL)
+        process.kill()
 
     def until(self, reached: Callable[[dict[int, str]], bool], patience: float) -> dict[int, str]:
         deadline = time.monotonic() + patience
@@ -188,6 +203,16 @@ def send(process: subprocess.Popen[str], *signs: signal.Signals) -> None:
 def test_a_hub_that_is_killed_leaves_nothing(number: int, tmp_path: Path) -> None:
     with stdio_hub(tmp_path) as (piped, family):
         piped.process.kill()
+        began = time.monotonic()
+        assert family.until(lambda found: not found, LEFT_AFTER) == {}
+        print(f"round {number}: none left after {time.monotonic() - began:.2f} s")
+        assert piped.process.wait(SOON) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("number", rounds(2))
+def test_a_hub_that_is_killed_with_its_watchdog_leaves_nothing(number: int, tmp_path: Path) -> None:
+    with stdio_hub(tmp_path) as (piped, family):
+        family.kill(piped.process)
         began = time.monotonic()
         assert family.until(lambda found: not found, LEFT_AFTER) == {}
         print(f"round {number}: none left after {time.monotonic() - began:.2f} s")

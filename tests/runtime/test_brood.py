@@ -18,6 +18,7 @@ from hub.runtime import brood as module
 from hub.runtime import watchdog
 from hub.runtime.brood import Brood, Family, keeping
 from hub.runtime.ending import Ending
+from hub.runtime.supervised import ForkServer
 from hub.runtime.watchdog import HAS_PROC, Table, child_of, start_of
 from tests.fakes import no_descriptor_free
 
@@ -89,7 +90,7 @@ def watchdogs() -> list[int]:
         # What has begun a moment ago has no words yet.
         while not words and (row := watchdog.row(pid)) is not None and row.parent == os.getpid():
             words = (folder / "cmdline").read_text()
-        found += [pid] * (watchdog.__file__ in words.split("\0"))
+        found += [pid] * (ForkServer.program in words.split("\0"))
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hub.runtime import landlock
+from hub.runtime import landlock, launcher
 from tests.confinement import SYSTEM_READ, needs_landlock
 
 PYTHON = [sys.executable, "-I", "-S", "-B"]
@@ -28,10 +28,10 @@ def run(
         ("r", place, None) for place in SYSTEM_READ
     ]
     rules += [("w", str(place), None) for place in write]
-    grants.write_bytes(landlock.encode(rules))
-    launcher = [*PYTHON, landlock.__file__, str(grants), sys.executable]
+    grants.write_bytes(launcher.encode(landlock.encode(rules)))
+    before = [*PYTHON, launcher.__file__, str(grants), sys.executable]
     return subprocess.run(  # noqa: S603 - our own program
-        [*launcher, *PYTHON, "-c", code, *map(str, arguments)],
+        [*before, *PYTHON, "-c", code, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=30,
@@ -133,7 +133,7 @@ def test_another_system_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_launcher_without_its_grants_runs_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert landlock.main([str(tmp_path / "none"), "/bin/true", "true"]) == landlock.FAILED
+    assert launcher.main([str(tmp_path / "none"), "/bin/true", "true"]) == launcher.FAILED
     assert "cannot confine this process" in capsys.readouterr().err
 
 
@@ -172,6 +172,11 @@ class _Kernel:
     def prctl(self, *arguments: int) -> int:
         self.privileges_given_up = arguments == (38, 1, 0, 0, 0)
         return 0
+
+    def capget(self, *_: object) -> int:
+        return 0
+
+    capset = capget
 
 
 @pytest.fixture
@@ -222,8 +227,8 @@ def test_a_kernel_that_refuses_is_an_error_and_nothing_is_run(
 ) -> None:
     kernel.failing = failing
     grants = inside.parent / "grants"
-    grants.write_bytes(landlock.encode([("r", str(inside), None)]))
-    assert landlock.main([str(grants), "/bin/true", "true"]) == landlock.FAILED
+    grants.write_bytes(launcher.encode(landlock.encode([("r", str(inside), None)])))
+    assert launcher.main([str(grants), "/bin/true", "true"]) == launcher.FAILED
     said = capsys.readouterr().err
     assert says in said
     assert "Invalid argument" in said
@@ -240,8 +245,8 @@ def test_the_command_takes_the_launchers_place(
 
     monkeypatch.setattr(os, "execv", execv)
     grants = inside.parent / "grants"
-    grants.write_bytes(b"")
-    assert landlock.main([str(grants), "/bin/x", "x", "--flag", ""]) == landlock.FAILED + 1
+    grants.write_bytes(launcher.encode(b""))
+    assert launcher.main([str(grants), "/bin/x", "x", "--flag", ""]) == launcher.FAILED + 1
     assert ran == [("/bin/x", ["x", "--flag", ""], True)]
 
 
@@ -369,12 +374,11 @@ def test_a_place_that_became_another_one_grants_nothing(tmp_path: Path, inside: 
     for inode, expected in ((there.st_ino, "a\n"), (there.st_ino + 1, "")):
         grants = tmp_path / "grants"
         rules = [("r", place, None) for place in SYSTEM_READ]
-        grants.write_bytes(
-            landlock.encode(
-                [*rules, ("w", str(inside), (there.st_dev, inode)), ("r", "/none", None)]
-            )
+        granted = landlock.encode(
+            [*rules, ("w", str(inside), (there.st_dev, inode)), ("r", "/none", None)]
         )
-        command = [*PYTHON, landlock.__file__, str(grants), sys.executable]
+        grants.write_bytes(launcher.encode(granted))
+        command = [*PYTHON, launcher.__file__, str(grants), sys.executable]
         code = [*PYTHON, "-c", READ, str(inside / "a.txt")]
         found = subprocess.run([*command, *code], capture_output=True, text=True, check=False)  # noqa: S603 - our own program
         assert found.stdout == expected
@@ -390,10 +394,11 @@ def test_a_confined_program_is_asked_to_end_when_the_hub_is_gone(tmp_path: Path)
 @needs_landlock
 def test_a_command_that_cannot_be_run_is_named(tmp_path: Path) -> None:
     grants = tmp_path / "grants"
-    grants.write_bytes(landlock.encode([("r", place, None) for place in SYSTEM_READ]))
-    command = [*PYTHON, landlock.__file__, str(grants), str(tmp_path / "none"), "none"]
+    granted = landlock.encode([("r", place, None) for place in SYSTEM_READ])
+    grants.write_bytes(launcher.encode(granted))
+    command = [*PYTHON, launcher.__file__, str(grants), str(tmp_path / "none"), "none"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
-    assert found.returncode == landlock.FAILED + 1
+    assert found.returncode == launcher.FAILED + 1
     assert "none confined: No such file" in found.stderr
 
 

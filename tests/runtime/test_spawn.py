@@ -4,15 +4,20 @@ import asyncio  # noqa: TID251 - what is tested runs in its loops
 import errno
 import os
 import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 import anyio
 import pytest
 
-from hub.runtime.spawn import End, Spawned, spawn
+from hub.runtime.brood import Family, keeping
+from hub.runtime.ending import Ending
+from hub.runtime.spawn import End, Spawned, Start, Started, Streams, popen, spawn
+from hub.runtime.watchdog import HAS_PROC
 from tests.loops import BOTH
 
 live = pytest.mark.live
+LISTS = "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))"
 
 
 @pytest.fixture(params=BOTH)
@@ -28,8 +33,28 @@ def is_open(number: int) -> bool:
     return True
 
 
-def python(code: str, **env: str) -> Spawned:
-    return spawn([sys.executable, "-I", "-S", "-c", code], env=env, cwd="/")
+async def ours(
+    argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: Streams
+) -> Started:
+    """Start a child of this process."""
+    return popen(argv, env, cwd, streams)
+
+
+@pytest.fixture(params=["child of ours", "below a subreaper"])
+async def start(request: pytest.FixtureRequest) -> AsyncGenerator[Start]:
+    if request.param == "child of ours":
+        yield ours
+    elif not HAS_PROC:
+        pytest.skip("only Linux has subreapers")
+    else:
+        async with keeping(Ending()) as brood:
+            family = Family(brood)
+            yield family.start
+            await family.end()
+
+
+async def python(start: Start, code: str, **env: str) -> Spawned:
+    return await spawn([sys.executable, "-I", "-S", "-c", code], env=env, cwd="/", start=start)
 
 
 def said(spawned: Spawned) -> bytes:
@@ -43,24 +68,24 @@ def said(spawned: Spawned) -> bytes:
 
 
 @live
-def test_a_process_speaks_and_listens_through_pipes() -> None:
+async def test_a_process_speaks_and_listens_through_pipes(start: Start) -> None:
     kinds = "import os, stat; print([stat.S_ISFIFO(os.fstat(fd).st_mode) for fd in (0, 1, 2)])"
-    assert said(python(kinds)) == b"[True, True, True]\n"
+    assert said(await python(start, kinds)) == b"[True, True, True]\n"
 
 
 @live
-def test_what_it_says_can_be_written_by_name_too() -> None:
+async def test_what_it_says_can_be_written_by_name_too(start: Start) -> None:
     by_name = "for name in ('out', 'err'): open(f'/dev/std{name}', 'w').write(name)"
-    spawned = python(by_name)
+    spawned = await python(start, by_name)
     assert os.read(spawned.stderr.fileno(), 10) == b"err"
     assert said(spawned) == b"out"
 
 
 @live
-def test_it_inherits_nothing_else() -> None:
+async def test_it_inherits_nothing_else(start: Start) -> None:
     read, write = os.pipe()
     os.set_inheritable(read, True)
-    assert said(python("import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))")) in {
+    assert said(await python(start, LISTS)) in {
         b"[0, 1, 2, 3]\n",  # the last one is the directory that it lists
     }
     os.close(read)
@@ -68,15 +93,16 @@ def test_it_inherits_nothing_else() -> None:
 
 
 @live
-def test_it_leads_a_session_of_its_own_in_its_directory_and_environment() -> None:
+async def test_it_leads_a_session_of_its_own_in_its_directory_and_environment(start: Start) -> None:
     code = "import os; print(os.getsid(0) == os.getpid(), os.getcwd(), os.environ['OWN'])"
-    assert said(python(code, OWN="mine")) == b"True / mine\n"
+    assert said(await python(start, code, OWN="mine")) == b"True / mine\n"
 
 
-def test_a_process_that_cannot_start_leaves_nothing_open() -> None:
+async def test_a_process_that_cannot_start_leaves_nothing_open(start: Start) -> None:
+    assert said(await python(start, "")) == b""
     before = [number for number in range(256) if is_open(number)]
     with pytest.raises(FileNotFoundError):
-        spawn(["/no/such/command"], env={}, cwd="/")
+        await spawn(["/no/such/command"], env={}, cwd="/", start=start)
     assert [number for number in range(256) if is_open(number)] == before
 
 
@@ -118,7 +144,9 @@ async def test_an_end_that_a_transport_took_is_closed_by_it_alone(way: str) -> N
     os.close(other)
 
 
-def test_where_descriptors_run_out_none_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_descriptors_run_out_none_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made: list[tuple[int, int]] = []
     pipe = os.pipe
 
@@ -130,5 +158,5 @@ def test_where_descriptors_run_out_none_is_left_behind(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "pipe", two)
     with pytest.raises(OSError, match="Too many open files"):
-        python("")
+        await python(ours, "")
     assert [is_open(end) for ends in made for end in ends] == [False] * 4

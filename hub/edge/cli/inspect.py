@@ -15,7 +15,7 @@ import anyio
 import structlog
 
 from hub.core.catalog import Offer
-from hub.core.confinement import standing
+from hub.core.confinement import missing, standing
 from hub.core.errors import ChildError, HubError
 from hub.core.in_force import InForce, at_server, for_rootless
 from hub.core.launch import LaunchPlan, LaunchTemplate, plan
@@ -64,6 +64,7 @@ class GrantsPlan(TypedDict):
 
     read: list[str]
     write: list[str]
+    allow: list[str]
     unheld: list[str]
 
 
@@ -168,12 +169,18 @@ def _granted(spec: ServerSpec, made: LaunchPlan, given: Mapping[str, str]) -> Gr
     try:
         found = planned_grants(spec, made, given)
     except ChildError as exc:
-        return {"read": [], "write": [], "unheld": [str(exc)]}
+        return {"read": [], "write": [], "allow": [], "unheld": [str(exc)]}
     return {
         "read": [grant.path for grant in found.read],
         "write": [grant.path for grant in found.write],
-        "unheld": list(found.unheld),
+        "allow": list(spec.confine.allow),
+        "unheld": [*found.unheld, *(f"with this kernel: {text}" for text in _not_held())],
     }
+
+
+def _not_held() -> tuple[str, ...]:
+    kernel = this_kernel()
+    return missing(kernel.abi) if kernel.abi else ()
 
 
 def _text(entry: Planned, force: InForce) -> str:
@@ -193,6 +200,7 @@ def _text(entry: Planned, force: InForce) -> str:
         lines += [
             f"  {kind:<6} {path}" for kind in ("write", "read") for path in entry["grants"][kind]
         ]
+        lines += [f"  allow  {name}" for name in entry["grants"]["allow"]]
         lines += [f"  note   {note}" for note in entry["grants"]["unheld"]]
     return "\n".join(lines)
 

@@ -10,6 +10,7 @@ from hub.core.confinement import Kernel
 from hub.edge.cli import confinement, inspect
 from hub.edge.cli.confinement import confinement_report
 from hub.edge.cli.main import main
+from hub.runtime import landlock
 from tests.confinement import needs_landlock
 
 
@@ -59,6 +60,17 @@ def test_a_trial_that_fails_is_a_failure(
     assert any("truncating" in line for line in lines)
 
 
+@needs_landlock
+def test_system_calls_that_are_not_filtered_are_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    able = Kernel(landlock.abi(), "", "this kernel is too old")
+    monkeypatch.setattr(confinement, "this_kernel", lambda: able)
+    lines, fine = confinement_report()
+    assert not fine
+    assert "System calls are NOT filtered: this kernel is too old." in lines
+
+
 def test_a_trial_that_cannot_be_run_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(command: list[str], **_: object) -> None:
         raise OSError("no processes left")
@@ -68,6 +80,7 @@ def test_a_trial_that_cannot_be_run_is_one_too(monkeypatch: pytest.MonkeyPatch) 
     assert confinement_report() == (
         [
             "Landlock ABI 7: servers can be confined.",
+            "seccomp: system calls that reach beyond a server are refused.",
             "A trial FAILED: no processes left",
         ],
         False,
