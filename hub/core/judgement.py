@@ -54,8 +54,8 @@ _LONGEST_NAME = 255
 _BY_SHAPE = frozenset({Kind.NEUTRAL, Kind.WEAK})
 _NAMED = frozenset({Kind.PATH, Kind.WEAK})
 _LONGEST_LIST = 1024
-_ITEMS = re.compile(r"[,;|\r\n\t\"'`<>(){}\[\]]+")
-_ENCLOSED = re.compile(r"[\r\n\t\"'`<>(){}\[\]]+")
+_ITEMS = re.compile(r"[,;|\x00-\x1f\"'`<>(){}\[\]]+")
+_ENCLOSED = re.compile(r"[\x00-\x1f\"'`<>(){}\[\]]+")
 _SIDES = re.compile(r"[=@:!+&?#]+")
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _LONGEST_WORD = 512
@@ -258,7 +258,8 @@ class Judge:
                 yield text[2:], "the right-hand side", Kind.NEUTRAL
             return
         for whole in dict.fromkeys((text, *self._plainer(text))):
-            yield whole, "as given" if whole == text else "percent-decoded", Kind.NEUTRAL
+            if "\x00" not in whole:  # no name has one, but some children read no further
+                yield whole, "as given" if whole == text else "percent-decoded", Kind.NEUTRAL
             if is_prose(whole):
                 continue
             for name in _names_of(whole, words=is_list_of_words(whole)):
@@ -376,13 +377,9 @@ def _first(path: str) -> str:
 def _names_of(text: str, *, words: bool) -> Iterator[str]:
     """Yield what in a list, or on both sides of a sign, can be a name; each once."""
     seen = {text}
-    items = [
-        text,
-        *_ENCLOSED.split(text),
-        *_ITEMS.split(text),
-        *(_SPACES.split(text) if words else ()),
-    ]
-    for item in items:
+    spaces = _SPACES.split(text) if words else ()
+    sides = () if "\x00" in text else (text,)
+    for item in (*sides, *_ENCLOSED.split(text), *_ITEMS.split(text), *spaces):
         for piece in (item, *_SIDES.split(item)):
             name = piece.strip()
             if name and name not in seen and len(name) <= _LONGEST_NAME:

@@ -10,7 +10,7 @@ from hub.core.legible import legible, legible_entry, on_one_line
 from hub.core.values import JsonObject
 
 HIDDEN = [
-    *("\x00", "\x07", "\x1b", "\x7f", "\x9b", "\u061c", "\u200b", "\u200e", "\u200f", "\u2028"),
+    *("\x00", "\x07", "\x1b", "\x7f", "\x9b", "\u061c", "\u200b", "\u200e", "\u200f"),
     *(
         "\u202a",
         "\u202e",

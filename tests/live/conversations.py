@@ -15,7 +15,7 @@ ODD = (
     '{"int":123456789012345678901234567890,"below":-9223372036854775809,"one":1.0,"tiny":1e-400,'
     '"huge":1e400,"zero":-0.0,"spelled":1.10,"exponent":1E5,"signed":2.5e+3,"null":null,'
     '"empty":[],"nothing":{},"true":true,"nested":[[{"a":[1.0,{}]}]],"astral":"\U0001f600",'
-    '"pair":"\\ud83d\\ude00","lines":"\u2028\u2029","escaped":"\\u2028","slash":"\\/",'
+    '"pair":"\\ud83d\\ude00","lines":"\u2028\u2029","escaped":"\\u2028","slash":"a\\/b",'
     '"control":"\\u0000\\u001f","nfd":"e\u0301","bidi":"\u202e","mark":"\ufeff",'
     '"private":"\ue000","quote":"\\"\\\\","":"no name","\u00e9 \U0001f600":1}'
 )
