@@ -22,10 +22,14 @@ from urllib.parse import unquote
 MOST = 600
 _SCHEME = re.compile(r"<?(?:[a-z][a-z0-9+-]*:)+(?://(?:localhost(?=/))?)?", re.IGNORECASE)
 _OPTION = re.compile(r"-{1,2}[\w-]*?[=:]|-[A-Za-z]|-+|[\w.-]+[=:]|@|\d?>{1,2}")
-_LIST = re.compile(r"[\n,;:|<>()\"']|\s+")
+_LIST = re.compile("[\n,;:|<>()\"'\\[\\]{}=@+!?&\u201c\u201d\u00ab\u00bb]|\\s+")
 _BRACES = re.compile(r"(.*?)\{([^{}]*)\}(.*)", re.DOTALL)
-_IGNORED = re.compile("[\u034f\u200b-\u200f\u2060\ufeff\u00ad]")
-_PATH = re.compile(r"[/\\~]|\.\.|%2", re.IGNORECASE)
+_IGNORED = re.compile("[\u034f\u180e\u200b-\u200f\u2060\ufeff\u00ad]")
+_PATH = re.compile("[/\\\\~\uff0f]|\\.\\.|%2", re.IGNORECASE)
+_LOOKALIKES = str.maketrans("\u2215\u2044", "//")
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+_WILD_DOTS = re.compile(r"(?:^|(?<=/))\.(?:\?|\[\.\])(?=/|$)")
+_SHORTENED = re.compile(r"\$\{HOME%/\*\}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -80,6 +84,11 @@ def steps(text: str) -> Iterator[str]:
     yield re.sub("%c0%ae|%e0%80%ae", ".", text, flags=re.IGNORECASE)
     yield re.sub(r"\$\w+", "", text)
     yield text.replace("~+", ".")
+    yield _SHORTENED.sub(os.path.dirname(os.environ["HOME"]), text)  # noqa: PTH120
+    yield text.replace("$IFS", " ")
+    yield _WILD_DOTS.sub("..", text)
+    yield _COLOUR.sub("", text)
+    yield text.translate(_LOOKALIKES)
     yield text.replace("../", "")
     yield text.replace("\\", "/")
     yield unicodedata.normalize("NFKC", text)
@@ -88,6 +97,7 @@ def steps(text: str) -> Iterator[str]:
     yield _CONTROL.sub("", text)
     yield from (os.path.expanduser(text), os.path.expandvars(text))  # noqa: PTH111 - as they do
     yield os.path.normpath(text) if text else ""
+    yield os.path.realpath(text) if "/../" in text and "\x00" not in text else ""
     for start in (_SCHEME, _OPTION):
         found = start.match(text)
         if found is not None:
