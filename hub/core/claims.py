@@ -32,7 +32,8 @@ _SHAPED = re.compile(
     re.IGNORECASE,
 )
 _FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?file:", re.IGNORECASE)
-_PATH_KEY = re.compile(r"[/\\~]|\.\.|%2[ef5]|^file:", re.IGNORECASE)
+_PATH_KEY = re.compile(r"[/\\~]|\.\.|%2[ef5]|^file:|\$\{?[a-z_]{2}", re.IGNORECASE)
+_URI_END = re.compile(r"[?#]")
 _EXTENSION = re.compile(r"\.\w", re.ASCII)
 _TOO_MUCH = "the arguments are nested too deeply or too many to judge"
 _UNREAD = Node(why="it is a string in what looks like JSON and cannot be read")
@@ -243,7 +244,8 @@ def _is_judged(kind: Kind, value: str, node: Node) -> bool:
         if node.structured and json_in(value) is not None:
             return True
         is_uri = ":" in value and _FILE_URI.match(value) is not None
-        return is_uri and len(value.split(None, 1)) == 1
+        # Whoever cuts a URL at its query or fragment sees no words behind it.
+        return is_uri and len(_URI_END.split(value.strip(), maxsplit=1)[0].split(None, 1)) == 1
     if kind is _VIRTUAL:
         return is_shaped(value)
     return kind is not _IGNORE

@@ -186,6 +186,7 @@ class Judge:
             for text, how in readings(value, reader).items():
                 if text not in one:
                     yield text, how, Kind.NEUTRAL
+                    yield from self._tops_of(text)
 
     def _texts_of_value(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         """Yield a value that need not be a path, and what some child may take from it."""
@@ -356,7 +357,8 @@ class Judge:
             return True
         straight = collapse(text, cwd=None, flavour=Flavour.POSIX) or text
         if not straight.strip("/"):  # a lone slash in a longer text is a sign like others
-            return kind is Kind.WEAK or bool(text.strip("/. ")) or self._is_whole(text, value)
+            is_path = kind is Kind.WEAK or bool(text.strip("/. ")) or _LOCAL.search(value)
+            return bool(is_path) or self._is_whole(text, value)
         return any(self._whereabouts.tops(first) for first in {*map(_first, (straight, text))})
 
     def _is_whole(self, text: str, value: str) -> bool:
@@ -378,9 +380,10 @@ def _names_of(text: str, *, words: bool) -> Iterator[str]:
     """Yield what in a list, or on both sides of a sign, can be a name; each once."""
     seen = {text}
     spaces = _SPACES.split(text) if words else ()
-    sides = () if "\x00" in text else (text,)
+    sides = () if "\x00" in text else (text, text.strip().strip("\"'`<>"))
     for item in (*sides, *_ENCLOSED.split(text), *_ITEMS.split(text), *spaces):
-        for piece in (item, *_SIDES.split(item)):
+        option = item[2:] if _SHORT_OPTION.match(item) else ""
+        for piece in (item, option, *_SIDES.split(item)):
             name = piece.strip()
             if name and name not in seen and len(name) <= _LONGEST_NAME:
                 seen.add(name)

@@ -80,7 +80,9 @@ _FLAG = re.compile(r"-[\w-]*?([/~\\]|\.\.)")
 _SHORT_FLAG = re.compile(r"-[A-Za-z].")
 _QUOTES = "\"'`<>\u201c\u201d\u2018\u2019\u00ab\u00bb"
 _OPENED = re.compile(r"[\"'`<>(){}\[\]\u201c\u201d\u2018\u2019\u00ab\u00bb]")
-_LIST = re.compile(r"[,;|\n]|&&")
+_OPENED_QUOTE = re.compile("[\"'`\u201c\u201d\u2018\u2019\u00ab\u00bb]")
+_LIST = re.compile(r"[,;|\n]")
+_LISTS = {sign: re.compile(re.escape(sign)) for sign in (",", ";", "|", "\n", "&&")}
 _COMMANDS = re.compile(r"[;|]|&&")
 _COLON = re.compile(r":")
 _ASSIGNED = re.compile(r"[=@!]|(?<=\w)\+(?=[/~.])")
@@ -291,12 +293,14 @@ def _listed(text: str, reader: Reader) -> Iterable[str]:
     inner = text.strip()
     if inner[:1] == "[" and inner[-1:] == "]":
         yield inner[1:-1]
-    if _LIST.search(text):
-        yield from _pieces(_LIST, text, reader)
+    for sign, split in _LISTS.items():
+        if sign in text:
+            yield from _pieces(split, text, reader)
     if _COMMANDS.search(text):
         yield from (word for word in text.split() if word[0] in "/~.-")
     if ":" in text and reader.flavour is not Flavour.WINDOWS:
         yield from _chained(text, reader)
+        yield text.partition(":")[2]
         yield from _pieces(_COLON, text, reader)
     yield from (match[0] for match in _EMBEDDED_URI.finditer(text))
 
@@ -312,8 +316,9 @@ def _chained(text: str, reader: Reader) -> Iterable[str]:
 
 def _quoted(text: str, reader: Reader) -> Iterable[str]:
     yield from (match[1] or match[2] for match in _QUOTED.finditer(text))
-    if _OPENED.search(text):
-        yield from _pieces(_OPENED, text, reader)
+    for opened in (_OPENED, _OPENED_QUOTE):
+        if opened.search(text):
+            yield from _pieces(opened, text, reader)
 
 
 def _assigned(text: str, reader: Reader) -> Iterable[str]:
@@ -325,6 +330,7 @@ def _assigned(text: str, reader: Reader) -> Iterable[str]:
             yield text[match.start(1) :]
         if _SHORT_FLAG.match(text):
             yield text[2:]
+        yield text.partition(" ")[2]
     yield text.lstrip(_SIGNS)
 
 

@@ -62,8 +62,13 @@ def _prose(family: Family, opened: Opened, _: World) -> bool:
         return False
     words = opened.value.split()
     plain = sum(1 for word in words if word.strip(".,:;!?\"'()[]{}").isalpha())
-    is_sentence = 3 * plain >= len(words) and "lines" not in opened.chain
-    return len(words) >= _PROSE or ("words" in opened.chain and (family == "path" or is_sentence))
+    if family == "path":
+        return len(words) >= _PROSE or "words" in opened.chain
+    return len(words) >= _PROSE and 3 * plain >= len(words)
+
+
+def _json_misread(_: Family, opened: Opened, __: World) -> bool:
+    return opened.chain[:1] == ("backslashes",) and opened.value.strip()[:1] in {"[", "{"}
 
 
 def _coded_words(family: Family, opened: Opened, _: World) -> bool:
@@ -111,10 +116,11 @@ EXEMPTIONS = (
         _lines_of_text,
     ),
     Exemption(
-        "what stands somewhere in a text of four words or more, or of three with a plain one: it"
-        " is prose; and a path may have spaces in it",
+        "what stands somewhere in a text of four words or more, of which at least every third is"
+        " a plain one: it is prose; and a path may have spaces in it",
         _prose,
     ),
+    Exemption("nobody replaces the backslashes of JSON before reading it", _json_misread),
     Exemption("shells and programs do not decode '%' in a bare word", _coded_words),
     Exemption(
         "a pattern is searched for as it is: what is in `[l]` or behind the sign of `a|b`, `k=*`"
