@@ -137,7 +137,7 @@ class Watchdog:
             self._popen.stdin.close()
 
     def go_on(self) -> None:
-        """Let it go on if somebody has stopped it (SIGSTOP), as a child that runs as its user can."""
+        """Let it go on if somebody has stopped it (SIGSTOP): children of its user can."""
         if _CONTINUE is not None:
             self._popen.send_signal(_CONTINUE)
 
