@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hub.core.legible import legible
 from hub.core.roots import RootSet
 from hub.core.values import ServerName
 
@@ -12,12 +13,13 @@ def merged(texts: Mapping[ServerName, str], *, preface: str | None, several: boo
     """Return the operator's text and those of the servers, in their order; None if there is none.
 
     Those of `several` servers stand each under the name that its tools begin with; that of a single
-    one is left as it is.
+    one is left as it is. What is hidden in them is written out.
     """
     parts = [] if preface is None else [preface]
     for server, text in texts.items():
         if text.strip():
-            parts.append(f"# {server}\n\n{text}" if several else text)
+            shown = legible(text)
+            parts.append(f"# {server}\n\n{shown}" if several else shown)
     return "\n\n".join(parts) or None
 
 

@@ -125,8 +125,9 @@ class Gatekeeper:
 
     def place_refusal(self, headers: RequestHeaders) -> Refusal | None:
         """Return why a request is turned away by where it goes and by which page makes it."""
-        if headers.count("host") > 1:
-            return Refusal(400, "The Host header stands more than once")
+        for name in ("Host", "Origin"):
+            if headers.count(name.lower()) > 1:
+                return Refusal(400, f"The {name} header stands more than once")
         host = headers.get("host") or ""
         if self._loopback and _host_name(f"//{host}") not in self._names:
             return Refusal(

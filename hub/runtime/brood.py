@@ -125,6 +125,8 @@ class Family:
         if self._mark is None:
             return
         hunt = Hunt(self._mark.child, self._leader, self._parent)
+        if self._supervised is not None:  # a child may have stopped its parent
+            watchdog.go_on(*self._parent)
         await self._strike(hunt, SIGTERM)
         if not await self.ending.until(lambda: self._over(hunt), TERM_GRACE, TERM_GRACE_AT_END):
             await self._strike(hunt, SIGKILL)

@@ -16,6 +16,7 @@ import _socket
 import gc
 import os
 import select
+import signal
 import sys
 import time
 
@@ -64,6 +65,8 @@ class ForkServer:
             self._take_away()
             if self._hub.fileno() in ready and not self._asked():
                 break
+        for pid in self._subreapers:
+            os.kill(pid, signal.SIGCONT)  # a child may have stopped its parent
         until = time.monotonic() + GRACE + PATIENCE
         while self._take_away() and time.monotonic() < until:
             select.select([self._wake], [], [], LOOK_EVERY)

@@ -24,6 +24,8 @@ START_PATIENCE: Final = 10.0
 END_PATIENCE: Final = 2.0
 """Seconds that a subreaper gets to end what is left."""
 _SAID_BYTES: Final = 256
+_CONTINUE: Final = getattr(signal, "SIGCONT", None)
+"""Windows has none, and nobody there who stops others."""
 
 
 class LostForkServerError(Exception):
@@ -130,13 +132,22 @@ class Watchdog:
 
     def close(self) -> None:
         """Let it look once more, and end."""
+        self.go_on()
         if self._popen.stdin is not None:
             self._popen.stdin.close()
 
+    def go_on(self) -> None:
+        """Let it go on if somebody has stopped it (SIGSTOP): children of its user can."""
+        if _CONTINUE is not None:
+            self._popen.send_signal(_CONTINUE)
+
     def wait(self, patience: float) -> None:
-        """Wait for its end, so many seconds at most."""
+        """Wait for its end, so many seconds at most, and end it then."""
         with suppress(subprocess.TimeoutExpired):
             self._popen.wait(patience)
+            return
+        self._popen.kill()
+        self._popen.wait()
 
 
 class ForkServer(Watchdog):
@@ -159,6 +170,7 @@ class ForkServer(Watchdog):
             self._hub.send(line.encode())
 
     def close(self) -> None:
+        self.go_on()
         self._hub.close()
 
     async def start(self, request: bytes, streams: Streams) -> Supervised:
@@ -171,6 +183,7 @@ class ForkServer(Watchdog):
             ours.setblocking(False)
             with theirs:
                 await self._fork((*streams, theirs.fileno()))
+            self.go_on()
             with anyio.fail_after(START_PATIENCE):
                 await _send(ours, request)
                 return await _started(ours)

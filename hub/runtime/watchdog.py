@@ -190,6 +190,15 @@ def send(pid: int, start: int, sign: int) -> None:
             os.close(handle)
 
 
+def go_on(pid: int, start: int) -> None:
+    """Let a process go on if somebody has stopped it (SIGSTOP)."""
+    try:
+        if start_of(pid) == start:
+            os.kill(pid, signal.SIGCONT)
+    except OSError:  # it has ended, or nobody can say whether it has
+        return
+
+
 class Hunt:
     """The processes of one mark, on their way to their end."""
 

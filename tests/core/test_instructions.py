@@ -25,6 +25,13 @@ def test_the_operators_text_comes_first() -> None:
 
 
 @pytest.mark.parametrize("several", [True, False])
+def test_nothing_in_a_servers_text_is_hidden(several: bool) -> None:
+    told = merged({FILES: "Read\x1b[8m, then\u202e write\x07.\n"}, preface=None, several=several)
+    assert told is not None
+    assert told.endswith("Read\\x1b[8m, then\\u202e write\\x07.\n")
+
+
+@pytest.mark.parametrize("several", [True, False])
 def test_who_has_nothing_to_say_has_no_heading(several: bool) -> None:
     assert merged({FILES: "", GIT: " \n"}, preface=None, several=several) is None
 

@@ -37,6 +37,15 @@ def test_a_loopback_address_is_known(host: str, *, is_one: bool) -> None:
     assert is_loopback(host) is is_one
 
 
+def test_what_says_twice_which_page_it_is_of_is_of_none() -> None:
+    keeper = Gatekeeper("127.0.0.1", None, ["http://page.example"])
+    own, other = (b"origin", b"http://page.example"), (b"origin", b"http://evil.example")
+    for twice in ([own, other], [other, own], [own, own]):
+        found = keeper.refusal(RequestHeaders([(b"host", b"127.0.0.1"), *twice]))
+        assert found is not None
+        assert found.status == 400
+
+
 @pytest.mark.parametrize("host", [EVERYWHERE, "::", "192.168.1.4", "hub.example.com"])
 @pytest.mark.parametrize("token", [None, ""])
 def test_nobody_else_is_let_in_without_a_token(host: str, token: str | None) -> None:

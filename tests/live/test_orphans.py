@@ -101,11 +101,12 @@ class Family:
     def kill(self, process: subprocess.Popen[str]) -> None:
         """Kill the hub, and with it what it has to outlive it."""
         process.send_signal(signal.SIGSTOP)
-        (beside,) = (
-            pid for pid in self.left() if _parent(Path("/proc", str(pid))) == f"{process.pid}"
-        )
+        (beside,) = self.below(process.pid)
         os.kill(beside, signal.SIGKILL)
         process.kill()
+
+    def below(self, parent: int) -> list[int]:
+        return [pid for pid in self.left() if _parent(Path("/proc", str(pid))) == f"{parent}"]
 
     def until(self, reached: Callable[[dict[int, str]], bool], patience: float) -> dict[int, str]:
         deadline = time.monotonic() + patience
@@ -206,6 +207,21 @@ def test_a_hub_that_is_killed_leaves_nothing(number: int, tmp_path: Path) -> Non
         began = time.monotonic()
         assert family.until(lambda found: not found, LEFT_AFTER) == {}
         print(f"round {number}: none left after {time.monotonic() - began:.2f} s")
+        assert piped.process.wait(SOON) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("number", rounds(1))
+def test_who_watches_over_children_ends_them_also_when_it_was_stopped(
+    number: int, tmp_path: Path
+) -> None:
+    with stdio_hub(tmp_path) as (piped, family):
+        (forks,) = family.below(piped.process.pid)
+        subreapers = family.below(forks)
+        assert len(subreapers) == len(CHILDREN)
+        for pid in subreapers:
+            os.kill(pid, signal.SIGSTOP)
+        piped.process.kill()
+        assert family.until(lambda found: not found, LEFT_AFTER) == {}, number
         assert piped.process.wait(SOON) == -signal.SIGKILL
 
 

@@ -20,7 +20,7 @@ import anyio.to_thread
 import pytest
 
 from hub.runtime import brood as brood_module
-from hub.runtime import subreaper, supervised
+from hub.runtime import subreaper, supervised, watchdog
 from hub.runtime.brood import Brood, Family, keeping
 from hub.runtime.ending import Ending
 from hub.runtime.exits import when_ended
@@ -274,18 +274,42 @@ async def test_where_nobody_can_fork_a_child_is_the_hubs_own(
 
 
 async def test_who_does_not_answer_is_not_waited_for_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    program = tmp_path / "deaf.py"
+    program.write_text("import os; os.read(0, 1); import time; time.sleep(60)")
+    monkeypatch.setattr(ForkServer, "program", str(program))
     monkeypatch.setattr(supervised, "START_PATIENCE", 0.05)
+    monkeypatch.setattr(watchdog, "GRACE", 0.0)
+    monkeypatch.setattr(brood_module, "PATIENCE", 0.05)
     async with kept() as brood:
         family = Family(brood)
         brood.next_mark()
         server = forks()
-        os.kill(server, signal.SIGSTOP)
         with pytest.raises(TimeoutError):
             await begin(family, SLEEPS)
-        os.kill(server, signal.SIGCONT)
         await family.end()
+    assert start_of(server) is None
+
+
+async def test_those_that_a_child_has_stopped_go_on_when_they_are_needed() -> None:
+    async with kept() as brood:
+        one, other = Family(brood), Family(brood)
+        first = await begin(one, EVADES, "stays")
+        evader = int(await line(first))
+        server = forks()
+        os.kill(server, signal.SIGSTOP)
+        second = await begin(other, SLEEPS)
+        await line(second)
+        for spawned in (first, second):
+            os.kill(parent_of(spawned), signal.SIGSTOP)
+        for family, spawned in ((one, first), (other, second)):
+            await family.end()
+            spawned.close()
+            assert start_of(parent_of(spawned)) is None
+        assert start_of(evader) is None
+        os.kill(server, signal.SIGSTOP)
+    assert start_of(server) is None
 
 
 def test_children_are_found_where_the_kernel_does_not_list_them() -> None:
