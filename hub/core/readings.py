@@ -260,6 +260,7 @@ def defaulted(text: str, reader: Reader) -> Iterable[str]:
     if "${" in text and _DEFAULT.search(text):
         yield _DEFAULT.sub(lambda match: reader.env.get(match[1]) or match[3], text)
         yield _DEFAULT.sub(lambda match: match[3], text)
+        yield from (match[3] for match in _DEFAULT.finditer(text))
 
 
 def _with_variables(text: str, reader: Reader) -> Iterable[str]:
