@@ -9,7 +9,7 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from hub.core.claims import Claim, is_shaped
-from hub.core.commands import is_program, words_of
+from hub.core.commands import is_program, plainly_quoted, words_of
 from hub.core.effort import WHOLE, Effort, Patience
 from hub.core.naming import LONGEST_KEY, is_mount, is_revision
 from hub.core.overlong import is_one_path, paths_in, shortened, straightened
@@ -25,6 +25,7 @@ from hub.core.readings import (
     is_local_uri,
     is_remote,
     is_special,
+    plainly,
     readings,
 )
 from hub.core.vocabulary import Kind
@@ -244,7 +245,7 @@ class Judge:
         if word[:1] != "/" or not _WILDCARD.search(word):
             return
         first, _, rest = word.lstrip("/").partition("/")
-        for top in self._whereabouts.matching_tops(first):
+        for top in self._whereabouts.matching_tops(plainly(first)):
             yield f"/{top}/{rest}", "as a shell reads its wildcards", Kind.NEUTRAL
 
     def _names_in(self, text: str) -> Iterator[tuple[str, str, Kind]]:
@@ -271,7 +272,10 @@ class Judge:
 
     def _words(self, command: str, *, starts: bool) -> Iterator[str]:
         """Yield the words of a command that are judged; most of a long one's look like no path."""
-        for spelled in (command, *defaulted(command, self._reader)) if self._posix else ():
+        spellings = (command, *defaulted(command, self._reader)) if self._posix else ()
+        for spelled in spellings:
+            if "$'" in spelled:
+                yield from words_of(plainly_quoted(spelled), starts=starts)
             yield from words_of(spelled, starts=starts)
         if "\\" in command or not self._posix:
             # Windows' shells escape in other ways; there a backslash separates names.
