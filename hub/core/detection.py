@@ -140,7 +140,7 @@ class _Compiler:
         for word in ("$defs", "definitions"):
             for schema in object_or_empty(definitions.get(word)).values():
                 said = object_or_empty(schema)
-                if name in {said.get("$anchor"), said.get("$dynamicAnchor")}:
+                if name in _texts([said], "$anchor", "$dynamicAnchor"):
                     return schema
         return None
 
@@ -245,9 +245,8 @@ def _described(named: Verdict, text: str) -> Verdict:
     if kind is Kind.PATH and (says := SAYS_CONTENT.match(text)):
         return Kind.WEAK, f"described as '{says[0]}'"
     if kind is not Kind.PATH and (says := SAYS_REGEX.search(text)):
-        if SAYS_INPUT_FILE.match(text):
-            return Kind.WEAK, f"described as '{says[0]}' for a file"
-        return Kind.PAYLOAD, f"described as '{says[0]}'"
+        is_file = SAYS_INPUT_FILE.match(text) is not None
+        return Kind.WEAK if is_file else Kind.PAYLOAD, f"described as '{says[0]}'"
     return named if kind in {Kind.PATH, Kind.GLOB} else _mentioned(named, text)
 
 

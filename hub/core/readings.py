@@ -303,7 +303,10 @@ def _listed(text: str, reader: Reader) -> Iterable[str]:
     if _LIST.search(text):
         yield from _pieces(_LIST, text, reader)
     if _COMMANDS.search(text):
-        yield from (word for word in text.split() if word[0] in "/~.-")
+        start = _end_of_folder(text, reader)
+        # What is left of the folder's own word is no path from the top.
+        words = (text[start:] if not start else f"x{text[start:]}").split()
+        yield from (word for word in words if word[0] in "/~.-")
     if ":" in text and reader.flavour is not Flavour.WINDOWS:
         yield from _chained(text, reader)
         yield from _pieces(_COLON, text, reader)
@@ -350,7 +353,9 @@ def _assigned(text: str, reader: Reader) -> Iterable[str]:
 
 def _cut(text: str, reader: Reader) -> Iterable[str]:
     # As whoever takes it for a URL does.
-    return (_CUT.split(text, maxsplit=1)[0],) if _CUT.search(text) else ()
+    start = _end_of_folder(text, reader)
+    sign = _CUT.search(text, start)
+    return (text[: sign.start()],) if sign is not None else ()
 
 
 def _separated(text: str, reader: Reader) -> Iterable[str]:
@@ -379,9 +384,13 @@ def plainly(wildcard: str) -> str:
     return wildcard.replace("[^", "[!")
 
 
+def _end_of_folder(text: str, reader: Reader) -> int:
+    return max((len(one) for one in reader.folders if text.startswith(one)), default=0)
+
+
 def _pieces(at: re.Pattern[str], text: str, reader: Reader) -> list[str]:
     """Split a text, but not the path of a folder that it begins with."""
-    start = max((len(one) for one in reader.folders if text.startswith(one)), default=0)
+    start = _end_of_folder(text, reader)
     pieces = at.split(text[start:])
     pieces[0] = text[:start] + pieces[0]
     if reader.is_path and not start and text[:1] == "/":

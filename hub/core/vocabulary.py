@@ -141,7 +141,9 @@ REVISION_WORDS = _words(
 )
 """What goes to a version control tool as a revision, where a leading `-` would be an option."""
 
-PATH_FORMATS = _words("path file-path filepath file_path filename file-name directory-path dir-path file directory")
+PATH_FORMATS = _words(
+    "path file-path filepath file_path filename file-name directory-path dir-path file directory"
+)
 PAYLOAD_FORMATS = _words("regex binary byte base64 html markdown textarea code")
 
 SAYS_PATH = re.compile(
