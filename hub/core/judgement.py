@@ -288,6 +288,8 @@ class Judge:
                 continue
             for name in _names_of(whole, words=is_list_of_words(whole)):
                 yield name, _A_NAME, Kind.NEUTRAL
+                if _SHORT_OPTION.match(name):
+                    yield name[2:], _A_NAME, Kind.NEUTRAL
 
     def _plainer(self, text: str) -> Iterator[str]:
         if ("%" in text or not text.isascii()) and len(text) <= _LONGEST_LIST:

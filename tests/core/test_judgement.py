@@ -354,6 +354,7 @@ def test_there_is_an_end_to_it(world: Surroundings) -> None:
         (COMMAND, "cat /[[:alpha:]]tc/passwd"),
         (COMMAND, "cat /+(e)tc/passwd"),
         (COMMAND, "cat .[[:punct:]]/private/secret.txt"),
+        (COMMAND, "cat a.txt,-oevil"),
         (COMMAND, "cat git commit -m '../private/secret x.txt'"),
         (COMMAND, "cat ';git commit -m ' ../private/secret.txt ' x'"),
         (COMMAND, "cat \\'; git commit -m ' ../private/secret.txt ' x'"),
