@@ -277,7 +277,8 @@ def is_shaped(value: str) -> bool:
 
 def _claim(text: str, node: Node, at: _Place, found: _Found) -> None:
     found.spend(_PER_CLAIM + _effort_of(text))
-    inside = json_in(text) if at.inherited is not _PAYLOAD or node.structured else None
+    is_read = (at.inherited is not _PAYLOAD or node.structured) and not at.whole
+    inside = json_in(text) if is_read else None
     if inside is not None:
         parsed = _parsed(inside)
         if parsed is not None:

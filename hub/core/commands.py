@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 
 _TOKEN = re.compile(
@@ -11,10 +12,24 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _QUOTING = re.compile(r"""'([^']*+)'|"([^"\\]*+(?:\\.[^"\\]*+)*+)"|\\(.)""", re.DOTALL)
+_ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*+)'", re.DOTALL)
+_CODE = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3}))|\\(.)",
+    re.DOTALL,
+)
+_QUOTED = r"""'[^']*'|"[^"\\`$]*\""""
+_MESSAGE = re.compile(
+    # From the start, for only so is it known what is quoted.
+    rf"""(\s*(?:(?:[^'"`$\\<]|{_QUOTED})*(?:&&|;)\s*)?"""
+    r"(?:git\s+(?:commit|tag|merge|stash\s+push|notes\s+add)|gh\s+(?:pr|issue|release)\s+\w+)"
+    rf"""\s(?:[^;&|<\n'"`$\\]|{_QUOTED}){{0,200}}?(?<=\s)(?:-a?m|--message|--title|--body)[ =])"""
+    rf"(?:{_QUOTED})(?=[\s;&|)]|$)"
+)
 _ASSIGNMENT = re.compile(r"\w+=")
 _PREFIXES = frozenset(
     {"sudo", "env", "exec", "time", "nohup", "nice", "command", "xargs", "then", "do"}
 )
+_MOST_MESSAGES = 4
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
 _DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"})
 _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
@@ -23,6 +38,41 @@ _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 def is_program(word: str) -> bool:
     """Return whether `word` is the full path of one of the system's programs."""
     return _EXECUTABLE.fullmatch(word) is not None
+
+
+def plainly_quoted(command: str) -> str:
+    r"""Return a command with `$'\x2f'` written as `'/'`."""
+    return _ANSI.sub(lambda quoted: _quote(_CODE.sub(_character, quoted[1])), command)
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _character(code: re.Match[str]) -> str:
+    digits = code[1] or code[2] or code[3]
+    if not digits and not code[4]:
+        return code[5] if code[5] in "\\'\"?" else " "
+    number = int(digits, 16) if digits else int(code[4], 8)
+    return chr(number) if number <= sys.maxunicode else "\ufffd"
+
+
+def without_messages(command: str) -> str:
+    """Return a command without what is said in the messages of a version control tool.
+
+    They are text to it, and in quotes to the shell.
+    """
+    for _ in range(_MOST_MESSAGES):
+        message = _MESSAGE.match(command)
+        if message is None:
+            break
+        command = f"{message[1]}message{command[message.end() :]}"
+    return command
+
+
+def is_null(text: str) -> bool:
+    """Return whether `text` is the null device or the like, and perhaps a stream behind it."""
+    return text.removesuffix(" 2").removesuffix(" 1") in _DEVICES
 
 
 def words_of(command: str, *, starts: bool) -> Iterator[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TypeAlias
+from urllib.parse import unquote
 
 from msgspec.structs import force_setattr
 
@@ -20,6 +22,7 @@ from hub.core.vocabulary import (
     SAYS_CONTENT,
     SAYS_FILE,
     SAYS_GLOB,
+    SAYS_INPUT_FILE,
     SAYS_OTHER,
     SAYS_PATH,
     SAYS_REGEX,
@@ -29,9 +32,11 @@ from hub.core.vocabulary import (
 
 _MAX_VARIANTS = 64
 _MAX_STEPS = 64
+_OF_ITEMS = ("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains")
 # What compiling a schema may cost, about ten microseconds each, as far as its size allows it.
 _MOST, _LEAST, _PER_OBJECT = 100_000, 1000, 8
 _ENTRIES, _CHARACTERS = 16, 64
+_A_PATH = re.compile(r"'(?:.* )?paths?'")
 _TEXT_TYPES = frozenset({"string", "array", "object"})
 _JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
 _READ_OF_A_DESCRIPTION = 240
@@ -113,17 +118,31 @@ class _Compiler:
             for word in ("anyOf", "oneOf", "allOf"):
                 branches = schema.get(word)
                 queue += branches[:_MAX_VARIANTS] if isinstance(branches, list) else ()
-            queue += [schema.get("then"), schema.get("else"), self._referred(schema.get("$ref"))]
+            queue += [schema.get(word) for word in ("if", "then", "else", "contentSchema")]
+            for word in ("dependentSchemas", "dependencies"):
+                queue += islice(object_or_empty(schema.get(word)).values(), _MAX_VARIANTS)
+            queue += [self._referred(schema.get(word)) for word in ("$ref", "$dynamicRef")]
         return list(found.values())
 
     def _referred(self, reference: Json) -> Json:
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None
         at = self._schema
-        for name in reference.split("/", _MAX_STEPS)[1:]:
+        if reference[1:2] not in {"", "/"}:
+            return self._anchored(reference[1:])
+        for name in unquote(reference).split("/", _MAX_STEPS)[1:]:
             name = name.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901
             at = at.get(name) if isinstance(at, dict) else None
         return at
+
+    def _anchored(self, name: str) -> Json:
+        definitions = object_or_empty(self._schema)
+        for word in ("$defs", "definitions"):
+            for schema in object_or_empty(definitions.get(word)).values():
+                said = object_or_empty(schema)
+                if name in _texts([said], "$anchor", "$dynamicAnchor"):
+                    return schema
+        return None
 
     def _classified(self, key: str, variants: list[JsonObject]) -> Verdict:
         types = {name for schema in variants for name in _types(schema)}
@@ -178,9 +197,10 @@ def _parts(
     for schema in variants:
         for name, member in object_or_empty(schema.get("properties")).items():
             members.setdefault(name, []).append(member)
-        for of_items in (schema.get("items"), schema.get("prefixItems")):
+        for word in _OF_ITEMS:
+            of_items = schema.get(word)
             items.extend(of_items if isinstance(of_items, list) else [of_items])
-        extra.append(schema.get("additionalProperties"))
+        extra += [schema.get("additionalProperties"), schema.get("unevaluatedProperties")]
         extra.extend(object_or_empty(schema.get("patternProperties")).values())
     return (
         members,
@@ -215,7 +235,7 @@ def _types(schema: JsonObject) -> list[str]:
 def _described(named: Verdict, text: str) -> Verdict:
     """Return what a description makes of the kind that the key's name has."""
     kind = named[0]
-    other = None if SAYS_FILE.search(text) else SAYS_OTHER.search(text)
+    other = None if SAYS_FILE.search(text) else _other(kind, named[1], text)
     if kind is Kind.PAYLOAD or kind is Kind.COMMAND:
         return named if other else _described_payload(named, text)
     if other:
@@ -225,8 +245,24 @@ def _described(named: Verdict, text: str) -> Verdict:
     if kind is Kind.PATH and (says := SAYS_CONTENT.match(text)):
         return Kind.WEAK, f"described as '{says[0]}'"
     if kind is not Kind.PATH and (says := SAYS_REGEX.search(text)):
-        return Kind.PAYLOAD, f"described as '{says[0]}'"
+        is_file = SAYS_INPUT_FILE.match(text) is not None
+        return Kind.WEAK if is_file else Kind.PAYLOAD, f"described as '{says[0]}'"
     return named if kind in {Kind.PATH, Kind.GLOB} else _mentioned(named, text)
+
+
+def _other(kind: Kind, why: str, text: str) -> re.Match[str] | None:
+    """Return where a description says that a path is one of something else than of files.
+
+    What is named a file is one, whatever is looked for in it; and `path` is one if that is said
+    first: "path of the file that the XPath runs on".
+    """
+    says = SAYS_OTHER.search(text)
+    if says is None or kind is not Kind.PATH:
+        return says
+    if not _A_PATH.match(why):
+        return None
+    first = STARTS_AS_PATH.match(text)
+    return None if first is not None and first.end() <= says.start() else says
 
 
 def _described_payload(named: Verdict, text: str) -> Verdict:

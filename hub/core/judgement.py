@@ -5,11 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import lru_cache
 
 from msgspec.structs import replace
 
 from hub.core.claims import Claim, is_shaped
-from hub.core.commands import is_program, words_of
+from hub.core.commands import (
+    is_null,
+    is_program,
+    plainly_quoted,
+    without_messages,
+    words_of,
+)
 from hub.core.effort import WHOLE, Effort, Patience
 from hub.core.naming import LONGEST_KEY, is_mount, is_revision
 from hub.core.overlong import is_one_path, paths_in, shortened, straightened
@@ -25,6 +32,7 @@ from hub.core.readings import (
     is_local_uri,
     is_remote,
     is_special,
+    plainly,
     readings,
 )
 from hub.core.vocabulary import Kind
@@ -64,6 +72,9 @@ _LOCAL = re.compile(r"file:", re.I)
 _WILD_CLIMB = re.compile(r"[*?\[][^/]*/(?:[^?]*/)?\.\.(?:/|$)")
 _ESCAPE = re.compile(r"\\(.)")
 _FOREIGN = re.compile(r"\s*content://", re.I)
+_BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
+"""A backslash that another shell takes for a separator; before these signs no name follows."""
+_ODD = re.compile(r"[^\w./-]")
 _SHORT_OPTION = re.compile(r"-[A-Za-z].")
 _CLIMBING = re.compile(r"(?:^|[^\w.])(?:\\?\.){2}(?:$|[^\w.])")
 
@@ -152,6 +163,8 @@ class Judge:
         if claim.whole and len(value) < PATH_MAX:
             yield from self._readings(value, claim.kind, replace(self._reader, whole=True))
             return
+        if claim.kind is Kind.GLOB:
+            value = self._from_folders(value)
         if mounted is None or not is_mount(claim.key[-LONGEST_KEY:]):
             yield from self._texts(claim.kind, value)
             return
@@ -217,13 +230,24 @@ class Judge:
 
     def _texts_of_command(self, value: str, *, starts: bool) -> Iterator[tuple[str, str, Kind]]:
         reader = replace(self._reader, as_shell=True)
+        if starts and len(value) <= PATH_MAX:
+            value = without_messages(value)
+        value = self._from_folders(value)
         words = dict.fromkeys(self._words(value, starts=starts))
         for word in words:
             yield from self._texts_of_word(word, reader)
         for word in dict.fromkeys(_arguments(value)):
             if word not in words:
                 texts = self._texts_of_word(word, replace(reader, words="never"))
-                yield from (one for one in texts if not is_program(one[0]))
+                yield from (one for one in texts if not (is_program(one[0]) or is_null(one[0])))
+
+    def _from_folders(self, text: str) -> str:
+        """Return a text with the paths of folders as `.`, where they have signs in them.
+
+        A relative path is read from every folder.
+        """
+        folders = _odd_folders(self._reader.folders) if self._posix else None
+        return text if folders is None else folders.sub(".", text)
 
     def _texts_of_word(self, word: str, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
         if is_local_uri(word):
@@ -245,7 +269,7 @@ class Judge:
         if word[:1] != "/" or not _WILDCARD.search(word):
             return
         first, _, rest = word.lstrip("/").partition("/")
-        for top in self._whereabouts.matching_tops(first):
+        for top in self._whereabouts.matching_tops(plainly(first)):
             yield f"/{top}/{rest}", "as a shell reads its wildcards", Kind.NEUTRAL
 
     def _names_in(self, text: str) -> Iterator[tuple[str, str, Kind]]:
@@ -265,6 +289,8 @@ class Judge:
                 continue
             for name in _names_of(whole, words=is_list_of_words(whole)):
                 yield name, _A_NAME, Kind.NEUTRAL
+                if _SHORT_OPTION.match(name):
+                    yield name[2:], _A_NAME, Kind.NEUTRAL
 
     def _plainer(self, text: str) -> Iterator[str]:
         if ("%" in text or not text.isascii()) and len(text) <= _LONGEST_LIST:
@@ -272,11 +298,17 @@ class Judge:
 
     def _words(self, command: str, *, starts: bool) -> Iterator[str]:
         """Yield the words of a command that are judged; most of a long one's look like no path."""
-        for spelled in (command, *defaulted(command, self._reader)) if self._posix else ():
+        spellings = (command, *defaulted(command, self._reader)) if self._posix else ()
+        for spelled in spellings:
+            if "$'" in spelled:
+                yield from words_of(plainly_quoted(spelled), starts=starts)
             yield from words_of(spelled, starts=starts)
         if "\\" in command or not self._posix:
             # Windows' shells escape in other ways; there a backslash separates names.
-            yield from words_of(command.replace("\\", "/"), starts=starts)
+            slashed = (
+                _BEFORE_A_NAME.sub("/", command) if self._posix else command.replace("\\", "/")
+            )
+            yield from words_of(slashed, starts=starts)
 
     def _long_texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         """Yield what a value becomes that is longer than any path but may be tidied up first.
@@ -399,6 +431,16 @@ def _arguments(command: str) -> Iterator[str]:
     yield from (word for word in words if _ALTERED.search(word))
     if len(command) <= _LONGEST_WORD and words and not is_program(words[0]):
         yield command
+
+
+@lru_cache(maxsize=256)
+def _odd_folders(folders: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Return how the paths of folders stand in a command that would be taken apart in them."""
+    odd = sorted((one for one in folders if _ODD.search(one) and "$" not in one), key=len)[::-1]
+    if not odd:
+        return None
+    spelled = (form for one in odd for form in (one, _ODD.sub(r"\\\g<0>", one)))
+    return re.compile(rf"(?<![^\s'\"=@:,(<>])(?:{'|'.join(map(re.escape, spelled))})(?=[/\s'\"]|$)")
 
 
 def _is_options(text: str) -> bool:

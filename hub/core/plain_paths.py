@@ -71,6 +71,8 @@ _URI = "file:///"
 _PARTS = re.compile(r"[ @+()\[\]]|(?<![^/])-")
 """What some child takes a value apart at, of the characters of a plain path."""
 _WILD = re.compile(r"[*?(\[]")
+_SEVERAL = re.compile(r"[?@+ ()\[\]]|\.\.")
+"""What in a pattern has some child take it apart, or climb."""
 # Found once.
 _PATH, _WEAK, _NEUTRAL, _GLOB_KIND = Kind.PATH, Kind.WEAK, Kind.NEUTRAL, Kind.GLOB
 _POSIX = Flavour.POSIX
@@ -243,6 +245,8 @@ class Ground(Struct, frozen=True):
             return False
         if fixed == glob:
             return True
+        if _SEVERAL.search(glob, len(fixed)):
+            return False
         # The signs of a wildcard may be those of a name.
         if glob[0] == "/":
             return self._has(glob, links)

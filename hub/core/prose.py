@@ -11,8 +11,13 @@ _PLAIN_WORD = re.compile(
 _YAML_KEY = re.compile(r"^\s*(?:- +)*[\"']?[\w./$-][\w./ $-]*[\"']?\s*:(?:\s|$)", re.MULTILINE)
 _YAML_LINE = re.compile(r"\s|[\"']?[\w.$-][\w./ $-]*[\"']?\s*:(?:\s|$)|- |#|---")
 _SIGIL = re.compile(r"\s*(?:[/\\~.]|-\S|[A-Za-z]:[\\/])")
-_CODE = re.compile(r"\A\s*(?://|#!|# |/\*|<!--|<\?)|^(?:@@|\+\+\+ |diff --git )", re.MULTILINE)
+_CODE = re.compile(
+    r"\A\s*(?://|#!|# |/\*|<!--|<\?|```)"
+    r"|^(?:@@|\+\+\+ |diff --git )",
+    re.MULTILINE,
+)
 """How a remark, a document or a patch starts."""
+_MARKUP = re.compile(r"\s*<(?:!doctype |[a-z][\w:-]*\s+[\w:-]+\s*=)", re.IGNORECASE)
 _EQUALS = re.compile(r"[ \t]*=[ \t]*")
 _ENOUGH = 4
 _PER_PLAIN_WORD = 3
@@ -26,6 +31,8 @@ def is_prose(text: str) -> bool:
     A single line that starts as a path does, or as an option, is none.
     """
     text = text[:_READ]
+    if _MARKUP.match(text):
+        return True
     if "\n" in text.strip():
         return is_yaml(text) or _is_code(text) or _is_worded(text, _ENOUGH)
     return not _SIGIL.match(text) and _is_worded(text, _ENOUGH)

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Literal, TypeAlias
 from urllib.parse import unquote, unquote_to_bytes
 
@@ -20,6 +21,7 @@ _MAX_LENGTH = 4 * 4096
 _MAX_TOTAL = 16 * 4096
 _MAX_MARKS = 100
 _MAX_CODED = 8
+_MAX_NAMES = 32
 _TOO_MANY_WAYS = "it can be read in too many ways"
 
 Readings: TypeAlias = "dict[str, str]"
@@ -47,13 +49,15 @@ class Reader(Struct, frozen=True):
 
 
 # A path of these characters reads in one way only.
-_PLAIN = re.compile(r"(?!-)[\w.-]*(?:/[\w.-]+)*/?", re.ASCII)
+_PLAIN = re.compile(r"(?!-|/vsi)[\w.-]*(?:/[\w.-]+)*/?", re.ASCII)
 _LOCAL_URI = re.compile(r"\s*(?:[a-z0-9.-]+[:+])*?(file:.*)", re.I | re.S)
 _DATABASE_URI = re.compile(
     r"(?:jdbc:)?(?:sqlite3?|duckdb|h2|hsqldb|derby)(?:\+\w+)?:(?:///)?(.*)", re.I | re.S
 )
 _OTHER_LOCAL_URI = re.compile(
-    r"(?:https?\+)?(?:unix|npipe|ipc|netdoc|local-?(?:file)?):(?://)?(.*)", re.I | re.S
+    r"(?:https?(?:\+|://))?(?:unix|npipe|ipc|netdoc|local-?(?:file)?):(?://)?(.*)"
+    r"|(?:osfs|fs|localfs|posix)://(.*)",
+    re.I | re.S,
 )
 _REMOTE_URI = re.compile(
     r"(?!(?:php|phar|zip|tar|t?gz|gzip|bz2|bzip2|xz|zstd|7z|rar|glob|jar|compress\.\w+|simplecache"
@@ -89,6 +93,8 @@ _ASSIGNED = re.compile(r"[=@!]|(?<=\w)\+(?=[/~.])")
 _SIGNS = "@!<>+"
 _CUT = re.compile(r"[?#]")
 _WILD_DOTS = re.compile(r"(?:^|(?<=/))\.[^/]*[*?\[][^/]*(?=/|$)")
+_CLASS = re.compile(r"\[[!^]?\]?[^\]]*\[[:.=][^\]]*\](?:[^\[\]]|\[[:.=][^\]]*\])*\]")
+_EXTENDED = re.compile(r"[@?*+!]\([^()/]*\)")
 _LOOKALIKES = str.maketrans({"\u2215": "/", "\u2044": "/", "\u29f8": "/", "\u2216": "\\"})
 _BREAKS = re.compile(r"[\t\r\n]")
 # What is shown as nothing, and dropped by whoever cleans up text.
@@ -97,8 +103,11 @@ IGNORABLE = re.compile(
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
 )
+_VIRTUAL = re.compile(r"/vsi(?!curl|s3|gs|az|oss|swift|hdfs|mem|stdin|stdout)\w+/", re.I)
+"""How GDAL reads inside of the file that is named behind: `/vsizip/a.zip/b`."""
+_SLASH = re.compile(r"/")
 _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 _SPACE = re.compile(r"\s+")
 
 
@@ -192,7 +201,7 @@ def _uri_paths(text: str, reader: Reader) -> Iterable[str]:
     if match := _DATABASE_URI.match(text):
         return (match[1].partition("?")[0],)
     match = _OTHER_LOCAL_URI.match(text)
-    return (match[1],) if match else ()
+    return (match[1] or match[2] or "",) if match else ()
 
 
 def _file_uri_paths(uri: str, reader: Reader) -> Iterable[str]:
@@ -298,7 +307,10 @@ def _listed(text: str, reader: Reader) -> Iterable[str]:
         if sign in text:
             yield from _pieces(split, text, reader)
     if _COMMANDS.search(text):
-        yield from (word for word in text.split() if word[0] in "/~.-")
+        start = _end_of_folder(text, reader)
+        # What is left of the folder's own word is no path from the top.
+        words = (text[start:] if not start else f"x{text[start:]}").split()
+        yield from (word for word in words if word[0] in "/~.-")
     if ":" in text and reader.flavour is not Flavour.WINDOWS:
         yield from _chained(text, reader)
         yield text.partition(":")[2]
@@ -313,6 +325,17 @@ def _listed_uris(text: str, reader: Reader) -> Iterable[str]:
 def _chained(text: str, reader: Reader) -> Iterable[str]:
     # `zip://a.txt::/x.zip`: one opener reads from what the next one opens.
     return text.split("::")
+
+
+def _archived(text: str, reader: Reader) -> Iterable[str]:
+    match = _VIRTUAL.match(text)
+    if match is None:
+        return
+    inner = text[match.end() :]
+    yield inner
+    # Where the archive ends, and what is in it starts, only a look at the disk would tell.
+    for slash in islice(_SLASH.finditer(inner), _MAX_NAMES):
+        yield inner[: slash.start()]
 
 
 def _quoted(text: str, reader: Reader) -> Iterable[str]:
@@ -337,7 +360,9 @@ def _assigned(text: str, reader: Reader) -> Iterable[str]:
 
 def _cut(text: str, reader: Reader) -> Iterable[str]:
     # As whoever takes it for a URL does.
-    return (_CUT.split(text, maxsplit=1)[0],) if _CUT.search(text) else ()
+    start = _end_of_folder(text, reader)
+    sign = _CUT.search(text, start)
+    return (text[: sign.start()],) if sign is not None else ()
 
 
 def _separated(text: str, reader: Reader) -> Iterable[str]:
@@ -357,12 +382,22 @@ def _climbing_by_wildcard(text: str, reader: Reader) -> Iterable[str]:
 
 
 def _dots_of(wildcard: re.Match[str]) -> str:
-    return ".." if fnmatchcase("..", wildcard[0]) else wildcard[0]
+    return ".." if fnmatchcase("..", plainly(wildcard[0])) else wildcard[0]
+
+
+def plainly(wildcard: str) -> str:
+    """Return a shell's wildcard as `fnmatch` reads one, which knows fewer; it matches no less."""
+    wildcard = _CLASS.sub("?", _EXTENDED.sub("*", wildcard))
+    return wildcard.replace("[^", "[!")
+
+
+def _end_of_folder(text: str, reader: Reader) -> int:
+    return max((len(one) for one in reader.folders if text.startswith(one)), default=0)
 
 
 def _pieces(at: re.Pattern[str], text: str, reader: Reader) -> list[str]:
     """Split a text, but not the path of a folder that it begins with."""
-    start = max((len(one) for one in reader.folders if text.startswith(one)), default=0)
+    start = _end_of_folder(text, reader)
     pieces = at.split(text[start:])
     pieces[0] = text[:start] + pieces[0]
     if reader.is_path and not start and text[:1] == "/":
@@ -385,6 +420,7 @@ _ONE_PATH: tuple[tuple[str, Transform], ...] = (
     ("with variables and '~' expanded", _expanded),
     ("without what a URL has behind its path", _cut),
     ("as a shell reads its wildcards", _climbing_by_wildcard),
+    ("what an archive is read from", _archived),
 )
 _ALL: tuple[tuple[str, Transform], ...] = (
     *_ONE_PATH,

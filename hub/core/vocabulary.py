@@ -141,7 +141,9 @@ REVISION_WORDS = _words(
 )
 """What goes to a version control tool as a revision, where a leading `-` would be an option."""
 
-PATH_FORMATS = _words("path file-path filepath file_path directory-path dir-path file directory")
+PATH_FORMATS = _words(
+    "path file-path filepath file_path filename file-name directory-path dir-path file directory"
+)
 PAYLOAD_FORMATS = _words("regex binary byte base64 html markdown textarea code")
 
 SAYS_PATH = re.compile(
@@ -176,6 +178,12 @@ SAYS_FILE = re.compile(
     re.IGNORECASE,
 )
 """A path of something else may also be one of a file."""
+SAYS_INPUT_FILE = re.compile(
+    r"^(?:the |an? )?(?:\w+ )?(?:files?|director(?:y|ies)|folders?)\b"
+    r"|^(?:the |an? )?\w+ or (?:an? |the )?files?\b",
+    re.IGNORECASE,
+)
+"""A file that an expression is applied to, and no expression."""
 SAYS_CODE = re.compile(
     r"^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
     r"(?:code|javascript (?:function|expression)) to (?:be )?(?:run|execute|evaluate|inject)",

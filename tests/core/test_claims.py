@@ -272,3 +272,10 @@ def test_what_stands_under_the_name_of_a_file_is_read_as_a_whole() -> None:
         claim.whole for claim in read if claim.key in claim.pointer and claim.value != claim.key
     ]
     assert all(claim.whole for claim in read if claim.value != claim.key)
+
+
+def test_what_is_in_a_file_is_not_read_as_arguments() -> None:
+    inner = '{"extends": "../tsconfig.json"}'
+    claimed = found({"files": {"a.json": inner}})
+    assert ("/files/a.json", "neutral", inner) in claimed
+    assert all(value != "../tsconfig.json" for _, _, value in claimed)

@@ -43,6 +43,14 @@ def of(key: str, schema: JsonObject) -> Node:
         ("path", {"description": "Local file path or URL path of the image"}, Kind.PATH),
         ("image", {"description": "Path of the image file, or a URL path"}, Kind.PATH),
         ("route", {"description": "Path to a file of API routes"}, Kind.PATH),
+        ("xml_file", {"description": "XML file the XPath is evaluated on"}, Kind.PATH),
+        ("file", {"description": "HTML file; the css selector applies to it"}, Kind.PATH),
+        ("directory", {"description": "Directory of the API endpoint paths"}, Kind.PATH),
+        ("path", {"description": "Path of the document that the XPath runs on"}, Kind.PATH),
+        ("path", {"description": "JSONPath of what is wanted"}, Kind.PAYLOAD),
+        ("input", {"description": "JSON file for the jq filter"}, Kind.WEAK),
+        ("source", {"description": "XML or file to apply the regex to"}, Kind.WEAK),
+        ("thing", {"format": "filename"}, Kind.PATH),
         ("configFile", {"description": "The contents of the file, not its name"}, Kind.WEAK),
         ("script", {"description": "JavaScript code to execute"}, Kind.PAYLOAD),
         ("script", {"description": "Code to run, or a path"}, Kind.WEAK),
@@ -195,3 +203,38 @@ def test_what_is_read_in_part_is_judged_by_its_name(monkeypatch: pytest.MonkeyPa
     for most in range(2, 8):
         monkeypatch.setattr(detection, "_MOST", most)
         assert compile_shape(schema, {}).member("path").kind is Kind.PATH, most
+
+
+FILE: JsonObject = {"type": "string", "description": "Absolute path to the file to read"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$defs": {"F x": FILE}, "properties": {"q": {"$ref": "#/$defs/F%20x"}}},
+        {"$defs": {"F": {"$anchor": "f", **FILE}}, "properties": {"q": {"$ref": "#f"}}},
+        {
+            "$defs": {"F": {"$dynamicAnchor": "f", **FILE}},
+            "properties": {"q": {"$dynamicRef": "#f"}},
+        },
+        {"unevaluatedProperties": FILE},
+        {"dependentSchemas": {"mode": {"properties": {"q": FILE}}}},
+        {"dependencies": {"mode": {"properties": {"q": FILE}}}},
+        {"if": {"properties": {"q": FILE}}},
+        {"else": {"properties": {"q": FILE}}},
+    ],
+)
+def test_a_place_is_described_in_any_part_of_a_schema(schema: JsonObject) -> None:
+    assert shape(schema).member("q").kind is Kind.PATH
+
+
+@pytest.mark.parametrize("word", ["additionalItems", "unevaluatedItems", "contains"])
+def test_elements_are_described_in_any_part_of_a_schema(word: str) -> None:
+    assert of("q", {"type": "array", word: FILE}).element().kind is Kind.PATH
+
+
+def test_json_in_a_text_is_described_by_the_schema_of_its_content() -> None:
+    inner: JsonObject = {"properties": {"thing": FILE}}
+    node = of("content", {"type": "string", "contentSchema": inner})
+    assert node.structured
+    assert node.member("thing").kind is Kind.PATH

@@ -1,3 +1,4 @@
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -73,6 +74,13 @@ def objection(
         (WEAK, "/9j/4AAQSkZJRgABAQ=="),
         (COMMAND, "git status -s src && ls"),
         (COMMAND, "curl https://x/etc"),
+        (COMMAND, "ls > /dev/null 2>&1"),
+        (COMMAND, "find . -name '*.py' -exec grep -n \"a/b\" {} \\;"),
+        (COMMAND, "git commit -m 'fix: a/b and ../c'"),
+        (COMMAND, "git add 'a b' && git commit -am \"fix ../c\" -m 'see ~/x, then' && ls"),
+        (COMMAND, "gh pr create --title 'a/b' --body \"see ../x and ~/y\""),
+        (WEAK, "<img src='../x.png'/>"),
+        (NEUTRAL, "```js\nimport '../x'\n```"),
     ],
 )
 def test_what_a_user_means_is_let_through(world: Surroundings, kind: Kind, value: str) -> None:
@@ -333,3 +341,61 @@ def test_there_is_an_end_to_it(world: Surroundings) -> None:
         judge = Judge(world, Policy(), needs_write=True, patience=patience)
         assert judge.objection(claim) == reason
         assert judge.is_at_its_end is (reason is not None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (COMMAND, "cat $'\\x2fetc\\x2fpasswd'"),
+        (COMMAND, "cat $'\\057etc/passwd'"),
+        (COMMAND, "cat $'\\U0000002fetc/passwd'"),
+        (COMMAND, "cat $'\\u2e\\u2e/private/secret.txt'"),
+        (COMMAND, "cat /[^x]tc/passwd"),
+        (COMMAND, "cat /[[:alpha:]]tc/passwd"),
+        (COMMAND, "cat /+(e)tc/passwd"),
+        (COMMAND, "cat .[[:punct:]]/private/secret.txt"),
+        (COMMAND, "cat a.txt,-oevil"),
+        (COMMAND, "cat git commit -m '../private/secret x.txt'"),
+        (COMMAND, "cat ';git commit -m ' ../private/secret.txt ' x'"),
+        (COMMAND, "cat \\'; git commit -m ' ../private/secret.txt ' x'"),
+        (COMMAND, "git diff --no-index -m '../private/secret x.txt' y"),
+        (COMMAND, "git commit -m 'a b'; cat ../private/secret.txt"),
+        (COMMAND, "git commit -F '../private/secret.txt x' -m 'a b'"),
+        (COMMAND, 'git commit -m "$(cat ../private/secret.txt)"'),
+        (COMMAND, "sh -c cat\\ evil/secret.txt"),
+        (NEUTRAL, "/vsizip//etc/x.zip/y"),
+        (NEUTRAL, "/vsitar/../private/secret.txt/y"),
+        (NEUTRAL, "/vsizip/evil/x.zip/y"),
+        (NEUTRAL, "/vsizip/{/etc/x.zip}/y"),
+        (COMMAND, "ogrinfo /vsigzip//etc/x.gz"),
+        (WEAK, "osfs:///etc"),
+        (WEAK, "http://unix:/etc/x.sock:/containers"),
+        (WEAK, "a.txt\u2028/etc/passwd"),
+        (WEAK, "a.txt\x85../private/secret.txt"),
+    ],
+)
+def test_other_ways_to_write_a_path_are_read(world: Surroundings, kind: Kind, value: str) -> None:
+    assert objection(world, kind, value) is not None
+
+
+@pytest.mark.parametrize("name", ["my root", "a, b", "x: y", "(old)", "[g]", "C#", "p=q", "a;b"])
+def test_a_folder_with_signs_in_its_name_is_worked_in(tmp_path: Path, name: str) -> None:
+    top = plant(tmp_path, f"{name}/src/a.py", "private/secret.txt", f"{name}/out => ../private")
+    here = around(share(top / name), top / name)
+    escaped = re.sub(r"([^\w./-])", r"\\\1", str(top / name))
+    for spelled in (
+        f"'{top / name}/src/a.py'",
+        f'"{top / name}/src/a b.py"',
+        f"{escaped}/src/a.py",
+    ):
+        assert objection(here, COMMAND, f"cat -n {spelled} > /dev/null") is None
+    for kind in (PATH, GLOB, NEUTRAL):
+        assert objection(here, kind, f"{top / name}/src/a.py") is None
+    for spelled in (
+        f"'{top / name}/../private/x'",
+        f"'{top / name}/out/secret.txt'",
+        f"{top}/'{name} x'",
+    ):
+        assert objection(here, COMMAND, f"cat {spelled}") == OUTSIDE
+    assert objection(here, GLOB, f"{top / name}/out/*") == OUTSIDE
+    assert objection(here, GLOB, f"{top / name}/../*") == OUTSIDE
