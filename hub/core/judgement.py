@@ -268,7 +268,7 @@ class Judge:
         """Yield the tops of the file system that a shell finds for a word with a wildcard."""
         if word[:1] != "/" or not _WILDCARD.search(word):
             return
-        first, _, rest = word.lstrip("/").partition("/")
+        first, _, rest = word.lstrip("/.").partition("/")
         for top in self._whereabouts.matching_tops(plainly(first)):
             yield f"/{top}/{rest}", "as a shell reads its wildcards", Kind.NEUTRAL
 
@@ -282,6 +282,8 @@ class Judge:
             if _SHORT_OPTION.match(text):
                 yield text[2:], "the right-hand side", Kind.NEUTRAL
             return
+        if len(text) <= _LONGEST_LIST and _ENCLOSED.search(text) and not is_prose(text):
+            yield from self._texts_of_value(Kind.NEUTRAL, text)
         for whole in dict.fromkeys((text, *self._plainer(text))):
             if "\x00" not in whole:  # no name has one, but some children read no further
                 yield whole, "as given" if whole == text else "percent-decoded", Kind.NEUTRAL
@@ -391,7 +393,15 @@ class Judge:
         if not straight.strip("/"):  # a lone slash in a longer text is a sign like others
             is_path = kind is Kind.WEAK or bool(text.strip("/. ")) or _LOCAL.search(value)
             return bool(is_path) or self._is_whole(text, value)
-        return any(self._whereabouts.tops(first) for first in {*map(_first, (straight, text))})
+        return any(map(self._is_top, {_first(straight), _first(text)}))
+
+    def _is_top(self, first: str) -> bool:
+        """Return whether something at the top of the file system has this name, or matches it."""
+        if self._whereabouts.tops(first):
+            return True
+        if not _WILDCARD.search(first) or not any(map(str.isalnum, first)):
+            return False  # `/*` and `/.*` are signs of what is searched for
+        return bool(self._whereabouts.matching_tops(first))
 
     def _is_whole(self, text: str, value: str) -> bool:
         return text == value or text in readings(value, replace(self._reader, whole=True))

@@ -70,6 +70,8 @@ _URI = "file:///"
 """What comes before the names of a path in a URI; nothing is encoded in a plain one."""
 _PARTS = re.compile(r"[ @+()\[\]]|(?<![^/])-")
 """What some child takes a value apart at, of the characters of a plain path."""
+_SIGNS = frozenset(" @+()[]")
+_KINDS = 2
 _WILD = re.compile(r"[*?(\[]")
 _SEVERAL = re.compile(r"[?@+ ()\[\]]|\.\.")
 """What in a pattern has some child take it apart, or climb."""
@@ -224,20 +226,26 @@ class Ground(Struct, frozen=True):
         return all(self._has(f"{base}/{text}", links) for base in self.bases)
 
     def _bears_parts(self, text: str, links: LinkReader) -> bool:
-        """Return whether what stands behind each space and the like leads straight down, too."""
-        if not self.bases or text.startswith("-") or "/-" in text:
+        """Return whether what stands between spaces and the like leads straight down, too.
+
+        A text with signs of more than two kinds is left to the judge.
+        """
+        signs = {sign for sign in text if sign in _SIGNS}
+        if not self.bases or len(signs) > _KINDS or text[0] == "-" or "/-" in text:
             return False
-        first, *parts = _PARTS.split(text)
+        splits = ([text.split(sign) for sign in signs], [_PARTS.split(text)])
+        seen = {part for split in splits for parts in split for part in parts[1:]}
+        firsts = {parts[0] for split in splits for parts in split}
         if text[0] != "/":
-            parts.append(first)
-        elif not self._is_above_a_folder(first) and not self._has(first, links):
+            seen |= firsts
+        elif not all(self._is_above_a_folder(one) or self._has(one, links) for one in firsts):
             return False
-        for part in parts:
-            if part[:1] in {"/", "-"} or part in {"..", "."} or part.startswith("../"):
-                return False
-            if part and not self._bears_from_bases(part, links):
-                return False
-        return True
+        return all(self._bears_part(part, links) for part in seen if part)
+
+    def _bears_part(self, part: str, links: LinkReader) -> bool:
+        if part[0] in "/-" or part == "." or ".." in part.split("/"):
+            return False
+        return self._bears_from_bases(part, links)
 
     def _bears_glob(self, glob: str, links: LinkReader) -> bool:
         fixed = _fixed(glob)

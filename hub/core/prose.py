@@ -40,7 +40,7 @@ def is_prose(text: str) -> bool:
 
 def is_list_of_words(text: str) -> bool:
     """Return whether most of the words in `text` look like names of files, not like words."""
-    words = text[:_READ].split()
+    words = _words(text[:_READ])
     return len(words) > 1 and _PER_PLAIN_WORD * _plain(words) < len(words)
 
 
@@ -59,8 +59,12 @@ def _is_code(text: str) -> bool:
 
 
 def _is_worded(text: str, least: int) -> bool:
-    words = text.split()
+    words = _words(text)
     return len(words) >= least and _PER_PLAIN_WORD * _plain(words) >= len(words)
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.split() if any(map(str.isalnum, word))]
 
 
 def _plain(words: list[str]) -> int:

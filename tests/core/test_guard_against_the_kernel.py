@@ -166,6 +166,7 @@ EXEMPT: tuple[tuple[Family, str], ...] = (
     ("neutral", "mode=leak"),
     ("neutral", "see ../private/secret.txt"),
     ("weak", "it was moved from ../private/secret.txt"),
+    ("neutral", '["..\\\\private/secret.txt"]'),
     ("args", "%6ceak"),
     ("glob", "*.ts|../private"),
     ("args", "leak#L1"),
