@@ -287,12 +287,9 @@ class Judge:
         for whole in dict.fromkeys((text, *self._plainer(text))):
             if "\x00" not in whole:  # no name has one, but some children read no further
                 yield whole, "as given" if whole == text else "percent-decoded", Kind.NEUTRAL
-            if is_prose(whole):
-                continue
-            for name in _names_of(whole, words=is_list_of_words(whole)):
-                yield name, _A_NAME, Kind.NEUTRAL
-                if _SHORT_OPTION.match(name):
-                    yield name[2:], _A_NAME, Kind.NEUTRAL
+            if not is_prose(whole):
+                names = _names_of(whole, words=is_list_of_words(whole))
+                yield from ((name, _A_NAME, Kind.NEUTRAL) for name in names)
 
     def _plainer(self, text: str) -> Iterator[str]:
         if ("%" in text or not text.isascii()) and len(text) <= _LONGEST_LIST:
@@ -424,7 +421,8 @@ def _names_of(text: str, *, words: bool) -> Iterator[str]:
     spaces = _SPACES.split(text) if words else ()
     sides = () if "\x00" in text else (text, text.strip().strip("\"'`<>"))
     for item in (*sides, *_ENCLOSED.split(text), *_ITEMS.split(text), *spaces):
-        option = item[2:] if _SHORT_OPTION.match(item) else ""
+        word = item.strip()
+        option = word[2:] if _SHORT_OPTION.match(word) else ""
         for piece in (item, option, *_SIDES.split(item)):
             name = piece.strip()
             if name and name not in seen and len(name) <= _LONGEST_NAME:
