@@ -175,15 +175,7 @@ def test_where_a_relative_path_may_start_in_many_places_it_is_left_to_others(
 def test_of_a_glob_the_names_before_the_first_wildcard_count(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/way => ../private")
     on = ground(share(top / "project"), cwd=top / "project")
-    for glob in (
-        "*",
-        "**/*.py",
-        "src/**/x*.txt",
-        "src/deep",
-        "./src/*.py",
-        "src (1)/*",
-        "src/[ab]",
-    ):
+    for glob in ("*", "**/*.py", "src/**/x*.txt", "src/deep", "./src/*.py"):
         assert bears(on, glob, kind=Kind.GLOB), glob
         assert bears(on, f"{top}/project/{glob.removeprefix('./')}", kind=Kind.GLOB), glob
     for glob in (
