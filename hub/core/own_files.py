@@ -66,6 +66,7 @@ class Inodes(Struct, frozen=True):
 
     secret: frozenset[Inode] = frozenset()
     kept: frozenset[Inode] = frozenset()
+    all: frozenset[Inode] = frozenset()
 
 
 class OwnFiles(Struct, frozen=True, eq=False):
@@ -83,6 +84,8 @@ class OwnFiles(Struct, frozen=True, eq=False):
     """The same, for a text to end with."""
     beginnings: tuple[str, ...] = ()
     """The last parts of the ways to those that are secret: what may follow a directory's name."""
+    hint: re.Pattern[str] = re.compile("")
+    """What is in any text that names one of them, to be looked for before all else."""
     mark: str = ""
     """What is in all of these, to be looked for first."""
 
@@ -95,10 +98,12 @@ class OwnFiles(Struct, frozen=True, eq=False):
             for dot in ("", "./")
         )
         last = {place.parts[-1].casefold() for place in self.secret if place.parts}
-        force_setattr(self, "mark", last.pop() if len(last) == 1 else "")
+        force_setattr(self, "mark", next(iter(last)) if len(last) == 1 else "")
         force_setattr(self, "names", names)
         force_setattr(self, "endings", tuple(names))
         force_setattr(self, "beginnings", tuple(ways))
+        words = sorted({*names, *last})
+        force_setattr(self, "hint", re.compile("|".join(map(re.escape, words)) or "(?!)", re.I))
 
     def may_end(self, reading: str) -> bool:
         """Return whether a path that nobody here can follow ends as one of them does."""
@@ -151,14 +156,21 @@ class Reach(Struct, frozen=True, eq=False):
         for place in self.whole:
             if is_inside(place, parts):
                 return True
-        now = self.inodes()
-        if not now.secret and not (self.writes and now.kept):
+        shut = self.shut_inodes()
+        if not shut:
             return False
         entry = links.entry(path)
-        if entry is None or entry.kind != "file":
-            return False
-        inode = (entry.device, entry.inode)
-        return inode in now.secret or (self.writes and inode in now.kept)
+        return entry is not None and (entry.device, entry.inode) in shut
+
+    def shut_inodes(self) -> frozenset[Inode]:
+        """Return the files that are shut, by what they are on the disk just now."""
+        now = self.inodes()
+        return now.all if self.writes else now.secret
+
+    def near(self, parts: Parts) -> tuple[Parts, ...]:
+        """Return which places lie at, below or above a directory."""
+        places = {*self.shut, *self.whole}
+        return tuple(one for one in places if is_inside(one, parts) or is_inside(parts, one))
 
 
 def _words(tool: str, commands: tuple[str, ...]) -> set[str]:

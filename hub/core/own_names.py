@@ -52,7 +52,7 @@ def _look(value: Json, own: OwnFiles, found: OwnNames) -> None:
 
 
 def _see(value: str, own: OwnFiles, found: OwnNames) -> None:
-    if len(value) > _LONGEST:
+    if len(value) > _LONGEST or own.hint.search(value) is None:
         return
     folded = value.strip().casefold()
     if folded.endswith(own.endings) and folded.replace("\\", "/").rpartition("/")[2] in own.names:

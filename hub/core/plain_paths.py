@@ -72,6 +72,7 @@ _PARTS = re.compile(r"[ @+()\[\]]|(?<![^/])-")
 """What some child takes a value apart at, of the characters of a plain path."""
 _SIGNS = frozenset(" @+()[]")
 _KINDS = 2
+_NO_INODES = frozenset[tuple[int, int]]()
 _WILD = re.compile(r"[*?(\[]")
 _SEVERAL = re.compile(r"[?@+ ()\[\]]|\.\.")
 """What in a pattern has some child take it apart, or climb."""
@@ -113,13 +114,15 @@ class _Folder(NamedTuple):
 
     `marks` are the directory itself and those above it without which it would not be shared, each
     with what stands there as long as nobody has moved it. `top` is the length of the path of the
-    uppermost with a slash behind: from there on no link may be on the way.
+    uppermost with a slash behind: from there on no link may be on the way. `own` are the places of
+    the hub's own in it, or around it.
     """
 
     path: str
     inner: str
     marks: tuple[tuple[str, Entry], ...]
     top: int
+    own: tuple[str, ...]
 
 
 class _Reserve(Struct, frozen=True):
@@ -175,13 +178,14 @@ class Ground(Struct, frozen=True):
         if policy.rewrite != "verbatim" or patterns > _MUCH or policy.deny.brings_back:
             return None
         folders = (root for root in roots.roots if _is_ground(root, policy))
+        reach = None if policy.own is None else policy.own.reached_by(tool, writes=needs_write)
         bases = _bases(around, patterns)
         return Ground(
-            tuple(_folder(root, bounds) for root in folders),
+            tuple(_folder(root, bounds, reach) for root in folders),
             bases,
             _reserve(roots, policy, around.flavour, needs_write=needs_write),
             _MOST // (max(1, len(bases)) * (1 + patterns // _PATTERNS)),
-            None if policy.own is None else policy.own.reached_by(tool, writes=needs_write),
+            reach,
             around.flavour,
         )
 
@@ -264,19 +268,29 @@ class Ground(Struct, frozen=True):
         return any(folder.path.startswith(path) for folder in self.folders)
 
     def _has(self, path: str, links: LinkReader) -> bool:
-        for folder, inner, marks, top in self.folders:
+        for folder, inner, marks, top, own in self.folders:
             if path.startswith(inner) or path == folder:
                 for place, was in marks:
                     if links.entry(place) != was:
                         return False
-                if not _is_straight(path, top, links):
+                shut = _NO_INODES if self.reach is None else self.reach.shut_inodes()
+                if not _is_straight(path, top, links, shut):
                     return False
-                if self.reserve is not None and self.reserve.touches(path):
+                if own and self._is_own(path, own, links):
                     return False
-                return self.reach is None or not self.reach.has(
-                    path, parts_of(path, self.flavour), links
-                )
+                return self.reserve is None or not self.reserve.touches(path)
         return False
+
+    def _is_own(self, path: str, own: tuple[str, ...], links: LinkReader) -> bool:
+        """Return whether a path is one of the hub's own files; most differ from all at sight."""
+        if self.reach is None:
+            return False
+        is_spelled_plainly = self.flavour is _POSIX and "/./" not in path and path[-2:] != "/."
+        if is_spelled_plainly and not any(
+            path.startswith(one) or one.startswith(path) for one in own
+        ):
+            return False
+        return self.reach.has(path, parts_of(path, self.flavour), links)
 
 
 def _bases(around: Surroundings, patterns: int) -> tuple[str, ...]:
@@ -286,12 +300,14 @@ def _bases(around: Surroundings, patterns: int) -> tuple[str, ...]:
     return bases if is_few and all(map(is_plain, bases)) else ()
 
 
-def _folder(root: Root, bounds: Sequence[Root]) -> _Folder:
+def _folder(root: Root, bounds: Sequence[Root], reach: Reach | None) -> _Folder:
     above = (bound for bound in bounds if bound.covers(root.parts))
     marks = {(one.path, entry_of(one)): None for one in (root, *above)}
     # One that is spelled otherwise does not tell where in this path it ends.
     ends = (len(path) if root.path.startswith(path) else 0 for path, _ in marks)
-    return _Folder(root.path, f"{root.path}/", tuple(marks), min(ends) + 1)
+    own = () if reach is None else reach.near(root.parts)
+    near = tuple(f"/{'/'.join(parts)}" for parts in own)
+    return _Folder(root.path, f"{root.path}/", tuple(marks), min(ends) + 1, near)
 
 
 def _reserve(
@@ -311,8 +327,11 @@ def _is_ground(root: Root, policy: Policy) -> bool:
     return policy.unsafe is None or not policy.unsafe.touches(root.parts)
 
 
-def _is_straight(path: str, at: int, links: LinkReader) -> bool:
-    """Return whether no link, and no file, is on the way down from a directory to a path's end."""
+def _is_straight(path: str, at: int, links: LinkReader, shut: frozenset[tuple[int, int]]) -> bool:
+    """Return whether no link, and no file, is on the way down from a directory to a path's end.
+
+    Nor what is `shut` at its end.
+    """
     while (end := path.find("/", at)) >= 0:
         entry = links.entry(path[:end])
         if entry is None:
@@ -323,4 +342,6 @@ def _is_straight(path: str, at: int, links: LinkReader) -> bool:
     if at == len(path):
         return True  # it ends in a slash
     entry = links.entry(path)
-    return entry is None or entry.kind != "link"
+    if entry is None:
+        return True
+    return entry.kind != "link" and not (shut and (entry.device, entry.inode) in shut)

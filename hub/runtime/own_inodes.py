@@ -36,7 +36,8 @@ class OwnInodes:
         if now >= self._until:
             self._until = now + EVERY
             files = (path for directory in self._secret for path in _files_in(directory))
-            self._found = Inodes(frozenset(_inodes(files)), frozenset(_inodes(iter(self._kept))))
+            secret, kept = frozenset(_inodes(files)), frozenset(_inodes(iter(self._kept)))
+            self._found = Inodes(secret, kept, secret | kept)
         return self._found
 
 
