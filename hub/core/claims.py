@@ -86,12 +86,9 @@ class _Found(list[Claim]):
     once, however many cells of a table have it.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.bare: set[str] = set()
-
     left = WHOLE.search
     strings = MAX_STRINGS
+    bare: set[str] | None = None
 
     def spend(self, effort: int) -> None:
         self.left -= effort
@@ -132,7 +129,7 @@ def _check_size(at: _Place, found: _Found) -> None:
     # Each claim has its own copy of the pointer.
     if (
         at.depth > MAX_DEPTH
-        or len(found) - len(found.bare) > MAX_CLAIMS
+        or len(found) - len(found.bare or ()) > MAX_CLAIMS
         or found.strings < 0
         or len(at.pointer) > _LONGEST_POINTER
     ):
@@ -288,6 +285,8 @@ def _claim(text: str, node: Node, at: _Place, found: _Found) -> None:
             return
         _claim_strings(inside, replace(at, depth=at.depth + 1), found)
     if at.inherited is _NEUTRAL and not is_shaped(text):
+        if found.bare is None:
+            found.bare = set()
         if text in found.bare:
             return
         found.bare.add(text)

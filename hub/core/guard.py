@@ -13,7 +13,7 @@ from hub.core.detection import compile_shape
 from hub.core.effort import SOON, WHOLE, Patience, TooMuchError
 from hub.core.judgement import Judge
 from hub.core.own_files import ELSEWHERE, OWN, OwnFiles, by_proc
-from hub.core.own_names import OwnNames, own_names_in
+from hub.core.own_names import NONE, OwnNames, own_names_in
 from hub.core.paths import LinkReader, PathError
 from hub.core.plain_paths import Ground
 from hub.core.policy import Mode, Policy, ToolPolicy
@@ -26,7 +26,6 @@ from hub.core.whereabouts import LEAST, OUTSIDE, Surroundings, Weighed
 _TOKEN = object()
 _OFF = Mode.OFF  # found once
 _SHOWN = 4096
-_NOTHING = OwnNames()
 _TURNS = 3
 _PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
 
@@ -282,7 +281,7 @@ def _said(call: Call, guard: ToolGuard, patience: Patience) -> _Said:
     """Return what is judged of a call. Raises: PathError, as `claims`."""
     found, own = claims(guard.shape, call.arguments, patience.search), guard.policy.policy.own
     if own is None:
-        return _Said(found, _NOTHING)
+        return _Said(found, NONE)
     return _Said(found, own_names_in(own, call.arguments))
 
 

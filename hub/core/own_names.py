@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from hub.core.own_files import OwnFiles
-from hub.core.values import Json
+from hub.core.values import Json, JsonObject
 
 _LONGEST: Final = 4096
 
@@ -30,11 +30,21 @@ class OwnNames(Struct):
         return self.ends or self.begins
 
 
-def own_names_in(own: OwnFiles, arguments: Json) -> OwnNames:
+NONE: Final = OwnNames()
+
+
+def own_names_in(own: OwnFiles, arguments: JsonObject) -> OwnNames:
     """Return what `arguments` name. Case and blanks around do not count; keys are not looked at.
 
     Not looked into: JSON in strings.
     """
+    hint = own.hint.search
+    for value in arguments.values():
+        # Most calls end here: a text that is not long, and has none of these names in it.
+        if not isinstance(value, str) or len(value) > _LONGEST or hint(value) is not None:
+            break
+    else:
+        return NONE
     found = OwnNames()
     _look(arguments, own, found)
     return found
