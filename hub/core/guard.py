@@ -280,7 +280,7 @@ class _Said(NamedTuple):
 def _said(call: Call, guard: ToolGuard, patience: Patience) -> _Said:
     """Return what is judged of a call. Raises: PathError, as `claims`."""
     found, own = claims(guard.shape, call.arguments, patience.search), guard.policy.policy.own
-    if own is None:
+    if own is None or not found:
         return _Said(found, NONE)
     return _Said(found, own_names_in(own, call.arguments))
 
