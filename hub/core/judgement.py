@@ -64,6 +64,7 @@ _NAMED = frozenset({Kind.PATH, Kind.WEAK})
 _LONGEST_LIST = 1024
 _ITEMS = re.compile(r"[,;|\x00-\x1f\"'`<>(){}\[\]]+")
 _ENCLOSED = re.compile(r"[\x00-\x1f\"'`<>(){}\[\]]+")
+_BRACED = re.compile(r"(?!.*\x00).*[\"'`<>(){}\[\]]", re.S)
 _SIDES = re.compile(r"[=@:!+&?#]+")
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _LONGEST_WORD = 512
@@ -282,7 +283,7 @@ class Judge:
             if _SHORT_OPTION.match(text):
                 yield text[2:], "the right-hand side", Kind.NEUTRAL
             return
-        if len(text) <= _LONGEST_LIST and _ENCLOSED.search(text) and not is_prose(text):
+        if len(text) <= _LONGEST_LIST and _BRACED.search(text) and not is_prose(text):
             yield from self._texts_of_value(Kind.NEUTRAL, text)
         for whole in dict.fromkeys((text, *self._plainer(text))):
             if "\x00" not in whole:  # no name has one, but some children read no further

@@ -50,6 +50,8 @@ def objection(
         (GLOB, "https?://[^/]+/etc"),
         (NEUTRAL, "/no-such/x"),
         (NEUTRAL, "/$1"),
+        (NEUTRAL, "\x00\x1f"),
+        (NEUTRAL, "a \x00 (b)"),
         (NEUTRAL, "and/or"),
         (NEUTRAL, "Berlin / DE"),
         (NEUTRAL, "see /etc/hosts"),
