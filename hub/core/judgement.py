@@ -283,7 +283,7 @@ class Judge:
             if _SHORT_OPTION.match(text):
                 yield text[2:], "the right-hand side", Kind.NEUTRAL
             return
-        if len(text) <= _LONGEST_LIST and _BRACED.search(text) and not is_prose(text):
+        if len(text) <= _LONGEST_LIST and _BRACED.match(text) and not is_prose(text):
             yield from self._texts_of_value(Kind.NEUTRAL, text)
         for whole in dict.fromkeys((text, *self._plainer(text))):
             if "\x00" not in whole:  # no name has one, but some children read no further

@@ -93,14 +93,14 @@ def parent_of(spawned: Spawned) -> int:
     return spawned.popen.subreaper
 
 
-def forks() -> int:
-    """Return the process that forks for this one."""
-    (found,) = (
-        pid
-        for pid in children_of(os.getpid())
-        if ForkServer.program in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    )
-    return found
+async def forks() -> int:
+    """Return the process that forks for this one, which may have to become it first."""
+    with anyio.fail_after(5):
+        while True:
+            for pid in children_of(os.getpid()):
+                if ForkServer.program in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+                    return pid
+            await anyio.sleep(0.01)
 
 
 async def gone(*pids: int) -> None:
@@ -244,7 +244,7 @@ async def test_who_forks_them_is_replaced_and_its_subreapers_stay() -> None:
         one, other = Family(brood), Family(brood)
         first = await begin(one, EVADES, "stays")
         evader = int(await line(first))
-        killed = forks()
+        killed = await forks()
         os.kill(killed, signal.SIGKILL)
         await gone(killed)
         second = await begin(other, SLEEPS)
@@ -285,7 +285,7 @@ async def test_who_does_not_answer_is_not_waited_for_for_ever(
     async with kept() as brood:
         family = Family(brood)
         brood.next_mark()
-        server = forks()
+        server = await forks()
         with pytest.raises(TimeoutError):
             await begin(family, SLEEPS)
         await family.end()
@@ -297,7 +297,7 @@ async def test_those_that_a_child_has_stopped_go_on_when_they_are_needed() -> No
         one, other = Family(brood), Family(brood)
         first = await begin(one, EVADES, "stays")
         evader = int(await line(first))
-        server = forks()
+        server = await forks()
         os.kill(server, signal.SIGSTOP)
         second = await begin(other, SLEEPS)
         await line(second)
