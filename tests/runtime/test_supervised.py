@@ -96,11 +96,13 @@ def parent_of(spawned: Spawned) -> int:
 async def forks() -> int:
     """Return the process that forks for this one, which may have to become it first."""
     with anyio.fail_after(5):
-        while True:
-            for pid in children_of(os.getpid()):
-                if ForkServer.program in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
-                    return pid
+        while not (found := [pid for pid in children_of(os.getpid()) if forks_for_us(pid)]):
             await anyio.sleep(0.01)
+    return found[0]
+
+
+def forks_for_us(pid: int) -> bool:
+    return ForkServer.program in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
 
 
 async def gone(*pids: int) -> None:
