@@ -96,7 +96,7 @@ def parent_of(spawned: Spawned) -> int:
 async def forks() -> int:
     """Return the process that forks for this one, which may have to become it first."""
     with anyio.fail_after(5):
-        while not (found := [pid for pid in children_of(os.getpid()) if forks_for_us(pid)]):
+        while not (found := [pid for pid in children_of(os.getpid()) if forks_for_us(pid)]):  # noqa: ASYNC110 - nothing says when
             await anyio.sleep(0.01)
     return found[0]
 
