@@ -422,13 +422,12 @@ def _names_of(text: str, *, words: bool) -> Iterator[str]:
     spaces = _SPACES.split(text) if words else ()
     sides = () if "\x00" in text else (text, text.strip().strip("\"'`<>"))
     for item in (*sides, *_ENCLOSED.split(text), *_ITEMS.split(text), *spaces):
-        word = item.strip()
-        option = word[2:] if _SHORT_OPTION.match(word) else ""
-        for piece in (item, option, *_SIDES.split(item)):
-            name = piece.strip()
-            if name and name not in seen and len(name) <= _LONGEST_NAME:
-                seen.add(name)
-                yield name
+        for piece in (item, *_SIDES.split(item)):
+            word = piece.strip()
+            for name in (word, word[2:] if _SHORT_OPTION.match(word) else ""):
+                if name and name not in seen and len(name) <= _LONGEST_NAME:
+                    seen.add(name)
+                    yield name
 
 
 def _arguments(command: str) -> Iterator[str]:
