@@ -107,6 +107,8 @@ def test_what_a_user_means_is_let_through(world: Surroundings, kind: Kind, value
         (NEUTRAL, "/../etc"),
         (NEUTRAL, "../../x"),
         (NEUTRAL, "..\\..\\x"),
+        (COMMAND, "cat k=-oevil"),
+        (NEUTRAL, "a.txt,-oevil"),
         (NEUTRAL, "evil/x"),
         (NEUTRAL, "~/.ssh"),
         (NEUTRAL, "--out=/etc"),
