@@ -296,7 +296,7 @@ def _claim(text: str, node: Node, at: _Place, found: _Found) -> None:
 
 
 def _effort_of(text: str) -> int:
-    return max(0, len(text) - _FEW) // _CHARACTERS
+    return (len(text) - _FEW) // _CHARACTERS if len(text) > _FEW else 0
 
 
 def _claim_strings(text: str, at: _Place, found: _Found) -> None:

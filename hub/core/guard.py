@@ -13,7 +13,7 @@ from hub.core.detection import compile_shape
 from hub.core.effort import SOON, WHOLE, Patience, TooMuchError
 from hub.core.judgement import Judge
 from hub.core.own_files import ELSEWHERE, OWN, OwnFiles, by_proc
-from hub.core.own_names import NONE, OwnNames, own_names_in
+from hub.core.own_names import OwnNames, own_names_in
 from hub.core.paths import LinkReader, PathError
 from hub.core.plain_paths import Ground
 from hub.core.policy import Mode, Policy, ToolPolicy
@@ -118,10 +118,10 @@ def admit(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | None:
     if policy.mode is _OFF and policy.own is None:
         return Admitted(call, token=_TOKEN)
     try:
-        said = _said(call, guard, SOON)
-        found, named = said
+        found = claims(guard.shape, call.arguments, SOON.search)
         if not found:
             return Admitted(call, token=_TOKEN)
+        named = own_names_in(policy.own, call.arguments)
         ground, is_single = sight.ground, len(found) == 1
         # A single path shares its way with no other: there is nothing to remember yet.
         links = sight.disk if is_single else sight.memory()
@@ -130,7 +130,7 @@ def admit(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | None:
         around = sight.surroundings(sight.memory() if is_single else links)
         if around is None:
             return None
-        weighed = _weigh(call, said, guard, around, SOON)
+        weighed = _weigh(call, _Said(found, named), guard, around, SOON)
     except Exception:  # noqa: BLE001 - who decides it then says why
         return None
     return None if weighed.refused is not None else Admitted(weighed.call, token=_TOKEN)
@@ -279,10 +279,8 @@ class _Said(NamedTuple):
 
 def _said(call: Call, guard: ToolGuard, patience: Patience) -> _Said:
     """Return what is judged of a call. Raises: PathError, as `claims`."""
-    found, own = claims(guard.shape, call.arguments, patience.search), guard.policy.policy.own
-    if own is None or not found:
-        return _Said(found, NONE)
-    return _Said(found, own_names_in(own, call.arguments))
+    found = claims(guard.shape, call.arguments, patience.search)
+    return _Said(found, own_names_in(guard.policy.policy.own, call.arguments))
 
 
 def _judge(  # noqa: PLR0913, PLR0917 - what a judge needs

@@ -84,8 +84,6 @@ class OwnFiles(Struct, frozen=True, eq=False):
     """The same, for a text to end with."""
     beginnings: tuple[str, ...] = ()
     """The last parts of the ways to those that are secret: what may follow a directory's name."""
-    hint: re.Pattern[str] = re.compile("")
-    """What is in any text that names one of them, to be looked for before all else."""
     mark: str = ""
     """What is in all of these, to be looked for first."""
 
@@ -102,8 +100,6 @@ class OwnFiles(Struct, frozen=True, eq=False):
         force_setattr(self, "names", names)
         force_setattr(self, "endings", tuple(names))
         force_setattr(self, "beginnings", tuple(ways))
-        words = sorted({*names, *last})
-        force_setattr(self, "hint", re.compile("|".join(map(re.escape, words)) or "(?!)", re.I))
 
     def may_end(self, reading: str) -> bool:
         """Return whether a path that nobody here can follow ends as one of them does."""

@@ -30,39 +30,42 @@ class OwnNames(Struct):
         return self.ends or self.begins
 
 
-NONE: Final = OwnNames()
-
-
-def own_names_in(own: OwnFiles, arguments: JsonObject) -> OwnNames:
+def own_names_in(own: OwnFiles | None, arguments: JsonObject) -> OwnNames:
     """Return what `arguments` name. Case and blanks around do not count; keys are not looked at.
 
     Not looked into: JSON in strings.
     """
-    hint = own.hint.search
-    for value in arguments.values():
-        # Most calls end here: a text that is not long, and has none of these names in it.
-        if not isinstance(value, str) or len(value) > _LONGEST or hint(value) is not None:
-            break
-    else:
-        return NONE
     found = OwnNames()
-    _look(arguments, own, found)
+    if own is not None and _may_name(own, arguments):
+        _look(arguments, own, found)
     return found
+
+
+def _may_name(own: OwnFiles, arguments: JsonObject) -> bool:
+    """Return whether it is worth a look: most calls have short texts alone, and no such name."""
+    endings, mark = own.endings, own.mark
+    for value in arguments.values():
+        if not isinstance(value, str) or len(value) > _LONGEST:
+            return True
+        folded = value.strip().casefold()
+        if folded.endswith(endings) or mark in folded:
+            return True
+    return False
 
 
 def _look(value: Json, own: OwnFiles, found: OwnNames) -> None:
     if isinstance(value, str):
         _see(value, own, found)
-    elif isinstance(value, list):
-        for item in value:
-            _look(item, own, found)
     elif isinstance(value, dict):
         for item in value.values():
+            _look(item, own, found)
+    elif isinstance(value, list):
+        for item in value:
             _look(item, own, found)
 
 
 def _see(value: str, own: OwnFiles, found: OwnNames) -> None:
-    if len(value) > _LONGEST or own.hint.search(value) is None:
+    if len(value) > _LONGEST:
         return
     folded = value.strip().casefold()
     if folded.endswith(own.endings) and folded.replace("\\", "/").rpartition("/")[2] in own.names:

@@ -66,6 +66,8 @@ _ABSOLUTE = _form(r"/N/?")
 # What begins with another sign could be an option, a list, or marked for somebody else.
 _RELATIVE = _form(r"\.|(?:\./|(?=[.\w]))N/?")
 _GLOB = _form(r"(?:/|\./|(?=[.\w*?]))N/?", wildcards="*?")
+_SIMPLE = re.compile(r"(?:/[a-zA-Z0-9_][a-zA-Z0-9_.-]*+)++")
+"""An absolute path that nobody takes apart: most are, and that is found out the soonest."""
 _URI = "file:///"
 """What comes before the names of a path in a URI; nothing is encoded in a plain one."""
 _PARTS = re.compile(r"[ @+()\[\]]|(?<![^/])-")
@@ -211,6 +213,8 @@ class Ground(Struct, frozen=True):
         return True
 
     def _bears(self, text: str, links: LinkReader) -> bool:
+        if _SIMPLE.fullmatch(text) is not None and len(text) <= _LONGEST:
+            return self._has(text, links)
         if not text.startswith("/"):
             if not text.startswith(_URI):
                 return self._bears_relative(text, links)

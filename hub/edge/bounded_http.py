@@ -185,8 +185,13 @@ class BoundedHttp(HttpToolsProtocol):
             # As uvicorn does it, but without a timer for each.
             self.server_state.total_requests += 1
             self.flow.resume_reading()
-        is_idle = self.cycle.response_complete and not self._in_message
-        self._wait(self._among.idle if is_idle else self._part())
+        if self._in_message or not self.cycle.response_complete:
+            self._wait(self._part())
+        elif self._waiting is None:
+            self._waiting = idle = self._among.idle
+            idle.begin(self)
+        else:
+            self._wait(self._among.idle)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -244,8 +249,10 @@ class BoundedHttp(HttpToolsProtocol):
     # When it takes too long
 
     def _unset_keepalive_if_required(self) -> None:
-        if self._waiting is self._among.idle:
-            self._wait(None)
+        waiting = self._waiting
+        if waiting is not None and waiting is self._among.idle:
+            self._waiting = None
+            waiting.end(self)
 
     def expire(self) -> None:
         late, self._waiting = self._waiting, None

@@ -49,9 +49,13 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the lines that `chunk` completes, without their ends and without empty ones."""
-        if b"\n" not in chunk:  # which is found out several times as fast as by splitting
+        end = chunk.find(b"\n")
+        if end < 0:  # which is found out several times as fast as by splitting
             self._keep(chunk)
             return []
+        if end == len(chunk) - 1 <= self._limit and not (self._size or self._skipping):
+            line = chunk[:end]  # and so is what nearly always comes: one line
+            return [line] if line.lstrip() else []
         pieces = chunk.split(b"\n")
         rest = pieces.pop()
         lines: list[bytes]
@@ -246,12 +250,9 @@ class Lines(asyncio.Protocol):
         for line in lines:
             if self._waiting or self._is_worked_on:
                 self._keep(line)
-            elif not self._is_taken(line):
+            elif line.__class__ is Cut or not self.taker(line):
                 self._keep(line)
                 self._is_left = True
-
-    def _is_taken(self, line: bytes) -> bool:
-        return line.__class__ is not Cut and self.taker(line)
 
     def _keep(self, line: bytes) -> None:
         self._waiting.append(line)
@@ -315,7 +316,7 @@ class Lines(asyncio.Protocol):
                 was_left, self._is_left = self._is_left, False
                 if self._conduct is not None:
                     self._conduct.pace.hand(len(line))
-                if was_left or not self._is_taken(line):
+                if was_left or line.__class__ is Cut or not self.taker(line):
                     self._is_worked_on = True
                     return line
             if self._unsplit:
