@@ -55,7 +55,7 @@ test: setup
 
 # Without the tests of whole programs, which take long and depend on these versions no more than the others do.
 lowest: $(LOWEST)/.stamp
-	$(LOWEST)/bin/python -m pytest tests/core tests/edge tests/flow tests/runtime tests/seeds $(PYTEST)
+	$(LOWEST)/bin/python -m pytest tests --ignore=tests/live --ignore=tests/test_packaging.py --ignore=tests/test_readme.py $(PYTEST)
 
 $(LOWEST)/.stamp: pyproject.toml | $(VENV)/dev.stamp
 	$(PIP) install uv==$(UV_VERSION)

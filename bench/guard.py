@@ -16,14 +16,14 @@ from msgspec.structs import replace
 
 from bench.cases import folder_in
 from bench.figures import Target
-from hub.core.guard import Refused, Sight, ToolGuard, admit, compile_tool, decide
-from hub.core.paths import Flavour, LinkReader
-from hub.core.plain_paths import Ground
-from hub.core.policy import DenyPatterns, Policy, ToolPolicy
-from hub.core.roots import UnsafePaths, root_from_path, root_set
-from hub.core.values import Call, Json, JsonObject
-from hub.core.whereabouts import Sites, Surroundings
-from hub.runtime.links import CachedLinks, OsLinks
+from hub.guard.containment import Sites, Surroundings
+from hub.guard.decide import Refused, Sight, ToolGuard, admit, compile_tool, decide
+from hub.guard.plain_paths import Ground
+from hub.guard.policy import DenyPatterns, Policy, ToolPolicy
+from hub.paths.resolve import Flavour, LinkReader
+from hub.roots.roots import UnsafePaths, root_from_path, root_set
+from hub.system.disk import CachedLinks, OsLinks
+from hub.values import Call, Json, JsonObject
 
 ROUNDS = 5
 AT_LEAST = 0.02

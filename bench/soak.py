@@ -26,8 +26,8 @@ CHILD = str(Path(__file__).parents[1] / "tests/live/many_child.py")
 IDLE_SESSION = 6
 """Seconds after which the session of a client that vanished ends; without this, half an hour."""
 HUB = (
-    f"import hub.edge.http as http; http.SESSION_IDLE = {IDLE_SESSION}; "
-    "from hub.edge.cli.main import main; raise SystemExit(main())"
+    f"import hub.server.http.app as http; http.SESSION_IDLE = {IDLE_SESSION}; "
+    "from hub.cli.main import main; raise SystemExit(main())"
 )
 SERVERS = [f"s{number}" for number in range(5)]
 CLIENTS = 200

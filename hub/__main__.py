@@ -2,7 +2,7 @@
 
 import sys
 
-from hub.edge.cli.main import main
+from hub.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -3,17 +3,20 @@
 Async tests need no marker: anyio runs them (`anyio_mode = "auto"`), on the loop that users get.
 """
 
+import logging
 import os
 import shutil
 import signal
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import structlog
 from hypothesis import settings
 
-from tests.flow.hubs import FakeClient
-from tests.loops import FAST, Backend
+from tests.kit.hubs import FakeClient
+from tests.kit.loops import FAST, Backend
 
 PROJECT = Path(__file__).parent.parent
 
@@ -84,3 +87,23 @@ def pytest_runtest_makereport(
 def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a test's calls go one way, and then the other."""
     monkeypatch.setattr(FakeClient, "by_express", request.param)
+
+
+@pytest.fixture(autouse=True)
+def own_logs(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Let a test that configures the log, as `main` does, change it for no other test."""
+    root, hub, configure = logging.getLogger(), logging.getLogger("hub"), structlog.configure
+    handlers, levels = root.handlers[:], (root.level, hub.level)
+
+    def uncached(**options: Any) -> None:
+        # A logger that was used once would keep what it was configured for.
+        del options["cache_logger_on_first_use"]
+        configure(**options)
+
+    monkeypatch.setattr(structlog, "configure", uncached)
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+        root.handlers[:] = handlers
+        root.setLevel(levels[0])
+        hub.setLevel(levels[1])

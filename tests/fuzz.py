@@ -17,9 +17,9 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent
 MODULES = (
-    "tests/core/test_guard_against_the_kernel.py",
-    *("tests/core/test_guard.py", "tests/core/test_paths.py", "tests/core/test_uris.py"),
-    *("tests/core/test_plain_paths.py", "tests/flow/test_express_verdicts.py"),
+    "tests/guard/test_guard_against_the_kernel.py",
+    *("tests/guard/test_decide.py", "tests/paths/test_resolve.py", "tests/paths/test_file_uris.py"),
+    *("tests/guard/test_plain_paths.py", "tests/flow/test_express_verdicts.py"),
 )
 DEFAULT_SECONDS = 600
 _NODE = re.compile(r"^tests/.*::.*$", re.MULTILINE)

@@ -8,7 +8,9 @@ import pytest
 
 from tests import fuzz
 
-NODES = "tests/core/test_guard.py::test_one\ntests/core/test_paths.py::test_two\n\n2 collected\n"
+NODES = (
+    "tests/guard/test_decide.py::test_one\ntests/paths/test_resolve.py::test_two\n\n2 collected\n"
+)
 FINE = "  - during generate phase: 0 passing,\n  - 40 passing, 0 failing, 2 invalid\n"
 
 
@@ -37,7 +39,7 @@ class Runs:
         ([None], 1, "nothing tried: no round was over within 5 s; give it more"),
         ([0, None], 0, "40 examples in 1 whole rounds"),
         ([0, 0, 0, None], 0, "120 examples in 3 whole rounds"),
-        ([0, 1], 1, "FAILED: tests/core/test_paths.py::test_two --hypothesis-seed="),
+        ([0, 1], 1, "FAILED: tests/paths/test_resolve.py::test_two --hypothesis-seed="),
     ],
 )
 def test_fuzzing_is_clean_only_where_something_was_tried_and_nothing_found(

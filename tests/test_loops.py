@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tests.loops import FAST, PLAIN, fast_loop
+from tests.kit.loops import FAST, PLAIN, fast_loop
 
 
 @pytest.mark.skipif(FAST is PLAIN, reason="uvloop is not for Windows")

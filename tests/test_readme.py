@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hub.core.naming import kind_of_key
-from hub.edge.config import json_schema
-from hub.edge.config_file import load_config
-from hub.edge.fields import LoadContext
-from hub.runtime.builtin import BUILTINS
+from hub.calls.builtin_tools import BUILTINS
+from hub.config.fields import LoadContext
+from hub.config.load import load_config
+from hub.config.models import json_schema
+from hub.guard.keys.key_words import kind_of_key
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ import anyio
 from mcp import Client
 from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 
-from hub.core.protocol import MODERN_VERSIONS
+from hub.protocol.constants import MODERN_VERSIONS
 from tests.live.programs import ROOTS_HUB, config_file, connected
 
 HUBS_OWN = {"get-roots"}

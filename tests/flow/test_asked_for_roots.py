@@ -11,18 +11,18 @@ from typing import Any
 import anyio
 import pytest
 
-from hub.core.in_force import OperatorRoots
-from hub.core.protocol import CLIENT_CAPABILITIES_META, LOG_LEVEL_META, PROTOCOL_VERSION_META
-from hub.core.values import Json, JsonObject
-from hub.runtime.places import Place
-from hub.runtime.request_lanes import AskedForRoots
-from hub.runtime.wire import Request, as_object
-from tests.edge.scripted import ScriptedHub, scripted
-from tests.edge.test_modern import envelope, with_roots
-from tests.fakes import ECHO, READ, FakeChild
-from tests.flow.hubs import FakeClient
-from tests.runtime.rigs import roots_at
-from tests.trees import plant
+from hub.calls.rounds.modern_routes import AskedForRoots
+from hub.children.slot import Place
+from hub.jsonrpc.messages import Request, as_object
+from hub.protocol.constants import CLIENT_CAPABILITIES_META, LOG_LEVEL_META, PROTOCOL_VERSION_META
+from hub.roots.effective import OperatorRoots
+from hub.values import Json, JsonObject
+from tests.kit.fakes import ECHO, READ, FakeChild
+from tests.kit.hubs import FakeClient
+from tests.kit.rigs import roots_at
+from tests.kit.scripted import ScriptedHub, scripted
+from tests.kit.trees import plant
+from tests.server.test_modern import envelope, with_roots
 
 ANY: JsonObject = {"name": "any", "inputSchema": {"type": "object"}}
 HEADED: JsonObject = {

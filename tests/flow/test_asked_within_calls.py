@@ -9,15 +9,15 @@ from typing import Any
 import anyio
 import pytest
 
-from hub.core.asking import ELICITATION, ELICITED, SAMPLING
-from hub.core.protocol import CLIENT_CAPABILITIES_META, METHOD_NOT_FOUND
-from hub.core.values import Json, JsonObject
-from hub.runtime.input_rounds import MAX_INPUT_ROUNDS
-from tests.edge.callers import FORM, URL
-from tests.edge.scripted import ScriptedHub, scripted
-from tests.fakes import ECHO, SILENT, FakeChild, failure
-from tests.flow.hubs import FakeClient, text_of
+from hub.children.input_rounds import MAX_INPUT_ROUNDS
+from hub.protocol.constants import CLIENT_CAPABILITIES_META, METHOD_NOT_FOUND
+from hub.protocol.input_requests import ELICITATION, ELICITED, SAMPLING
+from hub.values import Json, JsonObject
 from tests.flow.test_relayed_rounds import ROOTS, asking, form, forms, sent
+from tests.kit.callers import FORM, URL
+from tests.kit.fakes import ECHO, SILENT, FakeChild, failure
+from tests.kit.hubs import FakeClient, text_of
+from tests.kit.scripted import ScriptedHub, scripted
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

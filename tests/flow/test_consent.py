@@ -10,18 +10,18 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import force_setattr
 
-from hub.core.asking import CONSENT_KEY, ROOTS_KEY
-from hub.core.protocol import (
+from hub.jsonrpc.messages import Notification
+from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
     INVALID_PARAMS,
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
 )
-from hub.core.values import Json, JsonObject
-from hub.runtime.wire import Notification
-from tests.flow.hubs import READ_FILE, FakeClient, FlowHub, flow_hub, text_of
-from tests.trees import plant
+from hub.protocol.input_requests import CONSENT_KEY, ROOTS_KEY
+from hub.values import Json, JsonObject
+from tests.kit.hubs import READ_FILE, FakeClient, FlowHub, flow_hub, text_of
+from tests.kit.trees import plant
 
 ASK: dict[str, Any] = {"guard": {"on_refused": "ask"}}
 BOTH: JsonObject = {"roots": {}, "elicitation": {}}

@@ -10,16 +10,16 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.core.values import JsonObject
-from hub.runtime.child import Child
-from hub.runtime.child_state import Down
-from hub.runtime.express import Passage
-from hub.runtime.strict_json import RequestId
-from hub.runtime.wire import Notification, Request, lost
-from tests.fakes import READ, SILENT, FakeChild, failure
-from tests.runtime.rigs import FakeClient, remote, rig
-from tests.runtime.test_express import Caller
-from tests.trees import plant
+from hub.calls.in_flight import Passage
+from hub.children.child import Child
+from hub.children.child_state import Down
+from hub.jsonrpc.exact_json import RequestId
+from hub.jsonrpc.messages import Notification, Request, lost
+from hub.values import JsonObject
+from tests.calls.test_in_flight import Caller
+from tests.kit.fakes import READ, SILENT, FakeChild, failure
+from tests.kit.rigs import FakeClient, remote, rig
+from tests.kit.trees import plant
 
 SLOTS = 3
 STEPS = 150

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hub.core.launch import LaunchTemplate
-from hub.core.paths import Flavour, parts_of
-from hub.core.policy import AccessRule, DenyPatterns, Policy
-from hub.core.templates import parse_template
-from hub.core.values import JsonObject
-from hub.runtime.wire import Request
-from tests.fakes import READ, FakeChild
-from tests.runtime.rigs import FakeClient, launched, remote, rig
-from tests.trees import plant
+from hub.guard.policy import AccessRule, DenyPatterns, Policy
+from hub.jsonrpc.messages import Request
+from hub.launch.plan import LaunchTemplate
+from hub.launch.templates import parse_template
+from hub.paths.resolve import Flavour, parts_of
+from hub.values import JsonObject
+from tests.kit.fakes import READ, FakeChild
+from tests.kit.rigs import FakeClient, launched, remote, rig
+from tests.kit.trees import plant
 
 WRITE: JsonObject = {"name": "write", "inputSchema": READ["inputSchema"]}
 TREE = ("in/a/b/f", "in/a/f", "in/a b/f", "out/f", "in/way => ../out", "in/file => ../out")

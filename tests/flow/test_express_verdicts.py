@@ -16,23 +16,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hub.core.in_force import OperatorRoots
-from hub.core.launch import LaunchTemplate
-from hub.core.paths import Flavour, parts_of
-from hub.core.policy import AccessRule, DenyPatterns, Mode, Policy
-from hub.core.roots import UnsafePaths
-from hub.core.search import Expose
-from hub.core.specs import ServerSpec
-from hub.core.templates import parse_template
-from hub.core.values import JsonObject
-from hub.runtime.request_lanes import RequestLane
-from hub.runtime.ways import Way
-from hub.runtime.wire import Request
-from tests.fakes import READ, FakeChild
-from tests.runtime.rigs import ROOTS, FakeClient, Rig, launched, remote, rig, roots_at
-from tests.runtime.test_request_lanes import announced, bringing, modern
-from tests.runtime.test_request_lanes import params as modern_params
-from tests.trees import plant
+from hub.calls.rounds.modern_routes import RequestLane
+from hub.calls.ways import Way
+from hub.catalog.search import Expose
+from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy
+from hub.jsonrpc.messages import Request
+from hub.launch.plan import LaunchTemplate
+from hub.launch.templates import parse_template
+from hub.paths.resolve import Flavour, parts_of
+from hub.roots.effective import OperatorRoots
+from hub.roots.roots import UnsafePaths
+from hub.specs import ServerSpec
+from hub.values import JsonObject
+from tests.calls.rounds.test_modern_routes import announced, bringing, modern
+from tests.calls.rounds.test_modern_routes import params as modern_params
+from tests.kit.fakes import READ, FakeChild
+from tests.kit.rigs import ROOTS, FakeClient, Rig, launched, remote, rig, roots_at
+from tests.kit.trees import plant
 
 POSIX = Flavour.POSIX
 WRITE: JsonObject = {"name": "write", "inputSchema": READ["inputSchema"]}

@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from hub.core.protocol import INVALID_PARAMS
-from hub.core.values import JsonObject
-from tests.edge.scripted import scripted
-from tests.fakes import ECHO, FakeChild
-from tests.flow.hubs import FakeClient
+from hub.protocol.constants import INVALID_PARAMS
+from hub.values import JsonObject
+from tests.kit.fakes import ECHO, FakeChild
+from tests.kit.hubs import FakeClient
+from tests.kit.scripted import scripted
 
 HIDDEN: JsonObject = {**ECHO, "name": "echo\x1b[2J\u202e", "description": "Says\x1b[8m it\u200b."}
 

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from hub.core.protocol import (
+from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
 )
-from hub.core.values import Json, JsonObject
-from hub.edge import modern, server
-from tests.edge.scripted import ROOTS, scripted
-from tests.fakes import ECHO, SILENT, FakeChild
-from tests.flow.hubs import FakeClient
-from tests.trees import plant
+from hub.server import connection, modern
+from hub.values import Json, JsonObject
+from tests.kit.fakes import ECHO, SILENT, FakeChild
+from tests.kit.hubs import FakeClient
+from tests.kit.scripted import ROOTS, scripted
+from tests.kit.trees import plant
 
 META: JsonObject = {
     PROTOCOL_VERSION_META: MODERN_VERSIONS[0],
@@ -63,7 +63,7 @@ async def test_the_only_client_is_told_when_it_discovers() -> None:
 async def test_a_server_that_does_not_start_holds_up_no_greeting_for_long(
     monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    monkeypatch.setattr(server, "GREETING_GRACE", 0.3)
+    monkeypatch.setattr(connection, "GREETING_GRACE", 0.3)
     monkeypatch.setattr(modern, "GREETING_GRACE", 0.3)
     mute = FakeChild(ECHO)
     mute.answers["initialize"] = SILENT

@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from hub.core.protocol import INVALID_PARAMS, LOG_LEVEL_META
-from hub.core.values import Json, JsonObject
-from hub.runtime.wire import Request
-from tests.edge.scripted import refusal, scripted
-from tests.edge.test_modern import envelope
-from tests.fakes import ECHO, SILENT, Answer, FakeChild
+from hub.jsonrpc.messages import Request
+from hub.protocol.constants import INVALID_PARAMS, LOG_LEVEL_META
+from hub.values import Json, JsonObject
+from tests.kit.fakes import ECHO, SILENT, Answer, FakeChild
+from tests.kit.scripted import refusal, scripted
+from tests.server.test_modern import envelope
 
 LOGS: JsonObject = {"tools": {}, "logging": {}}
 MESSAGE = "notifications/message"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.flow.hubs import flow_hub, text_of
-from tests.trees import plant
+from tests.kit.hubs import flow_hub, text_of
+from tests.kit.trees import plant
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import pytest
 
-from hub.core.own_files import OWN
-from hub.core.values import JsonObject
-from hub.edge.config_file import load_config
-from hub.edge.config_watch import Watched
-from hub.edge.fields import LoadContext
-from tests.flow.hubs import READ_FILE, FakeClient, flow_hub, text_of
-from tests.trees import plant
+from hub.config.fields import LoadContext
+from hub.config.load import load_config
+from hub.config.watch import Watched
+from hub.guard.own_files import OWN
+from hub.values import JsonObject
+from tests.kit.hubs import READ_FILE, FakeClient, flow_hub, text_of
+from tests.kit.trees import plant
 
 WRITE_FILE: JsonObject = {**READ_FILE, "name": "write_file", "annotations": {}}
 MOVE_FILE: JsonObject = {

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from hub.core.values import Json, JsonObject
-from hub.runtime.waiting import MAX_REASON, UNSAID
-from tests.edge.callers import Caller, answered, asked, silent
-from tests.edge.scripted import scripted
-from tests.edge.test_modern import envelope
-from tests.edge.test_stdio import pytestmark as pipes
-from tests.fakes import ECHO, SILENT, FakeChild
-from tests.flow.talks import CALL, Transport, Way, talking
+from hub.jsonrpc.outgoing import MAX_REASON, UNSAID
+from hub.values import Json, JsonObject
+from tests.kit.callers import Caller, answered, asked, silent
+from tests.kit.fakes import ECHO, SILENT, FakeChild
+from tests.kit.scripted import scripted
+from tests.kit.talks import CALL, Transport, Way, talking
+from tests.server.test_modern import envelope
+from tests.server.test_stdio import pytestmark as pipes
 
 pytestmark = pipes
 

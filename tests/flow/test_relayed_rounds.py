@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from hub.core.asking import CONSENT_KEY, ROOTS_KEY
-from hub.core.protocol import (
+from hub.jsonrpc.messages import Failure, Request
+from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     MISSING_CLIENT_CAPABILITY,
     SERVER_INFO_META,
 )
-from hub.core.values import Json, JsonObject
-from hub.runtime.wire import Failure, Request
-from tests.edge.callers import (
+from hub.protocol.input_requests import CONSENT_KEY, ROOTS_KEY
+from hub.values import Json, JsonObject
+from tests.kit.callers import (
     ACCEPTED,
     ELICITATION,
     FORM,
@@ -29,10 +29,10 @@ from tests.edge.callers import (
     question,
     silent,
 )
-from tests.edge.scripted import scripted
-from tests.fakes import ECHO, READ, Answer, FakeChild, failure
-from tests.flow.hubs import text_of
-from tests.trees import plant
+from tests.kit.fakes import ECHO, READ, Answer, FakeChild, failure
+from tests.kit.hubs import text_of
+from tests.kit.scripted import scripted
+from tests.kit.trees import plant
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

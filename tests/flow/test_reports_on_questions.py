@@ -7,13 +7,13 @@ from typing import Any
 import anyio
 import pytest
 
-from hub.core.asking import SAMPLING
-from hub.core.values import Json, JsonObject
-from tests.edge.scripted import scripted
-from tests.edge.test_stdio import pytestmark as pipes
-from tests.fakes import ECHO, SILENT, FakeChild, FakeLink
-from tests.flow.talks import Transport, Way, talking
+from hub.protocol.input_requests import SAMPLING
+from hub.values import Json, JsonObject
 from tests.flow.test_asked_within_calls import Asked
+from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeLink
+from tests.kit.scripted import scripted
+from tests.kit.talks import Transport, Way, talking
+from tests.server.test_stdio import pytestmark as pipes
 
 pytestmark = pipes
 

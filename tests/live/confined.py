@@ -11,19 +11,19 @@ from typing import Any, cast
 
 import anyio
 
-from hub.core.confinement import ConfineMode, ConfineSetting
-from hub.core.launch import LaunchTemplate, plan
-from hub.core.policy import Policy
-from hub.core.specs import ServerSpec
-from hub.core.templates import parse_template
-from hub.core.values import JsonObject, ServerName
-from hub.runtime.brood import keeping
-from hub.runtime.confined import open_launched, this_kernel
-from hub.runtime.ending import Ending
-from hub.runtime.link import Link
-from hub.runtime.wire import Failure, Notification, Request, Response, as_object
+from hub.children.link import Link
+from hub.children.process.process_tree import keeping
+from hub.confinement.confined import open_launched, this_kernel
+from hub.confinement.grants import ConfineMode, ConfineSetting
+from hub.guard.policy import Policy
+from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_object
+from hub.launch.plan import LaunchTemplate, plan
+from hub.launch.templates import parse_template
+from hub.specs import ServerSpec
+from hub.system.shutdown import Ending
+from hub.values import JsonObject, ServerName
+from tests.kit.rigs import roots_at
 from tests.live.programs import environment
-from tests.runtime.rigs import roots_at
 
 SLOW_START = 45.0
 """Seconds in which a server must start and answer all that a test asks."""

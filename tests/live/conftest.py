@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trees import PROJECT, plant
+from tests.kit.trees import PROJECT, plant
 
 HERE = Path(__file__).parent
 
@@ -18,7 +18,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Plant the tree of `tests/trees.py`; each of its files holds its own name."""
+    """Plant the tree of `tests/kit/trees.py`; each of its files holds its own name."""
     top = plant(tmp_path_factory.mktemp("tree"), *PROJECT, "project/link => ../private")
     for file in PROJECT:
         (top / file).write_text(file)

@@ -14,7 +14,7 @@ import httpx2
 from anyio.abc import TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from tests.fakes import Signals
+from tests.kit.fakes import Signals
 from tests.live.programs import SOON, Target, environment
 
 Era = Literal["legacy", "modern"]

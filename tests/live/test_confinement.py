@@ -14,16 +14,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hub.core.confinement import ConfineMode, ConfineSetting
-from hub.core.guard import Admitted, compile_tool, decide
-from hub.core.paths import Flavour
-from hub.core.policy import AccessRule, Policy, ToolPolicy
-from hub.core.seccomp import Allowance
-from hub.core.values import Call, JsonObject
-from hub.core.whereabouts import Surroundings
-from hub.runtime.links import OsLinks
-from tests.confinement import needs_landlock
+from hub.confinement.grants import ConfineMode, ConfineSetting
+from hub.confinement.seccomp_rules import Allowance
+from hub.guard.containment import Surroundings
+from hub.guard.decide import Admitted, compile_tool, decide
+from hub.guard.policy import AccessRule, Policy, ToolPolicy
+from hub.paths.resolve import Flavour
+from hub.system.disk import OsLinks
+from hub.values import Call, JsonObject
 from tests.conftest import PROJECT
+from tests.kit.confinement import needs_landlock
+from tests.kit.rigs import roots_at
 from tests.live.confined import server
 from tests.live.programs import (
     RECORDER,
@@ -34,7 +35,6 @@ from tests.live.programs import (
     http_hub,
     report,
 )
-from tests.runtime.rigs import roots_at
 
 MODES: list[ConfineMode] = ["off", "require"]
 both = pytest.mark.parametrize("mode", MODES)

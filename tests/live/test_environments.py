@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from hub.runtime import landlock, privacy
+from hub.confinement import landlock
+from hub.system import privacy
 from tests.live.programs import ROOTS_HUB, config_file, environment
 
 SECRETS = {

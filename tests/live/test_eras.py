@@ -40,7 +40,7 @@ from mcp.types import (
 )
 
 from tests.conftest import PROJECT
-from tests.fakes import Signals
+from tests.kit.fakes import Signals
 from tests.live.programs import (
     ROOTS_HUB,
     SOON,

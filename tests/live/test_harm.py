@@ -18,13 +18,13 @@ from urllib.parse import unquote, urlsplit
 
 import anyio
 
-from hub.core.values import Json, JsonObject
-from hub.edge.app import Setting, fronts, running_hub
-from hub.edge.config import HubConfig
-from hub.runtime.strict_json import WireError
-from tests.core.test_guard import CATALOGUE, ROWS, placed, planted
-from tests.flow.hubs import FakeClient
-from tests.trees import plant
+from hub.app import Setting, fronts, running_hub
+from hub.config.models import HubConfig
+from hub.jsonrpc.exact_json import WireError
+from hub.values import Json, JsonObject
+from tests.guard.test_decide import CATALOGUE, ROWS, placed, planted
+from tests.kit.hubs import FakeClient
+from tests.kit.trees import plant
 
 TOOL = [sys.executable, str(Path(__file__).parent / "obliging_tool.py")]
 LINUX = {str(row["id"]): row for row in ROWS if row["platform"] == "linux"}

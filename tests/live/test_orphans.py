@@ -22,7 +22,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from hub.runtime.supervised import ForkServer
+from hub.children.process.supervised import ForkServer
 from tests.live.programs import ROOTS_HUB, SOON, config_file, environment
 from tests.live.test_http_endpoint import post, session
 from tests.live.test_processes import Piped

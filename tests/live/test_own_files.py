@@ -10,7 +10,7 @@ import anyio
 
 from tests.live.programs import ROOTS_HUB, call, config_file, connected
 
-FILES = {"command": sys.executable, "args": ["-P", "-m", "hub.edge.file_server", "${roots}"]}
+FILES = {"command": sys.executable, "args": ["-P", "-m", "hub.file_server.server", "${roots}"]}
 
 
 def planted(tmp_path: Path) -> tuple[Path, Path]:

@@ -14,8 +14,7 @@ import httpx2
 import pytest
 from mcp.types import ElicitRequestParams, ElicitResult
 
-from hub.core.asking import ROOTS_KEY
-from hub.core.protocol import (
+from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
     INTERNAL_ERROR,
@@ -23,6 +22,7 @@ from hub.core.protocol import (
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
 )
+from hub.protocol.input_requests import ROOTS_KEY
 from tests.live.programs import (
     ROOTS_HUB,
     SOON,

@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.kit.trees import plant
 from tests.live.plain_http import PlainClient, plain_client
 from tests.live.programs import Shared, call, config_file, connected, http_hub, roots_changed
-from tests.trees import plant
 
 MANY = {"command": sys.executable, "args": [str(Path(__file__).parent / "many_child.py")]}
 

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Iterator
 
-from hub.core.values import Json, JsonObject
+from hub.values import Json, JsonObject
 from tests.oracle.keys import Key
 from tests.oracle.trees import World
 from tests.oracle.verdicts import Gate, Guard

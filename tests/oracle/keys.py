@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Literal, NamedTuple, TypeAlias
 
-from hub.core.values import Json, JsonObject
+from hub.values import Json, JsonObject
 
 Family: TypeAlias = Literal[
     "path", "weak", "neutral", "file key", "key", "glob", "command", "args", "payload"

@@ -17,7 +17,7 @@ from typing import NamedTuple, cast
 from urllib.parse import unquote, unquote_plus, urlsplit
 from urllib.request import url2pathname
 
-from hub.core.values import Json
+from hub.values import Json
 from tests.oracle.keys import Family
 from tests.oracle.promises import Chain, Opened, is_promised
 from tests.oracle.trees import World

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from hub.core.values import JsonObject
+from hub.values import JsonObject
 from tests.oracle.keys import KEYS, Family, Key
 from tests.oracle.trees import INSIDE, TREES, Tree, World
 

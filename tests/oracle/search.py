@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from hub.core.values import JsonObject
+from hub.values import JsonObject
 from tests.oracle.keys import KEYS, Family, Key
 from tests.oracle.openers import opened
 from tests.oracle.promises import Opened

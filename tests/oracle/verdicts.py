@@ -6,13 +6,13 @@ import json
 from functools import cache
 from typing import Protocol
 
-from hub.core.guard import Admitted, Sight, ToolGuard, admit, compile_tool, decide
-from hub.core.paths import LinkReader
-from hub.core.plain_paths import Ground
-from hub.core.policy import Policy, ToolPolicy
-from hub.core.values import JsonObject
-from hub.core.whereabouts import Surroundings
-from tests.core.worlds import around, share, tool_call
+from hub.guard.containment import Surroundings
+from hub.guard.decide import Admitted, Sight, ToolGuard, admit, compile_tool, decide
+from hub.guard.plain_paths import Ground
+from hub.guard.policy import Policy, ToolPolicy
+from hub.paths.resolve import LinkReader
+from hub.values import JsonObject
+from tests.kit.worlds import around, share, tool_call
 from tests.oracle.keys import Key
 from tests.oracle.trees import World
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flow.hubs import pretend
+from tests.kit.hubs import pretend
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from hub.core.protocol import CLIENT_CAPABILITIES_META, MODERN_VERSIONS, PROTOCOL_VERSION_META
-from hub.core.values import Json, JsonObject
-from hub.edge.config_file import config_source, load_config
-from hub.edge.fields import LoadContext
-from tests.flow.hubs import READ_FILE, TWO_ROOTS, flow_hub, text_of
-from tests.trees import plant
+from hub.config.fields import LoadContext
+from hub.config.load import config_source, load_config
+from hub.protocol.constants import CLIENT_CAPABILITIES_META, MODERN_VERSIONS, PROTOCOL_VERSION_META
+from hub.values import Json, JsonObject
+from tests.kit.hubs import READ_FILE, TWO_ROOTS, flow_hub, text_of
+from tests.kit.trees import plant
 
 OUTSIDE = (
     "Access denied: Path '/etc/passwd' is outside the allowed roots boundaries. Current roots: "

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from hub.core.values import JsonObject
-from tests.flow.hubs import READ_FILE, TWO_ROOTS, FakeClient, flow_hub
+from hub.values import JsonObject
+from tests.kit.hubs import READ_FILE, TWO_ROOTS, FakeClient, flow_hub
 
 PROJECT_FILE = "/home/user/project/config.json"
 DOCUMENT = "/home/user/documents/readme.txt"

@@ -11,8 +11,8 @@ import anyio
 import httpx2
 import pytest
 
+from tests.kit.trees import plant
 from tests.live.programs import Shared, call, connected, http_hub, outside, report, roots_changed
-from tests.trees import plant
 
 pytestmark = pytest.mark.live
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}

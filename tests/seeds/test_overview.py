@@ -12,14 +12,14 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from hub.core.values import Json, JsonObject
-from hub.edge import config_watch
-from hub.edge.config_file import load_config
-from hub.edge.config_watch import ConfigWatch, Watched
-from hub.edge.fields import LoadContext
+from hub.config import watch as config_watch
+from hub.config.fields import LoadContext
+from hub.config.load import load_config
+from hub.config.watch import ConfigWatch, Watched
+from hub.values import Json, JsonObject
 from tests.conftest import PROJECT
-from tests.flow.hubs import SOON, FakeClient, FlowHub, flow_hub, text_of
-from tests.trees import plant
+from tests.kit.hubs import SOON, FakeClient, FlowHub, flow_hub, text_of
+from tests.kit.trees import plant
 
 ROOTS_HUB = str(PROJECT / ".venv/bin/roots-hub")
 WRITE_FILE: JsonObject = {"name": "write_file", "inputSchema": {"type": "object"}}

@@ -8,17 +8,17 @@ from typing import Any, cast
 
 import pytest
 
-from hub.core.guard import Admitted, compile_tool, decide
-from hub.core.paths import Entry, Flavour, LinkReader, PathError
-from hub.core.policy import ToolPolicy
-from hub.core.roots import RootSet, parse_announcement
-from hub.core.session import start, step
-from hub.core.session_events import Answered, Ask, Changed, Opened, Reachable, Ticked, Wake
-from hub.core.uris import UriError, path_from_uri
-from hub.core.values import Call, Json, JsonObject
-from hub.core.whereabouts import Surroundings
-from tests.flow.hubs import READ_FILE, TWO_ROOTS, flow_hub, text_of
-from tests.trees import plant
+from hub.guard.containment import Surroundings
+from hub.guard.decide import Admitted, compile_tool, decide
+from hub.guard.policy import ToolPolicy
+from hub.paths.file_uris import UriError, path_from_uri
+from hub.paths.resolve import Entry, Flavour, LinkReader, PathError
+from hub.roots.events import Answered, Ask, Changed, Opened, Reachable, Ticked, Wake
+from hub.roots.roots import RootSet, parse_announcement
+from hub.roots.state import start, step
+from hub.values import Call, Json, JsonObject
+from tests.kit.hubs import READ_FILE, TWO_ROOTS, flow_hub, text_of
+from tests.kit.trees import plant
 
 ALICE: tuple[JsonObject, ...] = ({"uri": "file:///home/alice/project"},)
 ALICES = (

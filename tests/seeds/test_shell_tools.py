@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hub.core.errors import StartError
-from hub.core.values import Json, JsonObject
-from hub.edge.config import HubConfig
-from hub.edge.config_file import load_config
-from hub.edge.fields import LoadContext
+from hub.config.fields import LoadContext
+from hub.config.load import load_config
+from hub.config.models import HubConfig
+from hub.errors import StartError
+from hub.values import Json, JsonObject
 from tests.conftest import PROJECT
-from tests.flow.hubs import TWO_ROOTS, FakeClient, flow_hub
-from tests.trees import plant
+from tests.kit.hubs import TWO_ROOTS, FakeClient, flow_hub
+from tests.kit.trees import plant
 
 IN_PROJECT = "/home/user/project/config.json"
 IN_DOCUMENTS = "/home/user/documents/readme.txt"

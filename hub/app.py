@@ -1,0 +1,280 @@
+"""The only place that builds the hub's objects and connects them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from hub import __version__
+from hub.audit.log_file import AuditSink, NoAudit, audit_log
+from hub.audit.open_file import UnfitFileError
+from hub.calls.dispatch import Relay
+from hub.calls.in_flight import Express
+from hub.calls.modern_rounds import Rounds
+from hub.calls.rounds.modern_routes import AskedForRoots
+from hub.calls.ways import Register, Way
+from hub.catalog.names import Names
+from hub.children.pool import Children, Opener, opener
+from hub.children.process.process_tree import keeping
+from hub.children.process.reaping import inherits_orphans, reap_orphans
+from hub.config.models import HubConfig
+from hub.config.operator_roots import Place, operator_roots
+from hub.config.own_files import own_files
+from hub.config.server_models import StdioServer
+from hub.config.to_specs import server_specs
+from hub.config.watch import Watched, watching
+from hub.config.withholding import warn_of_missed
+from hub.confinement.confined import this_kernel
+from hub.confinement.settled import settle_confinement
+from hub.errors import StartError
+from hub.jsonrpc.messages import Request
+from hub.jsonrpc.peer import Outlet
+from hub.launch.environments import inherited
+from hub.launch.plan import LaunchTemplate
+from hub.paths.resolve import Flavour, PathError, resolve
+from hub.roots.roots import UnsafePaths
+from hub.server.connection import Front
+from hub.sessions.kept_roots import asker_of
+from hub.sessions.plans import Plans
+from hub.sessions.services import Machine, Operator, RootsSettings, Services
+from hub.specs import ServerSpec
+from hub.system.disk import OsLinks
+from hub.system.shutdown import Ending
+from hub.values import JsonObject, ServerName, SessionKey
+
+log = structlog.stdlib.get_logger(__name__)
+
+INFO: JsonObject = {"name": "roots-hub", "title": "Roots Hub", "version": __version__}
+_FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
+_OWN_VARIABLES = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG"})
+
+
+class Setting(Struct, frozen=True):
+    """What the command line adds: `given` are `--root` options, `ceiling` bounds all clients.
+
+    `watched` is the config's file, whose roots are taken over when they change. `is_for_one`: one
+    client is served, over stdio.
+    """
+
+    given: Sequence[str] = ()
+    ceiling: Sequence[str] = ()
+    watched: Watched | None = None
+    is_for_one: bool = False
+
+    @property
+    def config_path(self) -> Path | None:
+        """The config's file; None if it is none."""
+        return None if self.watched is None else self.watched.path
+
+
+def this_machine(environment: Mapping[str, str]) -> Machine:
+    """Return the machine this process runs on."""
+    return Machine(
+        links=OsLinks(),
+        flavour=_FLAVOURS.get(sys.platform, Flavour.POSIX),
+        environment=environment,
+        directory=str(Path.cwd()),
+        clock=time.monotonic,
+        wall_clock=time.time,
+        kernel=this_kernel(),
+    )
+
+
+def _environment() -> Mapping[str, str]:
+    """Return this process' environment, which is asked for with every call."""
+    # Windows takes names in any case, which its mapping knows.
+    return os.environ if sys.platform == "win32" else dict(os.environ)
+
+
+def place_of(
+    machine: Machine, config: HubConfig | None = None, source: Path | None = None
+) -> Place:
+    """Return the machine as far as roots are concerned, before a config that came from `source`."""
+    audit = config.audit.file if config is not None and config.audit is not None else None
+    own = own_files(machine, config=source, audit=audit)
+    unsafe = UnsafePaths(
+        _home(machine),
+        machine.flavour,
+        own=(place.parts for place in own.secret),
+        lifted=config is not None and config.roots.allow_unsafe,
+    )
+    return Place(
+        machine.links, machine.flavour, unsafe, machine.directory, machine.environment, own
+    )
+
+
+def _home(machine: Machine) -> str | None:
+    home = str(Path.home())
+    try:
+        return resolve(home, cwd=None, links=machine.links, flavour=machine.flavour)
+    except PathError:
+        return home
+
+
+def children_environment(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what children may inherit at all: nothing of the hub's own secrets and settings."""
+    token = config.listen.token.get_secret_value() if config.listen.token is not None else None
+    return {
+        key: value
+        for key, value in environment.items()
+        if key not in _OWN_VARIABLES and value != token
+    }
+
+
+def environments(
+    config: HubConfig, servers: Mapping[ServerName, ServerSpec], machine: Machine
+) -> dict[ServerName, Mapping[str, str]]:
+    """Return what each launched server inherits."""
+    base = children_environment(config, machine.environment)
+    return {
+        name: inherited(base, spec.environment, machine.flavour)
+        for name, spec in servers.items()
+        if isinstance(spec.target, LaunchTemplate)
+    }
+
+
+@asynccontextmanager
+async def running_hub(
+    config: HubConfig,
+    setting: Setting,
+    *,
+    environment: Mapping[str, str] | None = None,
+    open_child: Opener | None = None,
+    ending: Ending | None = None,
+) -> AsyncGenerator[Services]:
+    """Build a hub and keep its children until the context ends: in a good second, or sooner.
+
+    Raises: ConfigError, StartError, alone or in an exception group.
+    """
+    machine = this_machine(_environment() if environment is None else environment)
+    place = place_of(machine, config, setting.config_path)
+    servers = server_specs(config, place)
+    given_to = _settled(config, servers, machine)
+    given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
+    operator = Operator(given(config.roots), servers, machine)
+    async with (
+        _children(config, machine, open_child, ending or Ending()) as children,
+        watching(setting.watched, config, given, operator),
+    ):
+        with _audit(config) as audit:
+            async with _own_tasks() as tasks:
+                yield Services(
+                    info=INFO,
+                    servers=servers,
+                    names=Names(servers, config.names),
+                    children=children,
+                    operator=operator,
+                    machine=machine,
+                    settings=_roots_settings(config, place),
+                    audit=audit,
+                    tasks=tasks,
+                    plans=Plans(machine.environment, machine.directory),
+                    expose=config.expose,
+                    is_for_one=setting.is_for_one,
+                    preface=config.instructions,
+                    environments=given_to,
+                )
+
+
+def _settled(
+    config: HubConfig, servers: Mapping[ServerName, ServerSpec], machine: Machine
+) -> dict[ServerName, Mapping[str, str]]:
+    """Return what each launched server inherits; say which servers will have less than asked for.
+
+    Raises: ConfigError for one that must be confined and cannot be.
+    """
+    settle_confinement(servers.values(), machine.kernel)
+    given_to = environments(config, servers, machine)
+    warn_of_missed(servers.values(), given_to, machine.environment)
+    return given_to
+
+
+def _roots_settings(config: HubConfig, place: Place) -> RootsSettings:
+    roots = config.roots
+    return RootsSettings(roots.timeout, roots.debounce, place.unsafe, roots.reuse)
+
+
+@asynccontextmanager
+async def _own_tasks() -> AsyncGenerator[TaskGroup]:
+    """Own the tasks that outlive the requests which began them; they end with the context."""
+    async with anyio.create_task_group() as tasks:
+        if inherits_orphans():
+            tasks.start_soon(reap_orphans)
+        try:
+            yield tasks
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _children(
+    config: HubConfig, machine: Machine, open_child: Opener | None, ending: Ending
+) -> AsyncGenerator[Children]:
+    environment = children_environment(config, machine.environment)
+    async with keeping(ending) as brood:
+        if open_child is None and any(
+            isinstance(one, StdioServer) for one in config.servers.values()
+        ):
+            brood.prepare()
+        children = Children(
+            open_child=open_child or opener(environment, machine.kernel, brood, machine.flavour),
+            info=INFO,
+            flavour=machine.flavour,
+            max_children=config.max_children,
+            max_per_session=config.max_children_per_session,
+            clock=machine.clock,
+        )
+        async with children.running():
+            try:
+                yield children
+            finally:
+                ending.begin()
+
+
+def _audit(config: HubConfig) -> AbstractContextManager[AuditSink]:
+    if config.audit is None:
+        return nullcontext(NoAudit())
+    path = Path(config.audit.file)
+    try:
+        return audit_log(path)
+    except UnfitFileError as exc:
+        raise StartError(f"audit.file {path}: {exc.strerror}", exc.fix) from exc
+    except OSError as exc:
+        raise StartError(
+            f"audit.file {path}: {exc.strerror}", "Name a file that the hub may write."
+        ) from exc
+
+
+class Fronts:
+    """Begins conversations with the clients of one hub; see `OpenFront`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._relay = Relay(services)
+        self._rounds = Rounds(self._relay, services)
+        self._clients = count(1)
+
+    def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
+        return Front(self._relay, self._rounds, self._services, outlet, tasks, principal=principal)
+
+    def way(self, principal: str, request: Request, /) -> Way | AskedForRoots | None:
+        return self._rounds.way(principal, asker_of(principal, None), request)
+
+    def express(self, register: Register, tasks: TaskGroup, /) -> Express:
+        return self._rounds.express(register, tasks, SessionKey(f"post {next(self._clients)}"))
+
+
+def fronts(services: Services) -> Fronts:
+    """Return what begins conversations with clients."""
+    return Fronts(services)

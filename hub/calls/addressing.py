@@ -1,0 +1,237 @@
+"""Reads whom a call is for, and makes of it the call that its child gets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from msgspec import Struct
+
+from hub.calls.builtin_tools import GET_ROOTS
+from hub.catalog.merge import Catalog
+from hub.catalog.names import Names
+from hub.catalog.search import Expose, SearchError, tool_of
+from hub.catalog.search_tools import CALL, Inner, Question, read
+from hub.errors import RouteError
+from hub.protocol.constants import (
+    CLIENT_CAPABILITIES_META,
+    CLIENT_INFO_META,
+    LOG_LEVEL_META,
+    PROTOCOL_VERSION_META,
+)
+from hub.values import (
+    Call,
+    CallMethod,
+    ChildRoute,
+    Json,
+    JsonObject,
+    Route,
+    ServerName,
+    object_or_empty,
+)
+
+
+class Addressed(Struct, frozen=True):
+    """A call as a client made it: method, public name, and params without the client's envelope.
+
+    With `expose: search`, `question` is what a meta tool was asked; a `call-tool` is the call that
+    it is about: `name` is then that of `server` itself.
+    """
+
+    method: CallMethod
+    name: str
+    params: JsonObject
+    question: Question | None = None
+    server: ServerName | None = None
+
+    @property
+    def label(self) -> str:
+        """What tells the call's name from all others: its server's is before one of its own."""
+        return self.name if self.server is None else _label(self.server, self.name)
+
+    def pointer(self, pointer: str) -> str:
+        """Return a JSON pointer into the call's arguments as one into the client's own."""
+        return pointer if self.server is None else f"/toolArgs{pointer}"
+
+    def servers(self, names: Names) -> Collection[ServerName] | None:
+        """Return the servers that could own the name; None if any could."""
+        if self.question is not None:
+            return self.question.servers()
+        if self.server is not None:
+            return (self.server,)
+        if self.name == GET_ROOTS:
+            return ()
+        named_by_uri = self.method.startswith("resources/") or (
+            self.method == "completion/complete"
+            and "name" not in object_or_empty(self.params.get("ref"))
+        )
+        if named_by_uri or names.mode == "never":
+            return None
+        server = names.server_of(self.name)
+        return names.servers if names.bare else () if server is None else (server,)
+
+    def is_listed(self, catalog: Catalog) -> bool:
+        """Return whether the name stands in the catalog as it is, so that nobody can add to it."""
+        if self.method.startswith("resources/"):
+            return self.name in catalog.resource_routes
+        if self.method == "completion/complete":
+            return self.name in catalog.template_routes
+        routes = catalog.tool_routes if self.method == "tools/call" else catalog.prompt_routes
+        return self.name in routes
+
+    def route(self, catalog: Catalog) -> Route:
+        """Return where the name leads.
+
+        Raises: RouteError if nowhere.
+        """
+        found: Route | None
+        match self.method:
+            case "tools/call" if self.server is not None:
+                found = tool_of(catalog, self.server, self.name)
+            case "tools/call":
+                found = catalog.tool(self.name)
+            case "prompts/get":
+                found = catalog.prompt(self.name)
+            case "resources/read" | "resources/subscribe":
+                found = catalog.resource(self.name)
+            case "completion/complete":
+                completed = catalog.completion(object_or_empty(self.params.get("ref")))
+                found = completed[0] if completed is not None else None
+        if found is None:
+            noun = _NOUN[self.method]
+            clash = catalog.left_out.get(f"{noun} {self.name}")
+            raise RouteError(
+                f"Unknown {noun}: {self.name}" if clash is None else f"{clash.what}\n{clash.fix}"
+            )
+        return found
+
+    def call(self, catalog: Catalog, route: ChildRoute) -> Call:
+        """Return the call for the child that `route` leads to."""
+        arguments: JsonObject
+        params: JsonObject
+        match self.method:
+            case "tools/call" | "prompts/get":
+                arguments = object_or_empty(self.params.get("arguments"))
+                params = {**self.params, "name": route.name}
+            case "resources/read" | "resources/subscribe":
+                arguments = {"uri": route.name}
+                params = {**self.params, **arguments}
+            case "completion/complete":
+                completed = catalog.completion(object_or_empty(self.params.get("ref")))
+                params = {**self.params, "ref": completed[1] if completed is not None else {}}
+                arguments = _completed_arguments(self.params)
+        return Call(self.method, route.name, arguments, params)
+
+
+_ENVELOPE = frozenset(
+    {
+        "progressToken",
+        PROTOCOL_VERSION_META,
+        CLIENT_INFO_META,
+        CLIENT_CAPABILITIES_META,
+        LOG_LEVEL_META,
+    }
+)
+_RETRY = frozenset({"inputResponses", "requestState"})
+"""What the retry of a modern request brings: it answers the hub."""
+_BETWEEN = _RETRY | {"_meta"}
+_NOUN = {
+    "tools/call": "tool",
+    "prompts/get": "prompt",
+    "resources/read": "resource",
+    "resources/subscribe": "resource",
+    "completion/complete": "reference",
+}
+
+
+def address(method: CallMethod, params: JsonObject, *, expose: Expose = "tools") -> Addressed:
+    """Return the call that a request makes.
+
+    Raises: RouteError if it does not say whom it is for, or its arguments are not an object.
+    """
+    if method == "completion/complete":
+        ref = object_or_empty(params.get("ref"))
+        name: Json = ref.get("name") or ref.get("uri")
+    else:
+        name = params.get("uri" if method.startswith("resources/") else "name")
+    if not isinstance(name, str):
+        raise RouteError(f"{method}: the request names no {_NOUN[method]}")
+    if not isinstance(params.get("arguments", {}), dict | None):
+        raise RouteError(f'{method}: "arguments" must be an object')
+    kept = _without_envelope(params)
+    if expose == "search" and method == "tools/call":
+        return _searched(name, kept)
+    return Addressed(method, name, kept)
+
+
+def _searched(name: str, params: JsonObject) -> Addressed:
+    asked = read(name, object_or_empty(params.get("arguments")))
+    if isinstance(asked, Inner):
+        inner = _inner(params, asked, asked.tool)
+        return Addressed("tools/call", asked.tool, inner, server=asked.server)
+    if asked is None and name != GET_ROOTS:
+        raise RouteError(f"Unknown tool: {name} (find-tools and call-tool lead to the servers')")
+    return Addressed("tools/call", name, params, question=asked)
+
+
+def called(params: JsonObject) -> JsonObject | None:
+    """Return the params of the call that a `call-tool` is about, by the label of its tool.
+
+    None if `params` are no such call's.
+    """
+    arguments = params.get("arguments")
+    if params.get("name") != CALL or not isinstance(arguments, dict):
+        return None
+    try:
+        asked = read(CALL, arguments)
+    except SearchError:
+        return None
+    if not isinstance(asked, Inner) or "\0" in asked.server:
+        return None
+    return _inner(params, asked, _label(asked.server, asked.tool))
+
+
+def _label(server: ServerName, tool: str) -> str:
+    return f"{server}\0{tool}"
+
+
+def _inner(params: JsonObject, asked: Inner, name: str) -> JsonObject:
+    """Return the params of the call that a `call-tool` is about, with another name."""
+    inner: JsonObject = {**params, "name": name}
+    del inner["arguments"]
+    if asked.arguments is not None:
+        inner["arguments"] = asked.arguments
+    return inner
+
+
+def tool_call(name: str, params: JsonObject) -> Call | None:
+    """Return the call for a child's tool `name` with a request's params; None if they make none."""
+    arguments = params.get("arguments")
+    if arguments is None:
+        arguments = {}
+    elif not isinstance(arguments, dict):
+        return None
+    kept = params if _BETWEEN.isdisjoint(params) else _without_envelope(params)
+    if kept.get("name") != name:
+        kept = {**kept, "name": name}
+    return Call("tools/call", name, arguments, kept)
+
+
+def _without_envelope(params: JsonObject) -> JsonObject:
+    """Drop what is between client and hub alone: the progress token, the protocol envelope."""
+    if _BETWEEN.isdisjoint(params):
+        return params
+    meta = params.get("_meta")
+    rest: JsonObject = {key: value for key, value in params.items() if key not in _RETRY}
+    if not isinstance(meta, dict):
+        return rest
+    kept: JsonObject = {key: value for key, value in meta.items() if key not in _ENVELOPE}
+    del rest["_meta"]
+    return {**rest, "_meta": kept} if kept else rest
+
+
+def _completed_arguments(params: JsonObject) -> JsonObject:
+    """Return the argument that is being completed, by its name, beside those already given."""
+    argument = object_or_empty(params.get("argument"))
+    name = argument.get("name")
+    completed: JsonObject = {name if isinstance(name, str) else "value": argument.get("value")}
+    return {"argument": completed, "context": params.get("context")}

@@ -1,0 +1,123 @@
+"""The hub's own tools: `get-roots` explains which roots are in force, and why."""
+
+from __future__ import annotations
+
+from hub.children.child_state import Ready
+from hub.children.slot import Place
+from hub.confinement.grants import standing
+from hub.jsonrpc import exact_json
+from hub.jsonrpc.surrogates import mended
+from hub.launch.plan import LaunchTemplate
+from hub.roots.effective import InForce
+from hub.sessions.session import Session
+from hub.specs import ServerSpec
+from hub.values import Json, JsonObject, object_or_empty
+
+GET_ROOTS = "get-roots"
+
+_STRINGS: JsonObject = {"type": "array", "items": {"type": "string"}}
+_ENTRY: JsonObject = {"type": "object", "additionalProperties": True}
+_ENTRIES: JsonObject = {"type": "array", "items": _ENTRY}
+
+BUILTINS: tuple[JsonObject, ...] = (
+    {
+        "name": GET_ROOTS,
+        "title": "Roots in force",
+        "description": "Shows the folders (roots) that tool calls through this hub may reach, "
+        "where they come from, and which servers they apply to.",
+        "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
+        "outputSchema": {
+            "type": "object",
+            "properties": {
+                "supportsRoots": {"type": "boolean"},
+                "rootsListChanged": {"type": "boolean"},
+                "rootsCount": {"type": "integer"},
+                "roots": _ENTRIES,
+                "filePaths": _STRINGS,
+                "source": {"type": "string"},
+                "enforcing": {"type": "boolean"},
+                "mode": {"type": "string"},
+                "generation": {"type": "integer"},
+                "refreshedAt": {"type": ["number", "null"]},
+                "stale": {"type": "boolean"},
+                "rejected": _ENTRIES,
+                "ceiling": {"type": ["array", "null"], "items": {"type": "string"}},
+                "servers": _ENTRIES,
+                "recentRefusals": _ENTRIES,
+            },
+            "required": ["supportsRoots", "rootsListChanged", "rootsCount", "roots", "filePaths"],
+        },
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+)
+
+
+def get_roots(session: Session, force: InForce) -> JsonObject:
+    """Return the result of `get-roots`: the same JSON as text and as structured content."""
+    # A path on the disk need not be text. The URI beside it says all of it.
+    report = object_or_empty(mended(_report(session, force)))
+    text = exact_json.encode(report).decode()
+    return {"content": [{"type": "text", "text": text}], "structuredContent": report}
+
+
+def _report(session: Session, force: InForce) -> JsonObject:
+    declared = session.client.capabilities.get("roots") if session.client is not None else None
+    state, operator = session.roots.state, session.services.operator.roots()
+    modes = {spec.policy.mode.value for spec in session.services.servers.values()}
+    roots: list[Json] = [
+        {"uri": root.uri, "name": root.name} if root.name else {"uri": root.uri}
+        for root in force.roots.roots
+    ]
+    return {
+        "supportsRoots": isinstance(declared, dict),
+        "rootsListChanged": isinstance(declared, dict) and declared.get("listChanged") is True,
+        "rootsCount": len(roots),
+        "roots": roots,
+        "filePaths": list(force.roots.paths),
+        "source": force.source,
+        "enforcing": force.enforcing and modes != {"off"},
+        "mode": modes.pop() if len(modes) == 1 else "mixed",
+        "generation": state.version,
+        "refreshedAt": session.services.machine.wall_time(state.last.at)
+        if state.last is not None
+        else None,
+        "stale": force.stale,
+        "rejected": [{"uri": entry.uri, "reason": entry.reason} for entry in force.rejected],
+        "ceiling": None if operator.ceiling is None else list(operator.ceiling.paths),
+        "servers": [_server(session, spec, force) for spec in session.services.servers.values()],
+        "recentRefusals": list[Json](session.refusals.recent),
+    }
+
+
+def _server(session: Session, spec: ServerSpec, force: InForce) -> JsonObject:
+    place = next((place for place in session.places if place.spec is spec), None)
+    state = place.child.state if place is not None and place.child is not None else None
+    plan = place.key.plan if place is not None else None
+    return {
+        "name": spec.name,
+        **_standing(session, place),
+        "era": state.greeting.era if isinstance(state, Ready) else None,
+        "mode": spec.policy.mode.value,
+        "effectiveRoots": list(session.at(spec, force).roots.uris),
+        "args": None if plan is None else list(plan.shown),
+        "confinement": _confinement(session, spec),
+    }
+
+
+def _standing(session: Session, place: Place | None) -> JsonObject:
+    """Return how a server's child is, and if it is down, why and until when."""
+    if place is None:
+        return {"state": "idle"}
+    machine, retry_at = session.services.machine, place.health.retry_at
+    standing: JsonObject = {"state": place.state, "breaker": place.health.breaker}
+    if place.trouble is not None:
+        standing["reason"] = place.trouble
+        standing["failures"] = place.health.failures
+        standing["retryAt"] = None if retry_at is None else machine.wall_time(retry_at)
+    return standing
+
+
+def _confinement(session: Session, spec: ServerSpec) -> str:
+    if not isinstance(spec.target, LaunchTemplate):
+        return "remote"
+    return str(standing(spec.confine, spec.target, session.services.machine.kernel))

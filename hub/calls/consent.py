@@ -1,0 +1,266 @@
+"""Asks a client's user before a path outside of the roots is refused, where the operator wants it.
+
+A legacy client is asked within the call. A modern one is asked by the call's result, and its answer
+comes with the retry, together with a text that only this process can have made for this question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import structlog
+from msgspec import Struct
+from msgspec.structs import replace
+
+from hub.calls.audit_trail import Record
+from hub.children.clients import InputNeededError
+from hub.children.slot import Place
+from hub.guard.consent import Consent, Wanted, consent_in, question, wanted, within
+from hub.guard.containment import OUTSIDE, Surroundings
+from hub.guard.decide import Admitted, Refused, ToolGuard, decide, decide_soon
+from hub.jsonrpc import messages
+from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.peer import Asked, GoneError, RpcError, SilentError
+from hub.protocol.digests import digest
+from hub.protocol.input_requests import ASKABLE, CONSENT_KEY, takes_forms
+from hub.protocol.request_state import UNASKED, Brought, Carried
+from hub.roots.effective import InForce
+from hub.roots.roots import Root, RootSet
+from hub.sessions.session import Session
+from hub.system.disk import CachedLinks
+from hub.values import Call, Json, JsonObject
+
+PATIENCE: Final = 6
+"""How many times as long as for its roots a client is waited for: here a person answers."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class Case(Struct, eq=False):
+    """One call that is being decided: whose it is, and what it is judged by.
+
+    `pointer` makes of a pointer into the call's arguments one into those that the client wrote.
+    `brought` is what a modern client's request brought from the round before; `consented` and
+    `granted` are what its user has agreed to in this call. `version` is that of the operator's
+    roots when it was judged.
+    """
+
+    session: Session
+    asked: Asked
+    call: Call
+    guard: ToolGuard
+    force: InForce
+    place: Place
+    pointer: Callable[[str], str]
+    brought: Brought = UNASKED
+    consented: str | None = None
+    granted: tuple[Root, ...] = ()
+    version: int = -1
+
+    @property
+    def here(self) -> InForce:
+        """The roots in force at the server that the call is for."""
+        return self.session.at(self.place.spec, self.force)
+
+    def around(self, granted: tuple[Root, ...] = ()) -> Surroundings:
+        """Return what the call is judged in, as it is now."""
+        at, machine, plan = self.here, self.session.services.machine, self.place.key.plan
+        return Surroundings(
+            roots=at.roots,
+            cwd=plan.cwd if plan is not None else None,
+            env=self.session.services.environment_of(self.place.spec, plan),
+            links=CachedLinks(machine.links),
+            flavour=machine.flavour,
+            enforcing=at.enforcing,
+            granted=self._within_ceilings(granted),
+        )
+
+    def decide_soon(self) -> Admitted | Refused | None:
+        """Return the guard's verdict without what is granted; None if it takes long."""
+        return decide_soon(self.call, self.guard, self.around())
+
+    async def decide(self, granted: tuple[Root, ...] = ()) -> Admitted | Refused:
+        """Return the guard's verdict."""
+        around, services = self.around(granted), self.session.services
+        self.version = services.operator.version
+        soon = decide_soon(self.call, self.guard, around)
+        if soon is not None:
+            return soon
+        fresh = replace(around, links=CachedLinks(services.machine.links))
+        work = partial(decide, self.call, self.guard, fresh)
+        return await services.aside.run(self.session.party, work)
+
+    async def wanted(self, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
+        """Return what the user could be asked about."""
+        around, ceilings = self.around(granted), self._ceilings
+        work = partial(wanted, self.call, self.guard, around, ceilings)
+        return await self.session.services.aside.run(self.session.party, work)
+
+    def holds(self) -> bool:
+        """Whether the call would still be judged by the same, and go to the same place."""
+        known, here = self.session.at(self.place.spec, self.session.known_force()), self.here
+        return (
+            self.place.is_kept
+            and (known.roots, known.enforcing) == (here.roots, here.enforcing)
+            and self.session.services.operator.version == self.version
+        )
+
+    async def holds_with_room(self) -> bool:
+        """Return whether it `holds` once its client has read enough of what it was answered."""
+        await self.asked.room()
+        return self.holds()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether all that is in force at its server is what the call was judged by."""
+        return self.session.at(self.place.spec, self.session.known_force()) == self.here
+
+    async def look_again(self) -> None:
+        """Take note of the roots that are in force by now."""
+        self.force = await self.session.force(self.asked.outlet)
+        self.place = self.session.place(self.place.spec, self.force)
+
+    @property
+    def _ceilings(self) -> tuple[RootSet, ...]:
+        operator = self.session.services.operator
+        ceilings = (operator.roots().ceiling, operator.ceiling_of(self.place.spec.name))
+        return tuple(ceiling for ceiling in ceilings if ceiling is not None)
+
+    def _within_ceilings(self, granted: tuple[Root, ...]) -> tuple[Root, ...]:
+        ceilings = self._ceilings if granted else ()
+        return tuple(place for place in granted if within(place, ceilings))
+
+
+async def decide_or_ask(case: Case, record: Record) -> Admitted | Refused:
+    """Return the verdict after all consent that there is; `record` learns of both.
+
+    The user is asked only where asking is wanted and of use.
+
+    Raises: InputNeededError if a modern client has to be asked first.
+    """
+    refused = record.verdict = await case.decide()
+    if not isinstance(refused, Refused) or refused.reason != OUTSIDE:
+        return refused
+    if case.guard.policy.policy.on_refused != "ask":
+        return refused
+    granted = case.session.grants.of(case.place.spec.name, writes=case.guard.needs_write)
+    verdict: Admitted | Refused = await case.decide(granted) if granted else refused
+    said: Consent | None = None
+    if isinstance(verdict, Admitted):
+        said, case.granted = "session", granted
+    else:
+        places = await case.wanted(granted)
+        said = await _said(case, places)
+        if said in {"once", "session"}:
+            await case.look_again()
+            case.granted = (*granted, *(one.place for one in places))
+            verdict = await case.decide(case.granted)
+    if said is not None:
+        record.consented(said, refused)
+    record.verdict = verdict
+    return verdict
+
+
+async def _said(case: Case, places: tuple[Wanted, ...]) -> Consent | None:
+    """Return what the user says to these places; None if there is nobody or nothing to ask."""
+    client = case.session.client
+    if client is None or not places or case.call.method not in ASKABLE:
+        return None
+    if not takes_forms(client.capabilities):
+        return None
+    return _retried(case, places) if client.is_modern else await _asked(case, places)
+
+
+def _retried(case: Case, places: tuple[Wanted, ...]) -> Consent:
+    """Return what a modern client answered to all of `places`.
+
+    Raises: InputNeededError for the next of them if it has not.
+    """
+    carried = case.brought.carried
+    if carried.consented == digest(_subject(case, places)):
+        return _once(case, places)
+    answer, answered = case.brought.responses.get(CONSENT_KEY), 0
+    if answer is not None:
+        answered = _proven(case, places, carried.consent)
+        if not answered or consent_in(answer) == "refused":
+            return "refused"
+    if answered == len(places):
+        return _once(case, places)
+    timeout = case.session.services.settings.timeout * PATIENCE
+    asked: JsonObject = {
+        "method": "elicitation/create",
+        "params": _question(case, places[answered], lasting=False),
+    }
+    subject = digest(_subject(case, places[: answered + 1]))
+    raise InputNeededError({CONSENT_KEY: asked}, Carried(consent=subject), lasts=timeout)
+
+
+def _once(case: Case, places: tuple[Wanted, ...]) -> Consent:
+    # There is no session that it could last for, only further rounds of this call.
+    case.consented = digest(_subject(case, places))
+    return "once"
+
+
+def _proven(case: Case, places: tuple[Wanted, ...], consent: str | None) -> int:
+    """Return to how many of `places` an answer with this state is the last missing one."""
+    counts = range(1, len(places) + 1)
+    fits = (n for n in counts if consent == digest(_subject(case, places[:n])))
+    return next(fits, 0)
+
+
+async def _asked(case: Case, places: tuple[Wanted, ...]) -> Consent:
+    """Ask a legacy client about one place after the other, until one is refused."""
+    said: set[Consent] = set()
+    for one in places:
+        answer = await _answer(case, one)
+        if answer == "refused":
+            return answer
+        if answer == "session":
+            case.session.grants.add(case.place.spec.name, one.place, writes=case.guard.needs_write)
+        said.add(answer)
+    return "session" if "session" in said else "once"
+
+
+async def _answer(case: Case, one: Wanted) -> Consent:
+    peer = case.session.peer
+    if peer is None:
+        return "refused"
+    try:
+        result = await peer.request(
+            "elicitation/create",
+            _question(case, one, lasting=True),
+            timeout=case.session.services.settings.timeout * PATIENCE,
+            outlet=case.asked.outlet,
+        )
+        return consent_in(messages.as_object(result))
+    except (GoneError, RpcError, SilentError, WireError) as exc:
+        log.warning("not asked", path=one.place.path, error=str(exc))
+        return "refused"
+
+
+def _question(case: Case, one: Wanted, *, lasting: bool) -> JsonObject:
+    return question(
+        one,
+        case.call,
+        case.place.spec.name,
+        writes=case.guard.needs_write,
+        pointer=case.pointer(one.pointer),
+        lasting=lasting,
+    )
+
+
+def _subject(case: Case, places: tuple[Wanted, ...]) -> Json:
+    """Return what an answer is for: who asked which server for what, and what that would reach."""
+    call = case.call
+    reached: list[Json] = [[one.pointer, one.place.path, one.place.is_file] for one in places]
+    return [
+        case.session.principal,
+        case.place.spec.name,
+        call.method,
+        call.name,
+        digest(call.arguments),
+        case.guard.needs_write,
+        reached,
+    ]

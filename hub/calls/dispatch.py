@@ -1,0 +1,298 @@
+"""The way through, one direction, no step skipped: session, guard, route, child, response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
+from typing import TypeAlias, cast
+
+import anyio
+from msgspec.structs import replace
+
+from hub.audit.record import refusal_of
+from hub.calls.addressing import Addressed, address
+from hub.calls.audit_trail import Record, looking_up
+from hub.calls.builtin_tools import get_roots
+from hub.calls.caller import CallAsker
+from hub.calls.consent import Case, decide_or_ask
+from hub.calls.era_bridge import send_to_urls
+from hub.calls.listings import Catalogs
+from hub.calls.repeated import check_headers
+from hub.calls.results import UNCACHED, completed
+from hub.calls.rounds.modern_routes import RequestLanes
+from hub.calls.rounds.roots_needed import Need, need_before_deciding, need_before_looking
+from hub.calls.routes import lane_of
+from hub.calls.search_tools import answer
+from hub.calls.session_lanes import SessionLanes
+from hub.catalog.merge import Catalog
+from hub.catalog.search import SearchError
+from hub.children.child import Child, StaleError
+from hub.children.clients import Asker, RootsNeededError, Stoppable
+from hub.children.failures import denied, failed, tool_error
+from hub.children.verbosity import log_from
+from hub.errors import ChildError, RouteError
+from hub.guard.decide import Admitted, Refused, ToolGuard, compile_tool
+from hub.jsonrpc.messages import Payload
+from hub.jsonrpc.peer import Asked, RpcError
+from hub.protocol.request_state import UNASKED, Brought, Carried
+from hub.roots.effective import InForce
+from hub.sessions.services import Services
+from hub.sessions.session import Session
+from hub.specs import ServerSpec
+from hub.values import (
+    BuiltinRoute,
+    Call,
+    CallMethod,
+    ChildRoute,
+    JsonObject,
+    Route,
+    ServerName,
+)
+
+MAX_JUDGEMENTS = 4
+"""How often a call is judged anew because its roots or its child change while it waits."""
+_TOO_FAST = "its roots, or its server, change faster than the call can be sent"
+
+Owners: TypeAlias = Collection[ServerName] | None
+"""The servers that can have a name; None if any can."""
+
+Seat: TypeAlias = Callable[[Case, Stoppable], Asker]
+"""Chooses who speaks to the child for the client of a call that may go to it.
+
+It can give the call up if its client has to be asked for its roots.
+"""
+
+
+class Relay:
+    """Takes the calls of all sessions to the children they lead to."""
+
+    def __init__(self, services: Services) -> None:
+        self.catalogs = Catalogs(services)
+        self.session_lanes = SessionLanes()
+        self.request_lanes = RequestLanes(services.info, services.expose)
+        self._services = services
+        self._guards: dict[tuple[str, str, str], tuple[object, ToolGuard]] = {}
+
+    async def call(
+        self,
+        session: Session,
+        asked: Asked,
+        brought: Brought = UNASKED,
+        seat: Seat | None = None,
+    ) -> Payload:
+        """Take one call through, and return the child's result as it came, or a refusal.
+
+        `brought` is what a modern client's request brings from the round before. `seat` chooses who
+        speaks to the child for the client, where that is not the client of this request alone.
+
+        Raises: RouteError for a name that leads nowhere; RpcError that the child answered;
+            InputNeededError if a modern client has to be asked something first,
+            RootsNeededError if it has to be asked for its roots.
+        """
+        seat = seat or partial(_seated, CallAsker.of(session, asked, brought))
+        try:
+            return await self._take(session, asked, brought, seat)
+        except SearchError as exc:
+            return tool_error(str(exc))
+
+    async def _take(self, session: Session, asked: Asked, brought: Brought, seat: Seat) -> Payload:
+        method = cast("CallMethod", asked.request.method)
+        named = address(method, asked.request.params, expose=self._services.expose)
+        try:
+            return await self._settled(session, asked, named, brought, seat)
+        except ChildError as exc:
+            return failed(method, str(exc))
+
+    async def _settled(
+        self, session: Session, asked: Asked, named: Addressed, brought: Brought, seat: Seat
+    ) -> Payload:
+        """Judge a call again until it is sent as it was judged, and return what comes of it.
+
+        Raises: ChildError if there is no server to send it to.
+        """
+        for _ in range(MAX_JUDGEMENTS):
+            with suppress(StaleError):
+                return await self._call(session, asked, named, brought, seat)
+        with self._looking_up(session, named, named.servers(self._services.names)):
+            raise ChildError(_TOO_FAST)
+
+    async def _call(
+        self, session: Session, asked: Asked, named: Addressed, brought: Brought, seat: Seat
+    ) -> Payload:
+        owners = named.servers(self._services.names)
+        with self._looking_up(session, named, owners):
+            force = await session.force(asked.outlet)
+            self._ask(session, asked, need_before_looking(session, named, owners))
+            catalog = await self._catalog_for(session, force, named, owners)
+            if session.known_force() != force:
+                raise StaleError  # it waited for a child that its roots no longer lead to
+            route = self._route(session, named, owners, catalog)
+        if isinstance(route, BuiltinRoute):
+            if named.question is not None:
+                return answer(named.question, session, catalog, self.catalogs.missing)
+            return get_roots(session, force)
+        check_headers(session, named, route)
+        place = session.place(self._services.servers[route.server], force)
+        call = named.call(catalog, route)
+        guard = self._guard(place.spec, call, route)
+        case = Case(session, asked, call, guard, force, place, named.pointer, brought)
+        return await self._judged(case, seat, named.label)
+
+    def _looking_up(
+        self, session: Session, named: Addressed, owners: Owners
+    ) -> AbstractContextManager[None]:
+        if named.question is not None:
+            return nullcontext()
+        return looking_up(self._services, session, owners, named.name)
+
+    def _route(self, session: Session, named: Addressed, owners: Owners, catalog: Catalog) -> Route:
+        """Return where a call leads.
+
+        Raises: RouteError if nowhere; ChildError if the server is not there that could tell.
+        """
+        try:
+            return named.route(catalog)
+        except RouteError:
+            trouble = self.catalogs.missing(session, owners or ())
+            if trouble is None:
+                raise
+            raise ChildError(trouble) from None
+
+    async def _judged(self, case: Case, seat: Seat, label: str) -> Payload:
+        """Let the guard decide on a call, and take it to its child if it may go there."""
+        self._ask(case.session, case.asked, need_before_deciding(case))
+        call, spec = case.call, case.place.spec
+        with Record(self._services, case.session, spec.name, call.name) as record:
+            verdict = await self._decide(case, record)
+            if isinstance(verdict, Refused):
+                return denied(call, verdict, spec, case.pointer(verdict.pointer))
+            try:
+                with case.place.in_use(), case.place.health.trying():
+                    child = await self._obtain(case)
+                    result = await self._answer(child, verdict, case, seat)
+                result = self._completed(case, result)
+            except ChildError as exc:
+                record.failed(str(exc))
+                return failed(call.method, str(exc))
+            except RpcError as exc:
+                record.failed(str(exc))
+                client, audience = case.session.client, case.session.audience
+                send_to_urls(client, audience, spec, exc, Carried(consented=case.consented))
+                raise
+            return self._leaving_lane(label, case, child, result)
+
+    def _ask(self, session: Session, asked: Asked, need: Need | None) -> None:
+        """Let the client be asked for its roots if there is a need, and the next calls as well.
+
+        Raises: RootsNeededError.
+        """
+        if need is not None:
+            self.request_lanes.ask(session, asked.request, need)
+            raise RootsNeededError
+
+    def _leaving_lane(self, label: str, case: Case, child: Child, result: Payload) -> Payload:
+        """Return a call's result, and let the next calls of the tool go the way that it went."""
+        if case.session.is_modern:
+            self.request_lanes.keep(case, child)
+        elif (lane := lane_of(case, child)) is not None:
+            self.session_lanes.keep(case.session, label, lane)
+        return result
+
+    def _completed(self, case: Case, result: Payload) -> Payload:
+        """Return a child's result as the era of its client wants it.
+
+        Raises: RpcError for one that cannot be read.
+        """
+        if not case.session.is_modern:
+            return result
+        hints = UNCACHED if case.call.method == "resources/read" else None
+        return completed(result, self._services.info, hints)
+
+    async def judge_again(self, case: Case) -> JsonObject | None:
+        """Return the refusal of a call that is under way still; None if it may go on.
+
+        Raises: RpcError for a refusal of what is no tool.
+        """
+        verdict, spec = await case.decide(case.granted), case.place.spec
+        if not isinstance(verdict, Refused):
+            return None
+        with Record(self._services, case.session, spec.name, case.call.name) as record:
+            record.verdict = refused = _explained(verdict, spec, case.force, case.here)
+            case.session.refusals.add(spec, case.call, refused)
+            return denied(case.call, refused, spec, case.pointer(refused.pointer))
+
+    async def _catalog_for(
+        self, session: Session, force: InForce, named: Addressed, owners: Owners
+    ) -> Catalog:
+        if owners is None and named.question is None:
+            known = await self.catalogs.catalog(session, force, ())
+            if named.is_listed(known):
+                return known
+        return await self.catalogs.catalog(session, force, owners)
+
+    async def _obtain(self, case: Case) -> Child:
+        try:
+            return await self._services.children.obtain(case.place)
+        except ChildError:
+            if case.holds():
+                raise
+            raise StaleError from None
+
+    async def _answer(self, child: Child, admitted: Admitted, case: Case, seat: Seat) -> Payload:
+        log_level = case.session.audience.log_level
+        if log_level is not None and case.session.is_modern:
+            await log_from(child, log_level)
+        with anyio.CancelScope() as scope:
+            asker = seat(case, scope)
+            try:
+                return await child.call(admitted, asker, case.holds_with_room)
+            finally:
+                # What the child said before its answer goes out before it, an error too.
+                await asker.flush()
+        raise RootsNeededError
+
+    async def _decide(self, case: Case, record: Record) -> Admitted | Refused:
+        verdict = await decide_or_ask(case, record)
+        refused = refusal_of(verdict)
+        if refused is None:
+            return verdict
+        refused = _explained(refused, case.place.spec, case.force, case.here)
+        case.session.refusals.add(case.place.spec, case.call, refused, record.consent)
+        if isinstance(verdict, Refused):
+            verdict = record.verdict = refused
+        return verdict
+
+    def _guard(self, spec: ServerSpec, call: Call, route: ChildRoute) -> ToolGuard:
+        """Return a tool's compiled guard, compiled again only when the child describes it anew."""
+        key = (spec.name, call.method, route.name if call.method == "tools/call" else "")
+        kept = self._guards.get(key)
+        if kept is not None and kept[0] is route.definition:
+            return kept[1]
+        is_tool = call.method == "tools/call"
+        hints = route.definition.get("annotations") if is_tool else None
+        read_only = not is_tool or (isinstance(hints, dict) and hints.get("readOnlyHint") is True)
+        schema = route.definition.get("inputSchema") if is_tool else None
+        made = compile_tool(
+            schema, read_only=read_only, policy=spec.policy_of(call.name if is_tool else "")
+        )
+        self._guards[key] = (route.definition, made)
+        return made
+
+
+def _seated(asker: CallAsker, case: Case, for_roots: Stoppable) -> Asker:
+    asker.consented, asker.for_roots = case.consented, for_roots
+    return asker
+
+
+def _explained(refused: Refused, spec: ServerSpec, force: InForce, at: InForce) -> Refused:
+    """Say so where not the client's roots but a server's own arguments leave nothing to reach."""
+    if spec.ceiling is None or at.roots.roots or not force.roots.roots:
+        return refused
+    own = ", ".join(spec.ceiling.paths)
+    reason = (
+        f"the client's roots ({', '.join(force.roots.paths)}) and the directories that server "
+        f"{spec.name!r} is started with ({own}) do not overlap; with `roots: {{args: replace}}` "
+        "the client's roots stand in for them"
+    )
+    return replace(refused, reason=reason)

@@ -1,0 +1,100 @@
+"""A child's request for its client, in the words and by the ways of the client's era.
+
+A client of the handshake era is asked within the call. A modern one is asked by the call's result:
+what a modern child asks goes on as it is, and the child is called again with the answers.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+
+from hub.children.clients import InputNeededError
+from hub.jsonrpc import messages
+from hub.jsonrpc.messages import Payload
+from hub.jsonrpc.peer import RpcError
+from hub.protocol.constants import MISSING_CLIENT_CAPABILITY
+from hub.protocol.input_requests import (
+    ELICITATION,
+    URL_NEEDED,
+    in_legacy_words,
+    in_modern_words,
+    is_url,
+    mode_of,
+    needed,
+    outward,
+    takes,
+    takes_urls,
+    urls_needed,
+)
+from hub.protocol.request_state import NOTHING, Carried
+from hub.sessions.client import Client
+from hub.sessions.notifications import Audience
+from hub.specs import ServerSpec
+from hub.values import JsonObject, object_or_empty
+
+
+async def ask_within(
+    ask: Callable[[str, JsonObject], Awaitable[Payload]], request: JsonObject
+) -> tuple[JsonObject, str | None]:
+    """Ask a client of the handshake era what a modern child wants to know.
+
+    Return the answer, and the id of an elicitation that sends the user to a URL.
+
+    Raises: RpcError, as `ask` does.
+    """
+    method, params = str(request.get("method")), object_or_empty(request.get("params"))
+    elicitation = secrets.token_hex(16)
+    answer = messages.as_object(await ask(method, in_legacy_words(method, params, elicitation)))
+    is_sent = method == ELICITATION and is_url(params) and answer.get("action") == "accept"
+    return answer, elicitation if is_sent else None
+
+
+def ask_by_result(
+    client: Client,
+    spec: ServerSpec,
+    requests: Mapping[str, JsonObject],
+    carried: Carried,
+) -> InputNeededError:
+    """Return what asks a modern client by the call's result what a modern child wants to know.
+
+    Raises: RpcError if the client does not take one of the requests.
+    """
+    for request in requests.values():
+        method, params = str(request.get("method")), object_or_empty(request.get("params"))
+        if not takes(client.capabilities, method, params):
+            raise RpcError(
+                MISSING_CLIENT_CAPABILITY,
+                f"server {spec.name!r} asks for {mode_of(method, params)}, which the client does "
+                "not declare",
+                {"requiredCapabilities": needed(method, params)},
+            )
+    asked: JsonObject = {outward(key): request for key, request in requests.items()}
+    return InputNeededError(asked, carried, lasts=spec.timeout)
+
+
+def send_to_urls(
+    client: Client | None,
+    audience: Audience,
+    spec: ServerSpec,
+    error: RpcError,
+    carried: Carried = NOTHING,
+) -> None:
+    """Let a client's user be sent to the URLs that an error of a child names.
+
+    A client of the handshake era knows the error, and will be told of their end.
+
+    Raises: InputNeededError for a modern client that takes URLs; its retry is the next attempt.
+    """
+    if client is None or error.code != URL_NEEDED:
+        return
+    wanted = urls_needed(messages.as_object(error.error))
+    if not client.is_modern:
+        for one in wanted:
+            audience.sent_to(one.get("elicitationId"))
+    elif wanted and takes_urls(client.capabilities):
+        requests: JsonObject = {}
+        for number, one in enumerate(wanted, 1):
+            params = in_modern_words(ELICITATION, {**one, "mode": "url"})
+            requests[f"url/{number}"] = {"method": ELICITATION, "params": params}
+        raise InputNeededError(requests, carried, lasts=spec.timeout)

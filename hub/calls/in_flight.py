@@ -1,0 +1,295 @@
+"""The common call without a task: decided and sent where its line arrives, answered likewise.
+
+It is the same way through as the relay's, for a tool whose last call went it a moment ago: client
+request, session, guard, route, child, response. Whatever is not plain goes the relay's way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anyio.abc import TaskGroup
+
+from hub.audit.record import AuditRecord, Outcome, milliseconds, moment
+from hub.calls.caller import CallAsker
+from hub.calls.era_bridge import send_to_urls
+from hub.calls.rounds.child_rounds import PostedRounds, RoundsOutcome
+from hub.calls.rounds.modern_routes import AskedForRoots, RequestLane
+from hub.calls.ways import Register, Reply, Way
+from hub.children.clients import Asker, InputNeededError
+from hub.children.failures import crowded, tool_error
+from hub.errors import ChildError
+from hub.jsonrpc.messages import Failure, Payload, Request, Response
+from hub.jsonrpc.outgoing import UNSAID, Answer, Underway, token_in
+from hub.jsonrpc.peer import GoneError, LostError, RpcError, SilentError
+from hub.protocol.constants import INTERNAL_ERROR
+from hub.values import Call
+
+
+class Express:
+    """Takes plain calls through; `register` keeps them while they are under way.
+
+    `modern` makes the passages of modern calls.
+    """
+
+    def __init__(
+        self, register: Register, tasks: TaskGroup, modern: Callable[..., Passage] | None = None
+    ) -> None:
+        self.register = register
+        self.tasks = tasks
+        self._modern = modern or Passage
+
+    def take(
+        self, request: Request, way: Way | AskedForRoots | None, reply: Reply
+    ) -> Underway | None:
+        """Take a request if it is a plain call, and return what it is then, until it is answered.
+
+        One that is asked for roots has its answer at once.
+        """
+        if way is None or not self.register.takes(request.id):
+            return None
+        # `isinstance` takes its time to say no of a Struct.
+        if type(way) is AskedForRoots:
+            return way if reply.give(Response(request.id, way.result)) else None
+        admitted = way.admit(request.params)
+        if admitted is None:
+            return None
+        owner = way.owner
+        begin = self._modern if type(way) is RequestLane else Passage
+        passage = begin(
+            owner,
+            reply.outlet,
+            token_in(request.params),
+            tasks=self.tasks,
+            express=self,
+            way=way,
+            request=request,
+            call=admitted.call,
+            reply=reply,
+            began=owner.services.machine.clock(),
+        )
+        return passage if passage.begin() else None
+
+
+class Passage(CallAsker, eq=False, kw_only=True):
+    """One call on its way; it is under way for its client, and waits for its child's answer.
+
+    What its child asks and tells meanwhile is asked of and told to the client of this call. `began`
+    is by the machine's clock.
+    """
+
+    express: Express
+    way: Way
+    request: Request
+    call: Call
+    reply: Reply
+    began: float
+    can_be_cancelled: bool = True
+    _posted: Request | None = None
+    _rounds: PostedRounds | None = None
+    _reason: str = UNSAID
+    _is_settled: bool = False
+
+    def begin(self) -> bool:
+        """Send the call to its child, now or when a slot is free; return whether it is taken."""
+        lane = self.way.lane
+        slots = lane.child.slots
+        if not slots.take():
+            slots.line_up(self)
+        elif not self._post():
+            slots.give()
+            return False
+        if self.owner.unasked:
+            self.for_roots = _StartingOver(self)
+        lane.place.begin_use(self.began)
+        self.express.register.enter(self.request.id, self)
+        return True
+
+    def have_turn(self) -> bool:
+        """Send the call to its child after all."""
+        if self.express.register.has_room and self.way.is_open and self._post():
+            return True
+        # Its client does not read, and the call is to wait for that; or the world is another one by
+        # now, and it is looked up and judged again.
+        self._over()
+        self.reply.detour(self.request)
+        return False
+
+    def _post(self) -> bool:
+        lane, call, child = self.way.lane, self.call, self.way.lane.child
+        if lane.ready.greeting.era == "legacy":
+            self._posted = lane.peer.post(call.method, call.params, self)
+        else:
+            self._rounds = PostedRounds(lane, call, self, self.express.tasks)
+            self._posted = self._rounds.post()
+        if self._posted is None:
+            return False
+        child.answers.begin(self)
+        child.deadlines.begin(self)
+        return True
+
+    # The child's side
+
+    @property
+    def behalf(self) -> Asker:
+        """Who is asked what the child asks within the call."""
+        return self
+
+    def settle(self, answer: Answer) -> None:
+        """Pass the child's answer on to the client."""
+        self._served()
+        try:
+            self._came(self.way.lane.peer.result_of(answer))
+        except (LostError, GoneError) as exc:
+            self._unanswered(self.way.lane.child.without_answer(exc))
+        except RpcError as exc:
+            self._failed(exc)
+
+    def ended(self, outcome: RoundsOutcome) -> None:
+        """Pass on what came of the rounds with a modern child."""
+        self._served()
+        try:
+            match outcome:
+                case ChildError():
+                    self._unanswered(outcome)
+                case RpcError():
+                    self._failed(outcome)
+                case InputNeededError():
+                    self._wants(outcome)
+                case _:
+                    self._came(outcome)
+        except RpcError as exc:
+            self._failed(exc)
+
+    def _wants(self, needed: InputNeededError) -> None:
+        """Have the client asked by its request's result, where its era wants that."""
+        raise RpcError(INTERNAL_ERROR, str(needed))
+
+    def _came(self, result: Payload) -> None:
+        complete = self.way.complete(result)
+        self._note("admitted")
+        self._answer(Response(self.request.id, complete))
+
+    def _failed(self, error: RpcError) -> None:
+        send_to_urls(self.owner.client, self.owner.audience, self.way.lane.place.spec, error)
+        self._note("failed", str(error))
+        self._answer(Failure(self.request.id, error.error))
+
+    def expire(self) -> None:
+        """Give the call up, which its child has no slot for in time, or does not answer."""
+        child = self.way.lane.child
+        if self._posted is None:
+            self._is_settled = child.slots.step_out(self)
+            self._say(crowded(child.spec))
+        else:
+            self._withdraw("timed out")
+            self._say(child.without_answer(SilentError("timed out")))
+
+    def _unanswered(self, error: ChildError) -> None:
+        """Give the call up that the child may be at work on still."""
+        self.way.lane.child.answers.crowd.gave_up(self)
+        self._say(error)
+
+    def _say(self, error: ChildError) -> None:
+        self._note("failed", str(error))
+        said = self.way.complete(tool_error(str(error)))
+        self._answer(Response(self.request.id, said))
+
+    def _note(self, outcome: Outcome, failure: str | None = None) -> None:
+        owner, services = self.owner, self.owner.services
+        machine = services.machine
+        record = AuditRecord(
+            moment(machine.wall_clock()),
+            owner.key,
+            owner.principal,
+            self.way.lane.place.spec.name,
+            self.call.name,
+            outcome,
+            failure,
+            ms=milliseconds(machine.clock() - self.began),
+        )
+        services.audit.write(record)
+
+    # The client's side
+
+    def cancel(self, reason: str = UNSAID) -> None:
+        """Give the call up: its child is told, its client gets no answer."""
+        if self._is_settled:
+            return  # its answer is on the way
+        if self._posted is not None:
+            self._withdraw(reason)
+        else:
+            self.way.lane.child.slots.step_out(self)
+        self._note("cancelled")
+        if self._rounds is None or self._rounds.is_over:
+            self._over()
+            self.reply.give(None)
+        else:
+            self.express.tasks.start_soon(self._end_late, self._rounds)
+
+    async def _end_late(self, rounds: PostedRounds) -> None:
+        """Let the client be told first that nothing is asked of it any more."""
+        try:
+            await rounds.over()
+        finally:
+            self._over()
+            self.reply.give(None)
+
+    def start_over(self) -> None:
+        """Give the call up at its child, and let it be answered the general way."""
+        if not self._is_settled:
+            self._withdraw("it is made again")
+            self._over()
+            self.reply.detour(self.request)
+
+    def _answer(self, answer: Response | Failure) -> None:
+        if self.has_told_all and self.reply.give(answer):
+            self._over()
+        else:
+            self.express.tasks.start_soon(self._answer_late, answer)
+
+    async def _answer_late(self, answer: Response | Failure) -> None:
+        try:
+            await self.flush()
+            await self.reply.deliver(answer)
+        finally:
+            self._over()
+
+    # The end
+
+    @property
+    def reason(self) -> str:
+        """What is told of the call when it is given up."""
+        return self._reason
+
+    def _withdraw(self, reason: str) -> None:
+        self._reason = reason
+        if self._posted is not None:
+            self.way.lane.peer.withdraw(self._posted, reason)
+        if self._rounds is not None:
+            self._rounds.cancel()
+        self._served()
+        self.way.lane.child.answers.crowd.gave_up(self)
+
+    def _served(self) -> None:
+        """Take note that the child has nothing to do with the call any more."""
+        child = self.way.lane.child
+        self._is_settled = True
+        child.deadlines.end(self)
+        child.answers.end(self)
+        child.slots.give()
+
+    def _over(self) -> None:
+        self._is_settled = True
+        self.way.lane.place.end_use(self.owner.services.machine.clock)
+        self.express.register.leave(self.request.id, self)
+
+
+class _StartingOver:
+    """Gives a call up whose child turns out to want roots that its client was not asked for."""
+
+    def __init__(self, passage: Passage) -> None:
+        self._passage = passage
+
+    def cancel(self) -> None:
+        self._passage.start_over()

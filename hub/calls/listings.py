@@ -1,0 +1,234 @@
+"""What a session is shown: its children's listings, waited for no longer than is fair to others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import anyio
+import structlog
+from msgspec import Raw
+
+from hub.calls.builtin_tools import BUILTINS
+from hub.calls.listed import Listed, encoded
+from hub.catalog.merge import Catalog, Clash, Listing, merge
+from hub.catalog.search import search_catalog
+from hub.catalog.search_tools import META_TOOLS
+from hub.children.slot import Place
+from hub.errors import ChildError, HubError
+from hub.guard.roots_hint import takes_paths, with_sentence
+from hub.jsonrpc.peer import Asked
+from hub.roots.effective import InForce
+from hub.sessions.services import Services
+from hub.sessions.session import Session
+from hub.values import ChildRoute, JsonObject, ServerName
+
+LIST_GRACE = 5.0
+"""Seconds that a listing waits for slow children once the first one has answered."""
+KEPT = 64
+"""How many merged catalogs are remembered."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class Catalogs:
+    """Merges listings, and remembers the merged ones while the listings are the same."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._offers = {name: spec.offer for name, spec in services.servers.items()}
+        self._merged: dict[
+            tuple[tuple[ServerName, int], ...], tuple[tuple[Listing, ...], Catalog]
+        ] = {}
+        self._listed = Listed()
+        self._planless: dict[ServerName, str] = {}
+        self._clashes: set[Clash] = set()
+        self._takes_paths: dict[tuple[ServerName, str], tuple[object, bool]] = {}
+
+    async def page(self, session: Session, asked: Asked) -> Raw:
+        """Return the result of a listing request.
+
+        Where nothing is known of any server, the list would be empty as if that were all: tools are
+        listed with a `get-roots` that says what is wrong, for which a model needs no error shown
+        to it; of the others nothing is left to list.
+
+        Raises: RouteError for a cursor that is not of this listing; ChildError where nothing is
+            known of any server.
+        """
+        method, cursor = asked.request.method, asked.request.params.get("cursor")
+        own = method == "tools/list" and self._services.expose == "search"
+        force = await session.force(asked.outlet)
+        catalog = await self.catalog(session, force, () if own else None)
+        trouble = None if own else self._trouble_of_all(session)
+        if trouble is not None and method != "tools/list":
+            raise ChildError(trouble)
+        at = cursor if isinstance(cursor, str) else None
+        told = session.telling(force) if method == "tools/list" else {}
+        if told or trouble is not None:  # only this client is shown that
+            tools = self._with_roots(catalog, told) if told else catalog.tools
+            return encoded(method, tools if trouble is None else _saying(tools, trouble), at)
+        shown = {
+            "tools/list": catalog.tools,
+            "resources/list": catalog.resources,
+            "resources/templates/list": catalog.templates,
+            "prompts/list": catalog.prompts,
+        }
+        return self._listed.page(method, shown[method], at)
+
+    def _with_roots(
+        self, catalog: Catalog, told: Mapping[ServerName, str | None]
+    ) -> tuple[JsonObject, ...]:
+        """Return the tools; of servers that are to tell their roots, those that take paths do."""
+        entries: list[JsonObject] = []
+        for entry in catalog.tools:
+            route = catalog.tool_routes[str(entry["name"])]
+            sentence = told.get(route.server) if isinstance(route, ChildRoute) else None
+            if sentence and isinstance(route, ChildRoute) and self._takes(route):
+                entries.append(with_sentence(entry, sentence))
+            else:
+                entries.append(entry)
+        return tuple(entries)
+
+    def _takes(self, route: ChildRoute) -> bool:
+        key = (route.server, route.name)
+        kept = self._takes_paths.get(key)
+        if kept is None or kept[0] is not route.definition:
+            spec = self._services.servers[route.server]
+            takes = takes_paths(spec, route.name, route.definition)
+            kept = self._takes_paths[key] = (route.definition, takes)
+        return kept[1]
+
+    async def catalog(
+        self, session: Session, force: InForce, only: Collection[ServerName] | None = None
+    ) -> Catalog:
+        """Return what `session` is shown with these roots in force.
+
+        Children that do not answer in time, or have gone, are shown as they were last known under
+        the same roots.
+        With `only`, no others are waited for.
+        """
+        places, last_known = self._places(session, force), self._services.children.last_known
+        awaited = [
+            place
+            for name, place in places.items()
+            if last_known(place) is None and (only is None or name in only)
+        ]
+        if awaited:
+            await self._wait(awaited, eager=only is not None or len(awaited) == len(places))
+        listings: dict[ServerName, Listing] = {}
+        for name in self._services.servers:
+            place = places.get(name)
+            listing = last_known(place) if place is not None else None
+            if place is not None and listing is not None:
+                listings[name] = listing
+                place.unlisted = None
+            elif only is None:
+                session.unlisted.add(name)
+                self._services.children.listeners.missed(session.principal, name)
+        return self._merge(listings)
+
+    def missing(self, session: Session, servers: Collection[ServerName]) -> str | None:
+        """Return which of `servers` have no listing, and why; None if all have one."""
+        texts = [
+            f"server {place.spec.name!r} is not running: {place.trouble}; {place.health.outlook}"
+            if place.trouble is not None
+            else f"server {place.spec.name!r} is not running: it is starting"
+            for place in session.places
+            if place.spec.name in servers and place.listing is None
+        ]
+        return "; ".join(texts) or None
+
+    def _trouble_of_all(self, session: Session) -> str | None:
+        """Return why no server at all is listed; None if one is."""
+        servers, known = self._services.servers, self._services.children.last_known
+        if not servers or any(known(place) is not None for place in session.places):
+            return None
+        told = self.missing(session, servers) or "none can be started"
+        return f"None of the servers behind this hub is running now: {told}"
+
+    def _places(self, session: Session, force: InForce) -> dict[ServerName, Place]:
+        places: dict[ServerName, Place] = {}
+        for name, spec in self._services.servers.items():
+            try:
+                places[name] = session.place(spec, force)
+            except HubError as exc:
+                self._log_no_plan(name, str(exc))
+        return places
+
+    def _log_no_plan(self, server: ServerName, why: str) -> None:
+        if self._planless.get(server) != why:
+            self._planless[server] = why
+            log.warning("no launch plan", server=server, error=why)
+
+    async def _wait(self, places: list[Place], *, eager: bool) -> None:
+        """Wait for all `places`; once one has answered, `LIST_GRACE` from their start at most.
+
+        `eager`: none had answered before.
+        """
+        answered = anyio.Event()
+        if not eager:
+            answered.set()
+
+        async def one(place: Place) -> None:
+            try:
+                await self._services.children.obtain(place)
+            except ChildError as exc:
+                _log_why_unlisted(place, str(exc))
+            else:
+                answered.set()
+
+        async def cut() -> None:
+            await answered.wait()
+            patience = max(place.started_at for place in places) + LIST_GRACE
+            await anyio.sleep(max(0.0, patience - self._services.machine.clock()))
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            async with anyio.create_task_group() as waiting:
+                tasks.start_soon(cut)
+                for place in places:
+                    waiting.start_soon(one, place)
+            tasks.cancel_scope.cancel()
+
+    def _merge(self, listings: Mapping[ServerName, Listing]) -> Catalog:
+        key = tuple((name, id(listing)) for name, listing in listings.items())
+        found = self._merged.get(key)
+        if found is None:
+            made = self._made(listings)
+            self._warn(made)
+            while len(self._merged) >= KEPT:
+                del self._merged[next(iter(self._merged))]
+            # The listings are kept with the catalog, so that their ids stay theirs.
+            found = self._merged[key] = (tuple(listings.values()), made)
+        return found[1]
+
+    def _warn(self, made: Catalog) -> None:
+        """Log once of each name that is left out."""
+        for clash in made.left_out.values():
+            if clash not in self._clashes:
+                self._clashes.add(clash)
+                servers = list(clash.servers)
+                log.warning("LEFT OUT", what=clash.what, servers=servers, fix=clash.fix)
+
+    def _made(self, listings: Mapping[ServerName, Listing]) -> Catalog:
+        names, offers = self._services.names, self._offers
+        if self._services.expose == "search":
+            own = (*META_TOOLS, *BUILTINS)
+            return search_catalog(listings, names=names, offers=offers, builtins=own)
+        return merge(listings, names=names, offers=offers, builtins=BUILTINS)
+
+
+def _log_why_unlisted(place: Place, error: str) -> None:
+    """Log why a place is not listed, unless that was said of it last."""
+    # What the hub does next about a child that fell is said with it, and is another each time.
+    trouble = place.trouble
+    why = trouble if trouble is not None and trouble in error else error
+    if why != place.unlisted:
+        place.unlisted = why
+        log.warning("not listed", server=place.spec.name, error=error)
+
+
+def _saying(tools: tuple[JsonObject, ...], trouble: str) -> tuple[JsonObject, ...]:
+    """Return the hub's own tools with what is wrong in what they tell of themselves."""
+    return tuple(
+        {**tool, "description": f"{trouble}. {tool.get('description', '')}"} for tool in tools
+    )

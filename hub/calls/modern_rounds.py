@@ -1,0 +1,120 @@
+"""Rounds of one modern call: what a request continues, and how it ends where it asks back."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from anyio.abc import TaskGroup
+
+from hub.calls.askable_call import AskablePassage
+from hub.calls.dispatch import Relay
+from hub.calls.in_flight import Express
+from hub.calls.parking import Parking
+from hub.calls.rounds.modern_routes import AskedForRoots, RequestLane
+from hub.calls.rounds.sealed_state import Seals
+from hub.calls.ways import Register
+from hub.children.clients import InputNeededError
+from hub.jsonrpc.messages import Payload, Request
+from hub.jsonrpc.peer import Asked, RpcError
+from hub.protocol.constants import INTERNAL_ERROR
+from hub.protocol.input_requests import ASKABLE
+from hub.protocol.request_state import UNASKED, Brought, identity
+from hub.sessions.client import Client
+from hub.sessions.kept_roots import KeptAnswer, KeptRoots
+from hub.sessions.notifications import RELAYED
+from hub.sessions.services import Services
+from hub.sessions.session import Session
+from hub.values import JsonObject, SessionKey, object_or_empty
+
+
+def can_be_asked(client: Client, method: str) -> bool:
+    """Return whether a call could wait for what its client answers to its child."""
+    return method in ASKABLE and any(client.declares(name) for name in RELAYED)
+
+
+class Rounds:
+    """Takes the calls of all modern clients through, round by round."""
+
+    def __init__(self, relay: Relay, services: Services) -> None:
+        self.kept = KeptRoots(services.settings.reuse, self._now)
+        self.parking = Parking(relay, services.tasks)
+        self._relay = relay
+        self._machine = services.machine
+        self._seals = Seals(self._now)
+
+    def _now(self) -> float:
+        return self._machine.clock()
+
+    def way(
+        self, principal: str, asker: str | None, request: Request
+    ) -> RequestLane | AskedForRoots | None:
+        """Return how a call of a principal goes if it can go by express."""
+        kept = self.kept.announced(asker)
+        return self._relay.request_lanes.find(principal, request, kept)
+
+    def kept_for(self, request: Request, asker: str | None) -> KeptAnswer | None:
+        """Return the asker's kept answer that a request is judged by.
+
+        A call that was handed over has been judged by one that may not count any more.
+        """
+        handed_over = self.parking.handed_over(request)
+        if handed_over is None:
+            return self.kept.of(asker)
+        kept = handed_over.kept
+        return None if kept is None else KeptAnswer(kept, self._now())
+
+    def express(self, register: Register, tasks: TaskGroup, known_as: SessionKey) -> Express:
+        """Return what takes a client's plain calls through, and has it asked by their results.
+
+        `known_as` is what tells the client from others.
+        """
+        made = partial(AskablePassage, parking=self.parking, known_as=known_as)
+        return Express(register, tasks, made)
+
+    def brought(self, request: Request, principal: str, *, is_complete: bool) -> Brought:
+        """Return what a request brings from the round before.
+
+        Its state is used up by that, unless the request is not complete: then it has to come again.
+        A call whose client is not asked for roots is complete without them.
+
+        Raises: RpcError for a state that is not for this call of this asker, or not any more.
+        """
+        params = request.params
+        state, responses = params.get("requestState"), params.get("inputResponses")
+        if request.method not in ASKABLE:
+            return UNASKED
+        given = object_or_empty(responses)
+        if state is None:
+            return Brought(responses=given)
+        known_by = identity(principal, request.method, params)
+        opened = self._seals.open(state, known_by)
+        if is_complete or opened.carried.unasked:
+            self._seals.spend(opened, principal)
+        return Brought(opened.carried, given, is_retry=True)
+
+    async def found(
+        self, session: Session, asked: Asked, brought: Brought, *, is_parking: bool
+    ) -> Payload:
+        """Take one round of a call through. With `is_parking` its session is closed by the call.
+
+        Raises: InputNeededError, and as `Relay.call` does.
+        """
+        if brought.carried.parked is not None:
+            return await self.parking.resume(session, asked, brought)
+        if is_parking or self.parking.handed_over(asked.request):
+            return await self.parking.call(session, asked, brought)
+        return await self._relay.call(session, asked, brought)
+
+    def wanting(self, needed: InputNeededError, request: Request, principal: str) -> JsonObject:
+        """Return the result that asks a client for input.
+
+        Raises: RpcError for a request that may not be answered so.
+        """
+        if request.method not in ASKABLE:
+            raise RpcError(INTERNAL_ERROR, f"input is needed, which {request.method} cannot get")
+        known_by = identity(principal, request.method, request.params)
+        return {
+            "resultType": "input_required",
+            **({"inputRequests": needed.requests} if needed.requests else {}),
+            "requestState": self._seals.seal(needed.carried, known_by, lasts=needed.lasts),
+        }

@@ -1,0 +1,59 @@
+"""Answers as clients of the modern era want them: results complete and from the hub."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Raw
+
+from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.messages import Payload, as_object
+from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.raw_objects import parted, with_fields
+from hub.protocol.constants import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    RESOURCE_NOT_FOUND,
+    SERVER_INFO_META,
+)
+from hub.values import JsonObject, object_or_empty
+
+UNCACHED: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
+"""What a result says that its client is not to keep."""
+_ENVELOPE: Final = frozenset({"_meta", "resultType", "ttlMs", "cacheScope"})
+
+
+def completed(found: Payload, info: JsonObject, hints: JsonObject | None = None) -> Payload:
+    """Return a result with what the era wants in it; a child's own stays as it was written.
+
+    `info` names the hub; `hints` say how long a result may be kept, if it may be at all.
+
+    Raises: RpcError for a result that cannot be read.
+    """
+    named: JsonObject = {SERVER_INFO_META: info}
+    if isinstance(found, dict):
+        own = hints if hints and found.get("resultType") != "input_required" else {}
+        meta: JsonObject = {**object_or_empty(found.get("_meta")), **named}
+        return {"resultType": "complete", **found, **own, "_meta": meta}
+    try:
+        return _carried(found, named, hints or {})
+    except WireError as exc:
+        raise RpcError(INTERNAL_ERROR, f"the server's answer cannot be read: {exc}") from exc
+
+
+def renumbered(error: RpcError) -> RpcError:
+    """Return an error with the era's own code for it; the rest stays as it was written."""
+    if error.code != RESOURCE_NOT_FOUND:
+        return error
+    whole: JsonObject = {**as_object(error.error), "code": INVALID_PARAMS}
+    return RpcError(INVALID_PARAMS, str(error), error=whole)
+
+
+def _carried(found: Raw, named: JsonObject, hints: JsonObject) -> Raw:
+    own, rest = parted(found, _ENVELOPE)
+    if not own:
+        return with_fields(rest, {"resultType": "complete", **hints, "_meta": named})
+    told = own.pop("_meta", Raw(b""))
+    others = parted(told, named.keys())[1] if bytes(told).startswith(b"{") else Raw(b"{}")
+    more = {"resultType": "complete", **own, **hints, "_meta": with_fields(others, named)}
+    return with_fields(rest, more)

@@ -1,0 +1,135 @@
+"""A plain call at a modern child: answered at once, or in rounds, which take a task.
+
+Such a child asks by its result, and is called again with the answers.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Protocol, TypeAlias
+
+import anyio
+from anyio.abc import TaskGroup
+
+from hub.calls.routes import Lane
+from hub.children.clients import Asker, InputNeededError, RootsNeededError
+from hub.children.handshake import input_required, without_server_info
+from hub.children.input_rounds import in_rounds, worded
+from hub.errors import ChildError
+from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.messages import Payload, Request
+from hub.jsonrpc.outgoing import Answer, Progress
+from hub.jsonrpc.peer import GoneError, LostError, RpcError
+from hub.protocol.constants import INTERNAL_ERROR
+from hub.values import Call, JsonObject
+
+RoundsOutcome: TypeAlias = Payload | ChildError | RpcError | InputNeededError
+"""What comes of a call: a result, or why there is none."""
+
+
+class Poster(Asker, Protocol):
+    """On whose behalf a call was posted."""
+
+    @property
+    def behalf(self) -> Asker:
+        """Who is asked what the child asks within the call, by now."""
+        ...
+
+    def ended(self, outcome: RoundsOutcome) -> None:
+        """Take what came of the call; called once, and never raises."""
+        ...
+
+    def expire(self) -> None:
+        """Give the call up: an answer takes too long."""
+        ...
+
+
+class PostedRounds:
+    """Waits for a child's answers to one call; what takes more than one round runs in `tasks`."""
+
+    def __init__(self, lane: Lane, call: Call, poster: Poster, tasks: TaskGroup) -> None:
+        self._child = lane.child
+        self._peer = lane.peer
+        self._method = call.method
+        self._params = worded(call.params, lane.ready.greeting, lane.child.hub, poster)
+        self._poster = poster
+        self._tasks = tasks
+        self._scope = anyio.CancelScope()
+        self._going_on: anyio.Event | None = None
+
+    def post(self) -> Request | None:
+        """Make the call; return None if that is not possible now."""
+        return self._peer.post(self._method, self._params, self)
+
+    @property
+    def progress(self) -> Progress | None:
+        """Where progress reports go; None if nobody wants any."""
+        return self._poster.progress
+
+    @property
+    def behalf(self) -> Asker:
+        """Who is asked what the child asks within the call."""
+        return self._poster.behalf
+
+    def settle(self, answer: Answer) -> None:
+        """Take the first answer."""
+        outcome: RoundsOutcome
+        try:
+            result = self._peer.result_of(answer)
+            if input_required(result) is not None:
+                self._child.deadlines.end(self._poster)  # each round has as long
+                self._going_on = anyio.Event()
+                self._tasks.start_soon(self._go_on, result, self._going_on)
+                return
+            outcome = without_server_info(result)
+        except (LostError, GoneError) as exc:
+            outcome = self._child.without_answer(exc)
+        except RpcError as exc:
+            outcome = exc
+        except WireError as exc:
+            outcome = RpcError(exc.code, str(exc))
+        self._poster.ended(outcome)
+
+    async def _go_on(self, first: Payload, over: anyio.Event) -> None:
+        try:
+            if self._scope.cancel_called:
+                return  # a moment after the child has asked
+            # Who lacks the client's roots has given the call up by then.
+            with self._scope, suppress(RootsNeededError):
+                outcome = await self._outcome(first)
+                # What is there by the time that the call is given up is not waited for any more.
+                if not self._scope.cancel_called:
+                    self._poster.ended(outcome)
+        finally:
+            over.set()
+
+    async def _outcome(self, first: Payload) -> RoundsOutcome:
+        async def send(more: JsonObject) -> Payload:
+            params: JsonObject = {**self._params, **more}
+            return await self._child.request(self._method, params, self._poster)
+
+        try:
+            result = await in_rounds(send, self._child.answers, self._poster, first)
+            return without_server_info(result)
+        except (ChildError, RpcError, InputNeededError) as exc:
+            return exc
+        except RootsNeededError:
+            raise
+        except WireError as exc:
+            return RpcError(exc.code, str(exc))
+        except Exception as exc:  # noqa: BLE001 - the task ends, and who waits for it learns why
+            return RpcError(INTERNAL_ERROR, str(exc))
+
+    def cancel(self) -> None:
+        """Call the child no more, and ask nobody."""
+        self._scope.cancel()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of the further rounds is to be said any more."""
+        return self._going_on is None or self._going_on.is_set()
+
+    async def over(self) -> None:
+        """Return once that is so."""
+        if self._going_on is not None:
+            await self._going_on.wait()

@@ -1,0 +1,299 @@
+"""The lanes that modern requests have found: each request's own roots are part of the key.
+
+A modern request stands for itself. Two that bring the same roots, of clients of one principal that
+can be asked nothing else, are judged alike as long as these roots are where they were. So are two
+for which the same answer to an earlier request counts. One that brings none is asked for them by
+what others of its kind were asked by.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final, TypeAlias, TypeVar, final
+
+from msgspec import Raw, Struct
+
+from hub.calls.addressing import called
+from hub.calls.consent import Case
+from hub.calls.results import completed
+from hub.calls.rounds.roots_needed import Need
+from hub.calls.routes import Found, Lane, lane_of
+from hub.catalog.merge import Listing
+from hub.catalog.search import Expose
+from hub.children.child import Child
+from hub.jsonrpc.exact_json import encode
+from hub.jsonrpc.messages import Payload, Request
+from hub.jsonrpc.outgoing import UNSAID
+from hub.paths.file_uris import uri_from_path
+from hub.paths.resolve import LinkReader
+from hub.protocol.constants import (
+    CLIENT_CAPABILITIES_META,
+    CLIENT_INFO_META,
+    LOG_LEVEL_META,
+    MODERN_VERSIONS,
+    PROTOCOL_VERSION_META,
+)
+from hub.protocol.http_headers import AnnotationError, declared
+from hub.protocol.input_requests import ROOTS_KEY, wanting_roots
+from hub.roots.presence import Standing
+from hub.roots.roots import Announcement
+from hub.sessions.client import Client
+from hub.sessions.notifications import RELAYED
+from hub.sessions.session import Session
+from hub.values import Json, JsonObject, object_or_empty
+
+KEPT: Final = 4096
+"""How many lanes are kept; the one that was not gone for longest makes room. As many needs."""
+MAX_KEY: Final = 16_384
+"""How long a key may be to be kept: it is its client who wrote it."""
+_NEEDED: Final = {PROTOCOL_VERSION_META, CLIENT_CAPABILITIES_META}
+_ENVELOPE: Final = {*_NEEDED, CLIENT_INFO_META, "progressToken"}
+_PARAMS: Final = {"name", "arguments", "_meta", "inputResponses"}
+_ASKED: Final = {"name", "arguments", "_meta"}
+
+_NONE: Final = b"none"
+_NOT_BROUGHT: Final = b"not brought"
+_KEPT: Final = b"kept"
+
+Kept = TypeVar("Kept")
+RequestKey: TypeAlias = tuple[str, str, bytes, bytes]
+"""Principal, label of the tool, the roots, and what else the client can be asked.
+
+The roots are as brought, or `none`, `not brought` or `kept`.
+"""
+
+
+def key_of(principal: str, params: JsonObject) -> RequestKey | None:
+    """Return the key of a plain call; None for one that may want more than its answer."""
+    name, meta = params.get("name"), params.get("_meta")
+    if not isinstance(name, str) or not isinstance(meta, dict) or not params.keys() <= _PARAMS:
+        return None
+    if (
+        not _NEEDED <= meta.keys() <= _ENVELOPE
+        or meta[PROTOCOL_VERSION_META] not in MODERN_VERSIONS
+    ):
+        return None
+    capabilities = meta[CLIENT_CAPABILITIES_META]
+    if not isinstance(capabilities, dict):
+        return None
+    if not capabilities:
+        return (principal, name, _NONE, b"") if params.get("inputResponses") is None else None
+    client = Client("modern", MODERN_VERSIONS[-1], capabilities, {})
+    roots = _roots_in(client, params.get("inputResponses"))
+    return None if roots is None else (principal, name, roots, _asks(client))
+
+
+def asked_key(principal: str, params: JsonObject) -> RequestKey | None:
+    """Return the key of a call that may be asked for roots; None for another, or one of a retry."""
+    name, meta = params.get("name"), params.get("_meta")
+    if not isinstance(name, str) or not isinstance(meta, dict) or not params.keys() <= _ASKED:
+        return None
+    if LOG_LEVEL_META in meta or meta.get(PROTOCOL_VERSION_META) not in MODERN_VERSIONS:
+        return None
+    capabilities = meta.get(CLIENT_CAPABILITIES_META)
+    if not isinstance(capabilities, dict):
+        return None
+    client = Client("modern", MODERN_VERSIONS[-1], capabilities, {})
+    if not client.declares("roots"):
+        return None
+    return principal, name, _NOT_BROUGHT, _asks(client)
+
+
+def _asks(client: Client) -> bytes:
+    """Return what a client can be asked, as it says so: what is said wrongly is another thing."""
+    declared = {name: client.capabilities[name] for name in RELAYED if client.declares(name)}
+    return encode(declared) if declared else b""
+
+
+def _roots_in(client: Client, responses: Json) -> bytes | None:
+    if not client.declares("roots"):
+        return _NONE if responses is None else None
+    if responses is None:
+        return _NOT_BROUGHT
+    if not isinstance(responses, dict) or responses.keys() != {ROOTS_KEY}:
+        return None
+    return encode(responses[ROOTS_KEY])
+
+
+class RequestLane(Found, frozen=True):
+    """A lane, and the roots that the request brought: None if it was not asked for any.
+
+    An earlier request brought those that were `kept`. The session of the `owner` is over.
+    """
+
+    standing: Standing | None
+    kept: Announcement | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a call with the same key would be looked up to the same end."""
+        services, place = self.owner.services, self.lane.place
+        if self.owner.unasked and services.children.has_asked_for_roots(place.spec.name):
+            return False
+        return place.is_kept and self.lane.leads(services)
+
+    def stands(self, links: LinkReader) -> bool:
+        services = self.owner.services
+        return (
+            self.standing is not None
+            and self.standing.is_unmoved(links, services.machine.flavour)
+            and services.operator.stands(self.lane.place.spec.name, links)
+        )
+
+    def complete(self, result: Payload) -> Payload:
+        """Return a child's result with what the modern era wants in it.
+
+        Raises: RpcError for one that cannot be read.
+        """
+        return completed(result, self.owner.services.info)
+
+
+@final
+class AskedForRoots(Struct, frozen=True):
+    """How a call goes that comes again with its client's roots: no further than to this result."""
+
+    result: Raw
+    can_be_cancelled: bool = False
+
+    def cancel(self, reason: str = UNSAID) -> None:
+        """Do nothing: it has its answer as soon as it is taken."""
+
+
+class RequestLanes:
+    """The lanes of modern requests, by their keys; `info` names the hub.
+
+    `expose` says which tool a request calls.
+    """
+
+    def __init__(self, info: JsonObject, expose: Expose = "tools") -> None:
+        self._expose: Expose = expose
+        self._lanes: OrderedDict[RequestKey, RequestLane] = OrderedDict()
+        self._needs: OrderedDict[RequestKey, Need] = OrderedDict()
+        self._asked = AskedForRoots(Raw(encode(completed(wanting_roots(), info))))
+
+    def find(
+        self, principal: str, request: Request, kept: Announcement | None = None
+    ) -> RequestLane | AskedForRoots | None:
+        """Return how a principal's request goes, if it is known from one like it.
+
+        `kept` is what its asker announced with an earlier one, if that still counts.
+        """
+        params = self._called(request)
+        if params is None:
+            return None
+        if kept is None and self._is_asked(principal, params):
+            return self._asked
+        key = key_of(principal, params)
+        if key is not None and key[2] == _NOT_BROUGHT and kept is not None:
+            key = _kept(key)
+        found = self._lanes.get(key) if key is not None else None
+        if key is None or found is None:
+            return None
+        if not found.is_open or (key[2] == _KEPT and found.kept is not kept):
+            del self._lanes[key]
+            return None
+        self._lanes.move_to_end(key)
+        return found
+
+    def _called(self, request: Request) -> JsonObject | None:
+        """Return the params of the call that a request makes, by the label of its tool."""
+        return called(request.params) if self._expose == "search" else request.params
+
+    def _is_asked(self, principal: str, params: JsonObject) -> bool:
+        key = asked_key(principal, params) if self._needs else None
+        need = self._needs.get(key) if key is not None else None
+        if key is None or need is None:
+            return False
+        if not need.is_open:
+            del self._needs[key]
+            return False
+        self._needs.move_to_end(key)
+        return need.is_of(params.get("arguments"))
+
+    def ask(self, session: Session, request: Request, need: Need) -> None:
+        """Keep the need that a modern call has just been asked for roots by."""
+        services, known = session.services, need.known
+        params = self._called(request) if request.method == "tools/call" else None
+        key = None if params is None else asked_key(session.principal, params)
+        if key is None or not _is_short(key):
+            return
+        if known is not None:
+            if services.can_names_move or known.place.spec.share == "session":
+                return
+            if known.listing is not None and _is_repeated(known.listing, known.tool):
+                return
+        _add(self._needs, key, need)
+
+    def keep(self, case: Case, child: Child) -> None:
+        """Keep the lane that a modern call has just gone, if there is one."""
+        session, request = case.session, case.asked.request
+        its = self._called(request)
+        key = None if its is None else key_of(session.principal, its)
+        if key is None or not _is_short(key) or case.place.spec.share == "session":
+            return
+        lane = lane_of(case, child)
+        if lane is None or _is_repeated(lane.ready.listing, lane.name):
+            return
+        found = _found(lane, session, key[2], request.params.get("inputResponses"))
+        if found is not None:
+            _add(self._lanes, key if found.kept is None else _kept(key), found)
+
+
+def _add(kept: OrderedDict[RequestKey, Kept], key: RequestKey, one: Kept) -> None:
+    kept[key] = one
+    kept.move_to_end(key)
+    while len(kept) > KEPT:
+        kept.popitem(last=False)
+
+
+def _kept(key: RequestKey) -> RequestKey:
+    """Return the key of a call that is judged by kept roots, as it brings none."""
+    principal, name, _, asks = key
+    return principal, name, _KEPT, asks
+
+
+def _is_short(key: RequestKey) -> bool:
+    return sum(map(len, key)) <= MAX_KEY
+
+
+def _is_repeated(listing: Listing, name: str) -> bool:
+    """Return whether a tool wants arguments in HTTP headers too, which are then to be checked."""
+    for tool in listing.tools:
+        if tool.get("name") == name:
+            try:
+                return bool(declared(tool.get("inputSchema")))
+            except AnnotationError:
+                return False
+    return False
+
+
+def _found(lane: Lane, session: Session, roots: bytes, responses: Json) -> RequestLane | None:
+    """Return a lane by where its request's roots were from; None if that is not for others."""
+    if roots != _NOT_BROUGHT:
+        if roots != _NONE and session.services.settings.reuse:
+            return None  # what a request brings is to be kept
+        standing = _standing(session, roots, responses)
+        return None if standing is None else RequestLane(lane, session, standing)
+    if session.unasked:
+        return RequestLane(lane, session, None)
+    last = session.roots.state.last
+    if last is None:
+        return None
+    kept = last.announcement
+    return RequestLane(lane, session, Standing.of(kept.roots), kept)
+
+
+def _standing(session: Session, brought: bytes, responses: Json) -> Standing | None:
+    """Return the roots that were brought; None if they may come to mean other places."""
+    last = session.roots.state.last
+    if brought == _NONE:
+        return Standing(()) if last is None else None
+    if last is None or last.announcement.rejected:
+        return None
+    roots, flavour = last.announcement.roots, session.services.machine.flavour
+    announced = object_or_empty(object_or_empty(responses).get(ROOTS_KEY)).get("roots")
+    # One that was announced by way of a link, or beside another, may lead elsewhere next time.
+    plain = [root.uri for root in roots.roots if root.uri == uri_from_path(root.path, flavour)]
+    if not isinstance(announced, list) or len(plain) != len(announced):
+        return None
+    return Standing.of(roots)

@@ -1,0 +1,177 @@
+"""Whether a modern client's request can be served without its roots, or it must be asked first.
+
+Such a client is asked by its request's result and sends the request again: a round trip that only
+those requests make whose answer its roots can change. Why one was asked says which others are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from hub.audit.record import refusal_of
+from hub.calls.addressing import Addressed
+from hub.calls.builtin_tools import GET_ROOTS
+from hub.calls.consent import Case
+from hub.catalog.merge import Listing
+from hub.children.slot import Place
+from hub.guard.containment import OUTSIDE, Surroundings
+from hub.guard.decide import (
+    Admitted,
+    Refused,
+    ToolGuard,
+    acts_on_places,
+    compile_tool,
+    decide_soon,
+)
+from hub.jsonrpc.peer import RpcError
+from hub.launch.plan import LaunchTemplate, mentions_roots
+from hub.protocol.constants import MISSING_CLIENT_CAPABILITY
+from hub.protocol.input_requests import ASKABLE
+from hub.roots.effective import NOT_ASKED
+from hub.sessions.services import Services
+from hub.sessions.session import Session
+from hub.specs import ServerSpec
+from hub.system.disk import CachedLinks
+from hub.values import Call, Json, JsonObject, ServerName, object_or_empty
+
+_REQUIRED: JsonObject = {"requiredCapabilities": {"roots": {}}}
+
+
+class Known(Struct, frozen=True):
+    """What was known of the one server that a call is for: `tool` is the call's name there.
+
+    `listing` is what the child at `place` offers, whose clients' roots are not known.
+    """
+
+    place: Place
+    listing: Listing | None
+    tool: str
+
+
+class Need(Struct, frozen=True):
+    """Why the client of a call was asked for its roots before anything else was done.
+
+    It is so whatever comes to be known if `known` is None, and whatever the arguments if `guard`
+    is; otherwise the guard asks for the roots, in surroundings that lack only the links.
+    """
+
+    services: Services
+    known: Known | None = None
+    guard: ToolGuard | None = None
+    judged_in: Surroundings | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing else is known by now than when it was found."""
+        known = self.known
+        if known is None:
+            return True
+        listed = self.services.children.last_known(known.place)
+        return known.place.is_kept and listed is known.listing
+
+    def is_of(self, arguments: Json) -> bool:
+        """Return whether a call of the same tool, by a client of the same kind, is asked too."""
+        if not isinstance(arguments, dict | None):
+            return False  # it is no call
+        if self.guard is None or self.judged_in is None:
+            return True
+        call = Call("tools/call", "", {} if arguments is None else arguments, {})
+        around = replace(self.judged_in, links=CachedLinks(self.services.machine.links))
+        return _may_be_refused(decide_soon(call, self.guard, around))
+
+
+def need_before_looking(
+    session: Session, named: Addressed, owners: Collection[ServerName] | None
+) -> Need | None:
+    """Return why the client is asked where the call is sure to need roots; None if it is not.
+
+    No child is started to find that out.
+    """
+    if not session.unasked or named.question is not None or named.method not in ASKABLE:
+        return None
+    services = session.services
+    if named.server is None and named.name == GET_ROOTS and named.method == "tools/call":
+        return Need(services)
+    servers = services.servers
+    specs = [servers[name] for name in (servers if owners is None else owners) if name in servers]
+    if not specs:
+        return None
+    if all(_depends(session, spec) for spec in specs):
+        return Need(services)
+    return _told(session, named, specs)
+
+
+def need_before_deciding(case: Case) -> Need | None:
+    """Return why the client is asked if what becomes of its call depends on its roots, else None.
+
+    It does where the guard would refuse a client without roots; where the child is launched for its
+    roots or asks for them; and where a tool that can be given a place works, without one, where it
+    was launched.
+
+    Raises: RpcError where a client without roots has no use of the server.
+    """
+    session = case.session
+    if session.unasked and case.call.method in ASKABLE:
+        known = Known(case.place, session.services.children.last_known(case.place), case.call.name)
+        if _depends(session, case.place.spec) or acts_on_places(case.guard):
+            return Need(session.services, known)
+        if _may_be_refused(case.decide_soon()):
+            return Need(session.services, known, case.guard, case.around())
+    elif session.is_modern and case.call.method in ASKABLE and _is_in_vain(case):
+        text = "This call names a path, and the operator serves no paths to clients without roots"
+        raise RpcError(MISSING_CLIENT_CAPABILITY, text, _REQUIRED)
+    return None
+
+
+def _is_in_vain(case: Case) -> bool:
+    client, force = case.session.client, case.force
+    if client is None or client.declares("roots") or not force.enforcing or force.source != "none":
+        return False
+    refused = case.decide_soon()
+    hopeless = isinstance(refused, Refused) and refused.reason == OUTSIDE
+    return hopeless and case.guard.policy.policy.on_refused != "ask"
+
+
+def _may_be_refused(verdict: Admitted | Refused | None) -> bool:
+    """Return whether a verdict is a refusal, or takes so long that its client is asked before."""
+    return verdict is None or refusal_of(verdict) is not None
+
+
+def _depends(session: Session, spec: ServerSpec) -> bool:
+    if spec.share == "all":
+        return False
+    launched = isinstance(spec.target, LaunchTemplate) and mentions_roots(spec.target)
+    return launched or session.services.children.has_asked_for_roots(spec.name)
+
+
+def _told(session: Session, named: Addressed, specs: list[ServerSpec]) -> Need | None:
+    """Return the need of arguments that name a place which no schema, as none is known, explains.
+
+    It is that of other calls, too, where they are for one server.
+    """
+    services = session.services
+    places = [session.place(spec, NOT_ASKED) for spec in specs]
+    if any(services.children.last_known(place) is not None for place in places):
+        return None
+    machine = services.machine
+    around = Surroundings(
+        roots=NOT_ASKED.roots,
+        cwd=None,
+        env=machine.environment,
+        links=CachedLinks(machine.links),
+        flavour=machine.flavour,
+        enforcing=True,
+    )
+    uri: JsonObject = {"uri": named.name}
+    by_uri = named.method.startswith("resources/")
+    arguments = uri if by_uri else object_or_empty(named.params.get("arguments"))
+    call = Call(named.method, named.name, arguments, named.params)
+    guards = [
+        compile_tool(None, read_only=True, policy=spec.policy_of(named.name)) for spec in specs
+    ]
+    if any(isinstance(decide_soon(call, guard, around), Admitted) for guard in guards):
+        return None
+    return Need(services, Known(places[0], None, named.name), guards[0], around)

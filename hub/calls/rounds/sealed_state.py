@@ -1,0 +1,141 @@
+"""Seals what clients carry between the rounds of a call: nobody else can read, make or change it.
+
+The key lives as long as this process, so no state outlives it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import secrets
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from msgspec import Struct
+
+from hub.jsonrpc import exact_json
+from hub.jsonrpc.peer import RpcError
+from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
+from hub.protocol.request_state import Carried, carried_in
+from hub.values import Json
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+MAX_SPENT: Final = 65_536
+"""How many states that were used, and have not expired yet, are remembered."""
+MAX_SPENT_OF_ONE: Final = 16_384
+"""How many of them may be one principal's."""
+_NONCE, _TAG = 12, 16
+
+
+class Opened(Struct, frozen=True):
+    """What a state carries, and what is remembered of the state once it is spent."""
+
+    carried: Carried
+    nonce: bytes
+    expires: float
+
+
+class Seals:
+    """Makes states, each good once, for the call it was made for, until it expires."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._secret = secrets.token_bytes(32)
+        self._spent: dict[str, dict[bytes, float]] = {}
+
+    def seal(self, carried: Carried, identity: str, *, lasts: float) -> str:
+        """Return a state for the next round of the call `identity`, good for `lasts` seconds."""
+        plain = {"expires": self._clock() + lasts, **carried.fields()}
+        nonce = os.urandom(_NONCE)
+        sealed = self._cipher.encrypt(nonce, exact_json.encode(plain), identity.encode())
+        return base64.urlsafe_b64encode(nonce + sealed).decode().rstrip("=")
+
+    def open(self, state: Json, identity: str) -> Opened:
+        """Return what a state carries, which does not use it up.
+
+        Raises: RpcError if it was not made here for this call, has expired, or was used before.
+        """
+        raw = _raw(state)
+        nonce, sealed = raw[:_NONCE], raw[_NONCE:]
+        try:
+            plain = self._cipher.decrypt(nonce, sealed, identity.encode())
+        except self._forged:
+            _refuse("it was not made for this call, or not by this hub")
+        fields = exact_json.decode_strict(plain)
+        expires = fields.get("expires") if isinstance(fields, dict) else None
+        if not isinstance(fields, dict) or not isinstance(expires, int | float):
+            _refuse("it cannot be read")
+        if self._clock() > expires:
+            _refuse("it has expired; make the call again without it")
+        self._refuse_spent(nonce)
+        return Opened(carried_in(fields), nonce, expires)
+
+    def spend(self, opened: Opened, principal: str) -> None:
+        """Use a principal's state up: it is not opened again.
+
+        Raises: RpcError if it was used before, or too many were that have not expired yet.
+        """
+        self._refuse_spent(opened.nonce)
+        if not self._has_room(principal):
+            self._forget_expired()
+            if not self._has_room(principal):
+                raise RpcError(
+                    INTERNAL_ERROR, "Too many calls are being continued; try again later"
+                )
+        self._spent.setdefault(principal, {})[opened.nonce] = opened.expires
+
+    def _has_room(self, principal: str) -> bool:
+        """Return whether one more of a principal's can be remembered.
+
+        Where there are too many of all, only who has more than an equal share goes without.
+        """
+        own = len(self._spent.get(principal, ()))
+        if own >= MAX_SPENT_OF_ONE:
+            return False
+        if sum(map(len, self._spent.values())) < MAX_SPENT:
+            return True
+        return own < MAX_SPENT // len(self._spent.keys() | {principal})
+
+    def _forget_expired(self) -> None:
+        now = self._clock()
+        left = {
+            principal: {nonce: until for nonce, until in spent.items() if until >= now}
+            for principal, spent in self._spent.items()
+        }
+        self._spent = {principal: spent for principal, spent in left.items() if spent}
+
+    def _refuse_spent(self, nonce: bytes) -> None:
+        if any(nonce in spent for spent in self._spent.values()):
+            _refuse("it was used before; make the call again without it")
+
+    @cached_property
+    def _cipher(self) -> AESGCM:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - takes time, and only modern clients need it
+
+        return AESGCM(self._secret)
+
+    @cached_property
+    def _forged(self) -> type[Exception]:
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - see above
+
+        return InvalidTag
+
+
+def _raw(state: Json) -> bytes:
+    """Return the bytes that a state stands for: of each there is one spelling alone."""
+    try:
+        text = state if isinstance(state, str) else ""
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        _refuse("it is none of this hub's")
+    if len(raw) < _NONCE + _TAG or base64.urlsafe_b64encode(raw).decode().rstrip("=") != state:
+        _refuse("it is none of this hub's")
+    return raw
+
+
+def _refuse(why: str) -> NoReturn:
+    raise RpcError(INVALID_PARAMS, f"requestState is not valid: {why}")

@@ -1,0 +1,128 @@
+"""What the calls of a tool need, looked up once: where they go and how they are judged."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from hub.calls.addressing import called, tool_call
+from hub.calls.consent import Case
+from hub.children.child import Child
+from hub.children.child_state import Ready
+from hub.children.slot import ChildKey, Place
+from hub.guard.containment import Sites, Surroundings
+from hub.guard.decide import Admitted, ToolGuard, admit
+from hub.guard.plain_paths import Ground
+from hub.jsonrpc.peer import Peer
+from hub.paths.resolve import LinkReader
+from hub.sessions.services import Services
+from hub.sessions.session import Session
+from hub.system.disk import CachedLinks
+from hub.values import JsonObject
+
+
+class Lane(Struct, frozen=True):
+    """A tool's way to a child that is ready, as one call found it.
+
+    It is open while everything that it was found by is still the same. `name` is the child's own
+    for the tool; `judged_in` lacks only the links. `ground` is where plain paths need no judge.
+    """
+
+    name: str
+    place: Place
+    key: ChildKey
+    child: Child
+    peer: Peer
+    ready: Ready
+    guard: ToolGuard
+    operator: int
+    judged_in: Surroundings
+    ground: Ground | None
+
+    def leads(self, services: Services) -> bool:
+        """Return whether the child is still the one that calls of the tool would go to."""
+        child, place = self.child, self.place
+        return (
+            child.state is self.ready
+            and place.child is child
+            and place.key is self.key
+            and not child.is_stopping
+            and place.health.is_well
+            and services.operator.version == self.operator
+        )
+
+    def surroundings(self, links: LinkReader) -> Surroundings:
+        """Return what a call is judged in, on this disk."""
+        return replace(self.judged_in, links=links)
+
+
+class Found(Struct, frozen=True):
+    """A lane, and whose call found it: what a call that goes it is judged in."""
+
+    lane: Lane
+    owner: Session
+
+    def admit(self, params: JsonObject) -> Admitted | None:
+        """Return the admitted call that a request makes; None if there is more to it than that."""
+        lane = self.lane
+        its = called(params) if self.owner.services.expose == "search" else params
+        call = None if its is None else tool_call(lane.name, its)
+        return None if call is None else admit(call, lane.guard, self)
+
+    @property
+    def ground(self) -> Ground | None:
+        return self.lane.ground
+
+    @property
+    def disk(self) -> LinkReader:
+        return self.owner.services.machine.links
+
+    def memory(self) -> LinkReader:
+        return CachedLinks(self.disk)
+
+    def surroundings(self, links: LinkReader) -> Surroundings | None:
+        """Return what a call is judged in if all roots are where they were."""
+        return self.lane.surroundings(links) if self.stands(links) else None
+
+    def stands(self, links: LinkReader) -> bool:
+        """Return whether all roots that a call is judged by are where they were."""
+        raise NotImplementedError
+
+
+def lane_of(case: Case, child: Child) -> Lane | None:
+    """Return the lane that a call has just gone, if others can go it without being looked up."""
+    ready, peer, services = child.state, child.peer, case.session.services
+    if not case.is_current:
+        return None  # it was judged by what was in force before it was answered
+    if peer is None or not isinstance(ready, Ready):
+        return None
+    if case.call.method != "tools/call":
+        return None
+    if services.can_names_move:
+        return None
+    around = case.around()
+    judged_in = replace(around, sites=Sites.of(around.roots, around.cwd))
+    return Lane(
+        name=case.call.name,
+        place=case.place,
+        key=case.place.key,
+        child=child,
+        peer=peer,
+        ready=ready,
+        guard=case.guard,
+        operator=services.operator.version,
+        judged_in=judged_in,
+        ground=_ground(case, judged_in),
+    )
+
+
+def _ground(case: Case, around: Surroundings) -> Ground | None:
+    """Return where a case's plain paths need no judge, as long as all stands that bounds it."""
+    operator, last = case.session.services.operator, case.session.roots.state.last
+    shared = None if last is None else last.announcement.roots
+    bounds = operator.bounds(case.place.spec.name, shared)
+    if bounds is None or not around.enforcing:
+        return None
+    policy, needs_write = case.guard.policy.policy, case.guard.needs_write
+    tool = case.call.name
+    return Ground.of(around, bounds, policy, needs_write=needs_write, tool=tool)

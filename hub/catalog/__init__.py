@@ -1,0 +1,1 @@
+"""Merged listings and public names."""

@@ -1,0 +1,73 @@
+"""Pages of our own listings, by opaque cursors that a changed listing makes stale."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from hub.errors import RouteError
+from hub.values import JsonObject
+
+PAGE_SIZE: Final = 1000
+"""Large, because many clients never ask for a second page."""
+
+_IDENTITY: Final = ("name", "uri", "uriTemplate")
+
+
+class CursorError(RouteError):
+    """A cursor is not of this listing, or of one that has changed since; `data` says which."""
+
+    def __init__(self, reason: str, cursor: str) -> None:
+        super().__init__(f"Invalid cursor: {reason}")
+        self.data: JsonObject = {"reason": reason, "cursor": cursor}
+
+
+class Page(Struct, frozen=True):
+    """Some entries of a listing, and the cursor of the next ones if there are more."""
+
+    entries: tuple[JsonObject, ...]
+    next_cursor: str | None
+
+
+def page_of(
+    listing: tuple[JsonObject, ...], cursor: str | None = None, *, size: int = PAGE_SIZE
+) -> Page:
+    """Return the page of `listing` that `cursor` names, the first without one.
+
+    Raises:
+        CursorError: the cursor is not one of ours, or the listing has changed since.
+    """
+    if cursor is None and len(listing) <= size:
+        return Page(listing, None)
+    digest = _digest(listing)
+    start = 0 if cursor is None else _start(cursor, digest, len(listing))
+    end = start + size
+    return Page(listing[start:end], _cursor(digest, end) if end < len(listing) else None)
+
+
+def _cursor(digest: str, start: int) -> str:
+    return base64.urlsafe_b64encode(f"{digest}:{start}".encode()).decode()
+
+
+def _start(cursor: str, digest: str, length: int) -> int:
+    try:
+        text = base64.b64decode(cursor.encode(), altchars=b"-_", validate=True).decode("ascii")
+    except (binascii.Error, UnicodeError):
+        text = ""
+    made_for, found, start = text.partition(":")
+    if not found or not start.isdecimal() or len(start) > len(str(length)):
+        raise CursorError("not a cursor of this hub", cursor)
+    if made_for != digest or int(start) >= length:
+        raise CursorError("the listing has changed or is another one, list again", cursor)
+    return int(start)
+
+
+def _digest(listing: Sequence[JsonObject]) -> str:
+    identities = ([entry.get(key) for key in _IDENTITY] for entry in listing)
+    spelled = "\n".join(map(repr, identities)).encode("utf-8", "backslashreplace")
+    return hashlib.sha256(spelled).hexdigest()[:16]

@@ -1,0 +1,186 @@
+"""`expose: search`: children's tools found by their own names and texts, told of in few words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from hub.catalog.merge import Catalog, Listing, Offer, merge
+from hub.catalog.names import Names, spelled
+from hub.errors import RouteError
+from hub.legible import legible_entry
+from hub.values import ChildRoute, Json, JsonObject, ServerName
+
+Expose: TypeAlias = Literal["tools", "search"]
+"""What clients see: the children's tools, or the few by which those can be found and called."""
+
+SearchIn: TypeAlias = Literal["name", "description", "both"]
+
+MAX_PATTERN: Final = 200
+SYNTAX: Final = (
+    "Words separated by spaces must all occur, in any order; * stands for any characters; "
+    "| separates alternatives. No regular expressions."
+)
+
+_LOOKED_AT: Final = 2000
+"""How much of a tool's description is searched."""
+_SUMMARY: Final = 120
+_NAME: Final = 100
+_NEAR: Final = 3
+_PART: Final = 3
+"""How long a part must be for that a name with it may be meant."""
+
+
+class SearchError(RouteError):
+    """A model asked for what is not there, or in a wrong way: the text says how to ask better."""
+
+
+class Pattern(Struct, frozen=True):
+    """What tools are searched by: alternatives of words, a word split at its `*`.
+
+    The time a search takes is bounded by the lengths of pattern and text multiplied, whatever they
+    are: a client's pattern never becomes a regular expression.
+    """
+
+    alternatives: tuple[tuple[tuple[str, ...], ...], ...]
+    search_in: SearchIn = "both"
+    case_sensitive: bool = False
+
+    @classmethod
+    def parse(
+        cls, text: str, *, search_in: SearchIn = "both", case_sensitive: bool = False
+    ) -> Pattern:
+        """Return the pattern that `text` spells.
+
+        Raises: SearchError if it is empty or too long.
+        """
+        if len(text) > MAX_PATTERN:
+            raise SearchError(f"The pattern is too long: at most {MAX_PATTERN} characters")
+        # Whoever writes a regular expression all the same most often means this.
+        spelled = (text if case_sensitive else text.casefold()).replace(".*", "*")
+        words = (alternative.split() for alternative in spelled.split("|"))
+        alternatives = tuple(tuple(tuple(word.split("*")) for word in one) for one in words if one)
+        if not alternatives:
+            raise SearchError(f"The pattern is empty. {SYNTAX}")
+        return cls(alternatives, search_in, case_sensitive)
+
+    def matches(self, tool: Mapping[str, Json]) -> bool:
+        """Return whether a tool's name or texts match."""
+        text = self._text(tool)
+        return any(all(_occurs(word, text) for word in words) for words in self.alternatives)
+
+    def _text(self, tool: Mapping[str, Json]) -> str:
+        keys = {"name": ("name",), "description": ("title", "description")}
+        searched = keys.get(self.search_in) or (*keys["name"], *keys["description"])
+        values = (tool.get(key) for key in searched)
+        text = "\n".join(value[:_LOOKED_AT] for value in values if isinstance(value, str))
+        return text if self.case_sensitive else text.casefold()
+
+
+def _occurs(word: tuple[str, ...], text: str) -> bool:
+    """Return whether the parts of a word occur one after another, with anything in between."""
+    start = 0
+    for part in word:
+        found = text.find(part, start)
+        if found < 0:
+            return False
+        start = found + len(part)
+    return True
+
+
+def search_catalog(
+    listings: Mapping[ServerName, Listing],
+    *,
+    names: Names,
+    offers: Mapping[ServerName, Offer],
+    builtins: Sequence[JsonObject],
+) -> Catalog:
+    """Return the catalog whose public tools are the hub's own, and no others.
+
+    The children's are in `own_tools`, where a server without a listing is missing.
+    """
+    toolless = {server: replace(listing, tools=()) for server, listing in listings.items()}
+    own = {
+        server: _offered(server, listings[server], offers.get(server, Offer()))
+        for server in names.servers
+        if server in listings
+    }
+    return replace(merge(toolless, names=names, builtins=builtins), own_tools=own)
+
+
+def _offered(server: ServerName, listing: Listing, offer: Offer) -> dict[str, ChildRoute]:
+    found: dict[str, ChildRoute] = {}
+    for tool in listing.tools:
+        name = tool.get("name")
+        if isinstance(name, str) and offer.includes(name):
+            shown = spelled(name)
+            entry = legible_entry(tool) if shown == name else {**legible_entry(tool), "name": shown}
+            found.setdefault(shown, ChildRoute(server, name, entry))
+    return found
+
+
+def summary(tool: Mapping[str, Json]) -> JsonObject:
+    """Return a tool's name and the beginning of what it is for."""
+    text = tool.get("description") or tool.get("title")
+    line = text.strip().partition("\n")[0].strip() if isinstance(text, str) else ""
+    if len(line) > _SUMMARY:
+        line = line[: _SUMMARY - 1].rstrip() + "…"
+    return {"toolName": tool.get("name"), **({"description": line} if line else {})}
+
+
+def tools_of(catalog: Catalog, server: ServerName) -> Mapping[str, ChildRoute]:
+    """Return the tools that clients may use of a server, by its own names.
+
+    Raises: SearchError if there is no such server, or nobody knows its tools yet.
+    """
+    if server not in catalog.servers:
+        hint = _meant(near(server, catalog.servers)) or "list-servers shows those there are"
+        raise SearchError(f"Unknown server {_shown(server)} ({hint})")
+    tools = catalog.own_tools.get(server)
+    if tools is None:
+        raise SearchError(f"The tools of server {server!r} are not known")
+    return tools
+
+
+def tool_of(catalog: Catalog, server: ServerName, name: str) -> ChildRoute:
+    """Return where a server's tool is.
+
+    Raises: SearchError as `tools_of`, or if it has no such tool that clients may use.
+    """
+    tools = tools_of(catalog, server)
+    route = tools.get(name)
+    if route is None:
+        others = [one for one, theirs in catalog.own_tools.items() if name in theirs]
+        hint = f"server {_listed(others)} has it" if others else _meant(near(name, tools))
+        unknown = f"Unknown tool {_shown(name)} of server {server!r}"
+        raise SearchError(f"{unknown} ({hint or 'find-tools finds those there are'})")
+    return route
+
+
+def near(name: str, known: Iterable[str]) -> list[str]:
+    """Return the few names that somebody who wrote `name` may have meant."""
+    wanted = name[:_NAME].casefold()
+    folded = {one[:_NAME].casefold(): one for one in known}
+    alike = get_close_matches(wanted, folded, _NEAR)
+    within = [one for one in folded if _holds(one, wanted) or _holds(wanted, one)]
+    return [folded[one] for one in dict.fromkeys([*alike, *within])][:_NEAR]
+
+
+def _holds(name: str, part: str) -> bool:
+    return len(part) >= _PART and part in name
+
+
+def _meant(names: Sequence[str]) -> str:
+    return f"did you mean {_listed(names)}?" if names else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " or ".join(_shown(name) for name in names[:_NEAR])
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= _NAME else name[:_NAME] + "…")

@@ -1,0 +1,313 @@
+"""One child connection, and the one task that owns it.
+
+A child lives once: it starts, is ready, and ends. Who wants it again makes a new one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import TypeAlias
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
+
+from hub.children.callbacks import Answers
+from hub.children.child_state import ChildState, Down, Ready, Starting
+from hub.children.clients import Asker
+from hub.children.failures import unanswered
+from hub.children.handshake import (
+    Greeting,
+    Introduction,
+    greet,
+    with_envelope,
+    without_server_info,
+)
+from hub.children.health import Health
+from hub.children.input_rounds import in_rounds, worded
+from hub.children.link import AnsweringLink, Link, WatchedLink
+from hub.children.listen_streams import SUBSCRIBING, Hearing, hearing_of
+from hub.children.listing import SendRequest, read_again, read_listing
+from hub.children.questions import questioned
+from hub.errors import ChildError, leaves
+from hub.guard.decide import Admitted
+from hub.jsonrpc import messages as wire
+from hub.jsonrpc.conduct import Conduct
+from hub.jsonrpc.deadlines import Deadlines
+from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.messages import Message, Notification, Payload
+from hub.jsonrpc.pace import PASSED_ON
+from hub.jsonrpc.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
+from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED
+from hub.roots.roots import RootSet
+from hub.values import Call, JsonObject
+
+LAST_WORDS = 0.5
+"""Seconds in which a child that is gone can be asked why."""
+RELIST_PAUSE, RELIST_SHARE = 0.2, 20
+"""Seconds between two readings of a child's lists, and times that one took: more are one."""
+STALL = 30.0
+"""Seconds that a child may write without reading what it is answered."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class StaleError(Exception):
+    """The call was judged for roots, or a child, that are no longer what it would meet."""
+
+
+Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Link]]
+
+
+class Child:
+    """A child connection: one task runs `own`, all others use `ready` and `call`.
+
+    `is_stopping`: its owner was asked to end it, or has.
+    """
+
+    def __init__(
+        self, answers: Answers, hub: Introduction, connect: Connect, health: Health | None = None
+    ) -> None:
+        self.spec = answers.spec
+        self.answers = answers
+        self.state: ChildState = Starting()
+        self._health = health or Health(answers.spec.name)
+        self.hub, self._connect = hub, connect
+        self.peer: Peer | None = None
+        self._started, self._stop = anyio.Event(), anyio.Event()
+        self.is_stopping = False
+        self._outdated: set[str] = set()
+        self._wake = anyio.Event()
+        self._hearing: Hearing | None = None
+        self.slots = answers.slots
+        self.deadlines = Deadlines(self.spec.timeout)
+        self._conduct = Conduct(self.spec.name)
+
+    async def own(self) -> None:
+        """Open the connection, keep it, and close it: on `stop`, or when the child is gone."""
+        try:
+            with anyio.fail_after(self.spec.start_timeout) as opening:
+                async with self._connect() as link:
+                    opening.deadline = math.inf
+                    await self._keep(link)
+        except* TimeoutError:
+            self._fall(f"no connection within {self.spec.start_timeout:g} s")
+        except* (ChildError, GoneError, RpcError, SilentError, WireError) as group:
+            self._fall(str(next(leaves(group))))
+        except* Exception as group:
+            # A transport's own errors: whatever they are, only this child is affected.
+            first = next(leaves(group))
+            log.debug("child failed", server=self.spec.name, exc_info=group)
+            self._fall(self.spec.without_secrets(f"{type(first).__name__}: {first}"))
+        finally:
+            self.stop()
+            self._fall("the hub stopped it")
+
+    async def _keep(self, link: Link) -> None:
+        async with anyio.create_task_group() as tasks:
+            self.answers.opened(link.private_directory)
+            if isinstance(link, WatchedLink):
+                self._conduct = link.conduct
+            peer = self.peer = Peer(
+                link.outlet,
+                serve=partial(self._serve, tasks),
+                notified=self._notified,
+                tasks=tasks,
+                watch=self._conduct,
+            )
+            if isinstance(link, AnsweringLink):
+                link.hand_answers_to(peer.waiters.settle)
+            tasks.start_soon(self._pump, link, peer)
+            try:
+                with anyio.fail_after(self.spec.start_timeout):
+                    await self._greet(peer, link.outlet, tasks)
+            except TimeoutError:
+                raise ChildError(
+                    f"it did not answer within {self.spec.start_timeout:g} s of its start"
+                ) from None
+            except GoneError:
+                # A closed pipe is noticed before the exit code behind it, which says more.
+                with anyio.move_on_after(LAST_WORDS):
+                    await self._started.wait()
+                raise
+            tasks.start_soon(self._relist, peer)
+            await self._stop.wait()
+            peer.close("the hub stopped it")
+            tasks.cancel_scope.cancel()
+
+    async def _pump(self, link: Link, peer: Peer) -> None:
+        try:
+            while True:
+                message = await link.next()
+                try:
+                    with anyio.fail_after(STALL):
+                        await self._take(message, peer, link)
+                except TimeoutError:
+                    raise GoneError(f"it read no answer for {STALL:g} s, and asked on") from None
+        except GoneError as exc:
+            # At once: ending what is left of the child may take seconds.
+            self._fall(str(exc))
+            raise
+
+    async def _take(self, message: Message, peer: Peer, link: Link) -> None:
+        try:
+            await peer.receive(message)
+            if isinstance(message, wire.Request):
+                await checkpoint()  # whose it is, is found before an answer ends its call
+        except WireError as exc:
+            self._conduct.log.warning("message dropped", error=str(exc))
+            if isinstance(message, wire.Request):
+                await link.outlet.send(wire.failure_of(exc))
+            self._conduct.count("messages that cannot be taken", 0)
+
+    async def _greet(self, peer: Peer, outlet: Outlet, tasks: TaskGroup) -> None:
+        greeting = await greet(peer, self.hub, self.spec.era)
+        self._hearing = hearing_of(greeting, self.hub, (tasks, peer, outlet), self._changed)
+        listing = await read_listing(self._reader(peer, greeting), greeting)
+        self.state = Ready(greeting, listing)
+        self._health.came()
+        self._started.set()
+        log.info("ready", server=self.spec.name, era=greeting.era, tools=len(listing.tools))
+        await self.answers.came()
+
+    def _reader(self, peer: Peer, greeting: Greeting) -> SendRequest:
+        async def request(method: str, params: JsonObject) -> JsonObject:
+            asked = with_envelope(params, greeting, self.hub)
+            return wire.as_object(
+                await peer.request(method, asked, timeout=self.spec.start_timeout)
+            )
+
+        return request
+
+    async def _relist(self, peer: Peer) -> None:
+        """Read again what the child says has changed, and tell those who use it.
+
+        The last known list stays where that fails.
+        """
+        while True:
+            await self._wake.wait()
+            self._wake, changed, self._outdated = anyio.Event(), self._outdated, set()
+            if not isinstance(self.state, Ready):
+                return
+            greeting, known = self.state.greeting, self.state.listing
+            request = self._reader(peer, greeting)
+            began = anyio.current_time()
+            listing = await read_again(request, greeting, self.spec.name, known, changed)
+            if listing is not self.state.listing:
+                self.state = Ready(greeting, listing)
+                for name in sorted(changed):
+                    await self.answers.spread(Notification(name, {}))
+            taken = anyio.current_time() - began
+            await anyio.sleep(max(RELIST_PAUSE, RELIST_SHARE * taken))
+
+    def _fall(self, reason: str) -> None:
+        if isinstance(self.state, Down):
+            return
+        if not self._stop.is_set():
+            self._health.fell()
+            log.warning("down", server=self.spec.name, reason=reason, next=self._health.outlook)
+        self.state = Down(reason)
+        self._started.set()
+        if self.peer is not None:
+            self.peer.close(reason)
+
+    def stop(self) -> None:
+        """Ask the owner to end the child."""
+        self.is_stopping = True
+        self._stop.set()
+
+    async def ready(self) -> Ready:
+        """Return the child's state once it answers calls.
+
+        Raises: ChildError if it does not start, or is gone.
+        """
+        await self._started.wait()
+        if isinstance(self.state, Ready):
+            return self.state
+        reason = self.state.reason if isinstance(self.state, Down) else "it is starting"
+        raise ChildError(
+            f"server {self.spec.name!r} is not running: {reason}; {self._health.outlook}"
+        )
+
+    async def call(
+        self, admitted: Admitted, asker: Asker, holds: Callable[[], Awaitable[bool]] | None = None
+    ) -> Payload:
+        """Send a call that the guard admitted, and return the child's result as it came.
+
+        `holds` is asked at the last moment, with a slot in hand: whether the verdict still does.
+
+        Raises: ChildError if the child is gone or too slow; RpcError that it answered; StaleError
+            if it was not sent: the verdict no longer holds, or the child went meanwhile.
+        """
+        ready = await self.ready()
+        async with self.slots.one_for(asker.party):
+            if (holds is not None and not await holds()) or isinstance(self.state, Down):
+                raise StaleError
+            with self.answers.during(asker):
+                return await self._call(admitted.call, ready.greeting, asker)
+
+    async def _call(self, call: Call, greeting: Greeting, asker: Asker) -> Payload:
+        params = worded(call.params, greeting, self.hub, asker)
+        if greeting.era == "legacy":
+            if asker.brought.carried.child is not None:
+                raise RpcError(INVALID_PARAMS, f"server {self.spec.name!r} did not ask for input")
+            return await self.request(call.method, params, asker)
+
+        async def send(more: JsonObject) -> Payload:
+            return await self.request(call.method, {**params, **more}, asker)
+
+        return without_server_info(await in_rounds(send, self.answers, asker))
+
+    async def request(self, method: str, params: JsonObject, asker: Asker | None) -> Payload:
+        """Send a request in the words of the child's era, for a client or of the hub's own.
+
+        Raises: ChildError; RpcError that the child answered.
+        """
+        name, peer, limit = self.spec.name, self.peer, self.spec.timeout
+        if peer is None:
+            raise ChildError(f"server {name!r} is not running; {self._health.outlook}")
+        if self._hearing is not None and method in SUBSCRIBING:
+            return await self._hearing.answer(method, params, self.spec.start_timeout)
+        try:
+            return await peer.request(method, params, timeout=limit, behalf=asker)
+        except (SilentError, LostError, GoneError) as exc:
+            raise self.without_answer(exc) from exc
+
+    def without_answer(self, why: SilentError | LostError | GoneError) -> ChildError:
+        """Return what to say of a call that this child did not answer."""
+        return unanswered(self.spec, why, self._health.outlook)
+
+    async def forward(self, method: str, params: JsonObject) -> Payload:
+        """Send a request that names no path, such as `logging/setLevel`.
+
+        Raises: ChildError; RpcError that the child answered.
+        """
+        ready = await self.ready()
+        return await self.request(method, with_envelope(params, ready.greeting, self.hub), None)
+
+    async def share(self, roots: RootSet) -> None:
+        """Give the child other roots than it had, and tell it so."""
+        self.answers.share(roots)
+        if self.peer is not None and isinstance(self.state, Ready):
+            await self.peer.notify("notifications/roots/list_changed", {})
+
+    async def _serve(self, tasks: TaskGroup, asked: Asked) -> Payload:
+        method, params = asked.request.method, asked.request.params
+        async with questioned(asked, tasks) as question:
+            return await self.answers.answer(method, params, None, question)
+
+    async def _notified(self, notification: Notification) -> None:
+        self._conduct.pace.spend(PASSED_ON)
+        heard = notification if self._hearing is None else self._hearing.heard(notification)
+        if heard is not None and heard.method in LIST_CHANGED:
+            self._changed({heard.method})
+        elif heard is not None:
+            await self.answers.spread(heard)
+
+    def _changed(self, methods: Collection[str]) -> None:
+        self._outdated.update(methods)
+        self._wake.set()

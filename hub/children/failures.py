@@ -1,0 +1,71 @@
+"""What to say of a call that its child did not answer, or was not sent."""
+
+from __future__ import annotations
+
+from hub.errors import ChildError
+from hub.guard.decide import Refused
+from hub.jsonrpc.peer import GoneError, LostError, RpcError, SilentError
+from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
+from hub.specs import ServerSpec
+from hub.values import Call, CallMethod, JsonObject
+
+
+def unanswered(
+    spec: ServerSpec, why: SilentError | LostError | GoneError, outlook: str
+) -> ChildError:
+    """Return the error for a call without an answer; `outlook` is what the hub does next."""
+    name = spec.name
+    match why:
+        case SilentError():
+            within = f"within {spec.timeout:g} s"
+            return ChildError(
+                f"server {name!r} did not answer {within}; the hub cancelled the call"
+            )
+        case LostError():
+            return ChildError(
+                f"server {name!r} gave no answer: {why}; the hub sends the next call as ever"
+            )
+        case GoneError():
+            return ChildError(f"server {name!r} went away during the call: {why}; {outlook}")
+
+
+def crowded(spec: ServerSpec) -> ChildError:
+    """Return the error for a call that was never sent, because others took all slots for long."""
+    slots = "its only slot was" if spec.concurrency == 1 else f"all {spec.concurrency} slots were"
+    return ChildError(
+        f"server {spec.name!r} was not called: {slots} taken by other calls for the "
+        f"{spec.timeout:g} s that a call waits; call it again later, or have its `concurrency` "
+        "raised (more calls at a time) or its `timeout` (longer waits)"
+    )
+
+
+def tool_error(text: str) -> JsonObject:
+    """Return a tool's result that says what went wrong."""
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def failed(method: CallMethod, text: str) -> JsonObject:
+    """Return the result of a call that failed.
+
+    Raises: RpcError if only tools have one.
+    """
+    if method != "tools/call":
+        raise RpcError(INTERNAL_ERROR, text)
+    return tool_error(text)
+
+
+def denied(call: Call, refused: Refused, spec: ServerSpec, pointer: str) -> JsonObject:
+    """Return the result of a call that the guard refused; `pointer` is into what the client sent.
+
+    Raises: RpcError if only tools have one.
+    """
+    text = refused.message()
+    details: JsonObject = {
+        "argument": pointer,
+        "path": refused.path,
+        "reason": refused.reason,
+        "mode": spec.policy.mode.value,
+    }
+    if call.method != "tools/call":
+        raise RpcError(INVALID_PARAMS, text, {"roots-hub/refusal": details})
+    return {**tool_error(text), "_meta": {"roots-hub/refusal": details}}

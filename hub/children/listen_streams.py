@@ -1,0 +1,185 @@
+"""What a modern child tells of its own accord: only on streams that the hub asks it for.
+
+One stream is for its changed lists; each resource that somebody has subscribed to has its own, so
+that one can end without the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from hub.children.handshake import Greeting, Introduction, with_envelope
+from hub.jsonrpc.exact_json import RequestId
+from hub.jsonrpc.messages import Message, Notification, Payload, Request, as_object
+from hub.jsonrpc.peer import GoneError, Outlet, Peer, RpcError
+from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED, METHOD_NOT_FOUND
+from hub.protocol.listen_filter import (
+    ACKNOWLEDGED,
+    LISTEN,
+    SUBSCRIPTION_ID_META,
+    FilterError,
+    ListenFilter,
+    changes_of,
+    filter_in,
+)
+from hub.values import Json, JsonObject, object_or_empty
+
+SUBSCRIBING: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
+"""What a client of the handshake era asks for what is a stream here."""
+PAUSES: Final = (1.0, 2.0, 5.0, 15.0, 60.0)
+"""Seconds before a stream that ended is asked for again; the last one stays."""
+
+Missed: TypeAlias = Callable[[frozenset[str]], None]
+"""Takes the notifications that may have been sent while nobody heard."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class _Stream:
+    """One request that stays open; it is its own outlet, to learn its id before it is sent."""
+
+    def __init__(self, wanted: ListenFilter, outlet: Outlet) -> None:
+        self.wanted = wanted
+        self.scope = anyio.CancelScope()
+        self.id: RequestId | None = None
+        self.settled = anyio.Event()
+        self.honoured: ListenFilter | None = None
+        self.error: RpcError | None = None
+        self._outlet = outlet
+
+    async def send(self, message: Message) -> None:
+        if isinstance(message, Request):
+            self.id = message.id
+        await self._outlet.send(message)
+
+    def acknowledged(self, notifications: Json) -> None:
+        try:
+            self.honoured = filter_in(notifications)
+        except FilterError:
+            self.honoured = ListenFilter()
+        self.settled.set()
+
+
+class Hearing:
+    """The streams at one child, in `tasks`; `missed` is told what may have changed unheard."""
+
+    def __init__(
+        self,
+        tasks: TaskGroup,
+        peer: Peer,
+        outlet: Outlet,
+        params: Callable[[JsonObject], JsonObject],
+        missed: Missed,
+    ) -> None:
+        self._tasks = tasks
+        self._peer = peer
+        self._outlet = outlet
+        self._params = params
+        self._missed = missed
+        self._streams: set[_Stream] = set()
+        self._subscribed: dict[str, _Stream] = {}
+
+    def begin(self, capabilities: JsonObject) -> None:
+        """Ask for what the child declares to tell of its lists."""
+        wanted = changes_of(capabilities)
+        if wanted.lists:
+            self._open(wanted)
+
+    def _open(self, wanted: ListenFilter) -> _Stream:
+        stream = _Stream(wanted, self._outlet)
+        self._streams.add(stream)
+        self._tasks.start_soon(self._keep, stream)
+        return stream
+
+    async def answer(self, method: str, params: JsonObject, patience: float) -> Payload:
+        """Do what a client asked for in the words of the handshake era.
+
+        Raises: RpcError if the child does not tell of that resource.
+        """
+        uri = str(params.get("uri"))
+        if method == "resources/unsubscribe":
+            stream = self._subscribed.pop(uri, None)
+            if stream is not None:
+                stream.scope.cancel()
+            return {}
+        stream = self._subscribed.get(uri)
+        if stream is None:
+            stream = self._subscribed[uri] = self._open(ListenFilter(uris=(uri,)))
+        with anyio.move_on_after(patience):
+            await stream.settled.wait()
+        if stream.honoured is not None and stream.honoured.uris:
+            return {}
+        if self._subscribed.get(uri) is stream:
+            del self._subscribed[uri]
+        stream.scope.cancel()
+        raise stream.error or RpcError(INVALID_PARAMS, f"The server does not tell of {uri}")
+
+    async def _keep(self, stream: _Stream) -> None:
+        """Hold a stream open; what ends is asked for again, unless the child refuses it."""
+        attempts = 0
+        try:
+            with stream.scope:
+                while True:
+                    began = stream.honoured
+                    await self._hold(stream)
+                    attempts = 0 if stream.honoured is not began else attempts + 1
+                    if stream.error is not None and stream.honoured is None:
+                        return
+                    await anyio.sleep(PAUSES[min(attempts, len(PAUSES) - 1)])
+                    self._missed(stream.wanted.lists)
+        except GoneError:
+            return
+        finally:
+            stream.settled.set()
+            self._streams.discard(stream)
+
+    async def _hold(self, stream: _Stream) -> None:
+        stream.error = None
+        params: JsonObject = {"notifications": stream.wanted.fields()}
+        try:
+            await self._peer.request(LISTEN, self._params(params), timeout=None, outlet=stream)
+        except RpcError as exc:
+            stream.error = exc
+            if exc.code != METHOD_NOT_FOUND:
+                log.info("stream ended", error=str(exc))
+
+    def heard(self, notification: Notification) -> Notification | None:
+        """Return what a child tells, as clients are told it; None if it was for the hub alone."""
+        if notification.method not in OF_STREAMS:
+            return notification
+        params = as_object(notification.params)
+        meta = object_or_empty(params.get("_meta"))
+        id_ = meta.get(SUBSCRIPTION_ID_META)
+        if notification.method == ACKNOWLEDGED:
+            for stream in self._streams:
+                if stream.id == id_:
+                    stream.acknowledged(params.get("notifications"))
+            return None
+        if SUBSCRIPTION_ID_META not in meta:
+            return notification
+        kept = {key: value for key, value in meta.items() if key != SUBSCRIPTION_ID_META}
+        rest = {key: value for key, value in params.items() if key != "_meta"}
+        return Notification(notification.method, {**rest, "_meta": kept} if kept else rest)
+
+
+OF_STREAMS: Final = frozenset({ACKNOWLEDGED, "notifications/resources/updated", *LIST_CHANGED})
+
+
+def hearing_of(
+    greeting: Greeting, hub: Introduction, link: tuple[TaskGroup, Peer, Outlet], missed: Missed
+) -> Hearing | None:
+    """Return what hears a child, and asks it to tell of its lists; None if it tells unasked."""
+    if greeting.era == "legacy":
+        return None
+
+    def enveloped(params: JsonObject) -> JsonObject:
+        return with_envelope(params, greeting, hub)
+
+    hearing = Hearing(*link, enveloped, missed)
+    hearing.begin(greeting.capabilities)
+    return hearing

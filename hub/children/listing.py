@@ -1,0 +1,97 @@
+"""Reads what a child offers, to the last page of every list."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import TypeAlias
+
+import structlog
+from msgspec.structs import replace
+
+from hub.catalog.merge import Listing
+from hub.children.handshake import Greeting
+from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.peer import RpcError, SilentError
+from hub.protocol.constants import LIST_CHANGED, LISTS, METHOD_NOT_FOUND
+from hub.values import Json, JsonObject
+
+MAX_PAGES = 1000
+
+log = structlog.stdlib.get_logger(__name__)
+
+SendRequest: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
+
+_CAPABILITY = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resources",
+    "prompts/list": "prompts",
+}
+_FIELD = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "templates",
+    "prompts/list": "prompts",
+}
+
+
+async def read_listing(
+    request: SendRequest,
+    greeting: Greeting,
+    *,
+    methods: Iterable[str] = tuple(LISTS),
+    known: Listing | None = None,
+) -> Listing:
+    """Return `known` with the lists of `methods` read anew, those that the child declares to have.
+
+    A list that the child answers with an error for stays as it was known.
+
+    Raises: SilentError, GoneError.
+    """
+    listing = known or Listing()
+    for method in methods:
+        if greeting.offers(_CAPABILITY[method]):
+            entries = await _read_list(request, method)
+            if entries is not None:
+                listing = replace(listing, **{_FIELD[method]: entries})
+    return listing
+
+
+async def read_again(
+    request: SendRequest, greeting: Greeting, server: str, known: Listing, changed: Collection[str]
+) -> Listing:
+    """Return `known` with the lists read anew that `changed` notifications tell of.
+
+    It is `known` itself where that fails.
+    """
+    methods = [method for name in sorted(changed) for method in LIST_CHANGED[name]]
+    try:
+        return await read_listing(request, greeting, methods=methods, known=known)
+    except (RpcError, SilentError, WireError) as exc:
+        log.warning("listing failed", server=server, error=str(exc))
+        return known
+
+
+async def _read_list(request: SendRequest, method: str) -> tuple[JsonObject, ...] | None:
+    entries: list[JsonObject] = []
+    cursors: set[str] = set()
+    cursor: Json = None
+    for _ in range(MAX_PAGES):
+        try:
+            page = await request(method, {} if cursor is None else {"cursor": cursor})
+        except (RpcError, WireError) as exc:
+            if isinstance(exc, RpcError) and exc.code == METHOD_NOT_FOUND:
+                return ()
+            log.warning("listing failed", method=method, error=str(exc))
+            return None
+        found = page.get(LISTS[method])
+        entries.extend(
+            entry for entry in (found if isinstance(found, list) else []) if isinstance(entry, dict)
+        )
+        cursor = page.get("nextCursor")
+        if not isinstance(cursor, str) or cursor in cursors:
+            break
+        cursors.add(cursor)
+    else:
+        log.warning("listing cut off", method=method, pages=MAX_PAGES)
+    return tuple(entries)

@@ -1,0 +1,285 @@
+"""All children, by key: started once, shared between equal keys, ended when nobody uses them."""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Protocol
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+from msgspec import Raw
+from msgspec.structs import replace
+
+from hub.catalog.instructions import is_for_all
+from hub.catalog.merge import Listing
+from hub.children.callbacks import Answers
+from hub.children.child import Child
+from hub.children.child_state import Down
+from hub.children.clients import Lessee
+from hub.children.handshake import Introduction
+from hub.children.health import Health
+from hub.children.link import Link
+from hub.children.listeners import Listeners
+from hub.children.process.process_tree import Brood
+from hub.children.room import Room
+from hub.children.slot import ChildKey, Place
+from hub.confinement.confined import open_launched
+from hub.confinement.grants import Kernel
+from hub.errors import ChildError
+from hub.jsonrpc import messages
+from hub.jsonrpc.child_log import ChildLog
+from hub.jsonrpc.peer import RpcError
+from hub.launch.environments import inherited
+from hub.launch.plan import LaunchPlan
+from hub.paths.resolve import Flavour
+from hub.roots.roots import RootSet
+from hub.specs import RemoteTarget, ServerSpec
+from hub.values import JsonObject, ServerName, SessionKey
+
+KEPT_LISTINGS = 256
+"""How many listings are kept of children that may be gone."""
+SWEEP_EVERY = 1.0
+"""Seconds between looks for children that nobody uses."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class Opener(Protocol):
+    """Opens connections to children; a test passes one that needs no process."""
+
+    def __call__(
+        self, spec: ServerSpec, plan: LaunchPlan | None
+    ) -> AbstractAsyncContextManager[Link]: ...
+
+
+def opener(
+    environment: Mapping[str, str], kernel: Kernel, brood: Brood, flavour: Flavour = Flavour.POSIX
+) -> Opener:
+    """Return what opens real children; processes inherit of `environment` what is theirs.
+
+    A server's children share what may be logged of them.
+    """
+    logs: dict[ServerName, ChildLog] = {}
+
+    def open_child(spec: ServerSpec, plan: LaunchPlan | None) -> AbstractAsyncContextManager[Link]:
+        its = logs.setdefault(spec.name, ChildLog(spec.name))
+        if plan is not None:
+            own = inherited(environment, spec.environment, flavour)
+            return open_launched(spec, plan, own, kernel, brood, its)
+        if not isinstance(spec.target, RemoteTarget):
+            raise TypeError("a launched child needs a plan")
+        from hub.children.remote.connect import open_remote  # noqa: PLC0415 - loads the HTTP client, which only remote children need
+
+        return open_remote(spec.name, spec.target, its)
+
+    return open_child
+
+
+class Children:
+    """Keeps the children, whose tasks it owns while it is `running`."""
+
+    def __init__(  # noqa: PLR0913 - each is one thing that the hub knows and children need
+        self,
+        *,
+        open_child: Opener,
+        info: JsonObject,
+        flavour: Flavour,
+        max_children: int,
+        max_per_session: int | None = None,
+        clock: Callable[[], float],
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._askers: set[ServerName] = set()
+        self.listeners = Listeners()
+        self._last_known: OrderedDict[ChildKey, Listing] = OrderedDict()
+        self._instructions: dict[tuple[ServerName, str], str] = {}
+        self._open = open_child
+        self._info = info
+        self._flavour = flavour
+        self._room = Room(max_children, max_per_session or max_children)
+        self._clock = clock
+        self._chance = chance
+        self._places: dict[ChildKey, Place] = {}
+        self._tasks: TaskGroup | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Keep children for as long as the context lasts, and end all of them on the way out."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self._sweep)
+            try:
+                yield
+            finally:
+                self._tasks = None
+                tasks.cancel_scope.cancel()
+
+    def lease(self, spec: ServerSpec, key: ChildKey, session: SessionKey, lessee: Lessee) -> Place:
+        """Return the place of `key`, with `session` among its users; nothing is started yet."""
+        place = self._places.get(key)
+        if place is None:
+            health = Health(spec.name, self._clock, self._chance)
+            place = self._places[key] = Place(key, spec, health=health)
+        place.lessees[session] = lessee
+        place.unused_since = None
+        return place
+
+    def release(self, place: Place, session: SessionKey, *, at_once: bool = False) -> None:
+        """End a session's use of a child; `at_once`: keep no unused child for the next user."""
+        place.lessees.pop(session, None)
+        if place.child is not None and self._tasks is not None:
+            place.child.answers.levels.leave(session)
+            for uri in place.child.answers.leave(session):
+                self._tasks.start_soon(_unsubscribe, place.child, uri)
+        if not place.lessees:
+            pause = place.spec.idle_stop if not at_once else 0.0
+            place.unused_since = self._clock() - place.spec.idle_stop + pause
+            if at_once:
+                self._end_if_unused(place)
+
+    async def obtain(self, place: Place) -> Child:
+        """Return the place's child once it answers calls, starting it, once for all, if need be.
+
+        Raises: ChildError if it does not start, has just failed to, or the place was given up.
+        """
+        if not place.is_kept:
+            raise ChildError(f"server {place.spec.name!r} was let go: its roots have changed")
+        place.used_at = self._clock()
+        child = place.child
+        if child is None or isinstance(child.state, Down):
+            child = self._start(place, child)
+        ready = await child.ready()
+        if self._last_known.get(place.key) is not ready.listing:
+            self._learn(place.key, ready.greeting.instructions)
+        self._remember(place.key, ready.listing)
+        return child
+
+    def _learn(self, key: ChildKey, instructions: str) -> None:
+        if is_for_all(instructions, key.roots):
+            self._instructions[key.server, key.principal] = instructions
+
+    def instructions_of(self, server: ServerName, principal: str) -> str:
+        """Return what a server last said of its use to a principal's clients; empty if nothing.
+
+        What names a root of the client that it was said to is not among it.
+        """
+        own = self._instructions.get((server, principal))
+        return own if own is not None else self._instructions.get((server, ""), "")
+
+    def running_of(self, server: ServerName, principal: str) -> list[Child]:
+        """Return the children of a server that answer this principal's calls now."""
+        places = (p for p in self._places.values() if p.key.server == server and p.is_running)
+        return [p.child for p in places if p.child and p.key.principal in {principal, ""}]
+
+    def has_asked_for_roots(self, server: ServerName) -> bool:
+        """Return whether a child of this server has asked for roots."""
+        return server in self._askers
+
+    def last_known(self, place: Place) -> Listing | None:
+        """Return what the child of this very key offers, or offered when it was last there."""
+        return place.listing or self._last_known.get(place.key)
+
+    def _remember(self, key: ChildKey, listing: Listing) -> None:
+        self._last_known[key] = listing
+        self._last_known.move_to_end(key)
+        while len(self._last_known) > KEPT_LISTINGS:
+            self._last_known.popitem(last=False)
+
+    def _start(self, place: Place, fallen: Child | None) -> Child:
+        name, tasks = place.spec.name, self._tasks
+        if tasks is None:
+            raise ChildError(f"server {name!r} is not started: the hub is shutting down")
+        if fallen is not None and isinstance(fallen.state, Down) and place.health.looked() > 0:
+            raise ChildError(
+                f"server {name!r} is not running: {fallen.state.reason}; {place.health.outlook}"
+            )
+        self._make_room(place)
+        place.started_at = self._clock()
+        child = place.child = Child(
+            self._answers(place),
+            self._introduction(place),
+            lambda: self._open(place.spec, place.key.plan),
+            place.health,
+        )
+        tasks.start_soon(child.own)
+        return child
+
+    def _make_room(self, place: Place) -> None:
+        """End children if there are as many as there may be.
+
+        One that its clients still hold is started again when they call it.
+        """
+        running = [other for other in self._places.values() if other.is_running]
+        for spare in self._room.made_for(place, running):
+            if spare.lessees and spare.child is not None:
+                spare.child.stop()
+                spare.child = None
+            else:
+                self._end(spare)
+
+    def _answers(self, place: Place) -> Answers:
+        return Answers(
+            place.spec,
+            place.key.roots,
+            self._flavour,
+            unknown=place.key.unknown,
+            audience=lambda: {**self.listeners.of(place.key.principal), **place.lessees},
+            wanted_roots=lambda: self._askers.add(place.spec.name),
+        )
+
+    def _introduction(self, place: Place) -> Introduction:
+        asks = messages.as_object(Raw(place.key.asks))
+        key = place.key
+        is_private = key.plan is not None and key.plan.cwd is None
+        if place.spec.answer_roots and (key.roots.roots or key.unknown or is_private):
+            roots: JsonObject = {"roots": {"listChanged": True}}
+            asks = {**roots, **asks}
+        return Introduction(self._info, asks)
+
+    async def share(self, place: Place, roots: RootSet) -> bool:
+        """Give a remote child other roots in place; return whether that was possible.
+
+        It is if nobody else uses the child, and none with those roots is there already.
+        """
+        key = replace(place.key, roots=roots)
+        if not roots.roots or not place.key.roots.roots:
+            return False  # whether there are any is told in the handshake
+        if place.key.plan is not None or len(place.lessees) != 1 or key in self._places:
+            return False
+        if place.child is not None and place.child.answers.serves_others(place.lessees):
+            return False
+        del self._places[place.key]
+        place.key = key
+        self._places[key] = place
+        if place.child is not None:
+            await place.child.share(roots)
+        return True
+
+    async def _sweep(self) -> None:
+        while True:
+            await anyio.sleep(SWEEP_EVERY)
+            for place in list(self._places.values()):
+                self._end_if_unused(place)
+
+    def _end_if_unused(self, place: Place) -> None:
+        since, child = place.unused_since, place.child
+        if since is None or place.lessees or self._clock() - since < place.spec.idle_stop:
+            return
+        if child is None or not child.answers.busy:
+            self._end(place)
+
+    def _end(self, place: Place) -> None:
+        if self._places.get(place.key) is place:
+            del self._places[place.key]
+        place.is_kept = False
+        if place.child is not None:
+            place.child.stop()
+
+
+async def _unsubscribe(child: Child, uri: str) -> None:
+    with suppress(ChildError, RpcError):
+        await child.forward("resources/unsubscribe", {"uri": uri})

@@ -1,0 +1,1 @@
+"""Processes of children, and their ends."""

@@ -1,0 +1,222 @@
+"""One launched child process: lines in and out, stderr in the log, an end that it cannot refuse."""
+
+from __future__ import annotations
+
+import asyncio  # noqa: TID251 - its protocols carry lines without worker threads
+import errno
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import anyio
+import structlog
+
+from hub.children.process.exits import when_ended
+from hub.children.process.process_tree import Brood, Family
+from hub.children.process.spawn import Spawned, spawn
+from hub.children.process.stderr import Stderr
+from hub.errors import ChildError
+from hub.jsonrpc.child_log import ChildLog
+from hub.jsonrpc.conduct import Conduct
+from hub.jsonrpc.lines import Lines
+from hub.jsonrpc.pace import Pace
+from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.pipes import Flow, PipeOutlet
+from hub.launch.plan import LaunchPlan
+from hub.system.clearing import cleared
+
+EOF_GRACE, EOF_GRACE_AT_END = 2.0, 0.4
+"""Seconds that a child gets to end by itself when its stdin is closed; fewer as the hub ends."""
+KILLED_GRACE = 1.0
+"""Seconds in which a process that has ended is known to have."""
+EXIT_GRACE = 0.2
+"""Seconds an exit code may come after the end of the output."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class _Spoken(asyncio.Protocol):
+    """What a process says on its stderr."""
+
+    def __init__(self, stderr: Stderr, pace: Pace) -> None:
+        self._stderr = stderr
+        self._pace = pace
+        self._transport: asyncio.ReadTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not every loop's transports are of this class; a pipe that is read can be paused anyway.
+        self._transport = cast("asyncio.ReadTransport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        began = self._pace.clock()
+        self._stderr.feed(data)
+        self._pace.spend(self._pace.clock() - began, len(data))
+        rest = self._pace.rest()
+        if rest and self._transport is not None:
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_later(rest, self._read_on, self._transport)
+
+    def _read_on(self, transport: asyncio.ReadTransport) -> None:
+        if not transport.is_closing():
+            transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stderr.finish()
+
+
+class Process:
+    """A running child: `lines` is what it writes, `outlet` where it reads."""
+
+    outlet: PipeOutlet
+
+    def __init__(
+        self,
+        server: str,
+        private_directory: str | None,
+        family: Family,
+        child_log: ChildLog | None = None,
+    ) -> None:
+        self.private_directory = private_directory
+        self._family = family
+        self.conduct = Conduct(server, child_log)
+        self.lines = Lines(conduct=self.conduct)
+        self._server = server
+        self._stderr = Stderr(self.conduct.log)
+        self._exited = anyio.Event()
+        self._running: Spawned | None = None
+        self._stdin: asyncio.WriteTransport | None = None
+        self._closing: list[Callable[[], None]] = [self.lines.close]
+
+    async def begin(self, plan: LaunchPlan, env: dict[str, str]) -> None:
+        """Run the plan's command, in a session and a family of its own.
+
+        Raises: ChildError if it cannot be started.
+        """
+        try:
+            cwd = self.private_directory or plan.cwd
+            running = self._running = await spawn(
+                plan.argv, env=env, cwd=cwd, start=self._family.start
+            )
+        except (OSError, ValueError) as exc:
+            self.lines.close()
+            raise ChildError(f"it cannot start: {_why(exc)}") from exc
+        self._closing.append(when_ended(running.popen, self._has_exited))
+        loop, flow = asyncio.get_running_loop(), Flow()
+        self._stdin, _ = await loop.connect_write_pipe(lambda: flow, running.stdin.taken(loop))
+        outlet = self.outlet = PipeOutlet(self._stdin, flow)
+        self._closing.append(outlet.abort)
+        spoken, _ = await loop.connect_read_pipe(self._spoken, running.stderr.taken(loop))
+        self._closing.append(spoken.close)
+        await loop.connect_read_pipe(lambda: self.lines, running.stdout.taken(loop))
+
+    def _has_exited(self) -> None:
+        """Let its output end too, which another that it started may hold open."""
+        self._exited.set()
+        self.lines.end_soon()
+
+    def _spoken(self) -> _Spoken:
+        return _Spoken(self._stderr, self.conduct.pace)
+
+    def ending(self) -> str:
+        """Say how the process ended. What it said last is for the log: it may hold secrets."""
+        code = self._running.popen.returncode if self._running is not None else None
+        how = (
+            "closed its output"
+            if code is None
+            else f"was ended by {_signal_name(-code)}"
+            if code < 0
+            else f"exited with code {code}"
+        )
+        said = self._stderr.last_words
+        if said:
+            log.warning("last words", server=self._server, said=said[-500:])
+        return f"{how} (the hub's log has its last words)" if said else how
+
+    async def next_line(self) -> bytes:
+        """Return the next line of its output; a `Cut` stands for one that was too long.
+
+        Raises: GoneError that says how the process ended.
+        """
+        try:
+            return await self.lines.next()
+        except GoneError:
+            if self.lines.failure is not None:
+                raise
+            with anyio.move_on_after(EXIT_GRACE):
+                await self._exited.wait()
+            raise GoneError(self.ending()) from None
+
+    async def end(self) -> None:
+        """Close stdin, then end what is left of it and of all it has started."""
+        if self._stdin is not None:
+            self._stdin.close()
+        if self._running is not None:
+            patience = (EOF_GRACE, EOF_GRACE_AT_END)
+            await self._family.ending.until(self._exited.wait, *patience)
+        await self._family.end()
+        if self._running is not None:
+            with anyio.move_on_after(KILLED_GRACE):
+                await self._exited.wait()
+            self._running.close()
+        for close in self._closing:
+            close()
+
+
+def _why(error: OSError | ValueError) -> str:
+    said = getattr(error, "strerror", None) or str(error)
+    return f"{said} (`ulimit -n`)" if getattr(error, "errno", None) == errno.EMFILE else said
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+@asynccontextmanager
+async def launch(
+    server: str,
+    plan: LaunchPlan,
+    environment: Mapping[str, str],
+    brood: Brood,
+    child_log: ChildLog | None = None,
+) -> AsyncGenerator[Process]:
+    """Run `plan` on top of `environment` for as long as the context lasts.
+
+    A plan without a working directory gets an empty private one. The process leads a session of
+    its own, and is ended on the way out with all that it has started, in whatever session.
+
+    Raises: ChildError if it cannot be started.
+    """
+    env = {**environment, **dict(plan.env)}
+    private = tempfile.mkdtemp(prefix="roots-hub-") if plan.cwd is None else None
+    try:
+        _ensure_there(plan, env.get("PATH"), private or plan.cwd)
+        process = Process(server, private, Family(brood), child_log)
+        try:
+            await process.begin(plan, env)
+            yield process
+        finally:
+            with anyio.CancelScope(shield=True):
+                await process.end()
+    finally:
+        if private is not None:
+            await cleared(private)
+
+
+def _ensure_there(plan: LaunchPlan, path: str | None, cwd: str | None) -> None:
+    if plan.cwd is not None and not Path(plan.cwd).is_dir():
+        raise ChildError("it cannot start: its `cwd` is no directory (`plan` shows which it is)")
+    if not _is_there(plan.argv[0], path, cwd):
+        raise ChildError(f"it cannot start: {plan.no_command}")
+
+
+def _is_there(command: str, path: str | None, cwd: str | None) -> bool:
+    return shutil.which(command, path=path) is not None or bool(
+        cwd and Path(cwd, command).is_file()
+    )

@@ -1,0 +1,292 @@
+"""The processes of one hub's children: marked when they start, kept together, ended as families.
+
+On Linux each child has a parent of its own, a subreaper (see `subreaper`). One more process forks
+those: it is there before the first child and ends with the hub, however that ends. Where there can
+be no subreapers that process is a watchdog, and the marks alone tell whose a process is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+
+import anyio
+import structlog
+from anyio import to_thread
+
+from hub.children.process import watchdog
+from hub.children.process.spawn import Started, Streams, popen
+from hub.children.process.subreaper import encode
+from hub.children.process.supervised import ForkServer, LostForkServerError, Supervised, Watchdog
+from hub.children.process.watchdog import (
+    HAS_PROC,
+    LOOK_EVERY,
+    PATIENCE,
+    SIGKILL,
+    SIGTERM,
+    VARIABLE,
+    Hunt,
+    Mark,
+    Table,
+)
+from hub.system.shutdown import Ending
+
+TERM_GRACE, TERM_GRACE_AT_END = 2.0, 0.5
+"""Seconds between asking a family to end (SIGTERM) and ending it; fewer as the hub ends."""
+LOOK_AGAIN = 1.0
+"""Seconds after which a hub that has no descriptor free tries again to look for processes."""
+_HIGHEST, _LOWEST = 1 << 62, 1 << 60
+"""Microseconds of real-time CPU time: 36,000 years of it are no limit to anybody."""
+
+_LOSSES, _TRIES = 5, 20
+"""So often the program that forks may be lost before children are the hub's own; a child is tried
+to be started so often."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class Family:
+    """One child and all that it starts."""
+
+    def __init__(self, brood: Brood) -> None:
+        self.ending = brood.ending
+        self._brood = brood
+        self._mark: Mark | None = None
+        self._leader: dict[int, int] = {}
+        self._supervised: Supervised | None = None
+        self._parent = (0, 0)
+
+    async def start(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: Streams
+    ) -> Started:
+        """Start the child: below a subreaper of its own, or else as a child of the hub.
+
+        Raises: OSError or ValueError if it cannot be started.
+        """
+        for _ in range(_TRIES):
+            mark = self._mark = self._brood.next_mark()
+            server = self._brood.server
+            if not isinstance(server, ForkServer):
+                return self._start_here(argv, env, cwd, streams)
+            marked = {**env, VARIABLE: mark.text}
+            request = encode(argv, marked.items(), cwd, mark.limit)
+            try:
+                self._supervised = await server.start(request, streams)
+            except LostForkServerError:
+                await anyio.sleep(LOOK_EVERY)
+                continue
+            self._parent = (self._supervised.subreaper, _start(self._supervised.subreaper) or 0)
+            self.begun(self._supervised.pid)
+            return self._supervised
+        raise ChildProcessError(errno.ECHILD, "what was to start it has ended")
+
+    def _start_here(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: Streams
+    ) -> Started:
+        marked = self.mark_next(dict(env))
+        try:
+            begun = popen(argv, marked, cwd, streams)
+        finally:
+            self.mark_none()
+        self.begun(begun.pid)
+        return begun
+
+    def mark_next(self, env: dict[str, str]) -> dict[str, str]:
+        """Let processes that the hub starts carry a mark, until `mark_none`: no await between.
+
+        Return `env` with the mark's other half.
+        """
+        self._mark = self._brood.next_mark()
+        _set_limit(self._mark.limit)
+        return {**env, VARIABLE: self._mark.text}
+
+    def mark_none(self) -> None:
+        """Let processes that the hub starts carry no child's mark."""
+        self._brood.mark_none()
+
+    def begun(self, pid: int) -> None:
+        """Take note of the child's process, which leads a session of its own."""
+        start = _start(pid)
+        if start is not None:
+            self._leader = {pid: start}
+            self._brood.leaders[pid] = start
+            self._brood.tell(f"+ {pid} {start}\n")
+
+    async def end(self) -> None:
+        """SIGTERM, then SIGKILL to every process of the family; return when none is left.
+
+        That takes no longer than the graces above and `PATIENCE`; what is left then is logged.
+        """
+        if self._mark is None:
+            return
+        hunt = Hunt(self._mark.child, self._leader, self._parent)
+        if self._supervised is not None:  # a child may have stopped its parent
+            watchdog.go_on(*self._parent)
+        await self._strike(hunt, SIGTERM)
+        if not await self.ending.until(lambda: self._over(hunt), TERM_GRACE, TERM_GRACE_AT_END):
+            await self._strike(hunt, SIGKILL)
+            with anyio.move_on_after(PATIENCE):
+                await self._over(hunt)
+        if self._supervised is not None:
+            await self._supervised.finish()
+            hunt.thin()
+        if hunt.left:
+            log.error("processes left that cannot be ended", pids=sorted(hunt.left))
+        for pid, start in self._leader.items():
+            self._brood.leaders.pop(pid, None)
+            self._brood.tell(f"- {pid} {start}\n")
+
+    async def _over(self, hunt: Hunt) -> None:
+        while hunt.left:
+            await anyio.sleep(LOOK_EVERY)
+            if hunt.thin():
+                await self._strike(hunt)
+
+    async def _strike(self, hunt: Hunt, sign: int | None = None) -> None:
+        """Signal all of the family, as soon as a descriptor is free to look for them with.
+
+        A hub that ends does not wait for one: its watchdog has its own.
+        """
+        while not await self._struck(hunt, sign) and not self.ending.begun.is_set():
+            with anyio.move_on_after(LOOK_AGAIN):
+                await self.ending.begun.wait()
+
+    async def _struck(self, hunt: Hunt, sign: int | None) -> bool:
+        try:
+            hunt.strike(await self._brood.look(), sign)
+        except OSError as exc:
+            self._brood.sees(exc)
+            return False
+        self._brood.sees(None)
+        return True
+
+
+class Brood:
+    """All families of a hub. `leaders` are the children's processes, each with its start."""
+
+    def __init__(self, ending: Ending) -> None:
+        self.ending = ending
+        self.leaders: dict[int, int] = {}
+        self._since = 0
+        self._hub = 0
+        self._numbers = count(1)
+        self.server: Watchdog | None = None
+        self._losses = 0
+        self._looking = anyio.Lock()
+        self._looks = self._seen = 0
+        self._table = Table({}, {})
+        self._is_blind = False
+
+    def prepare(self) -> None:
+        """Have ready what children are started by, so that the first one does not wait for it."""
+        if not self._hub:
+            self._since = watchdog.start_of(os.getpid()) or 0
+            self._hub = _claimed()
+        self._watch()
+
+    def next_mark(self) -> Mark:
+        """Return the mark of the next child, for which the watchdog is there."""
+        self.prepare()
+        return Mark(self._hub, next(self._numbers))
+
+    def mark_none(self) -> None:
+        """Let processes that this one starts carry no child's mark."""
+        _set_limit((self._hub, self._hub))
+
+    def tell(self, line: str) -> None:
+        """Tell who outlives the hub of a child that came or went."""
+        if self.server is not None:
+            self.server.tell(line)
+
+    async def look(self) -> Table:
+        """Return what processes there are, by a look that begins now or later.
+
+        Who asks while there is one under way shares the next one.
+        """
+        wanted = self._looks + 1
+        async with self._looking:
+            if self._seen < wanted:
+                self._looks = began = self._looks + 1
+                self._table = await to_thread.run_sync(watchdog.look, self._hub, self._since)
+                self._seen = began
+            return self._table
+
+    def sees(self, hindrance: OSError | None) -> None:
+        """Take note of what kept somebody from looking, and say so when that has changed."""
+        if hindrance is not None and not self._is_blind:
+            log.error("servers are not ended yet: raise `ulimit -n`", error=str(hindrance))
+        elif hindrance is None and self._is_blind:
+            log.info("servers can be ended again")
+        self._is_blind = hindrance is not None
+
+    def _watch(self) -> None:
+        """Have a program that forks subreapers, which carries no child's mark."""
+        if self.server is not None and self.server.is_there:
+            return
+        if self.server is not None:
+            self.server.close()
+            self.server = None
+            self._losses += 1
+        self.mark_none()
+        can_fork = HAS_PROC and self._losses < _LOSSES
+        try:
+            self.server = (ForkServer if can_fork else Watchdog)(self._hub, self._since)
+        except OSError as exc:
+            log.warning("no watchdog: a hub that is killed may leave processes", error=str(exc))
+            return
+        for pid, start in self.leaders.items():
+            self.tell(f"+ {pid} {start}\n")
+
+    async def close(self) -> None:
+        """Let the watchdog look once more, and wait for it."""
+        server, self.server = self.server, None
+        if server is not None:
+            server.close()
+            await to_thread.run_sync(server.wait, watchdog.GRACE + 2 * PATIENCE)
+
+
+@asynccontextmanager
+async def keeping(ending: Ending) -> AsyncGenerator[Brood]:
+    """Keep the families of a hub for as long as the context lasts."""
+    made = Brood(ending)
+    try:
+        yield made
+    finally:
+        with anyio.CancelScope(shield=True):
+            await made.close()
+
+
+def _start(pid: int) -> int | None:
+    try:
+        return watchdog.start_of(pid) if HAS_PROC else 0
+    except OSError:  # no descriptor is free to ask with: the marks have to do
+        return None
+
+
+def _claimed() -> int:
+    """Return a number for this hub, which is this process' limit from now on, if it can be."""
+    number = secrets.randbits(48)
+    if sys.platform != "linux":
+        return number
+    from resource import RLIM_INFINITY, RLIMIT_RTTIME, getrlimit  # noqa: PLC0415 - not everywhere
+
+    limits = [limit for limit in getrlimit(RLIMIT_RTTIME) if limit != RLIM_INFINITY]
+    hub = min(limits, default=_HIGHEST) - number - 1
+    if hub < _LOWEST:  # a limit that somebody means
+        return number
+    _set_limit((hub, hub))
+    return hub
+
+
+def _set_limit(limit: tuple[int, int]) -> None:
+    if sys.platform != "linux" or limit[1] < _LOWEST:
+        return
+    from resource import RLIMIT_RTTIME, setrlimit  # noqa: PLC0415 - not everywhere
+
+    with suppress(ValueError, OSError):  # what is left is the mark in the environment
+        setrlimit(RLIMIT_RTTIME, limit)

@@ -1,0 +1,296 @@
+"""The parent of one child: it knows every descendant, and ends them all when the hub is gone.
+
+A process that loses its parent becomes a child of the nearest ancestor that is a subreaper. So
+whatever a child starts stays below this process, in whatever session, with whatever environment and
+limits: a second fork does not lead away from it. It is forked from `forkserver.py`, with which it
+shares nearly all of its memory, so this file imports nothing that is slow to load.
+
+It holds one end of a socket whose other end only the hub has. The end of that is the end of the
+hub, whoever killed it and whoever else with it.
+"""
+
+# ruff: noqa: PTH123, PTH208 - pathlib takes longer to load than the rest of this file
+from __future__ import annotations
+
+import ctypes
+import errno
+import marshal
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping
+
+from hub.children.process.watchdog import GRACE, PATIENCE, row, send
+
+if sys.platform == "linux":
+    import resource
+
+    _libc = ctypes.CDLL(None)
+
+END_NOW = b"k"
+"""What the hub sends when it has given its child all the time that it gets."""
+LENGTH_BYTES = 4
+"""A request is a number of so many bytes, and so many bytes of `marshal`."""
+_SUBREAPER, _NAME = 36, 15
+_LOOK_EVERY = 0.01
+_CHUNK, _LITTLE = 65536, 64
+_UNENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP", "SIGUSR1", "SIGUSR2")
+_IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ")
+
+
+def encode(
+    argv: Iterable[str], env: Iterable[tuple[str, str]], cwd: str | None, limit: tuple[int, int]
+) -> bytes:
+    """Return the request for a process. `limit` is the mark that its limits carry.
+
+    Raises: ValueError for a NUL or an `=` where none can be.
+    """
+    words = [os.fsencode(word) for word in argv]
+    variables = {os.fsencode(key): os.fsencode(value) for key, value in env}
+    where = None if cwd is None else os.fsencode(cwd)
+    texts = (*words, *variables, *variables.values(), where or b"")
+    if any(b"\0" in text for text in texts):
+        raise ValueError("embedded null byte")
+    if any(b"=" in key for key in variables):
+        raise ValueError("illegal environment variable name")
+    body = marshal.dumps((_programs(words[0], variables), words, variables, where, limit))
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+def _programs(name: bytes, env: Mapping[bytes, bytes]) -> list[bytes]:
+    """Return which files a command may mean."""
+    if b"/" in name:
+        return [name]
+    folders = env.get(b"PATH", os.fsencode(os.defpath)).split(b":")
+    return [os.path.join(folder, name) for folder in folders]  # noqa: PTH118 - see above
+
+
+def unending() -> list[int]:
+    """Let no signal end this process but those that nobody can refuse, and let SIGCHLD wake it.
+
+    Return which signals a program that it starts must have as they were.
+    """
+    changed = [getattr(signal, name) for name in _IGNORED_BY_PYTHON]
+    for name in _UNENDING:
+        number = getattr(signal, name)
+        if signal.getsignal(number) != signal.SIG_IGN:
+            changed.append(number)
+            signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, _noticed)
+    return changed
+
+
+def wake_pipe() -> int:
+    """Return a descriptor that has something to read whenever a signal has come.
+
+    `unending` must have been called, once for all that are forked: `signal.signal` makes
+    enumerations, which would take pages of memory that are shared.
+    """
+    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    return reading
+
+
+def _noticed(*_: object) -> None:
+    """Do nothing: what wakes is the pipe."""
+
+
+def drain(descriptor: int) -> None:
+    """Take what there is to read from a pipe that does not wait."""
+    try:
+        while len(os.read(descriptor, _LITTLE)) == _LITTLE:
+            pass
+    except BlockingIOError:
+        return
+
+
+def adopt(name: bytes) -> None:
+    """Become the parent of all descendants that lose theirs, which Linux can since 3.4.
+
+    `ps` and `top` show the name, of 15 bytes at most.
+    """
+    _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
+    _libc.prctl(_NAME, name, 0, 0, 0)
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the children of a process, the ended ones that nobody has taken away too."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except FileNotFoundError:  # a kernel that does not list them, unless the process has ended
+        return looked_for(pid) if os.path.isdir(f"/proc/{pid}") else []  # noqa: PTH112 - see above
+    except OSError:  # it has ended meanwhile, or no descriptor is free
+        return found or looked_for(pid)
+    return found
+
+
+def looked_for(parent: int) -> list[int]:
+    """Return the children of a process that have not ended, where the kernel does not list them."""
+    found: list[int] = []
+    for name in os.listdir("/proc"):
+        there = row(int(name)) if name.isdigit() else None
+        if there is not None and there.parent == parent:
+            found.append(int(name))
+    return found
+
+
+class Subreaper:
+    """Keeps one child and its descendants. `control` is its end of the hub's socket."""
+
+    def __init__(self, control: int, streams: tuple[int, int, int], reset: list[int]) -> None:
+        self._control = control
+        self._streams = streams
+        self._reset = reset
+        self._wake = wake_pipe()
+        self._child = 0
+
+    def run(self) -> None:
+        """Start the child, and return when nothing is left of it and of what it has started."""
+        adopt(b"roots-hub: keep")
+        try:
+            self._child = self._started()
+        except (OSError, ValueError, NotImplementedError) as exc:
+            self._tell(b"failed %d\n" % (getattr(exc, "errno", None) or errno.EINVAL))
+            return
+        for stream in self._streams:
+            os.close(stream)
+        self._tell(b"started %d %d\n" % (self._child, os.getpid()))
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
+        while True:
+            ready = poll.poll()
+            drain(self._wake)
+            if not self._take_away():
+                return
+            if any(descriptor == self._control for descriptor, _ in ready):
+                self._end(0.0 if self._hub_says() == END_NOW else GRACE)
+                return
+
+    def _hub_says(self) -> bytes:
+        try:
+            return os.read(self._control, 1)
+        except OSError:
+            return b""
+
+    def _started(self) -> int:
+        """Run what the hub asks for, and return its process id.
+
+        Raises: OSError if it cannot be run.
+        """
+        size = int.from_bytes(self._read(LENGTH_BYTES), "big")
+        programs, argv, env, cwd, limit = marshal.loads(self._read(size))  # noqa: S302 - the hub is the same Python
+        if cwd is not None:
+            os.chdir(cwd)
+        try:
+            _set_limit(limit)
+            return self._run(programs, argv, env)
+        finally:
+            _set_limit((limit[1], limit[1]))
+            os.chdir("/")
+
+    def _run(self, programs: list[bytes], argv: list[bytes], env: dict[bytes, bytes]) -> int:
+        stdin, stdout, stderr = self._streams
+        places = (
+            (os.POSIX_SPAWN_DUP2, stdin, 0),
+            (os.POSIX_SPAWN_DUP2, stdout, 1),
+            (os.POSIX_SPAWN_DUP2, stderr, 2),
+        )
+        trouble: OSError | None = None
+        for program in programs:
+            # An exception is caught at the price of memory that would be shared otherwise.
+            if program is not programs[-1] and not os.access(program, os.F_OK):
+                continue
+            try:
+                return os.posix_spawn(
+                    program, argv, env, file_actions=places, setsid=True, setsigdef=self._reset
+                )
+            except OSError as exc:
+                if trouble is None or exc.errno not in {errno.ENOENT, errno.ENOTDIR}:
+                    trouble = exc
+        raise trouble or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    def _read(self, size: int) -> bytes:
+        got = b""
+        while len(got) < size:
+            more = os.read(self._control, min(size - len(got), _CHUNK))
+            if not more:
+                raise OSError(errno.EPIPE, "the hub has gone")
+            got += more
+        return got
+
+    def _tell(self, line: bytes) -> None:
+        try:
+            os.write(self._control, line)
+        except OSError:  # the hub has gone, which is noticed next
+            return
+
+    def _take_away(self) -> bool:
+        """Take away who has ended; return whether anybody is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if not pid:
+                return True
+            if pid == self._child:
+                self._child = 0
+                self._tell(b"ended %d\n" % os.waitstatus_to_exitcode(status))
+
+    def _end(self, grace: float) -> None:
+        """End all descendants: by SIGTERM, unless there is no grace, and then by SIGKILL."""
+        until = time.monotonic() + grace
+        if grace:
+            ask_to_end(os.getpid())
+        while time.monotonic() < until:
+            if not self._take_away():
+                return
+            select.select([self._wake], [], [], _LOOK_EVERY)
+            drain(self._wake)
+        # Children of an ended process become our own. So ending our own, over and over, ends all;
+        # and nobody can get the number of one that we have not taken away.
+        struck: set[int] = set()
+        until = time.monotonic() + PATIENCE
+        while self._take_away() and time.monotonic() < until:
+            found = set(children_of(os.getpid()))
+            for pid in found:
+                strike(pid)
+            if found <= struck:
+                select.select([self._wake], [], [], _LOOK_EVERY)
+                drain(self._wake)
+            else:
+                until = time.monotonic() + PATIENCE
+            struck = found
+
+
+def ask_to_end(parent: int) -> None:
+    """Send SIGTERM to all descendants of a process."""
+    left = children_of(parent)
+    while left:
+        pid = left.pop()
+        left += children_of(pid)
+        found = row(pid)
+        if found is not None:
+            send(pid, found.start, signal.SIGTERM)
+
+
+def strike(pid: int) -> None:
+    """End a child of this process that was not taken away."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):  # one that has become another user
+        return
+
+
+def _set_limit(limit: tuple[int, int]) -> None:
+    """Let what this process starts from now on carry a mark."""
+    try:
+        resource.setrlimit(resource.RLIMIT_RTTIME, limit)
+    except (ValueError, OSError):  # what is left is the mark in the environment
+        return

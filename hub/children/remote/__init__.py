@@ -1,0 +1,1 @@
+"""Children behind a URL."""

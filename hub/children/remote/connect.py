@@ -1,0 +1,90 @@
+"""Children behind a URL: opened here, over the transport that the operator chose.
+
+Imported only when one is opened: it loads the HTTP client.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import cache
+
+import anyio
+import httpx2
+
+from hub.children.link import Link
+from hub.children.remote.http_client import Endpoint
+from hub.children.remote.sse import SseLink
+from hub.children.remote.streamable_http import HttpLink
+from hub.jsonrpc.child_log import ChildLog
+from hub.specs import RemoteTarget
+
+CLOSE_GRACE = 2.0
+"""Seconds that the end of a session may take."""
+KEEP_ALIVE = 4.0
+"""Seconds that a connection without use is kept; many servers close it after five."""
+IDLE_CONNECTIONS = 32
+QUIET, PROBES_APART, PROBES = 60, 15, 4
+"""Seconds until a silent connection is probed, seconds between probes, and how many may fail."""
+
+
+@asynccontextmanager
+async def open_remote(
+    server: str, target: RemoteTarget, log: ChildLog | None = None
+) -> AsyncGenerator[Link]:
+    """Connect to a remote child.
+
+    Raises: ChildError if that cannot be done. Over streamable HTTP only the first message tells.
+    """
+    async with _client() as transport:
+        endpoint = Endpoint(target, transport)
+        if target.transport == "sse":
+            async with anyio.create_task_group() as tasks:
+                link = SseLink(server, endpoint, tasks, log)
+                await tasks.start(link.listen)
+                yield link
+                tasks.cancel_scope.cancel()
+        else:
+            async with anyio.create_task_group() as tasks:
+                link = HttpLink(server, endpoint, tasks, log)
+                try:
+                    yield link
+                finally:
+                    tasks.cancel_scope.cancel()
+                    with anyio.move_on_after(CLOSE_GRACE, shield=True):
+                        await link.leave()
+
+
+def _client() -> httpx2.AsyncHTTPTransport:
+    """Return an HTTP client of one child's: as many connections as it has calls under way."""
+    return httpx2.AsyncHTTPTransport(
+        verify=_trusted(),
+        limits=httpx2.Limits(
+            max_connections=None,
+            max_keepalive_connections=IDLE_CONNECTIONS,
+            keepalive_expiry=KEEP_ALIVE,
+        ),
+        socket_options=_probed(),
+    )
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Return whom to trust: it takes a while to make, and is the same for all."""
+    return httpx2.create_ssl_context()
+
+
+def _probed() -> list[tuple[int, int, int]]:
+    """Return what lets a connection end whose other side has vanished without a word."""
+    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    # The first has another name on macOS, and Windows knows them of late.
+    for names, value in (
+        (("TCP_KEEPIDLE", "TCP_KEEPALIVE"), QUIET),
+        (("TCP_KEEPINTVL",), PROBES_APART),
+        (("TCP_KEEPCNT",), PROBES),
+    ):
+        known = [getattr(socket, name) for name in names if hasattr(socket, name)]
+        options += [(socket.IPPROTO_TCP, option, value) for option in known[:1]]
+    return options

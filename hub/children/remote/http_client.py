@@ -1,0 +1,270 @@
+"""HTTP exchanges with one remote child, and with nobody else.
+
+The operator's headers go to the configured origin alone. An error's text is fit to be shown: none
+has a header or the secret parts of an address in it.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
+from urllib.parse import unquote
+
+import anyio
+import httpx2
+
+from hub.errors import ChildError
+from hub.specs import RemoteTarget, shown_url
+
+CONNECT_TIMEOUT = 30.0
+"""Seconds a connection, or a pause within the writing of one message, may take."""
+MAX_REDIRECTS = 5
+PIECE = 256 * 1024
+"""How many bytes of a message are written at a time, each within its own time."""
+DRAIN = 1.0
+"""Seconds that an answer may take to end once it is of no interest."""
+_SMALL = 64 * 1024
+
+_MOVED_FOR_GOOD = 308
+_KEEPING_METHOD = frozenset({307, _MOVED_FOR_GOOD})
+_REDIRECTS = frozenset({301, 302, 303}) | _KEEPING_METHOD
+
+_ASKED: Mapping[int, str] = {
+    401: "are its headers right?",
+    403: "are its headers right?",
+    404: "is its url right?",
+    405: "are its url and transport right?",
+}
+"""What of the config a status calls into question."""
+
+_BREAKS = (httpx2.RequestError, OSError)
+"""How an exchange breaks; TLS has errors of its own that the HTTP client lets pass."""
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
+
+Headers = Mapping[bytes, bytes]
+
+
+class ExchangeError(Exception):
+    """An exchange failed; the text says why, as a sentence about the child."""
+
+
+class Endpoint:
+    """The address of a remote child, and what goes with each request to it."""
+
+    def __init__(self, target: RemoteTarget, transport: httpx2.AsyncBaseTransport) -> None:
+        """Take the operator's address and headers.
+
+        Raises: ChildError if they cannot be sent.
+        """
+        self._transport = transport
+        self._cookies = httpx2.Cookies()
+        self._has_cookies = False
+        try:
+            self.url = httpx2.URL(target.url)
+        except httpx2.InvalidURL:
+            raise ChildError("its url is not valid") from None
+        if self.url.scheme not in {"http", "https"} or not self.url.host:
+            raise ChildError("its url is not valid")
+        self._own = _own_headers(self.url, target.headers)
+
+    def move(self, beside: Exchange, reference: str) -> None:
+        """Send what follows to an address that was named in an answer.
+
+        Raises: ChildError if it is not at the origin of that answer.
+        """
+        try:
+            url = beside.url.join(reference)
+        except (httpx2.InvalidURL, ValueError):
+            raise ChildError("it names an endpoint that is no address") from None
+        if not _is_same_origin(beside.url, url) or url.userinfo not in {b"", beside.url.userinfo}:
+            where = shown_url(str(url))
+            raise ChildError(f"it wants its messages elsewhere, at {where}, which is not followed")
+        self.url = url
+
+    async def open(
+        self, method: str, headers: Headers, body: bytes = b"", *, patience: float | None = None
+    ) -> Exchange:
+        """Send a request; its answer, once it begins, is the caller's to close.
+
+        It begins within `patience` seconds; None waits for as long as it takes. A redirect is
+        followed if it stays at the origin and keeps the method.
+
+        Raises: ExchangeError.
+        """
+        url = self.url
+        for _ in range(MAX_REDIRECTS):
+            exchange = await self._send(method, url, headers, body, patience)
+            following = exchange.redirect
+            if following is None or not _may_follow(method, exchange.status, url, following):
+                return exchange
+            await exchange.finish()
+            url = following
+            if exchange.status == _MOVED_FOR_GOOD:
+                self.url = following
+        raise ExchangeError(f"it redirects more than {MAX_REDIRECTS} times")
+
+    async def _send(
+        self, method: str, url: httpx2.URL, headers: Headers, body: bytes, patience: float | None
+    ) -> Exchange:
+        fields = {**self._own, **headers}
+        if method == "POST":
+            fields[b"content-length"] = b"%d" % len(body)
+        timeout = {"connect": CONNECT_TIMEOUT, "write": CONNECT_TIMEOUT, "read": patience}
+        request = httpx2.Request(
+            method,
+            url,
+            headers=list(fields.items()),
+            stream=_Pieces(body),
+            extensions={"timeout": timeout},
+        )
+        if self._has_cookies:
+            self._cookies.set_cookie_header(request)
+        try:
+            response = await self._transport.handle_async_request(request)
+        except httpx2.LocalProtocolError:
+            raise ExchangeError("its headers cannot be sent") from None  # they would be in the text
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as exc:
+            raise ExchangeError(f"it cannot be reached ({_named(exc)})") from exc
+        except _BREAKS as exc:
+            raise ExchangeError(f"the connection broke ({_named(exc)})") from exc
+        if "set-cookie" in response.headers:
+            response.request = request
+            self._cookies.extract_cookies(response)
+            self._has_cookies = bool(self._cookies)
+        return Exchange(response, url, method)
+
+
+class Exchange:
+    """An answer that has begun."""
+
+    def __init__(self, response: httpx2.Response, url: httpx2.URL, method: str = "POST") -> None:
+        self._response = response
+        self._method = method
+        self.url = url
+        self.status = response.status_code
+
+    @property
+    def kind(self) -> str:
+        """The media type of what is answered, without parameters."""
+        return self._response.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def redirect(self) -> httpx2.URL | None:
+        """Where the answer sends its reader."""
+        location = self._response.headers.get("location")
+        if self.status not in _REDIRECTS or location is None:
+            return None
+        try:
+            return self.url.join(location)
+        except (httpx2.InvalidURL, ValueError):
+            return None
+
+    def header(self, name: str) -> str | None:
+        """Return a header's value."""
+        return self._response.headers.get(name)
+
+    @property
+    def refusal(self) -> str:
+        """Why the answer is none, by its status: a sentence about the child."""
+        elsewhere = self.redirect
+        if elsewhere is not None:
+            return f"it redirects to {shown_url(str(elsewhere))}, which is not followed"
+        # A server need not answer any other method.
+        asked = _ASKED.get(self.status) if self._method == "POST" else None
+        return f"it answered with HTTP status {self.status}" + (f" ({asked})" if asked else "")
+
+    async def chunks(self) -> AsyncGenerator[bytes]:
+        """Yield what is answered as it comes, decompressed.
+
+        Raises: ExchangeError when the connection breaks before the end.
+        """
+        stream = self._response.stream
+        if not isinstance(stream, httpx2.AsyncByteStream):
+            raise TypeError(f"not an asynchronous stream: {stream!r}")
+        encoded = "content-encoding" in self._response.headers
+        try:
+            # What is not compressed needs none of the layers that could decompress it.
+            async for chunk in self._response.aiter_bytes() if encoded else stream:
+                yield chunk
+        except _BREAKS as exc:
+            raise ExchangeError(f"the connection broke ({_named(exc)})") from exc
+
+    async def body(self, limit: int) -> bytes:
+        """Return all that is answered.
+
+        Raises: ExchangeError if that is more than `limit` bytes, or the connection breaks.
+        """
+        parts: list[bytes] = []
+        size = 0
+        async with aclosing(self.chunks()) as chunks:
+            async for chunk in chunks:
+                parts.append(chunk)
+                size += len(chunk)
+                if size > limit:
+                    raise ExchangeError(f"it has more than {limit} bytes")
+        return b"".join(parts)
+
+    async def finish(self) -> None:
+        """Let the connection serve again: read what is left, if that is little, and end."""
+        try:
+            with anyio.move_on_after(DRAIN), suppress(ExchangeError):
+                await self.body(_SMALL)
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """End the exchange; what is not read yet is not wanted."""
+        with suppress(*_BREAKS):
+            await self._response.aclose()
+
+
+class _Pieces(httpx2.AsyncByteStream):
+    """A message on its way, in pieces that a slow line takes within its time."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        if len(self._body) <= PIECE:
+            yield self._body
+            return
+        for start in range(0, len(self._body), PIECE):
+            yield self._body[start : start + PIECE]
+
+
+def _own_headers(url: httpx2.URL, configured: Mapping[str, str]) -> dict[bytes, bytes]:
+    """Return what every request carries, names in lower case.
+
+    Raises: ChildError if something in them cannot be sent.
+    """
+    own = {b"host": url.netloc, b"accept-encoding": b"gzip, deflate", b"user-agent": b"roots-hub"}
+    if url.userinfo:
+        login = unquote(url.userinfo.decode("ascii"))
+        own[b"authorization"] = b"Basic " + base64.b64encode(login.encode())
+    for name, value in configured.items():
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value.strip()):
+            raise ChildError(f"its header {name!r} cannot be sent: something in it is not allowed")
+        own[name.lower().encode()] = value.strip().encode()
+    return own
+
+
+def _is_same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
+    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
+
+
+def _may_follow(method: str, status: int, url: httpx2.URL, to: httpx2.URL) -> bool:
+    """Return whether a redirect keeps the request what it is, and at whom it is directed."""
+    if method != "GET" and status not in _KEEPING_METHOD:
+        return False
+    if to.userinfo not in {b"", url.userinfo}:
+        return False
+    to_tls = (url.scheme, to.scheme) == ("http", "https") and (url.port, to.port) == (None, None)
+    return _is_same_origin(url, to) or (to_tls and url.host == to.host)
+
+
+def _named(exc: Exception) -> str:
+    return str(exc) or type(exc).__name__

@@ -1,0 +1,103 @@
+"""Event streams that are asked for again when they break off, each continuing the one before."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+import anyio
+
+from hub.children.remote.http_client import Endpoint, Exchange, ExchangeError, Headers
+from hub.children.remote.received import events_in
+from hub.jsonrpc.conduct import Conduct
+from hub.protocol.sse_parser import Event, EventParser
+
+PAUSE = 1.0
+"""Seconds before a stream is asked for again, if the child does not say."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 60.0
+
+_ACCEPTS = {b"accept": b"text/event-stream", b"cache-control": b"no-store"}
+_OK, _NOT_FOUND, _FAULTS = 200, 404, 500
+_PASSING = frozenset({408, 409, 425, 429})
+"""Statuses that say no more than: not now."""
+
+
+class SessionEndedError(ExchangeError):
+    """The child no longer knows the session."""
+
+
+async def resumed(
+    endpoint: Endpoint,
+    headers: Callable[[], Headers],
+    parser: EventParser,
+    conduct: Conduct,
+    *,
+    attempts: int | None,
+) -> AsyncGenerator[Event]:
+    """Yield the events of one stream after the other, for as long as the child gives any.
+
+    After `attempts` streams in a row without a byte that is over; None asks on, ever less often.
+
+    Raises: SessionEndedError; ExchangeError if the child does not give such streams; GoneError if
+        they are of no use for too long.
+    """
+    failures = 0
+    while True:
+        parser.restart()
+        failures += 1
+        asked = {**headers(), **_ACCEPTS, **_continued(parser)}
+        try:
+            exchange = await endpoint.open("GET", asked)
+        except ExchangeError:
+            exchange = None
+        if exchange is not None:
+            try:
+                if _is_given(exchange, has_session=b"mcp-session-id" in asked):
+                    async with aclosing(_chunks(exchange)) as chunks:
+                        async for chunk in chunks:
+                            failures = 0
+                            async with aclosing(events_in(chunk, parser, conduct)) as events:
+                                async for event in events:
+                                    yield event
+            finally:
+                await exchange.close()
+        if attempts is not None and failures >= attempts:
+            return
+        await anyio.sleep(pause(parser.retry, failures))
+
+
+def _continued(parser: EventParser) -> Headers:
+    return {b"last-event-id": parser.last_id} if parser.last_id else {}
+
+
+def _is_given(exchange: Exchange, *, has_session: bool) -> bool:
+    """Return whether a stream begins; False if it may do so later.
+
+    Raises: ExchangeError if it never will.
+    """
+    if exchange.status == _OK and exchange.kind == "text/event-stream":
+        return True
+    if exchange.status == _NOT_FOUND and has_session:
+        raise SessionEndedError("its session has ended")
+    if exchange.status == _OK:
+        raise ExchangeError(f"it answered with content of type {exchange.kind!r}")
+    if exchange.status in _PASSING or exchange.status >= _FAULTS:
+        return False
+    raise ExchangeError(exchange.refusal)
+
+
+async def _chunks(exchange: Exchange) -> AsyncGenerator[bytes]:
+    """Yield what comes until it ends, or breaks off, which is the same here."""
+    try:
+        async with aclosing(exchange.chunks()) as chunks:
+            async for chunk in chunks:
+                yield chunk
+    except ExchangeError:
+        return
+
+
+def pause(retry: int | None, failures: int) -> float:
+    """Return the seconds to wait before a stream is asked for again."""
+    asked = PAUSE if retry is None else retry / 1000
+    longer = asked if failures <= 1 else max(asked, PAUSE) * 2 ** min(failures - 1, 10)
+    return min(max(longer, SHORTEST_PAUSE), LONGEST_PAUSE)

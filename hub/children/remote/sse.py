@@ -1,0 +1,130 @@
+"""The HTTP transport of 2024-11-05: one stream of events from the child, a POST per message."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from functools import partial
+
+from anyio.abc import TaskGroup, TaskStatus
+from msgspec.structs import replace
+
+from hub.children.remote.arrivals import Arrivals
+from hub.children.remote.http_client import (
+    CONNECT_TIMEOUT,
+    DRAIN,
+    Endpoint,
+    Exchange,
+    ExchangeError,
+)
+from hub.children.remote.posts import Posts
+from hub.children.remote.received import events_in, messages_in, refusal_in
+from hub.errors import ChildError
+from hub.jsonrpc import messages as wire
+from hub.jsonrpc.child_log import ChildLog
+from hub.jsonrpc.conduct import Conduct
+from hub.jsonrpc.exact_json import RequestId
+from hub.jsonrpc.messages import Failure, Message, Request, Response
+from hub.jsonrpc.peer import GoneError
+from hub.protocol.sse_parser import Event, EventParser
+
+_ACCEPTS = {b"accept": b"text/event-stream", b"cache-control": b"no-store"}
+_JSON = {b"content-type": b"application/json"}
+_OK, _REDIRECTS = 200, 300
+
+
+class SseLink:
+    """A child that sends events. `tasks` run what is under way."""
+
+    private_directory: str | None = None
+
+    def __init__(
+        self, server: str, endpoint: Endpoint, tasks: TaskGroup, log: ChildLog | None = None
+    ) -> None:
+        self._server = server
+        self._endpoint = endpoint
+        self.conduct = Conduct(server, log)
+        self._arrivals = Arrivals(self.conduct)
+        self._has_begun = False
+        self.outlet = Posts(server, self, self._arrivals, tasks)
+
+    async def next(self) -> Message:
+        return await self._arrivals.next()
+
+    def hand_answers_to(self, settle: Callable[[Response | Failure], bool]) -> None:
+        self._arrivals.settle = settle
+
+    async def listen(self, *, task_status: TaskStatus[None]) -> None:
+        """Read the child's events to their end; started once messages can be sent.
+
+        Raises: ChildError if they cannot.
+        """
+        reason = "the connection ended"
+        try:
+            exchange = await self._endpoint.open("GET", _ACCEPTS)
+            try:
+                await self._read(exchange, task_status)
+            finally:
+                await exchange.close()
+        except (ExchangeError, GoneError) as exc:
+            reason = str(exc)
+        if not self._has_begun:
+            raise ChildError(reason)
+        self._arrivals.end(reason)
+
+    async def _read(self, exchange: Exchange, task_status: TaskStatus[None]) -> None:
+        if exchange.status != _OK:
+            raise ExchangeError(exchange.refusal)
+        if exchange.kind != "text/event-stream":
+            raise ExchangeError(f"it answered with content of type {exchange.kind!r}")
+        parser = EventParser(wire.MAX_MESSAGE_BYTES)
+        async with aclosing(exchange.chunks()) as chunks:
+            async for chunk in chunks:
+                async with aclosing(events_in(chunk, parser, self.conduct)) as events:
+                    async for event in events:
+                        if event.name == "endpoint" and not self._has_begun:
+                            self._endpoint.move(exchange, event.text.decode("utf-8", "replace"))
+                            self._has_begun = True
+                            task_status.started()
+                        else:
+                            await self._take(event)
+        if not self._has_begun:
+            raise ExchangeError("it did not say where messages go")
+
+    async def _take(self, event: Event) -> None:
+        for message in messages_in(self.conduct, event):
+            await self._arrivals.put(message)
+            if isinstance(message, Response | Failure):
+                self.outlet.give_up(message.id, after=DRAIN)
+
+    def asking(self, request: Request, body: bytes) -> Callable[[], Awaitable[None]]:
+        """Return what posts a request, whose answer comes by an event."""
+        return partial(self._ask, request.id, body)
+
+    async def _ask(self, id_: RequestId, body: bytes) -> None:
+        failed = await self._post(body, None)
+        if failed is not None:
+            await self._arrivals.put(replace(failed, id=id_))
+
+    async def tell(self, message: Message, body: bytes) -> None:
+        """Post what is no request.
+
+        Raises: ExchangeError if it is lost.
+        """
+        await self._post(body, CONNECT_TIMEOUT)
+
+    async def _post(self, body: bytes, patience: float | None) -> Failure | None:
+        """Send a message; return the JSON-RPC error it is refused with.
+
+        Raises: ExchangeError if it is not taken for another reason.
+        """
+        exchange = await self._endpoint.open("POST", _JSON, body, patience=patience)
+        try:
+            if exchange.status < _REDIRECTS:
+                return None
+            error = await refusal_in(exchange)
+            if error is None:
+                raise ExchangeError(exchange.refusal)
+            return error
+        finally:
+            await exchange.finish()

@@ -1,0 +1,275 @@
+"""Streamable HTTP to a remote child: a POST for each message, its answer there or as events.
+
+In the legacy era there is a session and a standing stream for what the child says of its own
+accord, and streams that break off are resumed. In the modern era each request stands for itself:
+to end its answer is to cancel it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from functools import partial
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+from msgspec import Struct
+from msgspec.structs import astuple, replace
+
+from hub.children.remote.arrivals import Arrivals
+from hub.children.remote.http_client import (
+    CONNECT_TIMEOUT,
+    DRAIN,
+    Endpoint,
+    Exchange,
+    ExchangeError,
+    Headers,
+)
+from hub.children.remote.posts import Posts, taken_back
+from hub.children.remote.received import events_in, is_session_unknown, messages_in, refusal_in
+from hub.children.remote.remote_session import RemoteSession
+from hub.children.remote.resumption import SessionEndedError, pause, resumed
+from hub.jsonrpc import messages
+from hub.jsonrpc.child_log import ChildLog
+from hub.jsonrpc.conduct import Conduct
+from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response
+from hub.jsonrpc.outgoing import RequestWithin
+from hub.jsonrpc.peer import GoneError
+from hub.protocol.constants import METHOD_NOT_FOUND
+from hub.protocol.sse_parser import Event, EventParser
+from hub.values import JsonObject
+
+MAX_RESUMPTIONS = 3
+"""How often in a row an answer's events may be asked for again in vain."""
+_BROKE_OFF = "the connection broke off"
+
+_ACCEPTS = {b"accept": b"application/json, text/event-stream", b"content-type": b"application/json"}
+_OK, _ACCEPTED, _NOT_FOUND, _REDIRECTS = 200, 202, 404, 300
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class _Post(Struct, frozen=True, eq=False):
+    """A request, and how far the events on the way to its answer were read."""
+
+    request: Request
+    is_modern: bool
+    parser: EventParser
+
+    def is_answered_by(self, message: Response | Failure) -> bool:
+        """Return whether a message is its answer, also where the id came back as another type."""
+        return message.id is None or str(message.id) == str(self.request.id)
+
+
+class HttpLink:
+    """A child behind streamable HTTP. `tasks` run what is under way."""
+
+    private_directory: str | None = None
+
+    def __init__(
+        self, server: str, endpoint: Endpoint, tasks: TaskGroup, child_log: ChildLog | None = None
+    ) -> None:
+        self._server = server
+        self._endpoint = endpoint
+        self._tasks = tasks
+        self.conduct = Conduct(server, child_log)
+        self._arrivals = Arrivals(self.conduct)
+        self._session = RemoteSession(server)
+        self.outlet = Posts(server, self, self._arrivals, tasks)
+
+    async def next(self) -> Message:
+        return await self._arrivals.next()
+
+    def hand_answers_to(self, settle: Callable[[Response | Failure], bool]) -> None:
+        self._arrivals.settle = settle
+
+    async def leave(self) -> None:
+        """Let nothing come any more, and tell the child that its session is not needed."""
+        self._arrivals.end("the connection ended")
+        if not self._session.has_id:
+            return
+        try:
+            exchange = await self._endpoint.open("DELETE", self._session.headers())
+        except ExchangeError as exc:
+            log.debug("session not ended", server=self._server, error=str(exc))
+        else:
+            await exchange.finish()
+
+    # What is no request
+
+    async def tell(self, message: Message, body: bytes) -> None:
+        """Post what is no request; a request that was answered is not cancelled any more.
+
+        Raises: ExchangeError if it is lost.
+        """
+        if self._session.is_modern:  # where only requests are sent
+            return
+        match message:
+            case Notification("notifications/cancelled"):
+                if self.outlet.has(taken_back(message)):
+                    await self._tell(body)
+            case Notification("notifications/initialized"):
+                try:
+                    await self._tell(body)
+                finally:
+                    self._tasks.start_soon(self._listen)
+            case _:
+                await self._tell(body)
+
+    async def _tell(self, body: bytes) -> None:
+        headers = {**_ACCEPTS, **self._session.headers()}
+        exchange = await self._endpoint.open("POST", headers, body, patience=CONNECT_TIMEOUT)
+        try:
+            if exchange.status >= _REDIRECTS:
+                self._heed(exchange, await refusal_in(exchange))
+                raise ExchangeError(exchange.refusal)
+        finally:
+            await exchange.finish()
+
+    # Requests
+
+    def asking(self, request: Request, body: bytes) -> Callable[[], Awaitable[None]]:
+        """Return what posts a request, and brings what comes on the way to its answer, and that."""
+        headers = {**_ACCEPTS, **self._session.headers_of(request)}
+        parser = EventParser(messages.MAX_MESSAGE_BYTES)
+        return partial(
+            self._exchange, _Post(request, self._session.is_modern, parser), headers, body
+        )
+
+    async def _exchange(self, post: _Post, headers: Headers, body: bytes) -> None:
+        exchange = await self._endpoint.open("POST", headers, body)
+        try:
+            if exchange.status != _OK:
+                await self._refused(post, exchange)
+                return
+            self._session.begin(post.request, exchange)
+            if exchange.kind == "application/json":
+                await self._read(post, exchange)
+                return
+            if exchange.kind != "text/event-stream":
+                raise ExchangeError(f"it answered with content of type {exchange.kind!r}")
+            if await self._follow(post, exchange):
+                return
+        finally:
+            await exchange.close()
+        await self._resume(post)
+
+    async def _refused(self, post: _Post, exchange: Exchange) -> None:
+        """Pass on why a request is not answered: a JSON-RPC error says more than a status."""
+        if exchange.status == _ACCEPTED:
+            raise ExchangeError("it accepted the request, and gives no answer (HTTP status 202)")
+        error = await refusal_in(exchange)
+        self._heed(exchange, error)
+        if error is not None:
+            await self._arrivals.put(replace(error, id=post.request.id))
+        elif exchange.status == _NOT_FOUND:
+            # To a server of the other era the method is unknown.
+            unknown: JsonObject = {"code": METHOD_NOT_FOUND, "message": exchange.refusal}
+            await self._arrivals.put(Failure(post.request.id, unknown))
+        else:
+            raise ExchangeError(exchange.refusal)
+
+    def _heed(self, exchange: Exchange, error: Failure | None) -> None:
+        """Notice that a refusal is the end of the session."""
+        if self._session.has_id and is_session_unknown(exchange.status, error):
+            self._arrivals.end("its session has ended")
+
+    async def _read(self, post: _Post, exchange: Exchange) -> None:
+        """Pass on the answer that is the whole body."""
+        text = await exchange.body(messages.MAX_MESSAGE_BYTES)
+        try:
+            message = messages.parse_child(text)
+        except WireError as exc:
+            raise ExchangeError(f"its answer cannot be read: {exc}") from exc
+        if not isinstance(message, Response | Failure):
+            raise ExchangeError("it answered with a message that is no answer")
+        await self._answer(post, message)
+
+    async def _answer(self, post: _Post, answer: Response | Failure) -> None:
+        id_ = post.request.id
+        if isinstance(answer, Response):
+            with suppress(WireError):  # whoever asked finds that out too
+                answer = Response(answer.id, self._session.learn(post.request, answer.result))
+        await self._arrivals.put(answer if answer.id == id_ else replace(answer, id=id_))
+
+    # Events
+
+    async def _follow(self, post: _Post, exchange: Exchange) -> bool:
+        """Pass on the events on the way to an answer; return whether it came."""
+        answered = False
+        try:
+            with anyio.CancelScope() as rest:
+                async with aclosing(exchange.chunks()) as chunks:
+                    async for chunk in chunks:
+                        async with aclosing(events_in(chunk, post.parser, self.conduct)) as events:
+                            async for event in events:
+                                answered |= await self._take(post, event)
+                        if answered:
+                            # The child ends the stream now, and the connection can serve again.
+                            rest.deadline = min(rest.deadline, anyio.current_time() + DRAIN)
+        except ExchangeError:
+            if not answered and not self._can_resume(post):
+                raise
+        return answered
+
+    async def _take(self, post: _Post, event: Event) -> bool:
+        """Pass on what an event brings; return whether the answer was among it."""
+        answered = False
+        for message in messages_in(self.conduct, event):
+            if isinstance(message, Response | Failure) and post.is_answered_by(message):
+                await self._answer(post, message)
+                answered = True
+            elif isinstance(message, Request):
+                within, (id_, method, params) = post.request.id, astuple(message)
+                await self._arrivals.put(RequestWithin(id_, method, params, within=within))
+            else:
+                await self._pass_on(message)
+        return answered
+
+    async def _pass_on(self, message: Message) -> None:
+        await self._arrivals.put(message)
+        if isinstance(message, Response | Failure):
+            self.outlet.give_up(message.id)  # nothing more comes where it was asked
+
+    async def _resume(self, post: _Post) -> None:
+        """Ask for the rest of an answer's events until the answer has come."""
+        if not self._can_resume(post):
+            raise ExchangeError(_BROKE_OFF)
+        await anyio.sleep(pause(post.parser.retry, 1))
+        asked = resumed(
+            self._endpoint,
+            self._session.headers,
+            post.parser,
+            self.conduct,
+            attempts=MAX_RESUMPTIONS,
+        )
+        try:
+            async with aclosing(asked) as events:
+                async for event in events:
+                    if await self._take(post, event):
+                        return
+        except SessionEndedError as exc:
+            self._arrivals.end(str(exc))
+            return
+        except ExchangeError as exc:
+            raise ExchangeError(f"{_BROKE_OFF}, and cannot be resumed: {exc}") from exc
+        raise ExchangeError(_BROKE_OFF)
+
+    def _can_resume(self, post: _Post) -> bool:
+        return bool(post.parser.last_id) and not post.is_modern
+
+    async def _listen(self) -> None:
+        """Pass on what the child says of its own accord, for as long as it lets us listen."""
+        parser = EventParser(messages.MAX_MESSAGE_BYTES)
+        asked = resumed(self._endpoint, self._session.headers, parser, self.conduct, attempts=None)
+        try:
+            async with aclosing(asked) as events:
+                async for event in events:
+                    for message in messages_in(self.conduct, event):
+                        await self._pass_on(message)
+        except (SessionEndedError, GoneError) as exc:
+            self._arrivals.end(str(exc))
+        except ExchangeError as exc:
+            log.debug("no standing stream", server=self._server, error=str(exc))

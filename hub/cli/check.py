@@ -1,0 +1,305 @@
+"""`roots-hub check`, `plan` and `schema`: look without serving."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TypeAlias, TypedDict, final
+from urllib.parse import urlsplit
+
+import anyio
+import structlog
+
+from hub.app import Setting, environments, place_of, running_hub, this_machine
+from hub.catalog.merge import Offer
+from hub.catalog.names import Names
+from hub.children.child_state import Ready
+from hub.cli.confinement import confinement_report
+from hub.cli.looping import run_loop
+from hub.cli.options import (
+    Subparsers,
+    add_config_option,
+    add_root_option,
+    config_path,
+    configured,
+    required_config,
+)
+from hub.config.models import HubConfig, json_schema
+from hub.config.operator_roots import operator_roots
+from hub.config.server_models import RemoteServer
+from hub.config.to_specs import server_specs
+from hub.config.withholding import missed
+from hub.confinement.confined import planned_grants, this_kernel
+from hub.confinement.grants import missing, standing
+from hub.confinement.settled import settle_confinement
+from hub.errors import ChildError, HubError
+from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
+from hub.legible import legible, on_one_line
+from hub.roots.effective import InForce, at_server, for_rootless
+from hub.server.http.access import is_loopback
+from hub.sessions.services import Services
+from hub.sessions.session import Session
+from hub.specs import RemoteTarget, ServerSpec
+from hub.values import JsonObject, ServerName
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+@final
+class RemotePlan(TypedDict):
+    """What `plan` shows of a server behind a URL."""
+
+    server: str
+    url: str
+    roots: list[str]
+
+
+@final
+class GrantsPlan(TypedDict):
+    """What `plan` shows of a server that is confined."""
+
+    read: list[str]
+    write: list[str]
+    allow: list[str]
+    unheld: list[str]
+
+
+@final
+class ProcessPlan(TypedDict):
+    """What `plan` shows of a server that is launched."""
+
+    server: str
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    inherits: list[str]
+    withheld: list[str]
+    roots: list[str]
+    confinement: str
+    grants: GrantsPlan | None
+
+
+Planned: TypeAlias = RemotePlan | ProcessPlan
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the three subcommands."""
+    check = subparsers.add_parser(
+        "check", help="load a config; with --connect, also start its servers"
+    )
+    add_config_option(check)
+    add_root_option(check)
+    check.add_argument(
+        "--connect", action="store_true", help="start every server and show what it offers"
+    )
+    check.add_argument(
+        "--confine", action="store_true", help="tell how this machine can confine servers, and try"
+    )
+    check.set_defaults(perform=_check)
+    planned = subparsers.add_parser("plan", help="show how each server would be launched")
+    add_config_option(planned)
+    add_root_option(planned)
+    planned.add_argument("--json", action="store_true", help="print JSON")
+    planned.set_defaults(perform=_plan)
+    schema = subparsers.add_parser("schema", help="print the JSON Schema of hub.yaml")
+    schema.set_defaults(perform=_schema)
+
+
+def _schema(options: Namespace) -> int:
+    print(json.dumps(json_schema(), indent=2))
+    return 0
+
+
+def _plan(options: Namespace) -> int:
+    config, warnings = required_config(options)
+    for warning in warnings:
+        log.warning(warning)
+    servers = _servers(config, options)
+    given = _environments(config, servers)
+    plans = [(_planned(spec, force, given.get(spec.name, {})), force) for spec, force in servers]
+    if options.json:
+        print(json.dumps([entry for entry, _ in plans], indent=2))
+    else:
+        print("\n\n".join(_text(entry, force) for entry, force in plans))
+    return 0
+
+
+def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, InForce]]:
+    machine = this_machine(os.environ)
+    place = place_of(machine, config, config_path(options))
+    force = for_rootless(operator_roots(config.roots, options.root, place))
+    return [(spec, at_server(force, spec.ceiling)) for spec in server_specs(config, place).values()]
+
+
+def _environments(
+    config: HubConfig, servers: list[tuple[ServerSpec, InForce]]
+) -> dict[ServerName, Mapping[str, str]]:
+    """Return what the process of each launched server inherits."""
+    specs = {spec.name: spec for spec, _ in servers}
+    return environments(config, specs, this_machine(os.environ))
+
+
+def _planned(spec: ServerSpec, force: InForce, given: Mapping[str, str]) -> Planned:
+    if isinstance(spec.target, RemoteTarget):
+        return {"server": spec.name, "url": spec.target.shown, "roots": list(force.roots.uris)}
+    made = plan(spec.target, force.roots, os.environ, directories=spec.directories)
+    variables = [name for name, _ in spec.target.env]
+    return {
+        "server": spec.name,
+        "argv": list(made.shown),
+        "cwd": made.cwd or ("(an empty private directory)" if force.enforcing else str(Path.cwd())),
+        "env": {name: value for name, value in made.env if name not in variables}
+        | dict.fromkeys(variables, "(set)"),
+        "inherits": sorted(given),
+        "withheld": sorted(os.environ.keys() - given.keys() - {*variables}),
+        "roots": list(force.roots.uris),
+        "confinement": str(standing(spec.confine, spec.target, this_kernel())),
+        "grants": _granted(spec, made, given),
+    }
+
+
+def _granted(spec: ServerSpec, made: LaunchPlan, given: Mapping[str, str]) -> GrantsPlan | None:
+    """Return what its child would be granted, also where this machine could not hold it to that."""
+    if spec.confine.mode == "off":
+        return None
+    try:
+        found = planned_grants(spec, made, given)
+    except ChildError as exc:
+        return {"read": [], "write": [], "allow": [], "unheld": [str(exc)]}
+    return {
+        "read": [grant.path for grant in found.read],
+        "write": [grant.path for grant in found.write],
+        "allow": list(spec.confine.allow),
+        "unheld": [*found.unheld, *(f"with this kernel: {text}" for text in _not_held())],
+    }
+
+
+def _not_held() -> tuple[str, ...]:
+    kernel = this_kernel()
+    return missing(kernel.abi) if kernel.abi else ()
+
+
+def _text(entry: Planned, force: InForce) -> str:
+    lines = [entry["server"]]
+    if "url" in entry:
+        lines.append(f"  url    {entry['url']}")
+    else:
+        lines.append(f"  argv   {shlex.join(entry['argv'])}")
+        lines.append(f"  cwd    {entry['cwd']}")
+        lines += [f"  env    {name}={value!r}" for name, value in entry["env"].items()]
+        for key, names in (("inherits", entry["inherits"]), ("withheld", entry["withheld"])):
+            lines.append(f"  {key} {', '.join(names) or '(nothing)'}")
+    lines += [f"  root   {uri}" for uri in entry["roots"] or [f"(none: {_why_none(force)})"]]
+    if "argv" in entry:
+        lines.append(f"  confinement {entry['confinement']}")
+    if "argv" in entry and entry["grants"] is not None:
+        lines += [
+            f"  {kind:<6} {path}" for kind in ("write", "read") for path in entry["grants"][kind]
+        ]
+        lines += [f"  allow  {name}" for name in entry["grants"]["allow"]]
+        lines += [f"  note   {note}" for note in entry["grants"]["unheld"]]
+    return "\n".join(lines)
+
+
+def _why_none(force: InForce) -> str:
+    if not force.enforcing:
+        return "clients without roots are not held to any"
+    if force.source == "none":
+        return "clients without roots reach none"
+    return "nothing of what is given lies within the ceilings"
+
+
+def _check(options: Namespace) -> int:
+    if options.confine:
+        lines, fine = confinement_report()
+        print("\n".join(lines))
+        if configured(options) is None:
+            return 0 if fine else 1
+    config, warnings = required_config(options)
+    for warning in warnings:
+        print(f"warning: {warning}")
+    servers = _servers(config, options)
+    for spec, force in servers:
+        if isinstance(spec.target, LaunchTemplate):
+            plan(spec.target, force.roots, os.environ, directories=spec.directories)
+    for sentence in _missed(config, servers):
+        print(f"warning: {sentence}")
+    settle_confinement((spec for spec, _ in servers), this_kernel())
+    Names([spec.name for spec, _ in servers], config.names)
+    for hint in _hints(config):
+        print(f"hint: {hint}")
+    names = ", ".join(spec.name for spec, _ in servers)
+    count = "1 server" if len(servers) == 1 else f"{len(servers)} servers"
+    print(f"{count}: {names}. The config is fine.")
+    return run_loop(_connect, config, Setting(given=options.root)) if options.connect else 0
+
+
+def _missed(config: HubConfig, servers: list[tuple[ServerSpec, InForce]]) -> Iterator[str]:
+    """Yield which variables the servers' texts mention and do not get."""
+    given = _environments(config, servers)
+    for spec, _ in servers:
+        yield from missed(spec, given.get(spec.name, {}), os.environ)
+
+
+def _hints(config: HubConfig) -> Iterator[str]:
+    """Yield what an operator may want to decide and has not."""
+    for name, server in config.servers.items():
+        if not isinstance(server, RemoteServer) or "paths" in server.model_fields_set:
+            continue
+        host = urlsplit(server.url).hostname
+        if host is not None and not is_loopback(host):
+            yield (
+                f"servers.{name}.paths: absolute paths are judged as those of this machine. If they"
+                " are those of the server's own, say `paths: remote`, else `paths: local`."
+            )
+
+
+async def _connect(config: HubConfig, setting: Setting) -> int:
+    failed: list[str] = []
+    async with running_hub(config, setting) as services, anyio.create_task_group() as tasks:
+        session = Session(services, tasks, principal="check")
+        async with anyio.create_task_group() as starting:
+            for spec in services.servers.values():
+                print(f"{spec.name}: starting", flush=True)
+                starting.start_soon(_start, services, session, spec, failed)
+        session.close()
+        tasks.cancel_scope.cancel()
+    print(f"{len(services.servers) - len(failed)} of {len(services.servers)} servers answer.")
+    return 1 if failed else 0
+
+
+async def _start(services: Services, session: Session, spec: ServerSpec, failed: list[str]) -> None:
+    began = services.machine.clock()
+    try:
+        child = await services.children.obtain(session.place(spec, session.known_force()))
+        ready = await child.ready()
+    except (ChildError, HubError) as exc:
+        failed.append(spec.name)
+        print(f"{spec.name}: {legible(str(exc))}", flush=True)
+        return
+    print(
+        f"{spec.name}: {_offer(ready, spec.offer)}, {services.machine.clock() - began:.1f} s",
+        flush=True,
+    )
+
+
+def _offer(ready: Ready, offer: Offer) -> str:
+    listing, greeting = ready.listing, ready.greeting
+    name = f"{greeting.info.get('name', '?')} {greeting.info.get('version', '')}".strip()
+    tools = [tool for tool in map(_name_of, listing.tools) if offer.includes(tool)]
+    hidden = len(listing.tools) - len(tools)
+    count = f"{len(tools)} tools" + (f" ({hidden} more left out)" if hidden else "")
+    return (
+        f"{on_one_line(name)} ({greeting.version}); {count}: "
+        f"{', '.join(map(on_one_line, tools)) or '-'}; "
+        f"{len(listing.resources)} resources, {len(listing.templates)} templates, "
+        f"{len(listing.prompts)} prompts"
+    )
+
+
+def _name_of(tool: JsonObject) -> str:
+    return str(tool.get("name"))

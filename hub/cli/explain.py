@@ -1,0 +1,275 @@
+"""`roots-hub explain`: would this call pass, and why."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import cast
+
+import anyio
+from msgspec import Struct
+
+from hub.app import Setting, environments, place_of, running_hub, this_machine
+from hub.cli.batch import answers, read_lines
+from hub.cli.looping import run_loop
+from hub.cli.options import (
+    Subparsers,
+    add_config_option,
+    add_root_option,
+    config_path,
+    configured,
+)
+from hub.config.models import HubConfig
+from hub.config.operator_roots import Place, operator_roots
+from hub.config.to_specs import server_specs
+from hub.errors import ConfigError, RouteError, StartError
+from hub.guard.containment import Surroundings
+from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, explain
+from hub.guard.policy import Policy, ToolPolicy
+from hub.launch.plan import LaunchTemplate, plan
+from hub.paths.resolve import PathError
+from hub.roots.effective import InForce, at_server, for_rootless
+from hub.sessions.services import Machine
+from hub.sessions.session import Session
+from hub.specs import ServerSpec
+from hub.system.disk import CachedLinks
+from hub.values import Call, Json, JsonObject
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the subcommand."""
+    parser: ArgumentParser = subparsers.add_parser(
+        "explain",
+        help="show whether a call would pass the guard, and why",
+        description="Judge one call, or with --batch a row of JSON per line. Exit code 1: refused.",
+    )
+    parser.add_argument("call", metavar="SERVER.TOOL", nargs="?", help="what would be called")
+    parser.add_argument("--arguments", metavar="JSON", default="{}", help="the call's arguments")
+    add_config_option(parser)
+    add_root_option(parser)
+    parser.add_argument("--schema", metavar="FILE", help="the tool's input schema")
+    parser.add_argument(
+        "--connect", action="store_true", help="ask the server itself for the tool's schema"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--batch",
+        metavar="FILE",
+        help="judge {id, arguments, schema, roots, ...} lines; - for stdin",
+    )
+    parser.set_defaults(perform=perform, usage_error=parser.error)
+
+
+def perform(options: Namespace) -> int:
+    """Explain one call or a batch; return the exit code."""
+    if options.batch is not None:
+        return _batch(options.batch)
+    case = _case(options)
+    call = Call("tools/call", case.name, case.arguments, {"arguments": case.arguments})
+    guard = compile_tool(case.schema, read_only=case.read_only, policy=case.policy)
+    verdict = decide(call, guard, case.around)
+    try:
+        judged = explain(call, guard, case.around)
+    except PathError:
+        judged = ()
+    print(_json(case, verdict, judged) if options.json else _text(case, verdict, judged))
+    return 0 if _refused(verdict) is None else 1
+
+
+def _batch(source: str) -> int:
+    try:
+        for line in answers(read_lines(source)):
+            print(line)
+    except BrokenPipeError:
+        raise
+    except (OSError, UnicodeError) as exc:
+        raise _unreadable(
+            f"--batch {source}", exc, "Name a file of JSON lines, or - for stdin."
+        ) from exc
+    return 0
+
+
+class _Case(Struct, frozen=True):
+    name: str
+    arguments: JsonObject
+    schema: Json
+    read_only: bool
+    policy: ToolPolicy
+    around: Surroundings
+
+
+def _case(options: Namespace) -> _Case:
+    server, tool = _named(options)
+    arguments = _parsed(options.arguments, "--arguments", options)
+    if not isinstance(arguments, dict):
+        options.usage_error('--arguments: not a JSON object, like \'{"path": "notes.md"}\'')
+    found = configured(options)
+    config = found[0] if found is not None else HubConfig(version=1)
+    machine = this_machine(os.environ)
+    place = place_of(machine, config, config_path(options))
+    force = for_rootless(operator_roots(config.roots, options.root, place))
+    if found is None:
+        # As the hub treats a server that nothing is configured for: it runs in the first root.
+        policy = ToolPolicy(Policy(unsafe=place.unsafe, own=place.own))
+        cwd = next((root.path for root in force.roots.roots if not root.is_file), None)
+        env = dict(machine.environment)
+    else:
+        spec = _spec(config, server, place)
+        _ensure_offered(spec, tool)
+        policy, force = spec.policy_of(tool), at_server(force, spec.ceiling)
+        cwd, env = _launched(spec, force, config, machine)
+    definition = _definition(options, config if found is not None else None, server, tool)
+    hints = definition.get("annotations")
+    return _Case(
+        name=f"{server}.{tool}",
+        arguments=cast("JsonObject", arguments),
+        schema=definition.get("inputSchema"),
+        read_only=isinstance(hints, dict) and hints.get("readOnlyHint") is True,
+        policy=policy,
+        around=Surroundings(
+            force.roots, cwd, env, CachedLinks(machine.links), machine.flavour, force.enforcing
+        ),
+    )
+
+
+def _named(options: Namespace) -> tuple[str, str]:
+    """Return the server and the tool that the command line names."""
+    call: str = options.call or ""
+    if not call:
+        options.usage_error("say SERVER.TOOL and --arguments '{...}', or --batch FILE")
+    server, _, tool = call.partition(".")
+    if not server or not tool:
+        options.usage_error(f"{call!r} is not SERVER.TOOL, like files.read_file")
+    return server, tool
+
+
+def _ensure_offered(spec: ServerSpec, tool: str) -> None:
+    if not spec.offer.includes(tool):
+        raise RouteError(
+            f"servers.{spec.name}.tools: leaves out {tool!r}: clients neither see nor call it\n"
+            "Name it in tools.allow, or take it out of tools.deny."
+        )
+
+
+def _spec(config: HubConfig, server: str, place: Place) -> ServerSpec:
+    specs = server_specs(config, place)
+    for name, spec in specs.items():
+        if name == server:
+            return spec
+    known = ", ".join(specs) or "none"
+    raise ConfigError(f"servers.{server}: there is no such server", f"Configured: {known}.")
+
+
+def _launched(
+    spec: ServerSpec, force: InForce, config: HubConfig, machine: Machine
+) -> tuple[str | None, dict[str, str]]:
+    """Return where a server runs and the environment it sees."""
+    if not isinstance(spec.target, LaunchTemplate):
+        return None, dict(machine.environment)
+    planned = plan(spec.target, force.roots, machine.environment, directories=spec.directories)
+    own = environments(config, {spec.name: spec}, machine)[spec.name]
+    return planned.cwd, {**own, **dict(planned.env)}
+
+
+def _definition(options: Namespace, config: HubConfig | None, server: str, tool: str) -> JsonObject:
+    if options.schema is not None:
+        try:
+            text = Path(options.schema).read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as exc:
+            raise _unreadable(f"--schema {options.schema}", exc, "Name a JSON Schema.") from exc
+        return {"inputSchema": _parsed(text, "--schema", options)}
+    if not options.connect:
+        return {}
+    if config is None:
+        return cast("JsonObject", options.usage_error("--connect needs a config with the server"))
+    return run_loop(_ask, config, Setting(given=options.root), server, tool)
+
+
+def _unreadable(what: str, why: OSError | UnicodeError, fix: str) -> StartError:
+    said = why.strerror if isinstance(why, OSError) else "is not UTF-8"
+    return StartError(f"{what}: {said}", fix)
+
+
+def _parsed(text: str, what: str, options: Namespace) -> Json:
+    try:
+        return cast("Json", json.loads(text))
+    except (ValueError, RecursionError) as exc:
+        return options.usage_error(f"{what}: not JSON: {exc}")
+
+
+async def _ask(config: HubConfig, setting: Setting, server: str, tool: str) -> JsonObject:
+    """Return a server's own definition of one of its tools."""
+    async with running_hub(config, setting) as services, anyio.create_task_group() as tasks:
+        session = Session(services, tasks, principal="explain")
+        spec = next(spec for name, spec in services.servers.items() if name == server)
+        child = await services.children.obtain(session.place(spec, session.known_force()))
+        ready = await child.ready()
+        session.close()
+        tasks.cancel_scope.cancel()
+        for definition in ready.listing.tools:
+            if definition.get("name") == tool:
+                return definition
+    raise RouteError(f"Unknown tool: {server}.{tool}")
+
+
+def _refused(verdict: Admitted | Refused) -> Refused | None:
+    return verdict if isinstance(verdict, Refused) else verdict.would_refuse
+
+
+def _text(case: _Case, verdict: Admitted | Refused, judged: tuple[Judged, ...]) -> str:
+    refused = _refused(verdict)
+    lines = [f"{case.name}: {_outcome(verdict)}", *([refused.message()] if refused else [])]
+    for value in judged:
+        lines += ["", f"{value.pointer}  ({value.kind.value}: {value.why})"]
+        rows = dict.fromkeys(
+            (json.dumps(read.reading), read.how, read.leads_to or "-", read.objection or "fine")
+            for read in value.readings
+        )
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines += ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    if not judged and refused is None:
+        lines.append("No argument is judged as a path.")
+    elif not case.around.enforcing:
+        lines += ["", "There are no roots to hold it to; --root DIR names one."]
+    return "\n".join(lines)
+
+
+def _outcome(verdict: Admitted | Refused) -> str:
+    if isinstance(verdict, Refused):
+        return "refused"
+    return "allowed" if verdict.would_refuse is None else "allowed, but only reported"
+
+
+def _json(case: _Case, verdict: Admitted | Refused, judged: tuple[Judged, ...]) -> str:
+    refused = _refused(verdict)
+    arguments = [
+        {
+            "pointer": value.pointer,
+            "kind": value.kind.value,
+            "why": value.why,
+            "value": value.value,
+            "readings": [
+                {
+                    "reading": read.reading,
+                    "how": read.how,
+                    "leadsTo": read.leads_to,
+                    "objection": read.objection,
+                }
+                for read in value.readings
+            ],
+        }
+        for value in judged
+    ]
+    shown = {
+        "call": case.name,
+        "verdict": "deny" if isinstance(verdict, Refused) else "allow",
+        "mode": case.policy.policy.mode.value,
+        "message": refused.message() if refused is not None else None,
+        "pointer": refused.pointer if refused is not None else None,
+        "roots": list(case.around.roots.uris),
+        "enforcing": case.around.enforcing,
+        "arguments": arguments,
+    }
+    return json.dumps(shown, indent=2, default=str)

@@ -1,0 +1,139 @@
+"""The `roots-hub` command.
+
+Exit codes: 0 fine, 1 failed running, 2 bad usage, 3 bad config. An error is two lines on stderr:
+what and where, then what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final, cast
+
+from hub import __version__
+from hub.cli.lean import lean
+from hub.errors import ConfigError, HubError, StartError, leaves
+from hub.legible import legible
+
+_NO_THREAD: Final = "can't start new thread"
+_COMMANDS: Final = {
+    "run": ("run", "wrap"),
+    "check": ("check", "plan", "schema"),
+    "explain": ("explain",),
+    "roots": ("roots",),
+}
+"""The commands that each module of this package has."""
+
+
+def parser(command: str | None = None) -> ArgumentParser:
+    """Return the parser of the whole command line, or of what a single command needs.
+
+    What serves clients is there sooner without what it has no use for.
+    """
+    top = ArgumentParser(
+        prog="roots-hub",
+        description="One MCP endpoint in front of many MCP servers; every path that a tool call "
+        "names stays inside the folders that the client shares.",
+    )
+    top.add_argument("--version", action="version", version=f"roots-hub {__version__}")
+    top.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="form of the log on stderr"
+    )
+    top.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="least level logged",
+    )
+    subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    owners = [module for module, names in _COMMANDS.items() if command in names]
+    for module in owners or _COMMANDS:
+        import_module(f"hub.cli.{module}").register(subparsers)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, and return its exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    with lean():
+        from hub.system.log import configure_logs  # noqa: PLC0415 - large, so within
+
+        options = _parsed(given)
+    try:
+        configure_logs(options.log_format, options.log_level)
+    except RuntimeError as exc:
+        return _fail_for(exc)
+    return _perform(options)
+
+
+def _parsed(given: Sequence[str]) -> Namespace:
+    top = parser(given[0] if given else None)
+    options, left = top.parse_known_args(given)
+    if left:
+        top.error(f"unrecognized arguments: {' '.join(left)}{_advice(options, left[0])}")
+    return options
+
+
+def _advice(options: Namespace, left: str) -> str:
+    """Return what who wrote `left` may have meant."""
+    if "config" in options and not left.startswith("-"):
+        return f" (a config is named by --config {left})"
+    if "command" in options:
+        return " (put -- before the server's command: roots-hub wrap -- COMMAND ARGS...)"
+    return ""
+
+
+def _perform(options: Namespace) -> int:
+    try:
+        code: int = options.perform(options)
+    except ConfigError as exc:
+        return _fail(exc, 3)
+    except HubError as exc:
+        return _fail(exc, 1)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Who read our output has seen enough; closing it once more would say so again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (RuntimeError, OSError, BaseExceptionGroup) as exc:
+        return _fail_for(cast("BaseException", exc))
+    return code
+
+
+def _fail_for(error: BaseException) -> int:
+    """Tell what an error, or a group of them, comes from.
+
+    Raises: the error itself if it is a mistake of our own.
+    """
+    known = next(filter(None, map(_known, leaves(error))), None)
+    if known is None:
+        raise error
+    return _fail(known, 3 if isinstance(known, ConfigError) else 1)
+
+
+def _known(error: BaseException) -> HubError | None:
+    # That of a stream which cannot be written now says how much was.
+    is_fork = isinstance(error, BlockingIOError) and not hasattr(error, "characters_written")
+    if is_fork or str(error) == _NO_THREAD:
+        return StartError(
+            "no process or thread can be started: the user has as many as the system allows",
+            "Raise the limit (`ulimit -u`, or pids.max of the container), or end some of them.",
+        )
+    return error if isinstance(error, HubError) else None
+
+
+def _fail(error: HubError, code: int) -> int:
+    text = str(error)
+    advice = (
+        "" if "\n" in text else "\n`roots-hub check --connect` shows which servers answer, and how."
+    )
+    print(f"roots-hub: {legible(text)}{advice}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

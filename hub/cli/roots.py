@@ -1,0 +1,107 @@
+"""`roots-hub roots`: find folders to share, show those in force, ask about a path.
+
+How to keep them in the config is in `roots_edit.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import Namespace
+from pathlib import Path
+
+from hub.app import place_of, this_machine
+from hub.cli import roots_edit
+from hub.cli.options import Subparsers, add_config_option, add_root_option, configured
+from hub.config.detect import projects_below
+from hub.config.models import Roots
+from hub.config.operator_roots import operator_roots
+from hub.errors import StartError
+from hub.paths.resolve import PathError, parts_of, resolve
+from hub.roots.effective import InForce, for_rootless
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the subcommand and its own."""
+    roots = subparsers.add_parser("roots", help="detect, list, test and keep roots").add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+    detect = roots.add_parser("detect", help="find projects that could be roots")
+    detect.add_argument(
+        "directory", metavar="DIR", nargs="?", default=".", help="where to look (default: here)"
+    )
+    detect.add_argument("--json", action="store_true", help="print JSON")
+    detect.set_defaults(perform=_detect)
+    listed = roots.add_parser("list", help="show the roots of a client that has none of its own")
+    add_config_option(listed)
+    add_root_option(listed)
+    listed.add_argument("--json", action="store_true", help="print JSON")
+    listed.set_defaults(perform=_list)
+    contains = roots.add_parser("contains", help="exit 0 if a path is inside those roots, else 1")
+    add_config_option(contains)
+    add_root_option(contains)
+    contains.add_argument("path", metavar="PATH")
+    contains.set_defaults(perform=_contains)
+    roots_edit.register(roots)
+
+
+def _detect(options: Namespace) -> int:
+    top = Path(options.directory).absolute()
+    if not top.is_dir():
+        raise StartError(f"{top}: is no directory", "Name one that exists.")
+    found = list(projects_below(top))
+    if options.json:
+        print(
+            json.dumps(
+                [{"path": str(one.path), "name": one.name, "marker": one.marker} for one in found],
+                indent=2,
+            )
+        )
+    else:
+        for one in found:
+            print(f"{one.path}  ({one.name}, {one.marker})")
+        if not found:
+            print(f"No project in {top} or below.")
+    return 0
+
+
+def _force(options: Namespace) -> InForce:
+    found = configured(options)
+    roots = found[0].roots if found is not None else Roots()
+    place = place_of(this_machine(os.environ), None if found is None else found[0])
+    return for_rootless(operator_roots(roots, options.root, place))
+
+
+def _list(options: Namespace) -> int:
+    force = _force(options)
+    if options.json:
+        entries = [
+            {"uri": root.uri, "name": root.name, "path": root.path} for root in force.roots.roots
+        ]
+        print(
+            json.dumps(
+                {"source": force.source, "enforcing": force.enforcing, "roots": entries}, indent=2
+            )
+        )
+        return 0
+    for root in force.roots.roots:
+        print(f"{root.path}  ({root.name}, {force.source})")
+    if not force.roots.roots:
+        unbound = "is not restricted (roots.when_missing: allow)"
+        reach = "reaches none" if force.enforcing else unbound
+        print(f"No roots: a client without roots of its own {reach}.")
+    return 0
+
+
+def _contains(options: Namespace) -> int:
+    force, machine = _force(options), this_machine(os.environ)
+    try:
+        found = resolve(
+            options.path, cwd=machine.directory, links=machine.links, flavour=machine.flavour
+        )
+    except PathError as exc:
+        print(f"{options.path}: {exc.reason}")
+        return 1
+    root = force.roots.covers(parts_of(found, machine.flavour))
+    print(f"{found}: {f'inside {root.path}' if root is not None else 'outside of the roots'}")
+    return 0 if root is not None else 1

@@ -1,0 +1,220 @@
+"""`roots-hub roots add`, `remove` and `rename`: keep the operator's roots in the config."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic import ValidationError
+
+from hub.app import place_of, this_machine
+from hub.cli.options import Subparsers, add_config_option, load_context
+from hub.config.edit import added, entries, removed, renamed
+from hub.config.load import config_source, is_own_config, load_config
+from hub.config.models import FallbackRoot
+from hub.config.operator_roots import Place
+from hub.errors import ConfigError, RootError, StartError
+from hub.launch.templates import literal
+from hub.paths.file_uris import UriError, path_from_uri
+from hub.paths.resolve import PathError, resolve
+from hub.roots.roots import Root
+from hub.system.atomic_file import Opened, opened
+
+_NOTED = "A hub that runs with this file takes the change over."
+
+
+def register(roots: Subparsers) -> None:
+    """Add the three subcommands to `roots`."""
+    add = roots.add_parser("add", help="keep one more root in the config (roots.fallback)")
+    add_config_option(add)
+    add.add_argument("path", metavar="PATH", help="a directory, or a single file")
+    add.add_argument("--name", metavar="NAME", help="what to call it (default: its last part)")
+    add.set_defaults(perform=_add)
+    remove = roots.add_parser("remove", help="take a root out of the config")
+    add_config_option(remove)
+    remove.add_argument("which", metavar="PATH-or-NAME")
+    remove.set_defaults(perform=_remove)
+    rename = roots.add_parser("rename", help="give a root in the config another name")
+    add_config_option(rename)
+    rename.add_argument("which", metavar="PATH-or-NAME")
+    rename.add_argument("name", metavar="NEW")
+    rename.set_defaults(perform=_rename)
+
+
+class _Kept(Struct, frozen=True):
+    """A root in the config: `path` is absolute, and canonical if there is something."""
+
+    path: str
+    name: str
+    written: str
+
+
+class _Config(Struct, frozen=True):
+    """The config that is to be changed."""
+
+    source: str
+    file: Opened
+    place: Place
+    kept: tuple[_Kept, ...]
+    detects: bool
+
+    def matching(self, which: str) -> list[int]:
+        """Return where the root stands in the list that `which` names: by its path or its name.
+
+        Raises: StartError if there is none, or more than one.
+        """
+        canonical = _canonical(_path(which), self.place)
+        by_path = [i for i, one in enumerate(self.kept) if which == one.written]
+        by_path = by_path or [i for i, one in enumerate(self.kept) if canonical == one.path]
+        by_name = [i for i, one in enumerate(self.kept) if which == one.name]
+        found = sorted({*by_path, *by_name})
+        if not found:
+            known = ", ".join(f"{one.path} ({one.name})" for one in self.kept) or "none"
+            raise StartError(
+                f"{self.source}: roots.fallback has no {which}", f"What it has: {known}."
+            )
+        if len({self.kept[i].path for i in found}) > 1:
+            could = ", ".join(self.kept[i].path for i in found)
+            raise StartError(f"{which}: could be each of {could}", "Write the whole path.")
+        return found
+
+
+@contextmanager
+def _opened(options: Namespace) -> Generator[_Config]:
+    context = load_context()
+    source = config_source(options.config, os.environ)
+    if source is None:
+        raise ConfigError("no config to keep roots in", "Name one by --config or HUB_CONFIG.")
+    load_config(source, context)  # before all else: it says what is wrong, and where
+    if not is_own_config(source, context):
+        shown = "the config" if source.lstrip().startswith("{") else source
+        raise ConfigError(
+            f"{shown}: is not a hub.yaml, and no other program's config is written",
+            "Make a hub.yaml with `version: 1` and these servers, and name it by --config.",
+        )
+    with opened(context.directory / source) as file:
+        # Read again, so that what is changed is what was looked at.
+        config = load_config(source, context).config
+        place = place_of(this_machine(os.environ), config)
+        written = entries(file.text)
+        if len(written) != len(config.roots.fallback):
+            raise StartError(f"{source}: is being changed by somebody else", "Try again.")
+        kept = [
+            _kept(entry, text, place)
+            for entry, text in zip(config.roots.fallback, written, strict=True)
+        ]
+        yield _Config(source, file, place, tuple(kept), config.roots.detect)
+
+
+def _kept(entry: FallbackRoot, written: str, place: Place) -> _Kept:
+    path = _canonical(entry.path, place)
+    return _Kept(path, entry.name or Path(path).name, written)
+
+
+def _add(options: Namespace) -> int:
+    _named(options.name)
+    with _opened(options) as config:
+        root = _root(options.path, config.place)
+        there = next((one for one in config.kept if one.path == root.path), None)
+        if there is not None:
+            print(f"{root.path} is in {config.source} already, as {there.name}: nothing to do")
+            return 0
+        text = added(config.file.text, _spelled(options.path, root, config), options.name)
+        config.file.replace(text)
+    print(f"added {root.path} ({options.name or root.name}) to {config.source}", _NOTED, sep="\n")
+    return 0
+
+
+def _remove(options: Namespace) -> int:
+    with _opened(options) as config:
+        found = config.matching(options.which)
+        text = config.file.text
+        for index in reversed(found):
+            text = removed(text, index)
+        config.file.replace(text)
+    gone = config.kept[found[0]]
+    print(f"removed {gone.path} ({gone.name}) from {config.source}", _NOTED, sep="\n")
+    if len(found) == len(config.kept) and not config.detects:
+        print("It was the last one: clients without roots of their own reach nothing now.")
+    return 0
+
+
+def _rename(options: Namespace) -> int:
+    _named(options.name)
+    with _opened(options) as config:
+        found = config.matching(options.which)
+        old, text = config.kept[found[0]], config.file.text
+        if old.name == options.name:
+            print(f"{old.path} is called {old.name} already: nothing to do")
+            return 0
+        for index in found:
+            text = renamed(text, index, options.name)
+        config.file.replace(text)
+    print(f"{old.path} is called {options.name} now in {config.source}", _NOTED, sep="\n")
+    return 0
+
+
+def _named(name: str | None) -> None:
+    if name is not None and not name.strip():
+        raise StartError("the name is empty", "Give one that says what the folder is.")
+
+
+def _root(given: str, place: Place) -> Root:
+    try:
+        return place.root(_local(given, place))
+    except (RootError, UriError) as exc:
+        _unusable(given, exc)
+
+
+def _unusable(given: str, error: Exception) -> NoReturn:
+    fix = "Give a directory (or file) that exists, that you may read, and that is safe to share."
+    raise StartError(f"{given}: {error}", fix) from error
+
+
+def _local(given: str, place: Place) -> str:
+    is_uri = given[:5].lower() == "file:" or "://" in given
+    return path_from_uri(given, place.flavour) if is_uri else given
+
+
+def _path(which: str) -> str:
+    return os.path.expanduser(which)  # noqa: PTH111 - text that is parsed next
+
+
+def _canonical(path: str, place: Place) -> str:
+    try:
+        return resolve(
+            _local(path, place), cwd=place.directory, links=place.links, flavour=place.flavour
+        )
+    except (PathError, UriError):
+        return os.path.normpath(os.path.join(place.directory, path))  # noqa: PTH118 - as text
+
+
+def _spelled(given: str, root: Root, config: _Config) -> str:
+    """Return the path as the config has it: relative to the config where it was given relative.
+
+    Where that leads elsewhere (links on the way), it is written in full.
+    """
+    spelled = literal(given)
+    if not given.startswith("~") and not Path(given).is_absolute():
+        directory = Path(config.place.directory, config.source).parent
+        relative = os.path.relpath(Path(config.place.directory, given), directory)
+        spelled = literal(relative if relative.startswith(".") else f"./{relative}")
+    return spelled if _leads_to(spelled, root, config) else literal(root.path)
+
+
+def _leads_to(spelled: str, root: Root, config: _Config) -> bool:
+    context = load_context()
+    directory = Path(context.directory, config.source).parent.absolute()
+    try:
+        read = FallbackRoot.model_validate(
+            {"path": spelled}, context=replace(context, directory=directory)
+        )
+    except ValidationError:
+        return False
+    return _canonical(read.path, config.place) == root.path

@@ -1,0 +1,216 @@
+"""`roots-hub run` and `roots-hub wrap`: serve clients."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import socket
+import sys
+from argparse import ArgumentTypeError, Namespace
+from functools import partial
+
+import anyio
+import structlog
+from msgspec.structs import replace
+
+from hub.app import Setting, fronts, running_hub
+from hub.cli.looping import run_loop
+from hub.cli.options import (
+    Subparsers,
+    add_config_option,
+    add_root_option,
+    configured,
+    load_context,
+    watched_config,
+)
+from hub.config.load import config_from_command
+from hub.config.models import HubConfig
+from hub.config.operator_roots import roots_in
+from hub.errors import StartError
+from hub.server.http.access import Gatekeeper
+from hub.system.shutdown import Ending
+from hub.system.signals import ended_by_signals, ignore_ending_signals
+from hub.values import JsonObject
+
+LAST_PORT = 65535
+"""The highest port there is."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the two subcommands."""
+    run = subparsers.add_parser(
+        "run",
+        help="serve a config, or files of this directory",
+        description="Serve the servers of a config. Without a config: an embedded read-write file "
+        "server on the current directory (or on the --root folders), which no client's roots "
+        "exceed.",
+    )
+    add_config_option(run)
+    add_root_option(run)
+    where = run.add_mutually_exclusive_group()
+    where.add_argument(
+        "--stdio", action="store_true", help="serve one client on stdin and stdout (the default)"
+    )
+    where.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        nargs="?",
+        const="",
+        type=_host_and_port,
+        help="serve many clients over HTTP",
+    )
+    run.set_defaults(perform=_run)
+    wrap = subparsers.add_parser(
+        "wrap",
+        help="put the hub before one server: roots-hub wrap -- COMMAND ARGS...",
+        description="Launch one server and serve it on stdin and stdout under its own tool names.",
+    )
+    add_root_option(wrap)
+    wrap.add_argument("command", metavar="COMMAND", help="the server's command")
+    wrap.add_argument("args", metavar="ARGS", nargs="*", help="its arguments, after --")
+    wrap.set_defaults(perform=_wrap)
+
+
+def _run(options: Namespace) -> int:
+    watched = watched_config(options)
+    found = configured(options)
+    if found is None:
+        config, setting = _embedded(options.root)
+    else:
+        config, setting = found[0], Setting(given=options.root, watched=watched)
+        for warning in found[1]:
+            log.warning(warning)
+    if options.http is None:
+        run_loop(_serve_stdio, config, setting)
+    else:
+        run_loop(_serve_http, config, setting, options.http)
+    return 0
+
+
+def _wrap(options: Namespace) -> int:
+    if shutil.which(options.command) is None:
+        raise StartError(
+            f"wrap: there is no command {options.command!r}", "Install it, or write its whole path."
+        )
+    # It stands where its client would start the server, and keeps nothing from it.
+    argv = [options.command, *options.args]
+    config = config_from_command(argv, load_context(), environment="all")
+    run_loop(_serve_stdio, config, Setting(given=options.root))
+    return 0
+
+
+def _embedded(roots: list[str]) -> tuple[HubConfig, Setting]:
+    from_environment = roots_in(os.environ)
+    given = roots or ([] if from_environment else ["."])
+    config = config_from_command(
+        # -P: nothing is imported from the directory that is served.
+        [sys.executable, "-P", "-m", "hub.file_server.server", "${roots}"],
+        load_context(),
+    )
+    named = config.model_copy(update={"servers": {"files": next(iter(config.servers.values()))}})
+    return named, Setting(given=given, ceiling=given or from_environment)
+
+
+async def _serve_stdio(config: HubConfig, setting: Setting) -> None:
+    from hub.server.stdio import serve_stdio  # noqa: PLC0415 - HTTP serves without it
+
+    async with (
+        ended_by_signals() as ending,
+        running_hub(config, replace(setting, is_for_one=True), ending=ending) as services,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(_stop, ending, tasks.cancel_scope)
+        await serve_stdio(fronts(services))
+        tasks.cancel_scope.cancel()
+    ignore_ending_signals()
+
+
+async def _stop(ending: Ending, scope: anyio.CancelScope) -> None:
+    await ending.begun.wait()
+    scope.cancel()
+
+
+async def _serve_http(config: HubConfig, setting: Setting, address: str) -> None:
+    from hub.server.http.bounds.forwarded import Proxies  # noqa: PLC0415 - as below
+    from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, which stdio does without
+
+    host, port = _address(address, config)
+    token = (
+        config.listen.token.get_secret_value()
+        if config.listen.token is not None
+        else os.environ.get("HUB_TOKEN")
+    )
+    gatekeeper = Gatekeeper(host, token, config.listen.origins)
+    listener = _listener(host, port)
+    async with (
+        ended_by_signals() as ending,
+        running_hub(config, setting, ending=ending) as services,
+    ):
+        url = _url(host, listener.getsockname()[1], config.listen.path)
+        await serve_http(
+            fronts(services),
+            gatekeeper,
+            listener,
+            path=config.listen.path,
+            poll_after=config.listen.poll_after,
+            proxies=Proxies(config.listen.trusted_proxies),
+            ready=partial(_announce, url, token),
+            ending=ending,
+        )
+    ignore_ending_signals()
+
+
+def _address(text: str, config: HubConfig) -> tuple[str, int]:
+    if not text:
+        return config.listen.host, config.listen.port
+    host, _, port = text.rpartition(":")
+    return host.strip("[]") or config.listen.host, int(port)
+
+
+def _host_and_port(text: str) -> str:
+    _, colon, port = text.rpartition(":")
+    if text and (not colon or not port.isdecimal() or int(port) > LAST_PORT):
+        raise ArgumentTypeError(f"{text!r} is not HOST:PORT, like 127.0.0.1:8765")
+    return text
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family, backlog=1024)
+        # Connections inherit it; otherwise small answers wait for the ACK of the one before.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError as exc:
+        raise _no_listener(f"{host}:{port}", exc) from exc
+    return listener
+
+
+def _no_listener(address: str, why: OSError) -> StartError:
+    if isinstance(why, socket.gaierror) or why.errno == errno.EADDRNOTAVAIL:
+        fix = "Choose an address of this machine with --http, or in listen.host."
+    else:
+        fix = "Free the port, or choose another one with --http."
+    said = why.strerror if isinstance(why, socket.gaierror) else os.strerror(why.errno or 0)
+    return StartError(f"{address}: {said}", fix)
+
+
+def _url(host: str, port: int, path: str) -> str:
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104 - read, not bound
+    return f"http://{shown}:{port}{path}"
+
+
+def _announce(url: str, token: str | None) -> None:
+    entry: JsonObject = {"type": "http", "url": url}
+    if token:
+        entry["headers"] = {"Authorization": "Bearer ${HUB_TOKEN}"}
+    print(f"roots-hub serves {url}", flush=True)
+    print(
+        "For a client's config:",
+        json.dumps({"mcpServers": {"roots-hub": entry}}, indent=2),
+        sep="\n",
+        flush=True,
+    )

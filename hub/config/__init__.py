@@ -1,0 +1,1 @@
+"""hub.yaml and other programs' configs."""

@@ -1,0 +1,275 @@
+"""Changes the list `roots.fallback` in the text of a hub.yaml, and not one other character of it.
+
+What is inserted or cut is found by the marks of PyYAML's own nodes; the new text must then load to
+exactly what the old one did, but for that list. Where it does not (anchors, merge keys, rare
+spellings), the change is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn, TypeAlias, cast
+
+import yaml
+from msgspec import Struct
+
+from hub.errors import ConfigError
+
+Raw: TypeAlias = dict[str, Any]
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./~](?:[A-Za-z0-9_./~@+= -]*[A-Za-z0-9_./~@+=-])?")
+_NULL = "tag:yaml.org,2002:null"
+
+
+def entries(text: str) -> list[str]:
+    """Return the paths in `roots.fallback` as they are written."""
+    return [one["path"] if isinstance(one, dict) else one for one in _listed(_loaded(text))]
+
+
+def added(text: str, path: str, name: str | None) -> str:
+    """Return the text with one more entry, the last one.
+
+    Raises: ConfigError, as the others here, if the text is such that this cannot be done safely.
+    """
+    raw = _loaded(text)
+    entry = path if name is None else {"path": path, "name": name}
+    flow = _scalar(path) if name is None else f"{{path: {_scalar(path)}, name: {_scalar(name)}}}"
+    return _exactly(_Document(text).with_entry(flow), raw, [*_listed(raw), entry])
+
+
+def removed(text: str, index: int) -> str:
+    """Return the text without an entry; without the last one there is an empty list."""
+    raw = _loaded(text)
+    rest = [one for at, one in enumerate(_listed(raw)) if at != index]
+    return _exactly(_Document(text).without_entry(index), raw, rest)
+
+
+def renamed(text: str, index: int, name: str) -> str:
+    """Return the text with another name for an entry."""
+    raw = _loaded(text)
+    names = list(_listed(raw))
+    old = names[index]
+    names[index] = {**(old if isinstance(old, dict) else {"path": old}), "name": name}
+    return _exactly(_Document(text).with_name(index, _scalar(name)), raw, names)
+
+
+def _loaded(text: str) -> Raw:
+    raw = yaml.safe_load(text)
+    return cast("Raw", raw) if isinstance(raw, dict) else {}
+
+
+def _listed(raw: Raw) -> list[Any]:
+    return _section(raw).get("fallback") or []
+
+
+def _section(raw: Raw) -> Raw:
+    roots = raw.get("roots")
+    return cast("Raw", roots) if isinstance(roots, dict) else {}
+
+
+def _exactly(text: str, before: Raw, fallback: list[Any]) -> str:
+    expected = {**before, "roots": {**_section(before), "fallback": fallback}}
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:
+        _awkward()
+    if not _same(found, expected):
+        _awkward()
+    return text
+
+
+def _same(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        left, right = cast("Raw", one), cast("Raw", other)
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    if isinstance(one, list):
+        ones, others = cast("list[Any]", one), cast("list[Any]", other)
+        return len(ones) == len(others) and all(map(_same, ones, others))
+    return repr(one) == repr(other)
+
+
+def _awkward() -> NoReturn:
+    raise ConfigError(
+        "roots.fallback: is written in a way that cannot be changed safely by a program",
+        "Nothing was written. Change the list by hand.",
+    )
+
+
+def _scalar(text: str) -> str:
+    if _PLAIN.fullmatch(text) and yaml.safe_load(text) == text:
+        return text
+    return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=math.inf).strip()
+
+
+class _Member(Struct, frozen=True):
+    key: yaml.Node
+    value: yaml.Node
+
+
+class _Document:
+    """A text and where its nodes are. Lines are inserted at the end of other lines."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._newline = "\r\n" if "\r\n" in text else "\n"
+        self._top = _composed(text)
+        self._roots = _member(self._top, "roots")
+        self._fallback = None if self._roots is None else _member(self._roots.value, "fallback")
+
+    def with_entry(self, entry: str) -> str:
+        if self._roots is None:
+            return self._with_section(entry)
+        if _is_void(self._roots.value):
+            return self._filled(self._roots.value, f"{{fallback: [{entry}]}}")
+        if self._fallback is None:
+            return self._with_list(self._roots, entry)
+        items = self._fallback.value
+        if _is_void(items):
+            return self._filled(items, f"[{entry}]")
+        if _is_flow(items):
+            return self._inserted(self._end(_children(items)[-1]), f", {entry}")
+        dash = self._dashes()[0]
+        return self._line_after(self._end(_children(items)[-1]), dash, f"- {entry}")
+
+    def _with_section(self, entry: str) -> str:
+        version = _member(self._top, "version")
+        if version is None or self._top is None:
+            _awkward()
+        if _is_flow(self._top):
+            start = self._top.start_mark.index + 1
+            return self._inserted(start, f"roots: {{fallback: [{entry}]}}, ")
+        margin = " " * version.key.start_mark.column
+        lines = (f"{margin}roots:", f"{margin}  fallback:", f"{margin}    - {entry}")
+        return self._lines_after(self._end(version.value), lines)
+
+    def _with_list(self, roots: _Member, entry: str) -> str:
+        keys = _keys(roots.value)
+        first = keys[0].start_mark if keys else _awkward()
+        if _is_flow(roots.value):
+            return self._inserted(first.index, f"fallback: [{entry}], ")
+        margin = " " * first.column
+        lines = (f"{margin}fallback:", f"{margin}  - {entry}")
+        return self._lines_after(roots.key.end_mark.index, lines)
+
+    def without_entry(self, index: int) -> str:
+        if self._fallback is None:
+            _awkward()
+        items = _children(self._fallback.value)
+        start, end = items[index].start_mark.index, self._end(items[index])
+        if _is_flow(self._fallback.value):
+            if index + 1 < len(items):
+                end = items[index + 1].start_mark.index
+            elif index and "\n" not in self._text[self._end(items[index - 1]) : start]:
+                start = self._end(items[index - 1])
+            return self._text[:start] + self._text[end:]
+        start = self._text.rfind("\n", 0, self._dashes()[index].index) + 1
+        rest = self._text[:start] + self._text[self._line_end(end) :].removeprefix(self._newline)
+        if len(items) > 1:
+            return rest
+        colon = self._colon_after(self._fallback.key)
+        return f"{rest[:colon]} []{rest[colon:]}"
+
+    def with_name(self, index: int, name: str) -> str:
+        if self._fallback is None:
+            _awkward()
+        item = _children(self._fallback.value)[index]
+        if isinstance(item, yaml.ScalarNode):
+            start, end = item.start_mark.index, self._end(item)
+            written = self._text[start:end]
+            if written[:1] not in "\"'" and not _PLAIN.fullmatch(written):
+                written = _scalar(item.value)
+            return f"{self._text[:start]}{{path: {written}, name: {name}}}{self._text[end:]}"
+        old = _member(item, "name")
+        if old is not None:
+            start, end = old.value.start_mark.index, self._end(old.value)
+            gap = " " if start == end else ""
+            return f"{self._text[:start]}{gap}{name}{self._text[end:]}"
+        last = self._end(_children(item)[-1])
+        if _is_flow(item):
+            return self._inserted(last, f", name: {name}")
+        return self._line_after(last, _keys(item)[0].start_mark, f"name: {name}")
+
+    def _end(self, node: yaml.Node) -> int:
+        """Return where what is written of a node ends, without comments and blank lines."""
+        if not isinstance(node, yaml.ScalarNode) and not _is_flow(node):
+            return self._end(_children(node)[-1])
+        return len(self._text[: node.end_mark.index].rstrip())
+
+    def _dashes(self) -> list[yaml.Mark]:
+        """Return where the entries of the block list begin."""
+        if self._fallback is None:
+            _awkward()
+        items = self._fallback.value
+        found = [
+            token.start_mark
+            for token in _tokens(self._text)
+            if isinstance(token, yaml.BlockEntryToken)
+            and items.start_mark.index <= token.start_mark.index < items.end_mark.index
+        ]
+        dashes = [mark for mark in found if mark.column == found[0].column]
+        return dashes if len(dashes) == len(_children(items)) else _awkward()
+
+    def _colon_after(self, key: yaml.Node) -> int:
+        return next(
+            token.end_mark.index
+            for token in _tokens(self._text)
+            if isinstance(token, yaml.ValueToken) and token.start_mark.index >= key.end_mark.index
+        )
+
+    def _filled(self, void: yaml.Node, value: str) -> str:
+        start, end = void.start_mark.index, void.end_mark.index
+        gap = " " if start == end else ""
+        return f"{self._text[:start]}{gap}{value}{self._text[end:]}"
+
+    def _inserted(self, at: int, what: str) -> str:
+        return self._text[:at] + what + self._text[at:]
+
+    def _line_after(self, at: int, margin: yaml.Mark, line: str) -> str:
+        return self._lines_after(at, [" " * margin.column + line])
+
+    def _lines_after(self, at: int, lines: Sequence[str]) -> str:
+        end = self._line_end(at)
+        return self._inserted(end, "".join(self._newline + line for line in lines))
+
+    def _line_end(self, at: int) -> int:
+        end = self._text.find(self._newline, at)
+        return len(self._text) if end < 0 else end
+
+
+def _composed(text: str) -> yaml.Node | None:
+    return cast("yaml.Node | None", yaml.compose(text, yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType] - its stubs do not say
+
+
+def _tokens(text: str) -> list[yaml.Token]:
+    return list(cast("Iterator[yaml.Token]", yaml.scan(text, yaml.SafeLoader)))  # pyright: ignore[reportUnknownMemberType] - its stubs do not say
+
+
+def _member(node: yaml.Node | None, name: str) -> _Member | None:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == name:
+                return _Member(key, value)
+    return None
+
+
+def _keys(node: yaml.Node) -> list[yaml.Node]:
+    return [key for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    """Return the values that a list or mapping is made of."""
+    if isinstance(node, yaml.MappingNode):
+        return [value for _, value in node.value]
+    return node.value if isinstance(node, yaml.SequenceNode) else _awkward()
+
+
+def _is_flow(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.CollectionNode) and bool(node.flow_style)
+
+
+def _is_void(node: yaml.Node) -> bool:
+    return node.tag == _NULL or (isinstance(node, yaml.CollectionNode) and not node.value)

@@ -1,0 +1,185 @@
+"""The kinds of values that a config has: what each accepts, and what it is read as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Annotated, TypeAlias, cast
+from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    StrictBool,
+    StrictInt,
+    StringConstraints,
+    ValidationInfo,
+)
+
+from hub.guard.policy import DenyPatterns
+from hub.launch.templates import literal, parse_template
+from hub.protocol.origins import origin_in
+
+
+class LoadContext(Struct, frozen=True):
+    """What a config is read against. Relative paths start at `directory`."""
+
+    directory: Path
+    home: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __repr__(self) -> str:
+        return f"LoadContext({self.directory!r})"
+
+
+def _context(info: ValidationInfo) -> LoadContext:
+    return info.context if isinstance(info.context, LoadContext) else LoadContext(Path())
+
+
+def _resolved(text: str, info: ValidationInfo) -> str:
+    template = parse_template(text)
+    if template.mentions_roots:
+        raise ValueError("cannot depend on the roots")
+    return template.fill(_context(info).environment.get, ())
+
+
+def _secret(value: object, info: ValidationInfo) -> object:
+    if not isinstance(value, str):
+        return value
+    resolved = _resolved(value, info)
+    if not resolved:
+        raise ValueError("is empty")
+    return resolved
+
+
+def _path(text: str, info: ValidationInfo) -> str:
+    text = _resolved(text, info)
+    if not text:
+        raise ValueError("is empty")
+    context = _context(info)
+    return str(context.directory / _below_home(text, context.home))
+
+
+def _below_home(text: str, home: str | None) -> str:
+    if not text.startswith("~"):
+        return text
+    if home is None or text[1:2] not in {"", "/", "\\"}:
+        raise ValueError("only ~ and ~/... are understood: write the directory in full")
+    return home + text[1:]
+
+
+def _template(text: str, info: ValidationInfo) -> str:
+    parse_template(text).fill(_context(info).environment.get, ())
+    return text
+
+
+def _argument(text: str, info: ValidationInfo) -> str:
+    parse_template(text, spread=True).elements(_context(info).environment.get, ())
+    return text
+
+
+def _command(text: str, info: ValidationInfo) -> str:
+    if not text:
+        raise ValueError("is empty")
+    # The child's directory is the client's to choose: a relative command would be, too.
+    return _placed(text, info) if {"/", "\\"} & set(text) else _template(text, info)
+
+
+def _placed(text: str, info: ValidationInfo) -> str:
+    _template(text, info)
+    if text.startswith("${"):
+        return text
+    context = _context(info)
+    if text.startswith("~"):
+        return literal(context.home or "~") + _below_home(text, "~")[1:]
+    return text if Path(text).is_absolute() else f"{literal(str(context.directory))}/{text}"
+
+
+def _web_address(text: str, info: ValidationInfo) -> str:
+    resolved = _resolved(text, info)
+    parts = urlsplit(resolved)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must be an http:// or https:// URL")
+    return resolved
+
+
+def _patterns(lines: tuple[str, ...]) -> tuple[str, ...]:
+    DenyPatterns(lines)
+    return lines
+
+
+def _absolute_pointer(text: str) -> str:
+    if not text.startswith("/"):
+        raise ValueError("must be a JSON pointer such as /path or /edits/*/file")
+    return text
+
+
+def _page_origin(text: str) -> str:
+    origin = origin_in(text)
+    if origin is None:
+        raise ValueError("must be the origin of a page, such as http://localhost:6274")
+    return origin
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ip_network(text, strict=False))
+    except ValueError:
+        raise ValueError("must be an address or a network, such as 10.0.0.0/8") from None
+
+
+def off_spelled_false(value: object) -> object:
+    """YAML reads a bare `off` as false."""
+    return "off" if value is False else value
+
+
+def mode_alone(value: object) -> object:
+    """Take a mode for a mapping that has only that."""
+    value = off_spelled_false(value)
+    return {"mode": value} if isinstance(value, str) else value
+
+
+def path_alone(value: object) -> object:
+    """Take a path for a mapping that has only that."""
+    return {"path": value} if isinstance(value, str) else value
+
+
+def inheritable(value: object) -> object:
+    """Refuse, in words, what does not say which variables a process inherits."""
+    if isinstance(value, list | tuple):
+        names = cast("Sequence[object]", value)
+        if all(isinstance(name, str) and name and not {"=", "\0"} & set(name) for name in names):
+            return tuple(names)
+    elif isinstance(value, str) and value in {"default", "all", "minimal"}:
+        return value
+    raise ValueError("must be default, all, minimal, or a list of names and globs: [LANG, LC_*]")
+
+
+Flag: TypeAlias = StrictBool
+Count: TypeAlias = Annotated[StrictInt, Field(ge=1)]
+Port: TypeAlias = Annotated[StrictInt, Field(ge=0, le=65535)]
+Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+SecondsOrZero: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+Variable: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[^=\x00]+$")]
+"""The name of a variable of the environment."""
+
+Secret: TypeAlias = Annotated[SecretStr, BeforeValidator(_secret, json_schema_input_type=str)]
+PathText: TypeAlias = Annotated[str, AfterValidator(_path)]
+"""Absolute once read: `~` is the home directory, a relative path starts at the config file."""
+
+WebAddress: TypeAlias = Annotated[str, AfterValidator(_web_address)]
+Origin: TypeAlias = Annotated[str, AfterValidator(_page_origin)]
+Network: TypeAlias = Annotated[str, AfterValidator(_network)]
+TemplateText: TypeAlias = Annotated[str, AfterValidator(_template)]
+ArgumentText: TypeAlias = Annotated[str, AfterValidator(_argument)]
+CommandText: TypeAlias = Annotated[str, AfterValidator(_command)]
+PlaceText: TypeAlias = Annotated[str, AfterValidator(_placed)]
+"""A directory as a template."""
+
+Patterns: TypeAlias = Annotated[tuple[str, ...], AfterValidator(_patterns)]
+Pointer: TypeAlias = Annotated[str, AfterValidator(_absolute_pointer)]

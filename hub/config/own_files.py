@@ -1,0 +1,73 @@
+"""Finds the hub's own files: its config, its audit log, and its directories below the home."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hub.audit.log_file import put_aside
+from hub.config.own_inodes import OwnInodes
+from hub.guard.own_files import OwnFiles, OwnPlace
+from hub.paths.resolve import Flavour, PathError, parts_of, resolve
+from hub.sessions.services import Machine
+
+NAME = "roots-hub"
+"""What the hub's directories are called."""
+
+
+def own_files(
+    machine: Machine, *, config: Path | None = None, audit: str | None = None
+) -> OwnFiles:
+    """Return the hub's own files on this machine; `config` is what it was started with.
+
+    Each counts as it is spelled, and as what that leads to.
+    """
+    logs = () if audit is None else (audit, str(put_aside(Path(audit))))
+    kept = [*([] if config is None else [str(config)]), *logs]
+    keys = own_directories(machine)
+    caches = _below(machine.environment, "XDG_CACHE_HOME", ".cache")
+    return OwnFiles(
+        secret=(*_places(keys, machine, holds_keys=True), *_places(caches, machine)),
+        kept=tuple(_places(kept, machine)),
+        inodes=OwnInodes(keys, kept, machine.clock),
+    )
+
+
+def own_directories(machine: Machine) -> tuple[str, ...]:
+    """Return where the hub keeps what nobody else may read: its state, and its sockets."""
+    environment = machine.environment
+    if machine.flavour is Flavour.WINDOWS:
+        base = environment.get("LOCALAPPDATA")
+        return (f"{base}\\{NAME}",) if base else ()
+    state = _below(environment, "XDG_STATE_HOME", ".local/state")
+    runtime = environment.get("XDG_RUNTIME_DIR", "")
+    return (*state, f"{runtime}/{NAME}") if runtime.startswith("/") else state
+
+
+def _below(environment: Mapping[str, str], variable: str, default: str) -> tuple[str, ...]:
+    """Return the hub's directory in the one that a variable names, or else in the home's."""
+    base = environment.get(variable, "")
+    if not base.startswith("/"):  # as the specification has it, another one does not count
+        base = f"{environment.get('HOME') or Path.home()}/{default}"
+    return (f"{base}/{NAME}",)
+
+
+def _places(
+    paths: Iterable[str], machine: Machine, *, holds_keys: bool = False
+) -> Iterable[OwnPlace]:
+    for path in paths:
+        full = os.path.join(machine.directory, path)  # noqa: PTH118 - as text
+        found = {os.path.normpath(full): None, _canonical(full, machine): None}
+        for one in found:
+            try:
+                yield OwnPlace(one, parts_of(one, machine.flavour), holds_keys)
+            except PathError:
+                continue  # no path that a call could name either
+
+
+def _canonical(path: str, machine: Machine) -> str:
+    try:
+        return resolve(path, cwd=None, links=machine.links, flavour=machine.flavour)
+    except PathError:
+        return path

@@ -1,0 +1,62 @@
+"""Says which variables a server's own texts name and its process does not get."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import structlog
+
+from hub.launch.environments import mentioned
+from hub.launch.plan import LaunchTemplate
+from hub.specs import RemoteTarget, ServerSpec
+from hub.values import ServerName
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+def warn_of_missed(
+    servers: Iterable[ServerSpec],
+    given: Mapping[ServerName, Mapping[str, str]],
+    environment: Mapping[str, str],
+) -> None:
+    """Log what each server misses."""
+    for spec in servers:
+        for sentence in missed(spec, given.get(spec.name, {}), environment):
+            log.warning(sentence)
+
+
+def missed(spec: ServerSpec, given: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each variable of `environment` that a server misses, with what to do.
+
+    `given` is what its process inherits. What the config fills in itself is not missed.
+    """
+    if isinstance(spec.target, RemoteTarget):
+        texts = (spec.target.url, *spec.target.headers.values())
+        # Their values may be secrets: what only looks like a variable in them is not to be shown.
+        names = [name for name in mentioned(texts, environment, {}) if _is_sent(name, texts)]
+        return [
+            f"servers.{spec.name}: ${name} is sent as it is written: write ${{{name}}}"
+            for name in names
+            if name in environment
+        ]
+    names = list(mentioned(_texts(spec.target), environment, {*given, *dict(spec.target.env)}))
+    return [
+        f"servers.{spec.name}: names {name}, which its process does not get (environment: "
+        f'{_shown(spec)}): write env: {{{name}: "${{{name}}}"}}'
+        for name in names
+    ]
+
+
+def _texts(template: LaunchTemplate) -> tuple[str, ...]:
+    """Return what a server's process is told, without what the hub fills in."""
+    texts = (template.command, *template.args, *(value for _, value in template.env))
+    return tuple(text.fill(lambda _: "", ()) for text in texts if not text.spreads)
+
+
+def _is_sent(name: str, texts: tuple[str, ...]) -> bool:
+    return any(f"${name}" in text or f"${{{name}}}" in text for text in texts)
+
+
+def _shown(spec: ServerSpec) -> str:
+    choice = spec.environment
+    return choice if isinstance(choice, str) else f"[{', '.join(choice)}]"

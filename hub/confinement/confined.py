@@ -1,0 +1,295 @@
+"""Launches a child that the kernel keeps to what it was granted, with a home of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import structlog
+from anyio import to_thread
+from msgspec import Struct
+from msgspec.structs import replace
+
+from hub.children.link import Link, open_process
+from hub.children.process.process_tree import Brood
+from hub.confinement import landlock, launcher, seccomp
+from hub.confinement.capabilities import FILES_OF_ANY_OWNER
+from hub.confinement.grants import (
+    Confined,
+    ConfineSetting,
+    Grant,
+    Grants,
+    Kernel,
+    Needs,
+    NotAsked,
+    Unconfined,
+    grants,
+    standing,
+)
+from hub.confinement.program_files import Program, program
+from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
+from hub.confinement.system_dirs import DEVICES, KERNEL, SETTINGS, SYSTEM
+from hub.errors import ChildError
+from hub.jsonrpc.child_log import ChildLog
+from hub.launch.filesystem_servers import short_name
+from hub.launch.plan import LaunchPlan, LaunchTemplate
+from hub.specs import ServerSpec
+from hub.system.clearing import cleared
+
+RUNNERS: Final = frozenset(
+    {"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx"}
+)
+"""Commands that fetch what they run: they need a place to keep it."""
+GIT_PATIENCE = 5.0
+"""Seconds that git may take to say who the user is."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class Places(Struct, frozen=True):
+    """Where a confined child may write beside its roots. `cache` is kept, and the server's own."""
+
+    home: str
+    tmp: str
+    cache: str
+
+    @classmethod
+    def inside(cls, private: str, cache: str) -> Places:
+        """Return the places of one child in its private directory."""
+        return cls(f"{private}/home", f"{private}/temporary", cache)
+
+
+_SHOWN = Places("(private HOME)", "(private TMPDIR)", "")
+"""What stands for the places of a child that is not launched."""
+
+
+def this_kernel() -> Kernel:
+    """Return what the kernel of this machine can do."""
+    return Kernel(landlock.abi(), landlock.why_not(), seccomp.why_not())
+
+
+def cache_of(server: str, environment: Mapping[str, str]) -> str:
+    """Return where a server's runner keeps what it fetched: not where anything else runs from."""
+    base = environment.get("XDG_CACHE_HOME") or f"{_home(environment)}/.cache"
+    return f"{base}/roots-hub/servers/{quote(server, safe='')}.d"
+
+
+def planned_grants(spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str]) -> Grants:
+    """Return what the child of `plan` would be granted.
+
+    Raises: ChildError if there is no such command.
+    """
+    return _grants(spec, plan, _program(spec, plan, environment), _SHOWN, environment)
+
+
+@asynccontextmanager
+async def open_launched(  # noqa: PLR0913, PLR0917 - each is one thing that a launch depends on
+    spec: ServerSpec,
+    plan: LaunchPlan,
+    environment: Mapping[str, str],
+    kernel: Kernel,
+    brood: Brood,
+    child_log: ChildLog | None = None,
+) -> AsyncGenerator[Link]:
+    """Launch a child, confined if its operator asked for that, and speak to it.
+
+    Raises: ChildError if it cannot be started, or must be confined and cannot be.
+    """
+    found = NotAsked()
+    if isinstance(spec.target, LaunchTemplate):
+        found = standing(spec.confine, spec.target, kernel)
+    match found:
+        case Confined(no_seccomp=reason):
+            if reason:
+                log.warning("system calls are NOT filtered", server=spec.name, reason=reason)
+            opened = _open_confined(spec, plan, environment, brood, child_log, found)
+        case Unconfined(reason) if spec.confine.mode == "require":
+            raise ChildError(f"it must be confined and cannot be: {reason}")
+        case Unconfined(reason):
+            log.warning("NOT confined", server=spec.name, reason=reason)
+            opened = open_process(spec.name, plan, environment, brood, child_log)
+        case NotAsked():
+            opened = open_process(spec.name, plan, environment, brood, child_log)
+    async with opened as link:
+        yield link
+
+
+@asynccontextmanager
+async def _open_confined(  # noqa: PLR0913, PLR0917 - each is one thing that a launch depends on
+    spec: ServerSpec,
+    plan: LaunchPlan,
+    environment: Mapping[str, str],
+    brood: Brood,
+    child_log: ChildLog | None,
+    found: Confined,
+) -> AsyncGenerator[Link]:
+    private = tempfile.mkdtemp(prefix="roots-hub-confined-")
+    try:
+        confined = await to_thread.run_sync(_prepared, spec, plan, environment, private, found)
+        async with open_process(spec.name, confined, environment, brood, child_log) as link:
+            yield link
+    finally:
+        await cleared(private)
+
+
+def _prepared(
+    spec: ServerSpec,
+    plan: LaunchPlan,
+    environment: Mapping[str, str],
+    private: str,
+    found_here: Confined,
+) -> LaunchPlan:
+    """Fill the private directory, and return the plan that launches the child confined."""
+    places = Places.inside(private, cache_of(spec.name, environment))
+    found = _program(spec, plan, environment)
+    granted = _grants(spec, plan, found, places, environment)
+    for grant in granted.unheld:
+        log.warning("not held by the kernel", server=spec.name, what=grant)
+    _must_open_no_keys(spec, granted)
+    _furnish(places, environment, keeps=_is_runner(plan))
+    rules = [("r", grant) for grant in granted.read] + [("w", grant) for grant in granted.write]
+    if plan.cwd is None:
+        rules.append(("w", Grant(".")))
+    file = Path(private, "held")
+    encoded = landlock.encode([(kind, one.path, one.identity) for kind, one in rules])
+    file.write_bytes(_held(spec.confine, encoded, found_here))
+    before = (sys.executable, "-I", "-S", "-B", launcher.__file__, str(file), found.command)
+    env = {**_env(places, plan), **found.env, **dict(plan.env)}
+    return replace(plan, argv=(*before, *plan.argv), env=tuple(sorted(env.items())))
+
+
+def _held(setting: ConfineSetting, encoded: bytes, found: Confined) -> bytes:
+    """Return what the launcher holds a child to."""
+    refused = b""
+    machine = seccomp.machine()
+    if not found.no_seccomp and machine:
+        spared = (os.getpid(), -os.getpgrp())
+        refused = compiled(machine, frozenset(setting.allow), spared)
+    kept = FILES_OF_ANY_OWNER if "any_owner" in setting.allow else ()
+    return launcher.encode(encoded, refused, (PARENT, PARENTS_GROUP), kept)
+
+
+def _must_open_no_keys(spec: ServerSpec, granted: Grants) -> None:
+    """Warn of a grant that opens the hub's keys.
+
+    Raises: ChildError if the child must be confined.
+    """
+    opened = [path for path in granted.keys if Path(path).is_dir() and any(Path(path).iterdir())]
+    for path in opened:
+        if spec.confine.mode == "require":
+            why = f"what it is granted holds the hub's keys, {path}"
+            raise ChildError(f"it must be confined and cannot be: {why}")
+        log.warning("CAN READ the hub's keys", server=spec.name, keys=path, asked="confine: auto")
+
+
+def _program(spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str]) -> Program:
+    """Return what the plan runs.
+
+    Raises: ChildError if there is no such command.
+    """
+    cwd = spec.target.cwd if isinstance(spec.target, LaunchTemplate) else None
+    # A directory that the roots decide on is granted as a root, or is the parent of one.
+    directory = plan.cwd if cwd is not None and not cwd.mentions_roots else None
+    env = {**environment, **dict(plan.env)}
+    found = program(
+        plan.argv,
+        env,
+        home=_home(environment),
+        directory=directory,
+        writable=(*plan.roots.paths, *spec.confine.write),
+    )
+    if found is None:
+        raise ChildError(f"it cannot start: {plan.no_command}")
+    return found
+
+
+def _grants(
+    spec: ServerSpec,
+    plan: LaunchPlan,
+    found: Program,
+    places: Places,
+    environment: Mapping[str, str],
+) -> Grants:
+    system = (place for place in (*SYSTEM, *SETTINGS, *KERNEL) if Path(place).exists())
+    kept = (places.cache or cache_of(spec.name, environment),) if _is_runner(plan) else ()
+    writable = (*DEVICES, places.home, places.tmp, *kept)
+    return grants(spec.confine, plan, spec.policy, Needs((*system, *found.read), writable))
+
+
+def _is_runner(plan: LaunchPlan) -> bool:
+    return short_name(plan.argv[0]) in RUNNERS
+
+
+def _env(places: Places, plan: LaunchPlan) -> dict[str, str]:
+    home, cache = places.home, places.cache
+    env = {
+        "HOME": home,
+        **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), places.tmp),
+        "XDG_CACHE_HOME": f"{home}/.cache",
+        "XDG_CONFIG_HOME": f"{home}/.config",
+        "XDG_DATA_HOME": f"{home}/.local/share",
+        "XDG_RUNTIME_DIR": places.tmp,
+        "XDG_STATE_HOME": f"{home}/.local/state",
+    }
+    if not _is_runner(plan):
+        return env
+    if short_name(plan.argv[0]) in {"pnpm", "pnpx"}:  # npm warns of a variable it does not know
+        env["npm_config_store_dir"] = f"{cache}/pnpm"
+    return env | {
+        "BUN_INSTALL_CACHE_DIR": f"{cache}/bun",
+        "DENO_DIR": f"{cache}/deno",
+        "PIPX_HOME": f"{cache}/pipx",
+        "UV_CACHE_DIR": f"{cache}/uv",
+        "UV_PYTHON_INSTALL_DIR": f"{cache}/uv-python",
+        "UV_TOOL_DIR": f"{cache}/uv-tools",
+        "YARN_CACHE_FOLDER": f"{cache}/yarn",
+        "npm_config_cache": f"{cache}/npm",
+        "npm_config_update_notifier": "false",
+    }
+
+
+def _furnish(places: Places, environment: Mapping[str, str], *, keeps: bool) -> None:
+    home = Path(places.home)
+    for place in (home, Path(places.tmp)):
+        place.mkdir(mode=0o700)
+    if keeps:
+        Path(places.cache).mkdir(mode=0o700, parents=True, exist_ok=True)
+    identity = _git_identity(environment)
+    if identity:
+        (home / ".gitconfig").write_text(identity, encoding="utf-8")
+
+
+def _git_identity(environment: Mapping[str, str]) -> str:
+    """Return the part of the user's git settings that a commit needs; empty if there is none."""
+    git = shutil.which("git", path=environment.get("PATH"))
+    if git is None:
+        return ""
+    command = [git, "config", "--global", "-z", "--get-regexp", r"^user\.(name|email)$"]
+    try:
+        said = subprocess.run(  # noqa: S603 - the git that the user has
+            command,
+            env=dict(environment),
+            capture_output=True,
+            check=True,
+            timeout=GIT_PATIENCE,
+        ).stdout.decode("utf-8", "replace")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    lines = ["[user]"]
+    for entry in said.split("\0")[:-1]:
+        key, _, value = entry.partition("\n")
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        lines.append(f'\t{key.removeprefix("user.")} = "{escaped}"')
+    return "\n".join(lines) + "\n"
+
+
+def _home(environment: Mapping[str, str]) -> str:
+    return environment.get("HOME") or str(Path.home())

@@ -1,0 +1,74 @@
+"""The program that the hub puts before a confined child's command, and which becomes it.
+
+`python -I -S -B launcher.py HELD COMMAND ARGV...`, where HELD is a file that `encode` has made. It
+must be quick and needs no site packages.
+"""
+
+# ruff: noqa: PTH100, PTH120, PTH123 - pathlib takes longer to load than all of this
+from __future__ import annotations
+
+import ctypes
+import marshal
+import os
+import sys
+
+if __name__ == "__main__":
+    # `-I` leaves out the directory of the program. Last, so that nothing goes before the standard
+    # library.
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+from hub.confinement.capabilities import CapabilitiesError, drop
+from hub.confinement.landlock import LandlockError, confine
+from hub.confinement.seccomp import SeccompError, filled_in, load
+
+FAILED = 125
+"""Exit code of a launcher that could not confine; the command was not run."""
+_PARENT_DEATH_SIGNAL, _SIGTERM = 1, 15
+
+
+def encode(
+    grants: bytes,
+    refused: bytes = b"",
+    above: tuple[int, int] | None = None,
+    capabilities: tuple[int, ...] = (),
+) -> bytes:
+    """Return what a child is held to: its grants, its filter if it has one, what rights it keeps.
+
+    In the filter the numbers `above` stand for the launcher's parent and its process group.
+    """
+    return marshal.dumps((grants, refused, above, capabilities))
+
+
+def _hold(file: str) -> None:
+    with open(file, "rb") as held:
+        grants, refused, above, capabilities = marshal.loads(held.read())  # noqa: S302 - the hub's
+    confine(grants)
+    drop(capabilities)
+    if above is not None:
+        parent = os.getppid()
+        refused = filled_in(refused, {above[0]: parent, above[1]: -os.getpgid(parent)})
+    if refused:
+        load(refused)
+
+
+def main(arguments: list[str]) -> int:
+    """Confine this process and become the command; return an exit code only if that fails.
+
+    The kernel asks the command to end (SIGTERM) when its parent is gone.
+    """
+    file, command, *argv = arguments
+    ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, _SIGTERM)
+    try:
+        _hold(file)
+    except (LandlockError, CapabilitiesError, SeccompError, OSError, ValueError) as exc:
+        print(f"roots-hub cannot confine this process: {exc}", file=sys.stderr)  # noqa: T201 - its own program
+        return FAILED
+    try:
+        os.execv(command, argv)  # noqa: S606 - what the operator configured
+    except OSError as exc:
+        print(f"roots-hub cannot run {command} confined: {exc.strerror}", file=sys.stderr)  # noqa: T201 - its own program
+        return FAILED + 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

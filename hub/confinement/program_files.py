@@ -1,0 +1,277 @@
+"""Finds what a program needs to run on this machine: where it is installed, what it runs on."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from hub.confinement.system_dirs import SYSTEM
+from hub.launch.filesystem_servers import program_index, short_name
+
+_CODE: Final = ("NODE_PATH", "PYTHONHOME", "PYTHONPATH")
+"""Variables that name directories of code."""
+_PLACE_OPTIONS: Final = {"--directory", "--project", "--prefix", "-C"}
+_MARKS: Final = ("package.json", "pyproject.toml", "setup.py", "requirements.txt", "deno.json")
+_MANAGERS: Final = {
+    ".pyenv": "PYENV_ROOT",
+    ".nvm": "NVM_DIR",
+    ".volta": "VOLTA_HOME",
+    ".asdf": "ASDF_DATA_DIR",
+    ".local/share/mise": "MISE_DATA_DIR",
+    ".local/share/fnm": "FNM_DIR",
+    ".bun": "BUN_INSTALL",
+    ".deno": "DENO_INSTALL_ROOT",
+}
+"""Version managers, by their directory at home and the variable that says where it is."""
+_BROAD: Final = frozenset(
+    Path(top)
+    for top in ("/", "/etc", "/home", "/root", "/opt", "/srv", "/mnt", "/media", "/var", "/run")
+) | {Path("/tmp"), Path("/var/tmp"), Path("/dev"), Path("/proc"), Path("/sys")}  # noqa: S108 - never granted
+_SHEBANG: Final = re.compile(rb"#!\s*(\S+)(?:\s+(?:-S\s+)?(\S+))?")
+_SHEBANG_BYTES: Final = 256
+_DEPTH: Final = 6
+_PYTHON: Final = re.compile(r"python[\d.]*")
+_UV: Final = {"uv", "uvx"}
+
+
+class Program(Struct, frozen=True):
+    """A command and what it runs with. `command` is the file that is executed."""
+
+    command: str
+    read: tuple[str, ...]
+    env: Mapping[str, str]
+    """Where tools that look for themselves at home find themselves, as it is another home."""
+
+
+def program(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    home: str,
+    directory: str | None = None,
+    writable: Sequence[str] = (),
+) -> Program | None:
+    """Return what the command of `argv` needs; None if there is no such command.
+
+    `home` is the user's own home directory. `directory` is what the operator launches the server
+    in. Of a script, the package around it is found, never so much as a home directory: what stands
+    alone in one is granted alone.
+
+    What lies in a `writable` place may have been changed by a child that wants to reach more the
+    next time: it can name programs, and no other files or directories.
+    """
+    command = _command(argv[0], env.get("PATH"), directory)
+    if command is None:
+        return None
+    search = _Search(Path(home), env.get("PATH"), tuple(map(Path, writable)))
+    search.program(command)
+    places = list(_places(argv, directory))
+    code = chain.from_iterable(env.get(key, "").split(":") for key in _CODE)
+    for place in (*places, *map(Path, code)):
+        search.directory(place)
+    index = program_index(argv)
+    if index:
+        for base in (Path("/"), *places):
+            search.script(base / argv[index])
+    name = short_name(argv[0])
+    if name in _UV:
+        search.uv(command)
+    if name in _UV or _PYTHON.fullmatch(name):
+        search.user_packages()
+    return Program(str(command), tuple(map(str, search.outermost())), search.env)
+
+
+def _command(name: str, path: str | None, directory: str | None) -> Path | None:
+    found = shutil.which(name, path=path)
+    if found is not None:
+        return Path(found).absolute()
+    here = Path(directory or "/", name)
+    return here if _is_file(here) else None
+
+
+def _places(argv: Sequence[str], directory: str | None) -> Iterator[Path]:
+    if directory is not None:
+        yield Path(directory)
+    for option, value in pairwise((*argv, "")):
+        name, _, joined = option.partition("=")
+        if name in _PLACE_OPTIONS:
+            yield Path(joined or value)
+
+
+class _Search:
+    """Collects places, in order and each once."""
+
+    def __init__(self, home: Path, path: str | None, writable: Sequence[Path]) -> None:
+        self.found: dict[Path, None] = {}
+        self.env: dict[str, str] = {}
+        self._home = home
+        self._path = path
+        self._writable = writable
+
+    def outermost(self) -> Iterator[Path]:
+        """Yield what was found and does not lie in something else that is granted.
+
+        What a link leads to was found by itself.
+        """
+        granted = self.found.keys() | {Path(place) for place in SYSTEM}
+        for place in self.found:
+            if ".." not in place.parts and not granted.intersection(place.parents):
+                yield place
+
+    def program(self, file: Path, depth: int = _DEPTH) -> None:
+        """Find what an executable needs: its environment, its links, what interprets it."""
+        if depth == 0 or file in self.found or not _is_program(file):
+            return
+        self.found[file] = None
+        for step in _steps(file):
+            self.found[step] = None
+            self._managed(step)
+            self._packages(step)
+            if step.parent.name in {"bin", "shims"}:
+                self._prefix(step.parent.parent, depth)
+        interpreter = _interpreter(file, self._path)
+        if interpreter is not None:
+            self.program(interpreter, depth - 1)
+            self.script(file)
+
+    def script(self, file: Path) -> None:
+        """Find the package around a script that an interpreter is given."""
+        if not file.is_absolute() or not _is_file(file):
+            return
+        real = file.resolve()
+        if self._is_writable(file) and not self._is_writable(real):
+            return
+        self.found[file] = self.found[real] = None
+        self._packages(real)
+        if real.parent.name == "bin" or "node_modules" in real.parts:
+            return
+        around = [place for place in real.parents if not self._is_broad(place)]
+        for place in around:
+            if _is_there(place / "node_modules"):
+                self.found[place / "node_modules"] = None
+        if self._is_writable(real):
+            return
+        marked = (place for place in around if any(_is_there(place / mark) for mark in _MARKS))
+        self.directory(next(marked, real.parent))
+
+    def directory(self, place: Path) -> None:
+        """Add a directory of code, unless it holds more than code."""
+        if place.is_absolute() and _is_there(place) and not self._is_broad(place):
+            self.found[place] = None
+
+    def uv(self, command: Path) -> None:
+        """Find what uv looks for: itself beside uvx, Pythons of its own and on the PATH."""
+        for step in _steps(command):
+            self.program(step.with_name("uv"))
+        pythons = self._home / ".local/share/uv/python"
+        if _is_there(pythons):
+            self.found[pythons] = None
+            self.env["UV_PYTHON_INSTALL_DIR"] = str(pythons)
+        for name in ("python3", "python"):
+            found = shutil.which(name, path=self._path)
+            if found is not None:
+                self.program(Path(found))
+
+    def user_packages(self) -> None:
+        """Find what `pip install --user` installed."""
+        base = self._home / ".local"
+        if any((base / "lib").glob("python3*")):
+            self.found[base / "lib"] = None
+            self.env["PYTHONUSERBASE"] = str(base)
+
+    def _managed(self, file: Path) -> None:
+        for folder, variable in _MANAGERS.items():
+            place = self._home / folder
+            if file.is_relative_to(place):
+                self.found[place] = None
+                self.env[variable] = str(place)
+
+    def _packages(self, file: Path) -> None:
+        """Add the outermost `node_modules` around a file: its dependencies are beside it."""
+        if "node_modules" in file.parts:
+            at = file.parts.index("node_modules")
+            self.found[Path(*file.parts[: at + 1])] = None
+
+    def _prefix(self, prefix: Path, depth: int) -> None:
+        """Add the installation that a `bin` directory belongs to."""
+        settings = prefix / "pyvenv.cfg"
+        if _is_file(settings):
+            self.found[prefix] = None
+            base = re.search(r"^home\s*=\s*(.+)$", _text(settings), re.MULTILINE)
+            if base is not None:
+                self._base(Path(base[1].strip()), depth)
+        elif _is_there(prefix / "lib") and str(prefix) not in {"/", "/usr"}:
+            shared = self._is_broad(prefix) or prefix == self._home / ".local"
+            for place in (prefix / "bin", prefix / "lib") if shared else (prefix,):
+                self.found[place] = None
+        if self._is_writable(prefix):
+            return
+        for file in prefix.glob("lib/python3*/site-packages/*.pth"):
+            for line in _text(file).splitlines():
+                self.directory(Path(line.strip() or "."))
+
+    def _base(self, folder: Path, depth: int) -> None:
+        for name in ("python3", "python"):
+            self.program(folder / name, depth - 1)
+
+    def _is_writable(self, place: Path) -> bool:
+        return any(place.is_relative_to(around) for around in self._writable)
+
+    def _is_broad(self, place: Path) -> bool:
+        return place in _BROAD or self._home.is_relative_to(place)
+
+
+def _steps(file: Path) -> Iterator[Path]:
+    """Yield a file and what its links lead to, one by one."""
+    for _ in range(_DEPTH):
+        yield file
+        if not file.is_symlink():
+            break
+        file = Path(file.parent, file.readlink())
+    yield file.resolve()
+
+
+def _is_there(place: Path) -> bool:
+    """Tell whether something is there; what the system will not say anything of is not."""
+    try:
+        place.stat()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _is_file(place: Path) -> bool:
+    return _is_there(place) and place.is_file()
+
+
+def _is_program(file: Path) -> bool:
+    return _is_file(file) and os.access(file, os.X_OK)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _interpreter(file: Path, path: str | None) -> Path | None:
+    try:
+        with file.open("rb") as opened:
+            found = _SHEBANG.match(opened.read(_SHEBANG_BYTES))
+    except OSError:
+        return None
+    if found is None:
+        return None
+    named, argument = found[1].decode("utf-8", "replace"), found[2]
+    if Path(named).name == "env" and argument is not None:
+        looked_up = shutil.which(argument.decode("utf-8", "replace"), path=path)
+        return Path(looked_up) if looked_up is not None else None
+    return Path(named)

@@ -1,0 +1,76 @@
+"""Has the kernel refuse system calls, for this process and all that it starts.
+
+The launcher of confined children imports this, so it imports nothing that is slow to load.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+TYPE_CHECKING = False  # `typing` takes longer to load than all of this
+if TYPE_CHECKING:
+    from hub.confinement.seccomp_rules import Machine
+
+_SET, _FILTER, _NO_NEW_PRIVS = 22, 2, 38
+_EFAULT, _EPERM = 14, 1
+_STEP_BYTES = 8
+
+
+class SeccompError(Exception):
+    """The kernel would not take the filter; the text says why."""
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
+
+
+def machine() -> Machine | None:
+    """Return what kind of machine there are filters for this is; None if there are none."""
+    if not sys.platform.startswith("linux") or sys.maxsize <= 1 << 32:
+        return None
+    match os.uname().machine:
+        case "x86_64" | "aarch64" as kind:
+            return kind
+        case _:
+            return None
+
+
+def why_not() -> str:
+    """Return why no filter can be loaded here, and what to do about it; empty if one can be."""
+    if not sys.platform.startswith("linux"):
+        return "only Linux has seccomp"
+    if machine() is None:
+        return "the hub has seccomp filters for x86_64 and aarch64 (64 bit) alone"
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_SET, _FILTER, None, 0, 0)  # no filter at all: what can be loaded lies elsewhere
+    error = ctypes.get_errno()
+    if error == _EFAULT:
+        return ""
+    if error == _EPERM:
+        return "a container forbids seccomp filters: allow prctl and seccomp in its own"
+    return "this kernel has no seccomp filters: it was built without SECCOMP_FILTER"
+
+
+def load(program: bytes) -> None:
+    """Have the kernel refuse what `program` refuses. There is no way back.
+
+    Raises: SeccompError, after which nothing is refused.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    filled = _Program(len(program) // _STEP_BYTES, program)
+    if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(
+        _SET, ctypes.c_ulong(_FILTER), ctypes.byref(filled), 0, 0
+    ):
+        raise SeccompError(f"no system call can be refused: {os.strerror(ctypes.get_errno())}")
+
+
+def filled_in(program: bytes, numbers: dict[int, int]) -> bytes:
+    """Return a program with other numbers in the place of some."""
+    steps = [program[at : at + _STEP_BYTES] for at in range(0, len(program), _STEP_BYTES)]
+    for at, step in enumerate(steps):
+        number = numbers.get(int.from_bytes(step[4:], "little"))
+        if number is not None:
+            steps[at] = step[:4] + (number & 0xFFFF_FFFF).to_bytes(4, "little")
+    return b"".join(steps)

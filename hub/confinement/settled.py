@@ -1,0 +1,50 @@
+"""Says at the start which servers cannot be confined, and refuses those that must be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from hub.confinement.grants import (
+    Confined,
+    Kernel,
+    NotAsked,
+    Standing,
+    Unconfined,
+    missing,
+    standing,
+)
+from hub.errors import ConfigError
+from hub.launch.plan import LaunchTemplate
+from hub.specs import ServerSpec
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+def settle_confinement(servers: Iterable[ServerSpec], kernel: Kernel) -> None:
+    """Warn of each server that would be confined if it could, or better than it is.
+
+    Raises: ConfigError for one that must be.
+    """
+    for spec in servers:
+        if isinstance(spec.target, LaunchTemplate):
+            _settle(spec, standing(spec.confine, spec.target, kernel))
+
+
+def _settle(spec: ServerSpec, found: Standing) -> None:
+    match found:
+        case Unconfined(reason) if spec.confine.mode == "require":
+            raise ConfigError(
+                f"servers.{spec.name}.confine: require, and it cannot be: {reason}",
+                "`roots-hub check --confine` tries it. With confine: auto it runs unconfined.",
+            )
+        case Unconfined(reason):
+            log.warning("NOT confined", server=spec.name, asked="confine: auto", reason=reason)
+        case Confined(abi, no_seccomp):
+            if no_seccomp:
+                log.warning("confined WITHOUT seccomp", server=spec.name, reason=no_seccomp)
+            for text in missing(abi):
+                log.warning("not held by this kernel", server=spec.name, abi=abi, what=text)
+        case NotAsked():
+            pass

@@ -1,1 +1,0 @@
-"""Plain values and plain functions: what the hub decides, without waiting for anything."""

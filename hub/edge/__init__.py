@@ -1,1 +1,0 @@
-"""The outside world's formats: command line, config file, stdio, HTTP."""

@@ -1,0 +1,259 @@
+"""Files below some directories: read, write, search; nothing outside, by its own check.
+
+The check is made before a file is opened; it does not hold against a tree that changes meanwhile.
+"""
+
+import os
+import secrets
+import shutil
+import stat
+import sys
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from io import BufferedReader
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from hub.paths.resolve import Flavour, PathError, is_inside, parts_of, resolve
+from hub.system.disk import OsLinks
+
+MAX_READ = 16 * 1024 * 1024
+MAX_FOUND = 1000
+
+FLAVOUR = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}.get(sys.platform, Flavour.POSIX)
+_LINKS = OsLinks()
+
+
+class SharedFilesError(Exception):
+    """What was asked cannot be done; the text names the path and says why."""
+
+
+class Facts(Struct, frozen=True):
+    """What is known of a file or directory without opening it."""
+
+    path: str
+    kind: str
+    size: int
+    modified: datetime
+    permissions: str
+
+
+class SharedFiles:
+    """The files below `directories`: absolute, without links, as `shared_directory` makes them.
+
+    Relative paths start at the first one. Every method raises SharedFilesError.
+    """
+
+    def __init__(self, directories: Sequence[str]) -> None:
+        self.directories = tuple(directories)
+        self._parts = [parts_of(directory, FLAVOUR) for directory in directories]
+        self._cwd = next(iter(directories), None)
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file that is not larger than MAX_READ."""
+        with self._opened(path) as file:
+            content = file.read(MAX_READ + 1)
+        if len(content) > MAX_READ:
+            raise SharedFilesError(f"'{path}' is larger than {MAX_READ} bytes; read a part of it")
+        return content
+
+    def read_lines(self, path: str, *, head: int | None = None, tail: int | None = None) -> bytes:
+        """Return the first `head` or the last `tail` lines, however large the file is."""
+        wanted = head or tail or 0
+        seen = size = 0
+        found: deque[bytes] = deque()
+        with self._opened(path) as file:
+            for line in islice(_lines(file), head):
+                found.append(line)
+                seen, size = seen + 1, size + len(line)
+                while len(found) > wanted or size > MAX_READ:
+                    size -= len(found.popleft())
+        if len(found) < min(seen, wanted):
+            raise SharedFilesError(f"'{path}': these lines have over {MAX_READ} bytes")
+        return b"".join(found)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Replace a file's content or create it: a reader sees the old or the new, never a part."""
+        at = Path(self._inside(path))
+        if not at.parent.is_dir():
+            raise SharedFilesError(f"'{at.parent}' is not a directory; create it first")
+        with _explained(path):
+            before = at.stat() if at.exists() else None
+            if before is not None:
+                _check_writable(path, at, before)
+            draft = at.with_name(f".{secrets.token_hex(8)}.tmp")
+            try:
+                _write_new(draft, content, None if before is None else before.st_mode)
+                draft.replace(at)
+            finally:
+                draft.unlink(missing_ok=True)
+
+    def listing(self, path: str) -> list[tuple[str, str]]:
+        """Return the kind and name of each entry of a directory, sorted by name."""
+        with _explained(path), os.scandir(self._inside(path)) as entries:
+            return sorted(((_kind(entry), entry.name) for entry in entries), key=lambda it: it[1])
+
+    def search(self, path: str, pattern: str, exclude: Sequence[str]) -> list[str]:
+        """Return what matches below a directory, at most MAX_FOUND + 1 absolute paths."""
+        top = Path(self._inside(path))
+        wanted, unwanted = _pattern(pattern), [_pattern(each) for each in exclude]
+        if not top.is_dir():
+            raise SharedFilesError(f"'{path}' is not a directory")
+        with _explained(path):
+            return list(islice(_search(top, wanted, unwanted), MAX_FOUND + 1))
+
+    def facts(self, path: str) -> Facts:
+        """Return what is known of a file or directory."""
+        at = self._inside(path)
+        with _explained(path):
+            found = Path(at).stat()
+        kind = "directory" if stat.S_ISDIR(found.st_mode) else "file"
+        if kind == "file" and not stat.S_ISREG(found.st_mode):
+            kind = "other"
+        modified = datetime.fromtimestamp(found.st_mtime, UTC)
+        return Facts(at, kind, found.st_size, modified, f"{stat.S_IMODE(found.st_mode):03o}")
+
+    def create_directory(self, path: str) -> None:
+        """Make a directory and those above it, where they do not exist."""
+        at = self._inside(path)
+        with _explained(path):
+            Path(at).mkdir(parents=True, exist_ok=True)
+
+    def move(self, source: str, destination: str) -> None:
+        """Give a file, directory or link another place, where nothing is yet."""
+        start, end = self._entry(source), self._entry(destination)
+        if not os.path.lexists(start):
+            raise SharedFilesError(f"'{source}' does not exist")
+        if os.path.lexists(end):
+            raise SharedFilesError(f"'{destination}' already exists")
+        with _explained(destination):
+            shutil.move(start, end)
+
+    def delete(self, path: str) -> None:
+        """Remove a file, or a link and not what it leads to."""
+        at = self._entry(path)
+        if Path(at).is_dir() and not Path(at).is_symlink():
+            raise SharedFilesError(f"'{path}' is a directory")
+        with _explained(path):
+            Path(at).unlink()
+
+    def _inside(self, path: str, *, above: str | None = None) -> str:
+        try:
+            at = resolve(above or path, cwd=self._cwd, links=_LINKS, flavour=FLAVOUR)
+            parts = parts_of(at, FLAVOUR)
+        except PathError as exc:
+            raise SharedFilesError(f"Access denied: Path '{path}': {exc.reason}") from exc
+        if not any(is_inside(parts, shared) for shared in self._parts):
+            shared = ", ".join(self.directories) or "none"
+            outside = f"Path '{path}' is outside the shared directories: {shared}"
+            raise SharedFilesError(f"Access denied: {outside}")
+        return at
+
+    def _entry(self, path: str) -> str:
+        """Return where the name itself is: links on the way are followed, the last one is not."""
+        above, name = os.path.split(path.rstrip("/" + os.sep))
+        if name in {"", ".", ".."}:
+            raise SharedFilesError(f"'{path}' does not end in a name")
+        return str(Path(self._inside(path, above=above or "."), name))
+
+    @contextmanager
+    def _opened(self, path: str) -> Generator[BufferedReader]:
+        at = self._inside(path)
+        # Not blocking: opening a named pipe would wait for its other end.
+        flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+        with (
+            _explained(path),
+            open(at, "rb", opener=lambda name, mode: os.open(name, mode | flags)) as file,
+        ):
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise SharedFilesError(f"'{path}' is not a regular file")
+            yield file
+
+
+def shared_directory(path: str) -> str:
+    """Return an existing directory (or single file) in the form that SharedFiles takes."""
+    with _explained(path):
+        try:
+            at = resolve(path, cwd=str(Path.cwd()), links=_LINKS, flavour=FLAVOUR)
+        except PathError as exc:
+            raise SharedFilesError(f"'{path}': {exc.reason}") from exc
+        Path(at).stat()
+    return at
+
+
+@contextmanager
+def _explained(path: str) -> Generator[None]:
+    try:
+        yield
+    except FileNotFoundError as exc:
+        raise SharedFilesError(f"'{path}' does not exist") from exc
+    except OSError as exc:
+        raise SharedFilesError(f"'{path}': {exc.strerror or exc}") from exc
+
+
+def _lines(file: BufferedReader) -> Iterator[bytes]:
+    # One byte more than may be returned: a line without an end must not fill the memory.
+    while line := file.readline(MAX_READ + 1):
+        yield line
+
+
+def _check_writable(path: str, at: Path, before: os.stat_result) -> None:
+    if not stat.S_ISREG(before.st_mode):
+        raise SharedFilesError(f"'{path}' is not a regular file")
+    # Renaming over it would not ask.
+    if not os.access(at, os.W_OK):
+        raise SharedFilesError(f"'{path}' is read-only")
+
+
+def _write_new(draft: Path, content: bytes, mode: int | None) -> None:
+    with draft.open("xb") as file:
+        if mode is not None:
+            draft.chmod(stat.S_IMODE(mode))
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _kind(entry: "os.DirEntry[str]") -> str:
+    if entry.is_symlink():
+        return "LINK"
+    return "DIR" if entry.is_dir() else "FILE"
+
+
+def _search(top: Path, wanted: list[str], unwanted: Sequence[list[str]]) -> Iterator[str]:
+    for folder, folders, files in os.walk(top):
+        here = Path(folder).relative_to(top).parts
+        kept = [n for n in folders if not any(_matches((*here, n), each) for each in unwanted)]
+        folders[:] = sorted(kept)
+        for name in sorted([*kept, *files]):
+            place = (*here, name)
+            if _matches(place, wanted) and not any(_matches(place, each) for each in unwanted):
+                yield str(Path(folder, name))
+
+
+def _pattern(text: str) -> list[str]:
+    parts = [part for part in text.split("/") if part not in {"", "."}]
+    return ["**", *parts] if len(parts) == 1 else parts
+
+
+def _matches(place: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Return whether the names of `place` match; `**` stands for any number of them."""
+    states = _skipping({0}, pattern)
+    for name in place:
+        on = {at for at in states if at < len(pattern) and pattern[at] == "**"}
+        on |= {at + 1 for at in states - on if at < len(pattern) and fnmatchcase(name, pattern[at])}
+        states = _skipping(on, pattern)
+    return len(pattern) in states
+
+
+def _skipping(states: set[int], pattern: Sequence[str]) -> set[int]:
+    found = set(states)
+    for at, part in enumerate(pattern):
+        if at in found and part == "**":
+            found.add(at + 1)
+    return found

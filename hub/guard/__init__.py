@@ -1,0 +1,1 @@
+"""The decision on a call."""

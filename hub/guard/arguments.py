@@ -1,0 +1,355 @@
+"""Finds what in a call's arguments is to be judged as a path."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from hub.guard.budget import WHOLE, TooMuchError
+from hub.guard.keys.key_words import LONGEST_KEY, is_content, is_data, is_measure, is_plural
+from hub.guard.keys.nodes import Node, node_of_key
+from hub.guard.keys.vocabulary import Kind
+from hub.guard.rewriting import escaped
+from hub.guard.text.embedded_json import MAX_STRINGS, TooManyError, has_remarks, json_in, strings_in
+from hub.guard.text.prose import is_prose
+from hub.paths.resolve import PathError
+from hub.values import Json, JsonObject
+
+# Found once: to look an enum's member up takes longer than what is done with it here.
+_IGNORE, _NEUTRAL, _PATH, _PAYLOAD = Kind.IGNORE, Kind.NEUTRAL, Kind.PATH, Kind.PAYLOAD
+_COMMAND, _VIRTUAL, _WEAK = Kind.COMMAND, Kind.VIRTUAL, Kind.WEAK
+
+MAX_DEPTH = 64
+MAX_CLAIMS = 10_000
+
+_SHAPED = re.compile(
+    r"[/\\~$]|^\s*-|\.\.|%(?:2[ef5]|5c|u)|file:|unix:|sqlite|duckdb"
+    r"|[\u2024\u2025\u2044\u2215\u2216\u29f8\ufe52\ufe68\uff0e\uff0f\uff3c\uff5e\u200b-\u200f]",
+    re.IGNORECASE,
+)
+_FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?file:", re.IGNORECASE)
+_PATH_KEY = re.compile(r"[/\\~]|\.\.|%2[ef5]|^file:|\$\{?[a-z_]{2}", re.IGNORECASE)
+_URI_END = re.compile(r"[?#]")
+_EXTENSION = re.compile(r"\.\w", re.ASCII)
+_TOO_MUCH = "the arguments are nested too deeply or too many to judge"
+_UNREAD = Node(why="it is a string in what looks like JSON and cannot be read")
+_NESTED = (dict, list)
+_LONG_NUMBER = 1000
+_LONG_TEXT = 1024
+_LONGEST_POINTER = 4096
+_READ_AGAIN = 8
+_PER_STRING = 4
+# What it takes beside the look at each element.
+_PER_MEMBER = 5
+_PER_CLAIM = 5
+_CHARACTERS = 8
+"""So many of what is judged take an effort of 1 more, beyond the first `_FEW`."""
+_FEW = 256
+
+
+class Claim(Struct, frozen=True):
+    """One value (or object key) that is judged, and why.
+
+    `whole`: it is no list of paths and has none in it, for it may be what is in a file.
+    """
+
+    pointer: str
+    key: str
+    kind: Kind
+    value: Json
+    why: str
+    whole: bool = False
+
+
+def claims(shape: Node, arguments: JsonObject, most: int = WHOLE.search) -> list[Claim]:
+    """Return what in `arguments` is judged, in order; finding it may take an effort of `most`.
+
+    Raises:
+        TooMuchError: it takes more.
+        PathError: the arguments are nested too deeply, or cannot be read for certain.
+    """
+    found = _Found()
+    found.left = most
+    _walk_members(arguments, shape, _TOP, found)
+    return found
+
+
+class _Found(list[Claim]):
+    """What is found in one call.
+
+    `left` is the effort that may still go into it, `strings` how many strings may still be read in
+    what is no JSON. `bare` are the texts that look like no path but may be a name: each is judged
+    once, however many cells of a table have it.
+    """
+
+    left = WHOLE.search
+    strings = MAX_STRINGS
+    bare: set[str] | None = None
+
+    def spend(self, effort: int) -> None:
+        self.left -= effort
+        if self.left < 0:
+            raise TooMuchError(_TOO_MUCH)
+
+
+class _Unread:
+    """What may be read of a text that looks like JSON and is none, strings in its strings included.
+
+    Each string in it is read in up to four ways, and so is each string in each of those.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._left = _READ_AGAIN * len(text) + _LONG_TEXT
+
+    def spend(self, string: str) -> None:
+        """Account for a string that is read. Raises: PathError if it is too much by now."""
+        self._left -= len(string) + _PER_STRING
+        if self._left < 0:
+            raise PathError(_TOO_MUCH)
+
+
+class _Place(Struct, frozen=True, gc=False):
+    pointer: str
+    key: str
+    inherited: Kind
+    depth: int
+    unread: _Unread | None = None
+    whole: bool = False
+    in_list: bool = False
+
+
+_TOP = _Place("", "", _NEUTRAL, 0)
+
+
+def _check_size(at: _Place, found: _Found) -> None:
+    # Each claim has its own copy of the pointer.
+    if (
+        at.depth > MAX_DEPTH
+        or len(found) - len(found.bare or ()) > MAX_CLAIMS
+        or found.strings < 0
+        or len(at.pointer) > _LONGEST_POINTER
+    ):
+        raise PathError(_TOO_MUCH)
+
+
+def _walk_object(value: JsonObject, node: Node, at: _Place, found: _Found) -> None:
+    _check_size(at, found)
+    _walk_members(value, node, at, found)
+
+
+def _walk_members(value: JsonObject, node: Node, at: _Place, found: _Found) -> None:
+    found.spend(_PER_MEMBER * len(value))
+    declared = node.properties
+    for key, member in value.items():
+        inner = declared.get(key)
+        if inner is None:
+            inner = node.undeclared(key)
+            if _can_be_path(key, at):
+                found.spend(_effort_of(key))
+                at_key, why = f"{at.pointer}/{escaped(key)}", "an object's key can be a path"
+                found.append(Claim(at_key, key, _NEUTRAL, key, why))
+        kind = inner.kind
+        whole = False
+        if at.inherited is not _NEUTRAL and not inner.declared:
+            kind, whole = _inherited(kind, key, member, at)
+        if member.__class__ is str:
+            if _is_judged(kind, member, inner):  # pyright: ignore[reportArgumentType]
+                _claim(
+                    member,  # pyright: ignore[reportArgumentType]
+                    inner,
+                    _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth, at.unread, whole),
+                    found,
+                )
+        elif kind is _PATH or (kind is not _IGNORE and isinstance(member, _NESTED)):
+            place = _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth + 1, at.unread)
+            _walk_other(member, inner, place, found)
+
+
+def _can_be_path(key: str, at: _Place) -> bool:
+    """Return whether an object's key, which no schema declares, can be a path itself."""
+    if _PATH_KEY.search(key) or (not key.isascii() and is_shaped(key)):
+        return True
+    if _EXTENSION.search(key):
+        return True
+    return at.inherited is _PATH and not at.in_list and is_plural(at.key)
+
+
+def _inherited(kind: Kind, key: str, member: Json, at: _Place) -> tuple[Kind, bool]:
+    """Return the kind of a member that no schema declares, and whether it is read as a whole.
+
+    In an object of files a member is a path, too, unless its own name says something else. What
+    stands under a file's name, or has several lines or sentences, may be what is in the file.
+    """
+    is_text = at.inherited is _PATH and isinstance(member, str)
+    if is_text and ("/" in key or _EXTENSION.search(key)):
+        return _NEUTRAL, True
+    if kind is _PAYLOAD:
+        leads = at.inherited is _PATH and not is_content(key[-LONGEST_KEY:])
+        return (_WEAK if leads else kind), False
+    if kind is not _NEUTRAL:
+        return kind, False
+    if is_text and (is_plural(at.key) or is_data(key[-LONGEST_KEY:])) and _is_content(member):
+        return kind, True
+    return at.inherited, False
+
+
+def _is_content(text: Json) -> bool:
+    return isinstance(text, str) and ("\n" in text.strip() or is_prose(text))
+
+
+def _walk_other(value: Json, node: Node, at: _Place, found: _Found) -> None:
+    if isinstance(value, dict):
+        inherited = at.inherited if at.inherited is not _PAYLOAD else _NEUTRAL
+        _walk_object(value, node, replace(at, inherited=inherited), found)
+    elif isinstance(value, list):
+        _walk_list(value, node.element(), at, found)
+    elif at.inherited is _PATH and _is_number(value):
+        known = node.declared or is_measure(at.key[-LONGEST_KEY:])
+        if node.kind is _PATH or not known:
+            found.append(Claim(at.pointer, at.key, _PATH, value, node.why))
+
+
+def _walk_list(values: list[Json], node: Node, at: _Place, found: _Found) -> None:
+    _check_size(at, found)
+    found.spend(len(values))
+    kind = at.inherited if node.kind is _NEUTRAL and not node.declared else node.kind
+    for index, value in enumerate(values):
+        if isinstance(value, str):
+            if _is_judged(kind, value, node):
+                place = _Place(f"{at.pointer}/{index}", at.key, kind, at.depth, at.unread)
+                _claim(value, node, place, found)
+        elif kind is _PATH and _is_number(value):
+            found.append(Claim(f"{at.pointer}/{index}", at.key, kind, value, node.why))
+            return  # a list of bytes is one path
+        elif isinstance(value, dict | list):
+            place = _Place(
+                f"{at.pointer}/{index}", at.key, kind, at.depth + 1, at.unread, in_list=True
+            )
+            _walk_other(value, node, place, found)
+
+
+def _is_judged(kind: Kind, value: str, node: Node) -> bool:
+    if not value or (node.values and value in node.values):
+        return False
+    if kind is _NEUTRAL:
+        return (is_shaped(value) and not (node.label and value == "/")) or _can_be_name(value, node)
+    if kind is _PAYLOAD:
+        if node.structured and json_in(value) is not None:
+            return True
+        is_uri = ":" in value and _FILE_URI.match(value) is not None
+        # Whoever cuts a URL at its query or fragment sees no words behind it.
+        return is_uri and len(_URI_END.split(value.strip(), maxsplit=1)[0].split(None, 1)) == 1
+    if kind is _VIRTUAL:
+        return is_shaped(value)
+    return kind is not _IGNORE
+
+
+def _can_be_name(value: str, node: Node) -> bool:
+    """Return whether a text that looks like no path can be the name of something, or JSON."""
+    if not value[0].isalnum() and json_in(value) is not None:
+        return True
+    if node.label and _EXTENSION.search(value) is None:
+        return False
+    return len(value) < _LONG_TEXT or not is_prose(value)
+
+
+def is_shaped(value: str) -> bool:
+    """Return whether anything in a value looks like a path; a long one is searched piecemeal."""
+    if len(value) < _LONG_TEXT:
+        return _SHAPED.search(value) is not None
+    if any(mark in value for mark in ("/", "\\", "~", "$")):
+        return True
+    if "." in value and ".." in value:
+        return True
+    if "%" in value or ":" in value or not value.isascii() or value.lstrip()[:1] == "-":
+        return _SHAPED.search(value) is not None
+    lowered = value.lower()
+    # A single letter is found, or not, many times as fast as a word.
+    return ("q" in lowered and "sqlite" in lowered) or ("k" in lowered and "duckdb" in lowered)
+
+
+def _claim(text: str, node: Node, at: _Place, found: _Found) -> None:
+    found.spend(_PER_CLAIM + _effort_of(text))
+    is_read = (at.inherited is not _PAYLOAD or node.structured) and not at.whole
+    inside = json_in(text) if is_read else None
+    if inside is not None:
+        parsed = _parsed(inside)
+        if parsed is not None:
+            _walk_other(parsed, node, replace(at, depth=at.depth + 1), found)
+            if at.inherited is _COMMAND:  # a shell does not read it as JSON
+                found.append(Claim(at.pointer, at.key, _COMMAND, text, node.why))
+            return
+        _claim_strings(inside, replace(at, depth=at.depth + 1), found)
+    if at.inherited is _NEUTRAL and not is_shaped(text):
+        if found.bare is None:
+            found.bare = set()
+        if text in found.bare:
+            return
+        found.bare.add(text)
+    elif at.inherited is _PAYLOAD and node.structured and _FILE_URI.match(text) is None:
+        return
+    found.append(Claim(at.pointer, at.key, at.inherited, text, node.why, at.whole))
+
+
+def _effort_of(text: str) -> int:
+    return (len(text) - _FEW) // _CHARACTERS if len(text) > _FEW else 0
+
+
+def _claim_strings(text: str, at: _Place, found: _Found) -> None:
+    """Claim the strings of what looks like JSON and is none that we can read."""
+    remarks, kind = has_remarks(text), at.inherited
+    unread = at.unread or _Unread(text)
+    try:
+        for index, (key, string) in enumerate(strings_in(text)):
+            _check_size(at, found)
+            found.strings -= 1
+            unread.spend(string)
+            kind = _kind_of_string(key, at.inherited, kind if remarks else None)
+            if _is_judged(kind, string, _UNREAD):
+                place = _Place(f"{at.pointer}/{index}", key, kind, at.depth, unread)
+                _claim(string, _UNREAD, place, found)
+    except TooManyError:
+        raise PathError(_TOO_MUCH) from None
+
+
+def _kind_of_string(key: str, around: Kind, before: Kind | None) -> Kind:
+    """Return the kind of a string that may stand under `key`.
+
+    Where there are remarks it may stand under another, as far as one can tell: then it has the kind
+    of the string `before` it, if that is a path.
+    """
+    named = node_of_key(key[-LONGEST_KEY:]).kind
+    if _PATH in {named, around, before}:
+        return _PATH
+    return around if before is not None or named in {_NEUTRAL, _PAYLOAD} else named
+
+
+def _parsed(text: str) -> JsonObject | list[Json] | None:
+    try:
+        parsed = json.loads(text, object_pairs_hook=_without_repeats, parse_int=_integer)
+    except RecursionError:
+        raise PathError(_TOO_MUCH) from None
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, dict | list) else None  # pyright: ignore[reportUnknownVariableType]
+
+
+def _integer(digits: str) -> int | Decimal:
+    # Python itself reads no more than 4300 digits.
+    return int(digits) if len(digits) < _LONG_NUMBER else Decimal(digits)
+
+
+def _without_repeats(pairs: list[tuple[str, Json]]) -> JsonObject:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        # Which of them a child sees depends on its parser.
+        raise PathError("JSON in a string repeats a key")
+    return members
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)

@@ -1,0 +1,59 @@
+"""What it may cost to judge a call, so that no call holds up all others."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from hub.paths.resolve import PathError
+
+
+class TooMuchError(PathError):
+    """It would cost too much to judge a call."""
+
+    def __init__(
+        self, reason: str = "the call names more paths for these roots than are judged at once"
+    ) -> None:
+        super().__init__(reason)
+
+
+class Patience(Struct, frozen=True):
+    """How much may be done for one call, whatever multiplies with what.
+
+    `search` is the effort to find what is a path in the arguments, and `effort` that to follow
+    them: about a microsecond each. `readings` may be made of them, which take fifty.
+    """
+
+    search: int
+    readings: int
+    effort: int
+
+
+WHOLE = Patience(search=5_000_000, readings=20_000, effort=1_000_000)
+"""What any call may cost: a second, or more where it comes with megabytes of arguments."""
+SOON = Patience(search=8000, readings=100, effort=5000)
+"""What may be done where others wait meanwhile: some thousandths of a second."""
+
+
+class Effort:
+    """How much of one thing is left to be done for a call."""
+
+    __slots__ = ("_reason", "left")
+
+    def __init__(self, most: int, reason: str | None = None) -> None:
+        self.left = most
+        self._reason = reason
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether more than all was to be done."""
+        return self.left < 0
+
+    def spend(self, effort: int) -> None:
+        """Account for what is about to be done.
+
+        Raises:
+            TooMuchError: it is too much.
+        """
+        self.left -= effort
+        if self.left < 0:
+            raise TooMuchError(self._reason) if self._reason else TooMuchError

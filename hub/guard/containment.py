@@ -1,0 +1,311 @@
+"""Where one reading of a value leads in a client's surroundings, and what speaks against it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+
+from hub.guard.budget import WHOLE, Effort, TooMuchError
+from hub.guard.own_files import OWN, Reach
+from hub.guard.policy import Policy
+from hub.guard.watched_links import WatchedLinks
+from hub.paths.resolve import (
+    DeadEndError,
+    Entry,
+    Flavour,
+    LinkReader,
+    PathError,
+    collapse,
+    enter,
+    parts_of,
+    resolve,
+    split,
+)
+from hub.roots.roots import Root, RootSet, entry_of
+
+OUTSIDE = "outside the allowed roots boundaries"
+
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_NAME_MAX = 255
+_NULL = "/dev/null"
+"""Reading it gives nothing, and writing to it changes nothing."""
+LEAST = 10
+"""The effort of following a path, beside the questions that it asks."""
+# What it takes to ask the disk whether something is there, beside the question.
+_LOOK = 5
+_CHARACTERS = 8
+
+
+class Sites(Struct, frozen=True):
+    """What is asked of roots again and again, looked up once: by path, by components, by depth."""
+
+    bases: tuple[str, ...]
+    shared: Mapping[str, Root]
+    files: frozenset[tuple[str, ...]]
+    directories: frozenset[tuple[str, ...]]
+    depths: tuple[int, ...]
+
+    @staticmethod
+    def of(roots: RootSet, cwd: str | None) -> Sites:
+        """Return the sites of `roots`, and of the directory that a child runs in."""
+        folders = [root.path for root in roots.roots if not root.is_file]
+        directories = frozenset(root.parts for root in roots.roots if not root.is_file)
+        return Sites(
+            bases=tuple(dict.fromkeys([cwd, *folders] if cwd else folders)),
+            shared={root.path: root for root in roots.roots},
+            files=frozenset(root.parts for root in roots.roots if root.is_file),
+            directories=directories,
+            depths=tuple(sorted({len(parts) for parts in directories})),
+        )
+
+
+class Surroundings(Struct, frozen=True):
+    """The world that one call is judged in: what its client shares and where its child runs.
+
+    `enforcing` False: no roots are in force for this client; only the operator's patterns are.
+    `links` should remember what it was told while one call is judged, and no longer. `granted` are
+    places outside of the roots that the client's user let pass: nothing is read relative to them.
+    `sites` are those of `roots` and `cwd`, where many calls are judged in the same surroundings.
+    """
+
+    roots: RootSet
+    cwd: str | None
+    env: Mapping[str, str]
+    links: LinkReader
+    flavour: Flavour
+    enforcing: bool = True
+    granted: tuple[Root, ...] = ()
+    sites: Sites | None = None
+
+
+class Weighed(Struct, frozen=True):
+    """One reading: the path, how it comes about, where it leads, and what speaks against it."""
+
+    reading: str
+    how: str
+    leads_to: str | None
+    objection: str | None
+
+
+class Whereabouts:
+    """Follows the paths of one call. Not to be kept: what it asked the disk may change.
+
+    `most` is the effort that may go into it. `reach` says what of the hub's own the call must not
+    get at.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        policy: Policy,
+        *,
+        needs_write: bool,
+        most: int = WHOLE.effort,
+        reach: Reach | None = None,
+    ) -> None:
+        self._around = around
+        self._policy = policy
+        self._needs_write = needs_write
+        self._reach = reach
+        self._flavour = around.flavour
+        self._posix = around.flavour is not Flavour.WINDOWS
+        sites = around.sites or Sites.of(around.roots, around.cwd)
+        self._bases = sites.bases
+        links = around.links
+        if policy.symlinks == "deny":
+            shared = RootSet((*around.roots.roots, *around.granted))
+            links = _NoLinksBelow(links, shared, around.flavour)
+        self.effort = Effort(most)
+        self._links = WatchedLinks(links, self.effort)
+        self._shared = sites.shared
+        self._files, self._directories = sites.files, sites.directories
+        self._depths = sites.depths
+        self._known: dict[str, str] = {}
+
+    def is_absolute(self, text: str) -> bool:
+        """Return whether `text` starts at the top of a file system."""
+        try:
+            return bool(split(text, self._flavour)[0])
+        except PathError:
+            return False
+
+    def objection(self, plain: str) -> str | None:
+        """Return what speaks against a plain path."""
+        try:
+            self.effort.spend(LEAST)
+            return self._speaks_against(self._directory(plain))
+        except PathError as exc:
+            return self._doubt(plain, exc)
+
+    def tops(self, name: str) -> bool:
+        """Return whether something of this name is, or may be, at the top of the file system."""
+        if self._posix:
+            return self.exists(f"/{name}")
+        drives = {base[:2] for base in self._bases} or {"C:"}
+        return any(self.exists(f"{drive}\\{name}") for drive in drives)
+
+    def matching_tops(self, wildcard: str) -> list[str]:
+        """Return what at the top of the file system a shell's wildcard stands for."""
+        return [name for name in self._links.names("/") if fnmatchcase(name, wildcard)]
+
+    def has(self, name: str) -> bool:
+        """Return whether something of this name is, or may be, where a relative path starts."""
+        separator = "/" if self._posix else "\\"
+        return any(self.exists(f"{base}{separator}{name}") for base in self._bases)
+
+    def exists(self, path: str) -> bool:
+        """Return whether something is there, or may be."""
+        try:
+            self.effort.spend(_LOOK)
+            return self._links.entry(path) is not None
+        except TooMuchError:
+            raise
+        except PathError:
+            # A name that is too long for any file is not there; what else fails may be.
+            return len(path.rpartition("/")[2].encode("utf-8", "replace")) <= _NAME_MAX
+
+    def follow(self, text: str, how: str, *, strict: bool) -> Iterator[Weighed]:
+        """Yield where a reading leads, from every directory that a relative one can start in.
+
+        `strict` is for values that are paths whatever they look like.
+
+        Raises:
+            PathError: it leads nowhere we can vouch for.
+        """
+        if self._posix and _DRIVE.match(text):
+            if strict and self._around.enforcing:
+                yield Weighed(text, how, None, OUTSIDE)
+        elif split(text, self._flavour)[0]:
+            yield from self._lead(text, how, None, strict=True)
+        else:
+            yield from self._follow_relative(text, how, strict=strict)
+
+    def _follow_relative(self, text: str, how: str, *, strict: bool) -> Iterator[Weighed]:
+        if not self._bases and self._around.enforcing and (strict or ".." in text):
+            yield Weighed(text, how, None, OUTSIDE)
+        for base in self._bases:
+            if strict or self._is_near(text, base):
+                own = strict and base == self._around.cwd
+                yield from self._lead(text, how, base, strict=own)
+
+    def _directory(self, path: str) -> str:
+        """Return where a plain absolute path leads; each directory is asked for once per call."""
+        known = self._known.get(path)
+        if known is None:
+            root = self._shared.get(path)
+            if root is not None and self._links.entry(path) == entry_of(root):
+                known = path  # the very directory that was resolved when it was shared
+            else:
+                above, _, name = path.rpartition("/")
+                directory = self._directory(above) if above else "/"
+                known = enter(directory, name, links=self._links, flavour=self._flavour)
+            self._known[path] = known
+        return known
+
+    def _is_near(self, text: str, base: str) -> bool:
+        """Return whether a relative value can lead anywhere but to a new name below `base`."""
+        if ".." in text or not self._posix:
+            return True
+        return self.exists(f"{base}/{text.partition('/')[0]}")
+
+    def _lead(self, text: str, how: str, base: str | None, *, strict: bool) -> Iterator[Weighed]:
+        """Weigh where the kernel goes, and where a child goes that removes `..` before it looks."""
+        self.effort.spend(LEAST + len(text) // _CHARACTERS)
+        lexical = collapse(text, cwd=base, flavour=self._flavour)
+        spelled = lexical or (text if base is None else f"{base}/{text}")
+        for path in (text,) if lexical is None else (text, lexical):
+            self._links.last = ""
+            try:
+                found = resolve(path, cwd=base, links=self._links, flavour=self._flavour)
+            except PathError as exc:
+                ends = isinstance(exc, DeadEndError) and not strict
+                if ends and lexical is not None and path is not lexical:
+                    # The kernel goes nowhere: it counts who removes `..` before, or while looking.
+                    yield self._lead_leniently(text, base)
+                    continue
+                yield Weighed(path, how, None, self._doubt(spelled, exc))
+                return
+            met = how if path is text else f"{how}, '..' removed first"
+            yield Weighed(path, met, found, self._speaks_against(found))
+        if self._policy.deny:
+            yield Weighed(text, how, spelled, self._denial(spelled))
+
+    def _lead_leniently(self, text: str, base: str | None) -> Weighed:
+        found = resolve(text, cwd=base, links=self._links, flavour=self._flavour, is_lenient=True)
+        how = "'..' removed where a link led"
+        return Weighed(text, how, found, self._speaks_against(found))
+
+    def _doubt(self, spelled: str, doubt: PathError) -> str:
+        """Return why a path is refused that we cannot follow: nothing about what lies outside."""
+        if isinstance(doubt, TooMuchError) or not self._around.enforcing:
+            return doubt.reason
+        # It may be spelled inside, and have left over a link.
+        places = (spelled, self._links.last or spelled)
+        inside = all(self._starts(parts_of(place, self._flavour)) for place in places)
+        return doubt.reason if inside else OUTSIDE
+
+    def _speaks_against(self, path: str) -> str | None:
+        if path == _NULL and self._posix:
+            return None
+        parts = parts_of(path, self._flavour)
+        policy, enforcing = self._policy, self._around.enforcing
+        if enforcing and not self._starts(parts) and not self._is_granted(parts):
+            return OUTSIDE
+        if self._reach is not None and self._reach.has(path, parts, self._links):
+            return OWN
+        if enforcing and policy.unsafe is not None and policy.unsafe.refuses(parts):
+            return "it is not safe for sharing"
+        if self._needs_write and policy.access and policy.access_at(parts) == "read":
+            return "it may only be read"
+        return self._denial(path) if policy.deny else None
+
+    def _starts(self, parts: tuple[str, ...]) -> list[int]:
+        """Return how many of the components are those of a root, for each that covers them."""
+        starts = [depth for depth in self._depths if parts[:depth] in self._directories]
+        return [*starts, len(parts)] if parts in self._files else starts
+
+    def _is_granted(self, parts: tuple[str, ...]) -> bool:
+        return any(place.covers(parts) for place in self._around.granted)
+
+    def _denial(self, path: str) -> str | None:
+        """Return what the operator's patterns say: below each root that the path lies in.
+
+        Where it lies in none and something is granted, any directory above it may be the root.
+        """
+        parts = parts_of(path, self._flavour)
+        folded = self._flavour is not Flavour.POSIX
+        starts = self._starts(parts)
+        if not starts and self._around.granted:
+            starts = list(range(len(parts)))
+        elif not starts and not self._around.enforcing:
+            starts = [0]
+        self.effort.spend(len(starts) * (LEAST + self._policy.deny.effort(len(parts))))
+        if any(self._policy.deny.refuses(parts[start:], folded=folded) for start in starts):
+            return "the operator denies it"
+        return None
+
+
+class _NoLinksBelow(LinkReader):
+    """A disk on which links below a root lead nowhere."""
+
+    def __init__(self, links: LinkReader, roots: RootSet, flavour: Flavour) -> None:
+        self._links = links
+        self._roots = roots
+        self._flavour = flavour
+
+    def entry(self, path: str) -> Entry | None:
+        found = self._links.entry(path)
+        if found is None or found.kind != "link":
+            return found
+        if self._roots.covers(parts_of(path, self._flavour)) is not None:
+            raise PathError("symbolic links are not followed here")
+        return found
+
+    def target(self, path: str) -> str:
+        return self._links.target(path)
+
+    def names(self, path: str) -> Sequence[str]:
+        return self._links.names(path)

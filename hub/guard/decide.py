@@ -1,0 +1,317 @@
+"""The decision: may this call reach its child?"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple, Protocol
+
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
+
+from hub.guard.arguments import Claim, claims
+from hub.guard.budget import SOON, WHOLE, Patience, TooMuchError
+from hub.guard.containment import LEAST, OUTSIDE, Surroundings, Weighed
+from hub.guard.judge import Judge
+from hub.guard.keys.nodes import Node, nodes_of
+from hub.guard.keys.schema import compile_shape
+from hub.guard.keys.vocabulary import Kind
+from hub.guard.own_files import ELSEWHERE, OWN, OwnFiles, by_proc
+from hub.guard.own_names import OwnNames, own_names_in
+from hub.guard.plain_paths import Ground
+from hub.guard.policy import Mode, Policy, ToolPolicy
+from hub.guard.rewriting import rewritten
+from hub.paths.resolve import LinkReader, PathError
+from hub.values import Call, Json
+
+_TOKEN = object()
+_OFF = Mode.OFF  # found once
+_SHOWN = 4096
+_TURNS = 3
+_PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
+
+
+class Refused(Struct, frozen=True):
+    """A call that does not reach its child: the argument, its path as the client wrote it, why."""
+
+    pointer: str
+    path: str
+    reason: str
+    roots: tuple[str, ...]
+
+    def message(self) -> str:
+        """Return the one line that a client (and the model behind it) reads."""
+        path = _one_line(self.path)
+        if self.reason == OUTSIDE:
+            roots = json.dumps(self.roots)
+            return f"Access denied: Path '{path}' is {OUTSIDE}. Current roots: {roots}"
+        if not self.pointer:
+            return f"Access denied: {self.reason}"
+        return f"Access denied: Path '{path}' is refused: {self.reason}"
+
+
+class Admitted(Struct, frozen=True):
+    """A call that may reach its child, exactly as it is here. Only this module makes one.
+
+    `would_refuse` is what enforcing would have said to a call that only `report` lets through.
+    """
+
+    call: Call
+    would_refuse: Refused | None = None
+    token: object = None
+
+    def __post_init__(self) -> None:
+        if self.token is not _TOKEN:
+            raise TypeError("only the guard admits a call")
+        # Otherwise a copy with another call in it would be admitted as well.
+        force_setattr(self, "token", None)
+
+
+class ToolGuard(Struct, frozen=True):
+    """How the calls of one tool are judged: compiled once per schema and policy."""
+
+    shape: Node
+    policy: ToolPolicy
+    needs_write: bool
+
+
+class Judged(Struct, frozen=True):
+    """One judged value, for `explain`."""
+
+    pointer: str
+    kind: Kind
+    why: str
+    value: Json
+    readings: tuple[Weighed, ...]
+
+
+def compile_tool(schema: Json, *, read_only: bool, policy: ToolPolicy) -> ToolGuard:
+    """Return the guard of a tool with this input schema; any JSON at all is a schema."""
+    access = policy.access or ("read" if read_only else "write")
+    return ToolGuard(compile_shape(schema, policy.arguments), policy, access == "write")
+
+
+class Sight(Protocol):
+    """What a call is judged in, looked at only if something in it is judged."""
+
+    @property
+    def ground(self) -> Ground | None:
+        """Where plain paths need no weighing, if anywhere."""
+        ...
+
+    @property
+    def disk(self) -> LinkReader:
+        """What is on the disk."""
+        ...
+
+    def memory(self) -> LinkReader:
+        """Return the disk as one call sees it, which remembers what it was told."""
+        ...
+
+    def surroundings(self, links: LinkReader) -> Surroundings | None:
+        """Return the surroundings on that disk; None if they are others by now."""
+        ...
+
+
+def admit(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | None:
+    """Admit a call that `decide` would admit without reserve, and soon; None says nothing."""
+    policy = guard.policy.policy
+    if policy.mode is _OFF and policy.own is None:
+        return Admitted(call, token=_TOKEN)
+    try:
+        found = claims(guard.shape, call.arguments, SOON.search)
+        if not found:
+            return Admitted(call, token=_TOKEN)
+        named = own_names_in(policy.own, call.arguments)
+        ground, is_single = sight.ground, len(found) == 1
+        # A single path shares its way with no other: there is nothing to remember yet.
+        links = sight.disk if is_single else sight.memory()
+        if ground is not None and not named.is_any and ground.bears(found, links):
+            return Admitted(call, token=_TOKEN)
+        around = sight.surroundings(sight.memory() if is_single else links)
+        if around is None:
+            return None
+        weighed = _weigh(call, _Said(found, named), guard, around, SOON)
+    except Exception:  # noqa: BLE001 - who decides it then says why
+        return None
+    return None if weighed.refused is not None else Admitted(weighed.call, token=_TOKEN)
+
+
+def acts_on_places(guard: ToolGuard) -> bool:
+    """Return whether a tool declares an argument that is a place or a command.
+
+    Called without one, it works in its server's own directory.
+    """
+    return guard.policy.policy.mode is not _OFF and any(
+        node.kind in _PLACES for node in nodes_of(guard.shape)
+    )
+
+
+def decide(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused:
+    """Return whether `call` may reach its child. Total: whatever goes wrong inside is a refusal."""
+    return _decided(call, guard, around, WHOLE)[0]
+
+
+def decide_soon(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused | None:
+    """Return what `decide` would; None if that took so long that others should not wait for it."""
+    verdict, is_final = _decided(call, guard, around, SOON)
+    return verdict if is_final else None
+
+
+def _decided(
+    call: Call, guard: ToolGuard, around: Surroundings, patience: Patience
+) -> tuple[Admitted | Refused, bool]:
+    """Return the verdict, and whether more patience would not come to another."""
+    policy, uris = guard.policy.policy, around.roots.uris
+    if policy.mode is _OFF and policy.own is None:
+        return Admitted(call, token=_TOKEN), True
+    try:
+        said = _said(call, guard, patience)
+        weighed = _weigh(call, said, guard, around, patience)
+        if policy.mode is Mode.REPORT and weighed.refused is not None:
+            own = _weigh_own(call, said, guard, around, patience)
+            if own.refused is not None:
+                return own.refused, own.is_final
+            return Admitted(weighed.call, weighed.refused, token=_TOKEN), weighed.is_final
+    except PathError as exc:
+        too_much = isinstance(exc, TooMuchError)
+        weighed = _Weighed(Refused("", "", exc.reason, uris), call, is_final=not too_much)
+    except Exception:  # noqa: BLE001 - deny on every doubt, our own mistakes included
+        weighed = _Weighed(Refused("", "", "the arguments could not be judged", uris), call)
+    # What cannot be judged may be the hub's own.
+    only_reports = policy.mode is Mode.REPORT and policy.own is None
+    if weighed.refused is None or only_reports:
+        return Admitted(weighed.call, weighed.refused, token=_TOKEN), weighed.is_final
+    return weighed.refused, weighed.is_final
+
+
+def explain(call: Call, guard: ToolGuard, around: Surroundings) -> tuple[Judged, ...]:
+    """Return every judged value of a call with all its readings and where they lead.
+
+    Raises:
+        PathError: the arguments are nested too deeply, or there is too much of them.
+    """
+    said = _said(call, guard, WHOLE)
+    judge = _judge(call, said, guard, around, WHOLE)
+    return tuple(
+        Judged(claim.pointer, claim.kind, claim.why, claim.value, tuple(judge.weigh(claim)))
+        for claim in said.found
+    )
+
+
+class _Weighed(Struct, frozen=True):
+    """What speaks against a call, and the call as its child gets it if nothing does."""
+
+    refused: Refused | None
+    call: Call
+    is_final: bool = True
+
+
+def _weigh(
+    call: Call, said: _Said, guard: ToolGuard, around: Surroundings, patience: Patience
+) -> _Weighed:
+    found, policy = said.found, guard.policy.policy
+    if not found or policy.mode is _OFF or not (around.enforcing or policy.deny or policy.access):
+        return _weigh_own(call, said, guard, around, patience)
+    if len(found) * LEAST > patience.effort:
+        return _too_much(call, around)
+    judge = _judge(call, said, guard, around, patience)
+    for claim in found:
+        objection = judge.objection(claim)
+        if objection is not None:
+            refused = Refused(claim.pointer, _text(claim), objection, around.roots.uris)
+            return _Weighed(refused, call, is_final=not judge.is_at_its_end)
+    if policy.rewrite == "verbatim":
+        return _Weighed(None, call)
+    canonical = {claim.pointer: judge.canonical(claim) for claim in found}
+    if judge.is_at_its_end:
+        return _too_much(call, around)
+    places = {at: path for at, path in canonical.items() if path is not None}
+    return _Weighed(None, rewritten(call, places))
+
+
+def _weigh_own(
+    call: Call, said: _Said, guard: ToolGuard, around: Surroundings, patience: Patience
+) -> _Weighed:
+    """Weigh a call by the hub's own files alone, where nothing else is held against it."""
+    own, found = guard.policy.policy.own, said.found
+    if own is None or not found:
+        return _Weighed(None, call)
+    if len(found) * LEAST > patience.effort:
+        return _too_much(call, around)
+    anywhere = replace(around, enforcing=False)
+    judge = _judge(call, said, guard, anywhere, patience, Policy(own=own))
+    for claim in found:
+        if judge.objection(claim) is None:
+            continue  # most have none, which is found out sooner
+        for weighed in judge.weigh(claim):
+            if _is_own(weighed, claim, judge, own):
+                refused = Refused(claim.pointer, _text(claim), OWN, around.roots.uris)
+                return _Weighed(refused, call)
+    return _too_much(call, around) if judge.is_at_its_end else _Weighed(None, call)
+
+
+def _is_own(
+    weighed: Weighed, claim: Claim, judge: Judge, own: OwnFiles, turns: int = _TURNS
+) -> bool:
+    """Return whether what speaks against a reading is that it is the hub's own, or may be.
+
+    By `/proc` a process reaches its directory and its root under other names.
+    """
+    if weighed.objection is None or weighed.objection == OWN:
+        return weighed.objection is not None
+    if not weighed.objection.endswith(ELSEWHERE):
+        return False
+    inner = by_proc(weighed.reading)
+    if not turns or own.may_end(weighed.reading):
+        return True
+    if inner is None:
+        return False
+    again = Claim(claim.pointer, claim.key, Kind.PATH, inner, claim.why)
+    return any(_is_own(one, again, judge, own, turns - 1) for one in judge.weigh(again))
+
+
+class _Said(NamedTuple):
+    """What is judged of a call, and what of the hub's own it names."""
+
+    found: list[Claim]
+    named: OwnNames
+
+
+def _said(call: Call, guard: ToolGuard, patience: Patience) -> _Said:
+    """Return what is judged of a call. Raises: PathError, as `claims`."""
+    found = claims(guard.shape, call.arguments, patience.search)
+    return _Said(found, own_names_in(guard.policy.policy.own, call.arguments))
+
+
+def _judge(  # noqa: PLR0913, PLR0917 - what a judge needs
+    call: Call,
+    said: _Said,
+    guard: ToolGuard,
+    around: Surroundings,
+    patience: Patience,
+    policy: Policy | None = None,
+) -> Judge:
+    policy = policy or guard.policy.policy
+    writes, reach = guard.needs_write, None
+    if policy.own is not None:
+        words = (claim.value for claim in said.found if claim.kind is Kind.COMMAND)
+        reach = policy.own.reached_by(
+            call.name,
+            writes=writes,
+            commands=[text for text in words if isinstance(text, str)],
+            names_kept=said.named.ends,
+            names_secret=said.named.begins,
+        )
+    return Judge(around, policy, needs_write=writes, patience=patience, reach=reach)
+
+
+def _too_much(call: Call, around: Surroundings) -> _Weighed:
+    return _Weighed(Refused("", "", TooMuchError().reason, around.roots.uris), call, is_final=False)
+
+
+def _text(claim: Claim) -> str:
+    return claim.value if isinstance(claim.value, str) else json.dumps(claim.value, default=str)
+
+
+def _one_line(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text[:_SHOWN])

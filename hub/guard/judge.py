@@ -1,0 +1,472 @@
+"""Judges one value: each way to read it as a path, where that leads, and what speaks against it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from hub.guard.arguments import Claim, is_shaped
+from hub.guard.budget import WHOLE, Effort, Patience
+from hub.guard.containment import Surroundings, Weighed, Whereabouts
+from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_revision
+from hub.guard.keys.vocabulary import Kind
+from hub.guard.own_files import Reach
+from hub.guard.plain_paths import is_plain, reads_once
+from hub.guard.policy import Policy
+from hub.guard.text.commands import (
+    is_null,
+    is_program,
+    plainly_quoted,
+    without_messages,
+    words_of,
+)
+from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
+from hub.guard.text.prose import is_list_of_words, is_prose
+from hub.guard.text.readings import (
+    Reader,
+    climbing,
+    defaulted,
+    is_local_uri,
+    is_remote,
+    is_special,
+    plainly,
+    readings,
+)
+from hub.paths.resolve import PATH_MAX, Flavour, PathError, collapse
+
+_WEIGHT = 128  # characters that count as one reading more
+
+_DOUBTS = (
+    (re.compile(r"[\x00-\x1f\x7f-\x9f]"), "it contains a control character"),
+    (re.compile(r"[\ud800-\udfff]"), "it contains half of a character"),
+    (re.compile(r"\$\(|`|\$env:|\$\{\w*[^\w}]", re.I), "it is a substitution"),
+)
+_COMPUTED = re.compile(r"\$\(|\$\{\w+(?:[%#/^@]|,,?|:\d)", re.I)
+_SUSPECT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff$`~]")
+_USERS_HOME = re.compile(r"~(?:[+-]|\d+|[A-Za-z_][\w.-]*)(?:[/\\]|$)")
+_WILDCARD = re.compile(r"[*?\[{(|^$]")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_QUERY = re.compile(r"[?#]")
+_MOUNTED = re.compile(r"((?:[A-Za-z]:[/\\])?[^:,;\s]+):/[^:,;\s]*(?::[a-zA-Z]+)?")
+_A_NAME = "one item of a list"  # of what looks like no path: it takes a look, and no reading
+_SHAPE_OF_A_NAME = re.compile(r"[\w.-]+")
+_SPACES = re.compile(r"\s+")
+_LONGEST_NAME = 255
+_BY_SHAPE = frozenset({Kind.NEUTRAL, Kind.WEAK})
+_NAMED = frozenset({Kind.PATH, Kind.WEAK})
+_LONGEST_LIST = 1024
+_ITEMS = re.compile(r"[,;|\x00-\x1f\"'`<>(){}\[\]]+")
+_ENCLOSED = re.compile(r"[\x00-\x1f\"'`<>(){}\[\]]+")
+_BRACED = re.compile(r"(?!.*\x00).*[\"'`<>(){}\[\]]", re.S)
+_SIDES = re.compile(r"[=@:!+&?#]+")
+_ALTERED = re.compile(r"[;&|<>()\"'\\`]")
+_LONGEST_WORD = 512
+_BRACKET = re.compile(r"[()\[\]{}<>]")
+_LOCAL = re.compile(r"file:", re.I)
+_WILD_CLIMB = re.compile(r"[*?\[][^/]*/(?:[^?]*/)?\.\.(?:/|$)")
+_ESCAPE = re.compile(r"\\(.)")
+_FOREIGN = re.compile(r"\s*content://", re.I)
+_BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
+"""A backslash that another shell takes for a separator; before these signs no name follows."""
+_ODD = re.compile(r"[^\w./-]")
+_SHORT_OPTION = re.compile(r"-[A-Za-z].")
+_CLIMBING = re.compile(r"(?:^|[^\w.])(?:\\?\.){2}(?:$|[^\w.])")
+
+
+class Judge:
+    """Weighs the claims of one call, as far as `patience` goes."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        policy: Policy,
+        *,
+        needs_write: bool,
+        patience: Patience = WHOLE,
+        reach: Reach | None = None,
+    ) -> None:
+        self._policy = policy
+        self._posix = around.flavour is not Flavour.WINDOWS
+        roots = around.roots.roots
+        self._reader = Reader(
+            around.env,
+            around.flavour,
+            folders=tuple(root.path for root in roots),
+        )
+        self._whereabouts = Whereabouts(
+            around, policy, needs_write=needs_write, most=patience.effort, reach=reach
+        )
+        self._to_read = Effort(patience.readings, "there is too much to judge")
+
+    @property
+    def is_at_its_end(self) -> bool:
+        """Whether it lost its patience: a longer look may come to something else."""
+        return self._to_read.is_spent or self._whereabouts.effort.is_spent
+
+    def objection(self, claim: Claim) -> str | None:
+        """Return the first thing that speaks against a value."""
+        value = claim.value
+        if (
+            claim.kind is Kind.PATH
+            and isinstance(value, str)
+            and self._posix
+            and is_plain(value)
+            and reads_once(value)
+            and not self._policy.deny
+            and self._policy.paths == "local"
+        ):
+            # It reads in one way only: no need to ask for its readings.
+            return self._whereabouts.objection(value)
+        for weighed in self.weigh(claim):
+            if weighed.objection is not None:
+                return weighed.objection
+        return None
+
+    def weigh(self, claim: Claim) -> Iterator[Weighed]:
+        """Yield each reading of a value and where it leads."""
+        value = claim.value
+        if not isinstance(value, str):
+            yield Weighed(_shown(value), "as given", None, "a number is not a path")
+            return
+        if (
+            self._policy.refuse_options
+            and value[0] == "-"
+            and is_revision(claim.key[-LONGEST_KEY:])
+        ):
+            yield Weighed(value, "as given", None, "it would be an option, not a revision")
+            return
+        try:
+            for text, how, kind in self._texts_of(claim, value):
+                if how is not _A_NAME:
+                    self._to_read.spend(1 + len(text) // _WEIGHT)
+                yield from self._weigh_text(text, how, kind, value)
+        except PathError as exc:
+            yield Weighed(value, "as given", None, exc.reason)
+
+    def canonical(self, claim: Claim) -> str | None:
+        """Return where an absolute path under a path's name leads, if it reads in one way only."""
+        if claim.kind is not Kind.PATH or not isinstance(claim.value, str):
+            return None
+        weighed = list(self.weigh(claim))
+        if len(weighed) != 1 or not self._whereabouts.is_absolute(claim.value):
+            return None
+        return weighed[0].leads_to
+
+    def _texts_of(self, claim: Claim, value: str) -> Iterator[tuple[str, str, Kind]]:
+        mounted = _MOUNTED.fullmatch(value) if claim.kind is Kind.WEAK else None
+        if claim.whole and len(value) < PATH_MAX:
+            yield from self._readings(value, claim.kind, replace(self._reader, whole=True))
+            return
+        if claim.kind is Kind.GLOB:
+            value = self._from_folders(value)
+        if mounted is None or not is_mount(claim.key[-LONGEST_KEY:]):
+            yield from self._texts(claim.kind, value)
+            return
+        yield from self._texts(Kind.WEAK, mounted[1])
+        yield from self._readings(value, Kind.WEAK, replace(self._reader, whole=True))
+
+    def _texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
+        if kind is Kind.COMMAND or (kind in _BY_SHAPE and _is_options(value)):
+            yield from self._texts_of_command(value, starts=kind is Kind.COMMAND)
+        elif kind is Kind.PATH:
+            yield from self._texts_of_path(value)
+        elif kind is Kind.NEUTRAL and not is_shaped(value):
+            yield from self._names_in(value)
+        elif is_local_uri(value):
+            yield from self._texts_of_path(value)
+        elif is_remote(value):
+            yield from self._texts_of_url(kind, value)
+        elif len(value) >= PATH_MAX:
+            yield from self._long_texts(kind, value)
+        else:
+            yield from self._texts_of_value(kind, value)
+            if kind is Kind.GLOB and "\\" in value and self._posix:
+                yield from self._readings(_ESCAPE.sub(r"\1", value), kind, self._reader)
+
+    def _texts_of_path(self, value: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield the value as one path, which it is, and what some child may take from it."""
+        one = readings(value, replace(self._reader, whole=True, as_shell=True))
+        for text, how in one.items():
+            yield text, how, Kind.PATH
+        if not reads_once(value) or not is_plain(value):
+            reader = replace(self._reader, as_shell=True, is_path=True)
+            for text, how in readings(value, reader).items():
+                if text not in one:
+                    yield text, how, Kind.NEUTRAL
+                    yield from self._tops_of(text)
+
+    def _texts_of_value(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield a value that need not be a path, and what some child may take from it."""
+        reader = self._reader_of(kind, value)
+        if kind is not Kind.WEAK or not _BRACKET.search(value):
+            yield from self._readings(value, kind, reader)
+            return
+        # `[id]/page.tsx` has no path `/page.tsx` in it.
+        one = readings(value, replace(reader, whole=True))
+        for text, how in readings(value, reader).items():
+            yield text, how, kind if text in one else Kind.NEUTRAL
+
+    def _reader_of(self, kind: Kind, value: str) -> Reader:
+        """Return how a value is read that need not be a path."""
+        if is_prose(value):
+            return replace(self._reader, whole=True)
+        if kind is Kind.WEAK:
+            return replace(self._reader, as_shell=True)
+        return replace(self._reader, words="names")
+
+    def _texts_of_url(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
+        # A name that says nothing of paths may take a URL, whatever its query asks for.
+        path = climbing(_QUERY.split(value, 1)[0] if kind is Kind.NEUTRAL else value)
+        if path is not None:
+            yield path, "as a relative path", Kind.WEAK
+        if "::" in value:
+            yield from self._readings(value, Kind.NEUTRAL, self._reader)
+
+    def _texts_of_command(self, value: str, *, starts: bool) -> Iterator[tuple[str, str, Kind]]:
+        reader = replace(self._reader, as_shell=True)
+        if starts and len(value) <= PATH_MAX:
+            value = without_messages(value)
+        value = self._from_folders(value)
+        words = dict.fromkeys(self._words(value, starts=starts))
+        for word in words:
+            yield from self._texts_of_word(word, reader)
+        for word in dict.fromkeys(_arguments(value)):
+            if word not in words:
+                texts = self._texts_of_word(word, replace(reader, words="never"))
+                yield from (one for one in texts if not (is_program(one[0]) or is_null(one[0])))
+
+    def _from_folders(self, text: str) -> str:
+        """Return a text with the paths of folders as `.`, where they have signs in them.
+
+        A relative path is read from every folder.
+        """
+        folders = _odd_folders(self._reader.folders) if self._posix else None
+        return text if folders is None else folders.sub(".", text)
+
+    def _texts_of_word(self, word: str, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
+        if is_local_uri(word):
+            yield from self._texts_of_path(word)
+        elif self._posix and not (is_shaped(word) or _WILDCARD.search(word) or "%" in word):
+            yield from self._names_in(word)
+        else:
+            is_top = not word.rstrip("/.") or word.rstrip("/.")[-1] in "=@"
+            kind = Kind.WEAK if is_top or word[0] == "~" else Kind.NEUTRAL
+            for text, how, of in self._readings(word, kind, reader):
+                if _WILD_CLIMB.search(text):
+                    raise PathError("it has '..' after a wildcard")
+                yield text, how, of
+            if self._posix:
+                yield from self._tops_of(word)
+
+    def _tops_of(self, word: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield the tops of the file system that a shell finds for a word with a wildcard."""
+        if word[:1] != "/" or not _WILDCARD.search(word):
+            return
+        first, _, rest = word.lstrip("/.").partition("/")
+        for top in self._whereabouts.matching_tops(plainly(first)):
+            yield f"/{top}/{rest}", "as a shell reads its wildcards", Kind.NEUTRAL
+
+    def _names_in(self, text: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield what can be a name in a text that looks like no path; most texts are none.
+
+        A name leads out only if it is a link.
+        """
+        if _SHAPE_OF_A_NAME.fullmatch(text):
+            yield text, "as given", Kind.NEUTRAL
+            if _SHORT_OPTION.match(text):
+                yield text[2:], "the right-hand side", Kind.NEUTRAL
+            return
+        if len(text) <= _LONGEST_LIST and _BRACED.match(text) and not is_prose(text):
+            yield from self._texts_of_value(Kind.NEUTRAL, text)
+        for whole in dict.fromkeys((text, *self._plainer(text))):
+            if "\x00" not in whole:  # no name has one, but some children read no further
+                yield whole, "as given" if whole == text else "percent-decoded", Kind.NEUTRAL
+            if not is_prose(whole):
+                names = _names_of(whole, words=is_list_of_words(whole))
+                yield from ((name, _A_NAME, Kind.NEUTRAL) for name in names)
+
+    def _plainer(self, text: str) -> Iterator[str]:
+        if ("%" in text or not text.isascii()) and len(text) <= _LONGEST_LIST:
+            yield from readings(text, replace(self._reader, whole=True))
+
+    def _words(self, command: str, *, starts: bool) -> Iterator[str]:
+        """Yield the words of a command that are judged; most of a long one's look like no path."""
+        spellings = (command, *defaulted(command, self._reader)) if self._posix else ()
+        for spelled in spellings:
+            if "$'" in spelled:
+                yield from words_of(plainly_quoted(spelled), starts=starts)
+            yield from words_of(spelled, starts=starts)
+        if "\\" in command or not self._posix:
+            # Windows' shells escape in other ways; there a backslash separates names.
+            slashed = (
+                _BEFORE_A_NAME.sub("/", command) if self._posix else command.replace("\\", "/")
+            )
+            yield from words_of(slashed, starts=starts)
+
+    def _long_texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield what a value becomes that is longer than any path but may be tidied up first.
+
+        Raises:
+            PathError: it is a path all the same.
+        """
+        doubt = _doubt(value, kind)
+        if doubt is not None:
+            raise PathError(doubt)
+        forms, rest = shortened(value, self._reader)
+        for form in forms:
+            for text, how, of in self._texts(kind, form):
+                yield text, f"tidied up, {how}", of
+        if not is_one_path(rest):
+            return
+        if kind is Kind.GLOB:
+            yield rest, "tidied up", kind
+        elif self._is_long_path(straightened(rest), kind):
+            raise PathError("it is longer than any path can be")
+        for piece in paths_in(rest):
+            yield from self._texts(kind if kind is Kind.GLOB else Kind.NEUTRAL, piece)
+
+    def _is_long_path(self, text: str, kind: Kind) -> bool:
+        if text[:1] == "/" or _DRIVE.match(text):
+            return self._is_meant(text, kind, text)
+        first, slash, _ = text.partition("/")
+        return first in {"..", "~"} or (bool(slash) and self._whereabouts.has(first))
+
+    def _readings(self, text: str, kind: Kind, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
+        for reading, how in readings(text, reader).items():
+            yield reading, how, kind
+
+    def _weigh_text(self, text: str, how: str, kind: Kind, value: str) -> Iterator[Weighed]:
+        doubt = _doubt(text, kind)
+        if doubt is not None:
+            yield Weighed(text, how, None, doubt)
+        elif kind is Kind.PATH:
+            if text.strip() and not self._is_elsewhere(text, value):
+                yield from self._whereabouts.follow(text, how, strict=True)
+        elif kind is Kind.GLOB:
+            yield from self._weigh_glob(text, how)
+        elif self._is_meant(text, kind, value):
+            yield from self._whereabouts.follow(text, how, strict=False)
+        elif text[:1] == "/" and self._policy.paths == "local" and text.strip("/. "):
+            # Some servers take it for a path below a root.
+            yield from self._whereabouts.follow(text.lstrip("/"), how, strict=False)
+
+    def _weigh_glob(self, text: str, how: str) -> Iterator[Weighed]:
+        names = (text if self._posix else text.replace("\\", "/")).split("/")
+        wild = next((n for n, name in enumerate(names) if _WILDCARD.search(name)), len(names))
+        if any(_CLIMBING.search(name) for name in names[wild:]):
+            yield Weighed(text, how, None, "it has '..' after a wildcard")
+            return
+        absolute = text[:1] == "/"
+        static = "/".join(names[:wild]) or ("/" if absolute else "")
+        if self._is_elsewhere(static, static):
+            return
+        if static and (static == "/" or self._is_meant(static, Kind.NEUTRAL, static)):
+            yield from self._whereabouts.follow(static, how, strict=False)
+        is_name = self._posix and wild < len(names) and len(text) < PATH_MAX
+        if is_name and self._is_meant(text, Kind.NEUTRAL, text):
+            # The signs of a wildcard may be those of a name.
+            yield from self._whereabouts.follow(text, how, strict=False)
+
+    def _is_meant(self, text: str, kind: Kind, value: str) -> bool:
+        """Return whether a value under a key that need not be a path is meant as one."""
+        if self._is_elsewhere(text, value):
+            return False
+        if not self._posix and (_DRIVE.match(text) or text[:1] == "\\"):
+            return True
+        if kind is Kind.VIRTUAL:
+            return text[:1] != "/" and ".." in text
+        return text[:1] != "/" or self._is_meant_absolute(text, kind, value)
+
+    def _is_meant_absolute(self, text: str, kind: Kind, value: str) -> bool:
+        if kind is Kind.WEAK and text[:2] != "//" and not _BASE64.fullmatch(text):
+            return True
+        straight = collapse(text, cwd=None, flavour=Flavour.POSIX) or text
+        if not straight.strip("/"):  # a lone slash in a longer text is a sign like others
+            is_path = kind is Kind.WEAK or bool(text.strip("/. ")) or _LOCAL.search(value)
+            return bool(is_path) or self._is_whole(text, value)
+        return any(map(self._is_top, {_first(straight), _first(text)}))
+
+    def _is_top(self, first: str) -> bool:
+        """Return whether something at the top of the file system has this name, or matches it."""
+        if self._whereabouts.tops(first):
+            return True
+        if not _WILDCARD.search(first) or not any(map(str.isalnum, first)):
+            return False  # `/*` and `/.*` are signs of what is searched for
+        return bool(self._whereabouts.matching_tops(first))
+
+    def _is_whole(self, text: str, value: str) -> bool:
+        return text == value or text in readings(value, replace(self._reader, whole=True))
+
+    def _is_elsewhere(self, text: str, value: str) -> bool:
+        """Return whether a path starts at the top of some other machine's file system."""
+        if self._policy.paths == "local" or _LOCAL.search(value):
+            return False
+        return self._whereabouts.is_absolute(text)
+
+
+def _first(path: str) -> str:
+    """Return the first name of an absolute path."""
+    return next((name for name in path.split("/") if name not in {"", ".", ".."}), "")
+
+
+def _names_of(text: str, *, words: bool) -> Iterator[str]:
+    """Yield what in a list, or on both sides of a sign, can be a name; each once."""
+    seen = {text}
+    spaces = _SPACES.split(text) if words else ()
+    sides = () if "\x00" in text else (text, text.strip().strip("\"'`<>"))
+    for item in (*sides, *_ENCLOSED.split(text), *_ITEMS.split(text), *spaces):
+        for piece in (item, *_SIDES.split(item)):
+            word = piece.strip()
+            for name in (word, word[2:] if _SHORT_OPTION.match(word) else ""):
+                if name and name not in seen and len(name) <= _LONGEST_NAME:
+                    seen.add(name)
+                    yield name
+
+
+def _arguments(command: str) -> Iterator[str]:
+    """Yield the words that a shell would alter, as a program gets them that no shell starts.
+
+    The value as a whole is one if it comes from a list of arguments.
+    """
+    words = command.split()
+    yield from (word for word in words if _ALTERED.search(word))
+    if len(command) <= _LONGEST_WORD and words and not is_program(words[0]):
+        yield command
+
+
+@lru_cache(maxsize=256)
+def _odd_folders(folders: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Return how the paths of folders stand in a command that would be taken apart in them."""
+    odd = sorted((one for one in folders if _ODD.search(one) and "$" not in one), key=len)[::-1]
+    if not odd:
+        return None
+    spelled = (form for one in odd for form in (one, _ODD.sub(r"\\\g<0>", one)))
+    return re.compile(rf"(?<![^\s'\"=@:,(<>])(?:{'|'.join(map(re.escape, spelled))})(?=[/\s'\"]|$)")
+
+
+def _is_options(text: str) -> bool:
+    """Return whether a value that need not be a path is one line of a program's options."""
+    return text[:1] == "-" and " " in text[2:] and text[1] != " " and "\n" not in text
+
+
+def _doubt(text: str, kind: Kind) -> str | None:
+    if is_special(text) or (kind is Kind.PATH and _FOREIGN.match(text)):
+        return "it opens something that is no file"
+    if not _SUSPECT.search(text):
+        return None
+    if _USERS_HOME.match(text) and ("/" in text or kind in _NAMED):
+        return "nobody knows whose home it starts in"
+    if kind is Kind.WEAK and _COMPUTED.search(text) and not is_prose(text):
+        return "it is a substitution"
+    if kind is not Kind.PATH:
+        return "it contains a NUL character" if "\x00" in text else None
+    return next((reason for doubt, reason in _DOUBTS if doubt.search(text)), None)
+
+
+def _shown(value: object) -> str:
+    return str(value) if isinstance(value, int | float | Decimal) else type(value).__name__

@@ -1,0 +1,1 @@
+"""What an argument's key and schema say of it."""

@@ -1,0 +1,191 @@
+"""What an argument's name says about its values."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from hub.guard.keys.vocabulary import (
+    COMMAND_WORDS,
+    CONTENT_WORDS,
+    COUNTING_WORDS,
+    DATA_WORDS,
+    FILLERS,
+    GLOB_WORDS,
+    LABEL_WORDS,
+    MEASURES,
+    MOUNT_WORDS,
+    NAMED,
+    NOT_PATHS,
+    OTHER_PATHS,
+    PATH_ENDINGS,
+    PATH_SCRIPTS,
+    PATH_WORDS,
+    PAYLOAD_WORDS,
+    PERHAPS_PATHS,
+    PLACES,
+    PREPOSITIONS,
+    QUERY_PATHS,
+    REVISION_WORDS,
+    SELECTING_WORDS,
+    WEAK_WORDS,
+    WRITING_VERBS,
+    Kind,
+)
+
+_WORD = re.compile(r"(?:[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+)\d*|[^\W\d_A-Za-z][^\W\d_]*")
+LONGEST_KEY = 200
+"""What is read of a key, from its end: what is remembered of a client's keys has a bound."""
+_KNOWN = {
+    *(PATH_WORDS | WEAK_WORDS | GLOB_WORDS | PAYLOAD_WORDS | COMMAND_WORDS | REVISION_WORDS),
+    *FILLERS,
+    "name",
+}
+_PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
+# Asked in this order: a word that is in two of them is the first.
+_HEADS = (
+    (GLOB_WORDS, Kind.GLOB),
+    (PAYLOAD_WORDS, Kind.PAYLOAD),
+    (COMMAND_WORDS, Kind.COMMAND),
+    (WEAK_WORDS, Kind.WEAK),
+)
+
+
+@lru_cache(maxsize=4096)
+def kind_of_key(key: str) -> tuple[Kind, str]:
+    """Return how values under `key` are judged as far as its words tell, and the words that do."""
+    if "/" in key:
+        return Kind.NEUTRAL, "its name is a path itself, or has a domain before it"
+    words = words_of(key)
+    if any(script in key.lower() for script in PATH_SCRIPTS):
+        return Kind.PATH, f"'{key}' is a word for a path"
+    kind, word = (_kind_of_either if "or" in words[1:-1] else _kind_of_words)(words)
+    if not word:
+        return kind, "nothing says that it is a path"
+    if kind is Kind.WEAK:
+        return kind, f"'{word}' is a word for what may be a path"
+    return kind, f"'{word}' is a word for a {kind.value}"
+
+
+@lru_cache(maxsize=4096)
+def is_revision(key: str) -> bool:
+    """Return whether `key` takes a branch, a commit or the like."""
+    return any(word in REVISION_WORDS for word in words_of(key))
+
+
+@lru_cache(maxsize=4096)
+def is_mount(key: str) -> bool:
+    """Return whether `key` takes what is mounted into a container: `host:container`."""
+    return any(word in MOUNT_WORDS for word in words_of(key)[-1:])
+
+
+@lru_cache(maxsize=4096)
+def is_measure(key: str) -> bool:
+    """Return whether `key` takes a number that names no file: a size, a line, a count."""
+    return any({word, word.removesuffix("s")} & MEASURES for word in words_of(key)[-1:])
+
+
+@lru_cache(maxsize=4096)
+def is_label(key: str) -> bool:
+    """Return whether what `key` takes is no file's name: a kind, a status, a branch, an id."""
+    return any(word in LABEL_WORDS for word in words_of(key)[-1:])
+
+
+@lru_cache(maxsize=4096)
+def is_content(key: str) -> bool:
+    """Return whether `key` takes what is in a file, beside a key that takes its path."""
+    return any(word in CONTENT_WORDS for word in words_of(key)[-1:])
+
+
+@lru_cache(maxsize=4096)
+def is_data(key: str) -> bool:
+    """Return whether `key` may take what is in a file, and does not say so plainly."""
+    return any(word in DATA_WORDS for word in words_of(key)[-1:])
+
+
+@lru_cache(maxsize=4096)
+def is_plural(key: str) -> bool:
+    """Return whether `key` names several things: the keys of an object there are their names."""
+    words = _WORD.findall(key)
+    return bool(words) and words[-1].lower().endswith("s")
+
+
+def words_of(key: str) -> list[str]:
+    """Return the words of a key in camel, snake, kebab or any other case, without their plurals."""
+    return [_singular(word.lower()) for word in _WORD.findall(key)]
+
+
+def _singular(word: str) -> str:
+    if word in _KNOWN:
+        return word
+    word = word.rstrip("0123456789")
+    if word.endswith("ies") and word[:-3] + "y" in _KNOWN:
+        return word[:-3] + "y"
+    return word[:-1] if word.endswith("s") and word[:-1] in _KNOWN else word
+
+
+def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
+    if len(words) > 1 and words[-1] in {"to", "as", "from", "in", "into"}:
+        written = words[-2] in WRITING_VERBS
+        return (Kind.PATH, " ".join(words)) if written else _kind_of_words(words[:-1])
+    words = _noun_phrase(words)
+    if not words:
+        return Kind.NEUTRAL, ""
+    if len(words) > 1 and words[-1] in {"name", "location"} and words[-2] in NAMED:
+        words = words[:-1]
+    head, before = words[-1], words[-2] if len(words) > 1 else ""
+    if _is_path_word(head):
+        return _kind_of_path(head, before, words)
+    if head == "root" and before in PLACES:
+        return Kind.PATH, f"{before} {head}"
+    if head == "filter" and any(map(_is_path_word, words)):
+        return Kind.GLOB, " ".join(words)
+    return next(((kind, head) for known, kind in _HEADS if head in known), (Kind.NEUTRAL, ""))
+
+
+def _kind_of_either(words: list[str]) -> tuple[Kind, str]:
+    """Return the kind of what can be one thing or another: `path_or_content`."""
+    at = words.index("or", 1)
+    first, others = _kind_of_words(words[:at])[0], words[at + 1 :]
+    either = [first, (_kind_of_either if "or" in others[1:-1] else _kind_of_words)(others)[0]]
+    word = " ".join(words)
+    if either[0] is either[1]:
+        return either[0], word if either[0] is not Kind.NEUTRAL else ""
+    for kind in (Kind.COMMAND, Kind.GLOB):
+        if set(either) == {kind, Kind.PATH}:
+            return kind, word
+    return (Kind.WEAK, word) if {*either} & _PLACES else (either[0], word)
+
+
+def _noun_phrase(words: list[str]) -> list[str]:
+    """Drop a preposition in front, all from the next one on, and words behind that say nothing."""
+    if len(words) > 1 and words[0] in PREPOSITIONS:
+        words = words[1:]
+    cut = next((n for n, word in enumerate(words) if n and word in PREPOSITIONS), len(words))
+    words = words[:cut]
+    while len(words) > 1 and words[-1] in FILLERS and words[-2] in _KNOWN:
+        words = words[:-1]
+    return words
+
+
+def _is_path_word(word: str) -> bool:
+    if word in PATH_WORDS:
+        return True
+    if word in PAYLOAD_WORDS or word in NOT_PATHS or word.endswith(("profile", "profiles")):
+        return False
+    return word.endswith(PATH_ENDINGS)
+
+
+def _kind_of_path(head: str, before: str, words: list[str]) -> tuple[Kind, str]:
+    other = before in OTHER_PATHS or " ".join(words[-3:-1]) in OTHER_PATHS
+    if other and head == "path" and words[-3:-2] not in (["file"], ["folder"]):
+        return Kind.VIRTUAL, f"{before} {head}"
+    if before in QUERY_PATHS and head == "path":
+        return Kind.PAYLOAD, f"{before} {head}"
+    if before in PERHAPS_PATHS and head == "path":
+        return Kind.WEAK, f"{before} {head}"
+    if not COUNTING_WORDS.isdisjoint(words):
+        return Kind.NEUTRAL, ""
+    if any(word in SELECTING_WORDS for word in words[:-1]):
+        return Kind.GLOB, " ".join(words)
+    return Kind.PATH, head

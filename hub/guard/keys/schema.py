@@ -1,0 +1,283 @@
+"""Which arguments are paths, and of which kind: a tool's schema and its names, compiled once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import TypeAlias
+from urllib.parse import unquote
+
+from msgspec.structs import force_setattr
+
+from hub.guard.keys.key_words import LONGEST_KEY, is_label, kind_of_key
+from hub.guard.keys.nodes import Node, node_of_key, nodes_of, overridden
+from hub.guard.keys.vocabulary import (
+    MENTIONS_PATH,
+    OR_PATH,
+    PATH_FORMATS,
+    PAYLOAD_FORMATS,
+    SAYS_CODE,
+    SAYS_CONTENT,
+    SAYS_FILE,
+    SAYS_GLOB,
+    SAYS_INPUT_FILE,
+    SAYS_OTHER,
+    SAYS_PATH,
+    SAYS_REGEX,
+    STARTS_AS_PATH,
+    Kind,
+)
+from hub.values import Json, JsonObject, object_or_empty
+
+_MAX_VARIANTS = 64
+_MAX_STEPS = 64
+_OF_ITEMS = ("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains")
+# What compiling a schema may cost, about ten microseconds each, as far as its size allows it.
+_MOST, _LEAST, _PER_OBJECT = 100_000, 1000, 8
+_ENTRIES, _CHARACTERS = 16, 64
+_A_PATH = re.compile(r"'(?:.* )?paths?'")
+_TEXT_TYPES = frozenset({"string", "array", "object"})
+_JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
+_READ_OF_A_DESCRIPTION = 240
+_READ_OF_ALL = 960
+
+Verdict: TypeAlias = "tuple[Kind, str]"
+
+
+def compile_shape(schema: Json, overrides: Mapping[str, Kind]) -> Node:
+    """Return the shape of a tool's arguments; `overrides` by JSON pointer, `*` for any member."""
+    shape = _Compiler(schema).shape()
+    for pointer, kind in overrides.items():
+        names = [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
+        shape = overridden(shape, names, kind)
+    return shape
+
+
+class _Compiler:
+    """Follows one schema's references: what refers to itself becomes a node that contains itself.
+
+    A schema that repeats itself in ever new ways is read as far as its size justifies.
+    """
+
+    def __init__(self, schema: Json) -> None:
+        self._schema = schema
+        self._left = _effort_for(schema)
+        self._nodes: dict[tuple[str, tuple[int, ...]], Node] = {}
+        self._unread: list[tuple[str, Node, list[JsonObject]]] = []
+        self._described: dict[tuple[Verdict, str], Verdict] = {}
+
+    def shape(self) -> Node:
+        """Return the node of the arguments as a whole."""
+        top = self._node("", [self._schema])
+        for key, node, variants in self._unread:  # which grows
+            self._read_inside(key, node, variants)
+        for _, node, _ in self._unread:
+            if node.kind is Kind.PAYLOAD and _has_paths(node):
+                force_setattr(node, "structured", True)
+        return top
+
+    def _node(self, key: str, schemas: list[Json]) -> Node:
+        """Return the node of `key` under all of `schemas` at once."""
+        variants = self._variants(schemas)
+        if self._left < 0:  # of half a schema less is known than of none
+            return node_of_key(key[-LONGEST_KEY:])
+        # A schema that only refers to others says nothing itself.
+        said = tuple(id(schema) for schema in variants if schema.keys() != {"$ref"})
+        node = self._nodes.get((key, said)) if said else None
+        if node is None:
+            kind, why = self._classified(key, variants)
+            node = Node(
+                kind,
+                why,
+                declared=bool(variants),
+                values=_values(variants),
+                label=is_label(key[-LONGEST_KEY:]),
+            )
+            self._nodes[key, said] = node
+            self._unread.append((key, node, variants))
+        return node
+
+    def _read_inside(self, key: str, node: Node, variants: list[JsonObject]) -> None:
+        members, items, extra = _parts(variants)
+        inside = {name: self._node(name, schemas) for name, schemas in members.items()}
+        force_setattr(node, "properties", inside)
+        force_setattr(node, "items", self._node(key, items) if items else None)
+        force_setattr(node, "extra", self._node("", extra) if extra else None)
+
+    def _variants(self, schemas: list[Json]) -> list[JsonObject]:
+        queue = schemas[:_MAX_VARIANTS]
+        found: dict[int, JsonObject] = {}
+        for schema in queue:  # which grows
+            if not isinstance(schema, dict) or id(schema) in found:
+                continue
+            self._left -= _cost_of(schema)
+            if self._left < 0 or len(found) >= _MAX_VARIANTS:
+                break
+            found[id(schema)] = schema
+            for word in ("anyOf", "oneOf", "allOf"):
+                branches = schema.get(word)
+                queue += branches[:_MAX_VARIANTS] if isinstance(branches, list) else ()
+            queue += [schema.get(word) for word in ("if", "then", "else", "contentSchema")]
+            for word in ("dependentSchemas", "dependencies"):
+                queue += islice(object_or_empty(schema.get(word)).values(), _MAX_VARIANTS)
+            queue += [self._referred(schema.get(word)) for word in ("$ref", "$dynamicRef")]
+        return list(found.values())
+
+    def _referred(self, reference: Json) -> Json:
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return None
+        at = self._schema
+        if reference[1:2] not in {"", "/"}:
+            return self._anchored(reference[1:])
+        for name in unquote(reference).split("/", _MAX_STEPS)[1:]:
+            name = name.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901
+            at = at.get(name) if isinstance(at, dict) else None
+        return at
+
+    def _anchored(self, name: str) -> Json:
+        definitions = object_or_empty(self._schema)
+        for word in ("$defs", "definitions"):
+            for schema in object_or_empty(definitions.get(word)).values():
+                said = object_or_empty(schema)
+                if name in _texts([said], "$anchor", "$dynamicAnchor"):
+                    return schema
+        return None
+
+    def _classified(self, key: str, variants: list[JsonObject]) -> Verdict:
+        types = {name for schema in variants for name in _types(schema)}
+        if types and not types & _TEXT_TYPES:
+            return Kind.NEUTRAL, f"the schema says {' or '.join(sorted(types))}"
+        formats = set(_texts(variants, "format", "contentEncoding"))
+        if formats & PATH_FORMATS:
+            return Kind.PATH, "the schema's format says path"
+        if formats & PAYLOAD_FORMATS:
+            return Kind.PAYLOAD, "the schema's format says that it is content"
+        named = kind_of_key(key[-LONGEST_KEY:])
+        described = " ".join(_texts(variants, "title", "description"))[:_READ_OF_ALL]
+        return self._says(named, described) if described else named
+
+    def _says(self, named: Verdict, described: str) -> Verdict:
+        """Return what a description makes of a name; what many share is read once."""
+        says = self._described.get((named, described))
+        if says is None:
+            self._left -= len(described) // _CHARACTERS
+            says = self._described[named, described] = _described(named, described)
+        return says
+
+
+def _has_paths(node: Node) -> bool:
+    """Return whether a part of a value is judged by its name."""
+    parts = islice(nodes_of(node), _MAX_VARIANTS)
+    return any(part.kind in _JUDGED for part in parts)
+
+
+def _effort_for(schema: Json) -> int:
+    objects, queue = 0, [schema]
+    for one in queue:  # which grows
+        if isinstance(one, dict):
+            objects += 1
+            queue += one.values()
+        elif isinstance(one, list):
+            queue += one
+    return min(_MOST, _LEAST + objects * _PER_OBJECT + len(queue) // _ENTRIES)
+
+
+def _cost_of(schema: JsonObject) -> int:
+    entries = sum(len(inner) for inner in schema.values() if isinstance(inner, dict | list))
+    return 1 + len(object_or_empty(schema.get("properties"))) + entries // _ENTRIES
+
+
+def _parts(
+    variants: list[JsonObject],
+) -> tuple[dict[str, list[Json]], list[Json], list[Json]]:
+    members: dict[str, list[Json]] = {}
+    items: list[Json] = []
+    extra: list[Json] = []
+    for schema in variants:
+        for name, member in object_or_empty(schema.get("properties")).items():
+            members.setdefault(name, []).append(member)
+        for word in _OF_ITEMS:
+            of_items = schema.get(word)
+            items.extend(of_items if isinstance(of_items, list) else [of_items])
+        extra += [schema.get("additionalProperties"), schema.get("unevaluatedProperties")]
+        extra.extend(object_or_empty(schema.get("patternProperties")).values())
+    return (
+        members,
+        [item for item in items if isinstance(item, dict)],
+        [more for more in extra if isinstance(more, dict)],
+    )
+
+
+def _values(variants: list[JsonObject]) -> frozenset[str]:
+    offered: list[Json] = []
+    for schema in variants:
+        choices = schema.get("enum")
+        offered.extend(choices if isinstance(choices, list) else ())
+        offered.append(schema.get("const"))
+    return frozenset(value for value in offered if isinstance(value, str))
+
+
+def _texts(variants: list[JsonObject], *words: str) -> Iterator[str]:
+    for schema in variants:
+        for word in words:
+            text = schema.get(word)
+            if isinstance(text, str):
+                yield text[:_READ_OF_A_DESCRIPTION]
+
+
+def _types(schema: JsonObject) -> list[str]:
+    declared = schema.get("type")
+    names = declared if isinstance(declared, list) else [declared]
+    return [name for name in names if isinstance(name, str) and name != "null"]
+
+
+def _described(named: Verdict, text: str) -> Verdict:
+    """Return what a description makes of the kind that the key's name has."""
+    kind = named[0]
+    other = None if SAYS_FILE.search(text) else _other(kind, named[1], text)
+    if kind is Kind.PAYLOAD or kind is Kind.COMMAND:
+        return named if other else _described_payload(named, text)
+    if other:
+        return Kind.PAYLOAD, f"described as '{other[0]}'"
+    if says := SAYS_GLOB.search(text):
+        return Kind.GLOB, f"described as '{says[0]}'"
+    if kind is Kind.PATH and (says := SAYS_CONTENT.match(text)):
+        return Kind.WEAK, f"described as '{says[0]}'"
+    if kind is not Kind.PATH and (says := SAYS_REGEX.search(text)):
+        is_file = SAYS_INPUT_FILE.match(text) is not None
+        return Kind.WEAK if is_file else Kind.PAYLOAD, f"described as '{says[0]}'"
+    return named if kind in {Kind.PATH, Kind.GLOB} else _mentioned(named, text)
+
+
+def _other(kind: Kind, why: str, text: str) -> re.Match[str] | None:
+    """Return where a description says that a path is one of something else than of files.
+
+    What is named a file is one, whatever is looked for in it; and `path` is one if that is said
+    first: "path of the file that the XPath runs on".
+    """
+    says = SAYS_OTHER.search(text)
+    if says is None or kind is not Kind.PATH:
+        return says
+    if not _A_PATH.match(why):
+        return None
+    first = STARTS_AS_PATH.match(text)
+    return None if first is not None and first.end() <= says.start() else says
+
+
+def _described_payload(named: Verdict, text: str) -> Verdict:
+    if says := STARTS_AS_PATH.match(text):
+        return Kind.PATH, f"described as '{says[0].strip()}'"
+    if named[0] is Kind.PAYLOAD and (says := OR_PATH.search(text)):
+        return Kind.WEAK, f"described as '{says[0]}'"
+    return named
+
+
+def _mentioned(named: Verdict, text: str) -> Verdict:
+    if says := SAYS_PATH.search(text):
+        return Kind.PATH, f"described as '{says[0]}'"
+    if named[0] is Kind.NEUTRAL and (says := MENTIONS_PATH.search(text)):
+        return Kind.WEAK, f"its description mentions '{says[0]}'"
+    if says := SAYS_CODE.match(text):
+        return Kind.PAYLOAD, f"described as '{says[0]}'"
+    return named

@@ -1,0 +1,1 @@
+"""The ways in which a text can be read."""

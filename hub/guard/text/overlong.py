@@ -1,0 +1,95 @@
+"""Values longer than any path, and what is left of them once a child has cleaned them up.
+
+No path is that long, but many a child strips, decodes or tidies what it is given before it opens
+it. All of this takes time in proportion to the text's length.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote_to_bytes
+
+from hub.guard.text.readings import IGNORABLE, VARIABLE, Reader
+from hub.paths.resolve import PATH_MAX, PathError
+
+_ROUNDS = 8
+_EDGES = "".join(map(chr, range(33))) + "\x7f\x85\xa0\u2028\u2029\u3000\"'`<>"
+_BREAKS = re.compile(r"([\t\r\n])[\t\r\n]+")
+_SLASHES = re.compile(r"(/)(?:\.?/)+")
+_SEPARATORS = re.compile(r"([/\\])(?:\.?[/\\])+")
+_LOOKALIKES = str.maketrans(
+    {chr(0xFEE0 + code): chr(code) for code in range(0x21, 0x7F)}
+    | {"\u2024": ".", "\u2025": "..", "\ufe52": ".", "\ufe68": "\\"}
+    | {"\u2215": "/", "\u2044": "/", "\u29f8": "/", "\u2216": "\\"}
+)
+_PIECES = re.compile(r"[\s\x00-\x1f\x7f,;|=\"'`<>(){}\[\]]+|:(?!//)")
+_STARTS_AS_PATH = re.compile(r"[/\\~]|\.\.[/\\]|[A-Za-z]:[\\/]")
+_OF_A_TEXT = re.compile(r"[\"'`\r\n()\[\]]")
+_FEW_WORDS = 4
+
+
+def shortened(text: str, reader: Reader) -> tuple[list[str], str]:
+    """Return what `text` can be as a path for a child that cleans it up, and what is left if none.
+
+    Raises:
+        PathError: its escapes are escaped again and again.
+    """
+    found: list[str] = []
+    tidy = _tidied(text, _SLASHES)
+    if len(tidy) < PATH_MAX:
+        return [tidy], ""
+    found += _without_detours(tidy)
+    tidy = _cleaned(tidy, reader)
+    if len(tidy) < PATH_MAX:
+        return [*found, tidy], ""
+    found += _without_detours(tidy)
+    return found, tidy
+
+
+def is_one_path(text: str) -> bool:
+    """Return whether a text has so few words that it can be a path, or a list of some."""
+    return len(text.split(None, _FEW_WORDS)) < _FEW_WORDS
+
+
+def paths_in(text: str) -> list[str]:
+    """Return the items of a list that start as a path does, each once."""
+    pieces = dict.fromkeys(_PIECES.split(text))
+    return [piece for piece in pieces if _STARTS_AS_PATH.match(piece) and piece != text]
+
+
+def straightened(text: str) -> str:
+    """Return a path without empty names, `.` and `..`, those at its start aside."""
+    kept: list[str] = []
+    for name in text.split("/"):
+        if name == ".." and kept and kept[-1] != "..":
+            kept.pop()
+        elif name not in {"", "."}:
+            kept.append(name)
+    return ("/" if text[:1] == "/" else "") + "/".join(kept)
+
+
+def _without_detours(text: str) -> list[str]:
+    straight = straightened(text)
+    if len(straight) >= PATH_MAX:
+        return []
+    # Between two slashes of a text there can be most of it; what is left then is no path.
+    is_path = is_one_path(text) or not _OF_A_TEXT.search(straight)
+    return [straight] if straight and is_path else []
+
+
+def _tidied(text: str, separators: re.Pattern[str]) -> str:
+    text = _BREAKS.sub(r"\1", text.strip(_EDGES))
+    # Two separators at the start can mean another machine.
+    return text[:1] + separators.sub(r"\1", text[1:])
+
+
+def _cleaned(text: str, reader: Reader) -> str:
+    for _ in range(_ROUNDS):
+        before = text
+        text = IGNORABLE.sub("", text).translate(_LOOKALIKES)
+        text = VARIABLE.sub(lambda of: of[0] if reader.env.get(of[1] or of[2]) else "", text)
+        decoded = unquote_to_bytes(text.encode("utf-8", "surrogatepass"))
+        text = _tidied(decoded.decode("utf-8", "replace").replace("\\", "/"), _SEPARATORS)
+        if text == before:
+            return text
+    raise PathError("it can be read in too many ways")

@@ -1,0 +1,432 @@
+"""Every plausible reading of one string as a path: what some child might make of it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import Literal, TypeAlias
+from urllib.parse import unquote, unquote_to_bytes
+
+from msgspec import Struct
+
+from hub.guard.text.prose import is_list_of_words
+from hub.paths.file_uris import UriError, path_from_uri
+from hub.paths.resolve import Flavour, PathError
+
+MAX_READINGS = 256
+_MAX_LENGTH = 4 * 4096
+_MAX_TOTAL = 16 * 4096
+_MAX_MARKS = 100
+_MAX_CODED = 8
+_MAX_NAMES = 32
+_TOO_MANY_WAYS = "it can be read in too many ways"
+
+Readings: TypeAlias = "dict[str, str]"
+"""Each reading, and how it comes about."""
+
+
+class Reader(Struct, frozen=True):
+    """Whose eyes a string is read with: a child's environment and platform.
+
+    `whole` reads the string only as one path: no lists, no `key=value`, no flags. `words` are taken
+    apart always, never, or where most of them look like names of files. `as_shell` reads as a shell
+    does, to which a variable that is not set is nothing, and `.?` another way to say `..`. What
+    lies in one of the `folders` is not taken apart before the folder's own path ends. What is known
+    to be a path (`is_path`) is judged as a whole anyway: how it starts is no other path then,
+    unless it lies in a folder.
+    """
+
+    env: Mapping[str, str]
+    flavour: Flavour
+    whole: bool = False
+    words: Literal["always", "never", "names"] = "always"
+    as_shell: bool = False
+    folders: tuple[str, ...] = ()
+    is_path: bool = False
+
+
+# A path of these characters reads in one way only.
+_PLAIN = re.compile(r"(?!-|/vsi)[\w.-]*(?:/[\w.-]+)*/?", re.ASCII)
+_LOCAL_URI = re.compile(r"\s*(?:[a-z0-9.-]+[:+])*?(file:.*)", re.I | re.S)
+_DATABASE_URI = re.compile(
+    r"(?:jdbc:)?(?:sqlite3?|duckdb|h2|hsqldb|derby)(?:\+\w+)?:(?:///)?(.*)", re.I | re.S
+)
+_OTHER_LOCAL_URI = re.compile(
+    r"(?:https?(?:\+|://))?(?:unix|npipe|ipc|netdoc|local-?(?:file)?):(?://)?(.*)"
+    r"|(?:osfs|fs|localfs|posix)://(.*)",
+    re.I | re.S,
+)
+_REMOTE_URI = re.compile(
+    r"(?!(?:php|phar|zip|tar|t?gz|gzip|bz2|bzip2|xz|zstd|7z|rar|glob|jar|compress\.\w+|simplecache"
+    r"|filecache|blockcache|reference|dir|vsi\w*|text|concat|subfile|crypto|cache|async|label|caption"
+    r"|pango|inline|msl|mvg|vid|a?movie)://)"
+    r"(?:[a-z][a-z0-9+.-]+://|https\?://|(?:data|mailto|urn|about|blob|tel):)",
+    re.I,
+)
+_SPECIAL = re.compile(r"\s*(?:fd::|jrt:/|vsock:\d|expect://)", re.I)
+_DOTS = re.compile(r"\.\.|%(?:25)*2e", re.I)
+_EMBEDDED_URI = re.compile(r"(?<![\w.+:-])file:/[^\s\"'<>)\]`,;]+", re.I)
+_OVERLONG = re.compile(rb"[\xc0\xc1]|\xe0[\x80-\x9f]|\xf0[\x80-\x8f]")
+_ESCAPE = re.compile(r"%(?:[0-9a-f]{2}|u[0-9a-f]{4})", re.I)
+_JSON_ESCAPE = re.compile(r"\\u([0-9a-f]{4})", re.I)
+_WIDE_ESCAPE = re.compile(r"%u([0-9a-f]{4})", re.I)
+VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
+_PERCENT_VARIABLE = re.compile(r"%([A-Za-z_][\w()]*)%", re.ASCII)
+_BRACES = re.compile(r"\{((?:[^{},]|\{[^{},]*\})*,(?:[^{}]|\{[^{},]*\})*)\}")
+_COMMA = re.compile(r",(?![^{},]*\})")
+_DEFAULT = re.compile(r"\$\{(\w+)(:?[-=+?])([^}]*)\}", re.ASCII)
+_SEPARATOR_VARIABLE = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
+_POSITION = re.compile(r"\$(?:[0-9@*#?!-]|\{[0-9@*#?!-]\})")
+_FLAG = re.compile(r"-[\w-]*?([/~\\]|\.\.)")
+_SHORT_FLAG = re.compile(r"-[A-Za-z].")
+_QUOTES = "\"'`<>\u201c\u201d\u2018\u2019\u00ab\u00bb"
+_OPENED = re.compile(r"[\"'`<>(){}\[\]\u201c\u201d\u2018\u2019\u00ab\u00bb]")
+_OPENED_QUOTE = re.compile("[\"'`\u201c\u201d\u2018\u2019\u00ab\u00bb]")
+_LIST = re.compile(r"[,;|\n]")
+_LISTS = {sign: re.compile(re.escape(sign)) for sign in (",", ";", "|", "\n", "&&")}
+_COMMANDS = re.compile(r"[;|]|&&")
+_COLON = re.compile(r":")
+_ASSIGNED = re.compile(r"[=@!]|(?<=\w)\+(?=[/~.])")
+_SIGNS = "@!<>+"
+_CUT = re.compile(r"[?#]")
+_WILD_DOTS = re.compile(r"(?:^|(?<=/))\.[^/]*[*?\[][^/]*(?=/|$)")
+_CLASS = re.compile(r"\[[!^]?\]?[^\]]*\[[:.=][^\]]*\](?:[^\[\]]|\[[:.=][^\]]*\])*\]")
+_EXTENDED = re.compile(r"[@?*+!]\([^()/]*\)")
+_LOOKALIKES = str.maketrans({"\u2215": "/", "\u2044": "/", "\u29f8": "/", "\u2216": "\\"})
+_BREAKS = re.compile(r"[\t\r\n]")
+# What is shown as nothing, and dropped by whoever cleans up text.
+IGNORABLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
+)
+_VIRTUAL = re.compile(r"/vsi(?!curl|s3|gs|az|oss|swift|hdfs|mem|stdin|stdout)\w+/", re.I)
+"""How GDAL reads inside of the file that is named behind: `/vsizip/a.zip/b`."""
+_SLASH = re.compile(r"/")
+_QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
+_SPACE = re.compile(r"\s+")
+
+
+def readings(text: str, reader: Reader) -> Readings:
+    """Return every reading of `text`, the literal one first unless it is a local URI.
+
+    Raises:
+        PathError: there are too many, or a part of it cannot be read for certain.
+    """
+    if _PLAIN.fullmatch(text):
+        return {text: "as given"}
+    if len(text) > _MAX_LENGTH:
+        raise PathError("it is longer than any path can be")
+    found: Readings = {text: "as given"}
+    queue = [text]
+    for reading in queue:  # which grows: each reading is read in turn
+        for how, transform in _transforms(reading, reader):
+            for other in transform(reading, reader):
+                if other and other not in found:
+                    found[other] = how
+                    queue.append(other)
+        if len(found) > MAX_READINGS or sum(map(len, found)) > _MAX_TOTAL:
+            raise PathError(_TOO_MANY_WAYS)
+    return {reading: how for reading, how in found.items() if not is_local_uri(reading)}
+
+
+def is_special(text: str) -> bool:
+    """Return whether `text` is a URI of something that some child opens and that is no file."""
+    return _SPECIAL.match(text) is not None
+
+
+def is_local_uri(text: str) -> bool:
+    """Return whether `text` is a URI that opens something on the child's own machine."""
+    return any(
+        uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI)
+    ) and not is_remote(text)
+
+
+def is_remote(text: str) -> bool:
+    """Return whether `text` is a URI that leads to another machine, or nowhere."""
+    if not _REMOTE_URI.match(text):
+        return False
+    return not any(uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI))
+
+
+def climbing(uri: str) -> str | None:
+    """Return the path that a remote URI is to a child that knows no URIs, if its `..` lead out.
+
+    `http://../../x` is one directory above the one that a relative path starts in.
+
+    Raises:
+        PathError: nobody knows how often a child decodes it.
+    """
+    if not _DOTS.search(uri):
+        return None
+    path = _unquoted(uri).replace("\\", "/")
+    depth = 0
+    for name in path.split("/"):
+        if name == "..":
+            depth -= 1
+        elif name not in {"", "."}:
+            depth += 1
+        if depth < 0:
+            return path
+    return None
+
+
+def _unquoted(uri: str) -> str:
+    for _ in range(_MAX_CODED):
+        plain = unquote(uri)
+        if plain == uri:
+            return plain
+        uri = plain
+    raise PathError(_TOO_MANY_WAYS)
+
+
+Transform: TypeAlias = Callable[[str, Reader], Iterable[str]]
+
+
+def _transforms(text: str, reader: Reader) -> tuple[tuple[str, Transform], ...]:
+    if is_local_uri(text):
+        return _URI
+    if is_remote(text):
+        return _CHAIN if "::" in text else ()
+    return _ONE_PATH if reader.whole else _ALL
+
+
+def _uri_paths(text: str, reader: Reader) -> Iterable[str]:
+    if match := _LOCAL_URI.match(text):
+        return _file_uri_paths(match[1].strip(), reader)
+    if match := _DATABASE_URI.match(text):
+        return (match[1].partition("?")[0],)
+    match = _OTHER_LOCAL_URI.match(text)
+    return (match[1] or match[2] or "",) if match else ()
+
+
+def _file_uri_paths(uri: str, reader: Reader) -> Iterable[str]:
+    before = re.split(r"[?#]", uri, maxsplit=1)[0]
+    whole = uri.replace("?", "%3F").replace("#", "%23")
+    try:
+        return [path_from_uri(spelled, reader.flavour) for spelled in (before, whole)]
+    except UriError as exc:
+        raise PathError(str(exc)) from exc
+
+
+def _trimmed(text: str, reader: Reader) -> Iterable[str]:
+    text = text.strip()
+    # One quote alone is what is left of two by whoever took the text from a list or a command.
+    return (text, text.strip(_QUOTES))
+
+
+def _joined(text: str, reader: Reader) -> Iterable[str]:
+    # A URL parser does so before it looks at the scheme.
+    return (_BREAKS.sub("", text),) if _BREAKS.search(text) else ()
+
+
+def _decoded(text: str, reader: Reader) -> Iterable[str]:
+    if not _ESCAPE.search(text):
+        return ()
+    text = _WIDE_ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+    decoded = unquote_to_bytes(text.encode("utf-8", "surrogatepass"))
+    if _OVERLONG.search(decoded):
+        raise PathError("it has a percent-encoding that is read in more than one way")
+    return (decoded.decode("utf-8", "replace"),)
+
+
+def _slashed(text: str, reader: Reader) -> Iterable[str]:
+    if "\\" not in text:
+        return ()
+    unescaped = _JSON_ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+    return (text.replace("\\", "/"), unescaped)
+
+
+def _normalised(text: str, reader: Reader) -> Iterable[str]:
+    if text.isascii():
+        return ()
+    visible = IGNORABLE.sub("", text)
+    # Normalising sorts the marks of a letter, in time that grows with the square of their number.
+    stacks = bytes(map(unicodedata.combining, visible)).split(b"\0")
+    if max(map(len, stacks)) > _MAX_MARKS:
+        raise PathError("it has more marks on one letter than any name")
+    return (unicodedata.normalize("NFKC", visible).translate(_LOOKALIKES),)
+
+
+def _expanded(text: str, reader: Reader) -> Iterable[str]:
+    if "$" in text:
+        yield from _with_variables(text, reader)
+    if reader.flavour is Flavour.WINDOWS and "%" in text:
+        yield _PERCENT_VARIABLE.sub(lambda match: _known(match[1], reader), text)
+    if text[:1] == "~" and text[1:2] in {"", "/", "\\"}:
+        home = reader.env.get("HOME") or reader.env.get("USERPROFILE")
+        if not home:
+            raise PathError("nobody knows where '~' leads")
+        yield home + text[1:]
+
+
+def defaulted(text: str, reader: Reader) -> Iterable[str]:
+    """Yield what `${X:-y}` and the like make of a text: with what is set, and with what is not."""
+    if "${" in text and _DEFAULT.search(text):
+        yield _DEFAULT.sub(lambda match: reader.env.get(match[1]) or match[3], text)
+        yield _DEFAULT.sub(lambda match: match[3], text)
+        yield from (match[3] for match in _DEFAULT.finditer(text))
+
+
+def _with_variables(text: str, reader: Reader) -> Iterable[str]:
+    """Yield what variables make of a text: those that are set, and those that are not."""
+    env = reader.env
+    yield from defaulted(text, reader)
+    yield VARIABLE.sub(lambda match: env.get(match[1] or match[2], match[0]), text)
+    if reader.as_shell:
+        plain = _SEPARATOR_VARIABLE.sub(" ", text)
+        if plain != text:
+            yield plain
+        plain = VARIABLE.sub(lambda match: env.get(match[1] or match[2], ""), plain)
+        yield _POSITION.sub("", plain)
+
+
+def _known(name: str, reader: Reader) -> str:
+    if name not in reader.env:
+        raise PathError(f"nobody knows where '%{name}%' leads")
+    return reader.env[name]
+
+
+def _braces(text: str, reader: Reader) -> Iterable[str]:
+    match = _BRACES.search(text)
+    if match is None:
+        return ()
+    ways = _COMMA.split(match[1])
+    return [text[: match.start()] + way + text[match.end() :] for way in ways]
+
+
+def _listed(text: str, reader: Reader) -> Iterable[str]:
+    inner = text.strip()
+    if inner[:1] == "[" and inner[-1:] == "]":
+        yield inner[1:-1]
+    for sign, split in _LISTS.items():
+        if sign in text:
+            yield from _pieces(split, text, reader)
+    if _COMMANDS.search(text):
+        start = _end_of_folder(text, reader)
+        # What is left of the folder's own word is no path from the top.
+        words = (text[start:] if not start else f"x{text[start:]}").split()
+        yield from (word for word in words if word[0] in "/~.-")
+    if ":" in text and reader.flavour is not Flavour.WINDOWS:
+        yield from _chained(text, reader)
+        yield text.partition(":")[2]
+        yield from _pieces(_COLON, text, reader)
+    yield from (match[0] for match in _EMBEDDED_URI.finditer(text))
+
+
+def _listed_uris(text: str, reader: Reader) -> Iterable[str]:
+    return _LIST.split(text) if _LIST.search(text) else ()
+
+
+def _chained(text: str, reader: Reader) -> Iterable[str]:
+    # `zip://a.txt::/x.zip`: one opener reads from what the next one opens.
+    return text.split("::")
+
+
+def _archived(text: str, reader: Reader) -> Iterable[str]:
+    match = _VIRTUAL.match(text)
+    if match is None:
+        return
+    inner = text[match.end() :]
+    yield inner
+    # Where the archive ends, and what is in it starts, only a look at the disk would tell.
+    for slash in islice(_SLASH.finditer(inner), _MAX_NAMES):
+        yield inner[: slash.start()]
+
+
+def _quoted(text: str, reader: Reader) -> Iterable[str]:
+    yield from (match[1] or match[2] for match in _QUOTED.finditer(text))
+    for opened in (_OPENED, _OPENED_QUOTE):
+        if opened.search(text):
+            yield from _pieces(opened, text, reader)
+
+
+def _assigned(text: str, reader: Reader) -> Iterable[str]:
+    if _ASSIGNED.search(text):
+        yield text.partition("=")[2]
+        yield from _pieces(_ASSIGNED, text, reader)
+    if text[:1] == "-":
+        if match := _FLAG.match(text):
+            yield text[match.start(1) :]
+        if _SHORT_FLAG.match(text):
+            yield text[2:]
+        yield text.partition(" ")[2]
+    yield text.lstrip(_SIGNS)
+
+
+def _cut(text: str, reader: Reader) -> Iterable[str]:
+    # As whoever takes it for a URL does.
+    start = _end_of_folder(text, reader)
+    sign = _CUT.search(text, start)
+    return (text[: sign.start()],) if sign is not None else ()
+
+
+def _separated(text: str, reader: Reader) -> Iterable[str]:
+    if _CONTROL.search(text):
+        yield from _pieces(_CONTROL, text, reader)
+    if " " not in text or reader.words == "never":
+        return
+    if reader.words == "always" or is_list_of_words(text):
+        yield from _pieces(_SPACE, text, reader)
+
+
+def _climbing_by_wildcard(text: str, reader: Reader) -> Iterable[str]:
+    """Yield what a shell makes of `.?` and `.[.]`, which `..` matches."""
+    if not reader.as_shell or not _WILD_DOTS.search(text):
+        return ()
+    return (_WILD_DOTS.sub(_dots_of, text),)
+
+
+def _dots_of(wildcard: re.Match[str]) -> str:
+    return ".." if fnmatchcase("..", plainly(wildcard[0])) else wildcard[0]
+
+
+def plainly(wildcard: str) -> str:
+    """Return a shell's wildcard as `fnmatch` reads one, which knows fewer; it matches no less."""
+    wildcard = _CLASS.sub("?", _EXTENDED.sub("*", wildcard))
+    return wildcard.replace("[^", "[!")
+
+
+def _end_of_folder(text: str, reader: Reader) -> int:
+    return max((len(one) for one in reader.folders if text.startswith(one)), default=0)
+
+
+def _pieces(at: re.Pattern[str], text: str, reader: Reader) -> list[str]:
+    """Split a text, but not the path of a folder that it begins with."""
+    start = _end_of_folder(text, reader)
+    pieces = at.split(text[start:])
+    pieces[0] = text[:start] + pieces[0]
+    if reader.is_path and not start and text[:1] == "/":
+        del pieces[0]
+    return [piece for piece in pieces if piece.strip("/. ") or ".." in piece]
+
+
+_URI: tuple[tuple[str, Transform], ...] = (
+    ("as a local URI", _uri_paths),
+    ("trimmed and unquoted", _trimmed),
+    ("one item of a list", _listed_uris),
+)
+_CHAIN: tuple[tuple[str, Transform], ...] = (("one link of a chain of URLs", _chained),)
+_ONE_PATH: tuple[tuple[str, Transform], ...] = (
+    ("with line breaks and tabs removed", _joined),
+    ("trimmed and unquoted", _trimmed),
+    ("percent-decoded", _decoded),
+    ("with '\\' as '/'", _slashed),
+    ("in plain characters", _normalised),
+    ("with variables and '~' expanded", _expanded),
+    ("without what a URL has behind its path", _cut),
+    ("as a shell reads its wildcards", _climbing_by_wildcard),
+    ("what an archive is read from", _archived),
+)
+_ALL: tuple[tuple[str, Transform], ...] = (
+    *_ONE_PATH,
+    ("one alternative of the braces", _braces),
+    ("one item of a list", _listed),
+    ("what is quoted in it", _quoted),
+    ("the right-hand side", _assigned),
+    ("one of several words", _separated),
+)

@@ -1,0 +1,218 @@
+"""JSON as the hub takes it: exact numbers, no key twice, bounded depth, valid Unicode."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any, TypeAlias, TypeVar, cast
+
+import msgspec
+
+from hub.jsonrpc.surrogates import mended
+from hub.protocol.constants import INVALID_REQUEST, PARSE_ERROR
+from hub.values import Json, JsonObject
+
+MAX_DEPTH = 128
+_LONG = 64 * 1024
+
+RequestId: TypeAlias = int | str
+
+
+def request_id(value: Json) -> RequestId | None:
+    """Return `value` if it is a request's id, or a token of that kind; None for all else."""
+    # Python takes `true` for 1.
+    return value if isinstance(value, int | str) and not isinstance(value, bool) else None
+
+
+class WireError(Exception):
+    """A message that cannot be taken: a JSON-RPC error `code`, and the request's id if known."""
+
+    def __init__(self, code: int, message: str, id: RequestId | None = None) -> None:  # noqa: A002 - the wire's word
+        super().__init__(message)
+        self.code = code
+        self.id = id
+
+
+class UnreadableAnswerError(WireError):
+    """The answer to the request `id`, which waits for it in vain, cannot be read."""
+
+
+class _Written(Decimal):
+    """A number that is written again as it was read: `1.10`, `1E5`, `-0`."""
+
+    text: str
+
+
+def _written(text: str) -> _Written:
+    number = _Written(text)
+    number.text = text
+    return number
+
+
+def _as_read(value: object) -> msgspec.Raw:
+    if isinstance(value, _Written):
+        return msgspec.Raw(value.text.encode())
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=_as_read)
+UNWRITABLE = (UnicodeEncodeError, RecursionError)
+"""What `encoder` raises for what has no JSON form."""
+
+
+def encode(value: object) -> bytes:
+    """Return `value` as one line of JSON.
+
+    Raises: WireError for text that has no UTF-8 form (a lone surrogate) or nesting beyond the
+    encoder's reach.
+    """
+    try:
+        return encoder.encode(value)
+    except UNWRITABLE as exc:
+        raise _no_json(exc) from exc
+
+
+def encode_lines(values: list[Any]) -> bytes:
+    """Return a line of JSON, with its end, for each of `values`; as `encode`."""
+    try:
+        # Of anything but a list the encoder makes one, and never frees it (msgspec 0.22).
+        return encoder.encode_lines(values)
+    except UNWRITABLE as exc:
+        raise _no_json(exc) from exc
+
+
+def _no_json(why: UnicodeEncodeError | RecursionError) -> WireError:
+    if isinstance(why, RecursionError):
+        return WireError(INVALID_REQUEST, "Nested too deeply")
+    return WireError(INVALID_REQUEST, "Text is not valid Unicode (a lone surrogate)")
+
+
+def _number(text: str) -> float | Decimal:
+    """Keep a number as it is written where a float would be written otherwise."""
+    value = float(text)
+    return value if repr(value) == text and "e" not in text else _written(text)
+
+
+def _integer(text: str) -> int | Decimal:
+    return int(text) if text != "-0" else _written(text)
+
+
+def _refuse_constant(text: str) -> Json:
+    raise ValueError(f"{text} is not JSON")
+
+
+class _RepeatedKeyError(ValueError):
+    pass
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> JsonObject:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        repeated = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise _RepeatedKeyError(f"The key {repeated!r:.80} stands twice in one object")
+    return made
+
+
+_strict = json.JSONDecoder(
+    object_pairs_hook=_unique,
+    parse_float=_number,
+    parse_int=_integer,
+    parse_constant=_refuse_constant,
+)
+_tolerant = json.JSONDecoder(
+    parse_float=_number, parse_int=_integer, parse_constant=_refuse_constant
+)
+
+
+_decoder = msgspec.json.Decoder[Json]()
+_T = TypeVar("_T")
+
+
+def as_we_write_it(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T | None:
+    """Return what `decoder` reads in `line` if we would write it in these very bytes; else None.
+
+    Then no key stands twice, and no number or text has lost anything: what most clients send, read
+    several times as fast as by the strict decoder. It may be nested too deeply.
+    """
+    try:
+        value = decoder.decode(line)
+        return value if encoder.encode(value) == line else None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def is_too_deep(line: bytes, value: Json, *, below: int = 0) -> bool:
+    """Return whether what was read in `line` is nested deeper than `MAX_DEPTH`.
+
+    `value` is what lies `below` so many levels of it.
+    """
+    if len(line) <= 2 * MAX_DEPTH:
+        return False  # each level takes two brackets
+    return _may_be_deep(line) and _deeper_than(value, MAX_DEPTH - below)
+
+
+def _may_be_deep(line: bytes) -> bool:
+    """Return whether there are brackets enough for nesting that is too deep."""
+    if len(line) < _LONG:
+        return line.count(b"[") + line.count(b"{") > MAX_DEPTH
+    return any(_has_many(line, bracket) for bracket in (b"[", b"{"))
+
+
+def _has_many(line: bytes, bracket: bytes) -> bool:
+    """Return whether a bracket stands in a long text as often as half of the depth allowed.
+
+    Faster than counting it where there are few.
+    """
+    at = -1
+    for _ in range(MAX_DEPTH // 2):
+        at = line.find(bracket, at + 1)
+        if at < 0:
+            return False
+    return True
+
+
+def decode_strict(line: bytes, *, repeated_keys: bool = False) -> Json:
+    """Return the JSON value in `line`: numbers keep their spelling, nesting is bounded.
+
+    No key stands twice in one object; `repeated_keys` lets the last one win instead, for what a
+    child wrote and a client will read likewise.
+
+    Raises: WireError with -32700 (not JSON) or -32600 (JSON that is not taken).
+    """
+    value = as_we_write_it(line, _decoder)
+    if value is not None and not is_too_deep(line, value):
+        return value
+    decoder = _tolerant if repeated_keys else _strict
+    try:
+        value = cast("Json", decoder.decode(line.decode("utf-8")))
+    except _RepeatedKeyError as exc:
+        raise WireError(INVALID_REQUEST, str(exc)) from exc
+    except RecursionError as exc:
+        raise WireError(INVALID_REQUEST, f"Nested deeper than {MAX_DEPTH} levels") from exc
+    except (ValueError, ArithmeticError) as exc:
+        # JSON syntax, UTF-8, a number of more than 4,300 digits or beyond any exponent
+        raise WireError(PARSE_ERROR, f"Parse error: {exc}"[:300]) from exc
+    if is_too_deep(line, value):
+        raise WireError(INVALID_REQUEST, f"Nested deeper than {MAX_DEPTH} levels")
+    if b"\\u" not in line:
+        return value
+    if repeated_keys:
+        return mended(value)
+    encode(value)
+    return value
+
+
+def _deeper_than(value: Json, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        following: list[Json] = []
+        for item in level:
+            if isinstance(item, dict):
+                following.extend(item.values())
+            elif isinstance(item, list):
+                following.extend(item)
+        if not following:
+            return False
+        level = following
+    return any(isinstance(item, dict | list) for item in level)

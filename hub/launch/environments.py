@@ -1,0 +1,139 @@
+"""Which variables of the hub's environment a child process gets: not those named like a secret.
+
+What a server's own `env` sets comes on top of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Final, Literal, TypeAlias
+
+from hub.paths.resolve import Flavour
+
+Inherits: TypeAlias = Literal["default", "all", "minimal"] | tuple[str, ...]
+"""`environment` of a server. A tuple: these names and globs, on top of what is `minimal`."""
+
+OWN: Final = "HUB_"
+"""What the names of the hub's own variables start with."""
+
+_MINIMAL: Final = {
+    Flavour.POSIX: ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),
+    Flavour.MACOS: ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),
+    Flavour.WINDOWS: (
+        *("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "SYSTEMDRIVE"),
+        *("PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
+    ),
+}
+"""What the MCP SDKs give a server that they launch."""
+
+_WORDS: Final = frozenset(
+    {
+        *("auth", "bearer", "cookie", "cookies", "cred", "creds", "dsn", "jwt", "key", "keys"),
+        *("mnemonic", "otp", "pass", "passcode", "pat", "pin", "psk", "pwd", "signature", "totp"),
+        *("webhook", "webhooks"),
+    }
+)
+_ENDINGS: Final = (
+    *("token", "tokens", "secret", "secrets", "password", "passwords", "passwd", "passphrase"),
+    *("credential", "credentials", "apikey", "apikeys", "accesskey", "authkey", "licensekey"),
+    *("privatekey", "secretkey", "signingkey", "sshpass", "userpass"),
+)
+"""How words end that are often written without a break: `PGPASSWORD`, `ACCESSTOKEN`."""
+_COUNTED: Final = frozenset({"max", "min", "limit", "count", "budget", "length"})
+"""With these a token is a piece of text: `MAX_TOKENS`."""
+_OPEN_KEYS: Final = frozenset({"public", "host", "primary", "foreign"})
+"""Words before `key` that say it is none that opens anything: `PUBLIC_KEY_PATH`."""
+_HARMLESS: Final = frozenset(
+    {
+        *("PWD", "OLDPWD"),  # where the shell is
+        "SSH_AUTH_SOCK",  # the place of the agent's socket, which is no secret and git needs
+        "PASSWORD_STORE_DIR",
+    }
+)
+_WORD: Final = re.compile(r"[A-Z]+[0-9]*(?![a-z])|[A-Z]?[a-z]+[0-9]*|[^\W\d_A-Za-z]+")
+
+_PROXIES: Final = re.compile(r"(?:https?|ftp|all|no|npm_config_https?|npm_config)_?proxy", re.I)
+"""Whose password is that of the way to the network: without it a server has none."""
+_LOGIN: Final = re.compile(
+    r"https?://[^\s/@?#]*:[^\s/@?#]+@|(?!https?:)\b[a-z][a-z0-9+.-]*://[^\s@\"']*:[^\s@\"']+@"
+    r"|://[^\s/@?#:]{20,}@",
+    re.I,
+)
+_ASSIGNED: Final = re.compile(r"(?:^|[\s;?&\"'])([\w.-]+)=[^\s;&]")
+_PRIVATE_KEY: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+_NAME: Final = re.compile(r"(?<![A-Za-z0-9_])[A-Za-z_][A-Za-z0-9_]*")
+_REFERENCE: Final = re.compile(
+    r"\$(?:env:)?([A-Za-z_][A-Za-z0-9_]*)|\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)|%([A-Za-z_][A-Za-z0-9_]*)%"
+)
+
+
+def inherited(environment: Mapping[str, str], choice: Inherits, flavour: Flavour) -> dict[str, str]:
+    """Return what of `environment` a server's process gets."""
+    if choice == "all":
+        return dict(environment)
+    if choice == "default":
+        return {name: value for name, value in environment.items() if not is_withheld(name, value)}
+    minimal = _MINIMAL[flavour]
+    globs = () if choice == "minimal" else choice
+    return {
+        name: value
+        for name, value in environment.items()
+        # A shell's function is a program, and not what its name says.
+        if (name in minimal and not value.startswith("()"))
+        or any(fnmatchcase(name, glob) for glob in globs)
+    }
+
+
+def is_withheld(name: str, value: str) -> bool:
+    """Return whether `default` leaves a variable out: for its name, or for a login in its value."""
+    if name.upper().startswith(OWN) or is_named_like_a_secret(name):
+        return True
+    return _PROXIES.fullmatch(name) is None and _holds_a_login(value)
+
+
+def is_named_like_a_secret(name: str) -> bool:
+    """Return whether one of the words that a name is made of says that it is a secret."""
+    if name in _HARMLESS:
+        return False
+    words = [word.casefold() for word in _WORD.findall(name)]
+    is_count = not _COUNTED.isdisjoint(words)
+    before = ""
+    for word in words:
+        bare = word if word == "auth0" else word.rstrip("0123456789")
+        counts = is_count and bare in {"token", "tokens"}
+        opens = before not in _OPEN_KEYS or bare not in {"key", "keys"}
+        if not counts and opens and (bare in _WORDS or bare.endswith(_ENDINGS)):
+            return True
+        before = bare
+    return False
+
+
+def mentioned(
+    texts: tuple[str, ...], environment: Mapping[str, str], given: Collection[str]
+) -> Iterator[str]:
+    """Yield the variables that texts for a child name and that it is not given, in order.
+
+    That is what a shell would fill in (`$NAME`, `${NAME}`, `%NAME%`) and is set for the hub, or is
+    named like a secret; what stands alone (`docker run -e NAME`); and what is named like a secret,
+    wherever its name stands.
+    """
+    wanted: dict[str, None] = {}
+    for text in texts:
+        for found in _REFERENCE.finditer(text):
+            name = found[1] or found[2] or found[3]
+            if name in environment or is_named_like_a_secret(name):
+                wanted[name] = None
+        for found in _NAME.finditer(text):
+            if found[0] in environment and (found[0] == text or is_named_like_a_secret(found[0])):
+                wanted[found[0]] = None
+    return (name for name in wanted if name not in given)
+
+
+def _holds_a_login(value: str) -> bool:
+    if "://" in value and _LOGIN.search(value):
+        return True
+    if "=" in value and any(is_named_like_a_secret(name) for name in _ASSIGNED.findall(value)):
+        return True
+    return "-----BEGIN" in value and _PRIVATE_KEY.search(value) is not None

@@ -1,0 +1,255 @@
+"""Launch templates and plans: how a child's roots become its argv, environment and directory."""
+
+from __future__ import annotations
+
+import json
+import ntpath
+import posixpath
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from hub.errors import ConfigError
+from hub.launch.filesystem_servers import (
+    has_filesystem_word,
+    is_known,
+    program_index,
+    runs_elsewhere,
+)
+from hub.launch.templates import Lookup, Template, TemplateError
+from hub.roots.roots import RootSet
+
+ArgsMode: TypeAlias = Literal["auto", "append", "replace", "none"]
+"""`roots.args`: what is done with an argv that places no roots itself."""
+
+
+class LaunchTemplate(Struct, frozen=True):
+    """A stdio child as the config has it, parsed; only an argument may be `${roots}`."""
+
+    name: str
+    command: Template
+    args: tuple[Template, ...] = ()
+    env: tuple[tuple[str, Template], ...] = ()
+    cwd: Template | None = None
+    args_mode: ArgsMode = "auto"
+
+    def __repr__(self) -> str:
+        return f"LaunchTemplate({self.name!r})"
+
+
+class LaunchPlan(Struct, frozen=True, eq=False):
+    """A child process to be. Equal plans are one child: only what shapes the child is compared.
+
+    `env` is what is set on top of the inherited environment. `cwd` is None for the private empty
+    directory that the runtime makes. `shown` is `argv` fit to be printed: variables as written.
+    """
+
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    cwd: str | None
+    roots: RootSet
+    shown: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"LaunchPlan({self.shown!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LaunchPlan) and self._shape == other._shape
+
+    def __hash__(self) -> int:
+        return hash(self._shape)
+
+    @property
+    def no_command(self) -> str:
+        """What to say where its command is not there, in the operator's own words."""
+        command = self.shown[0]
+        where = "" if {"/", "\\"} & set(command) else " on the PATH"
+        advice = "; arguments go into `args`" if " " in command.strip() else ""
+        return f"there is no command {command!r}{where}{advice}"
+
+    @property
+    def _shape(self) -> tuple[object, ...]:
+        return self.argv, self.env, self.cwd, self.roots
+
+
+def plan(
+    template: LaunchTemplate,
+    roots: RootSet,
+    environment: Mapping[str, str],
+    *,
+    directories: Collection[str] = (),
+) -> LaunchPlan:
+    """Return how to launch `template` for a client whose effective roots are `roots`.
+
+    Planning a plan's argv again adds nothing to it. A root or a variable stays one element whatever
+    is in it. `directories` is what `argv_directories` answered; only `replace` needs it. Without
+    roots `${root}` is `.`, so the child is then launched in the private empty directory even if a
+    `cwd` is configured.
+
+    Raises:
+        ConfigError: a variable without a default is not set; says where.
+    """
+    return LaunchPlan(
+        argv=_argv(template, roots, environment, environment.get, directories),
+        env=_env(template, roots, environment.get),
+        cwd=_cwd(template, roots, environment.get),
+        roots=roots,
+        shown=_argv(template, roots, environment, _as_written, directories),
+    )
+
+
+def known_filesystem_server(template: LaunchTemplate) -> bool:
+    """Tell whether the name has the word `filesystem` or the command names a known server.
+
+    Never true of a command that runs elsewhere (a container, another host): it sees other paths.
+    """
+    words = _written(template)
+    if runs_elsewhere(words):
+        return False
+    return has_filesystem_word(template.name) or is_known(words[program_index(words)])
+
+
+def mentions_roots(template: LaunchTemplate) -> bool:
+    """Tell whether the template hands roots to the child, by a placeholder or by its args mode.
+
+    Every plan sets `MCP_ROOTS_*` and a directory beside that; they alone do not count.
+    """
+    cwd = template.cwd is not None and template.cwd.mentions_roots
+    return cwd or _places_roots(template) or _adds_roots(template)
+
+
+def argv_directories(
+    template: LaunchTemplate, environment: Mapping[str, str], is_directory: Callable[[str], bool]
+) -> tuple[str, ...]:
+    """Return the directories that a filesystem server's argv already names, as paths.
+
+    They are that server's own ceiling: the caller intersects the client's roots with them, and
+    gives them to a client that has no roots. `auto` and `append` keep the argv as written and
+    append the effective roots that are missing. `replace` is the operator's word that the client's
+    roots stand in for them: they are no ceiling (the caller skips the intersection), and `plan`
+    drops them.
+
+    Only the server's own arguments count, not its runner's nor the script's path; never options,
+    nor what placeholders for roots become. A leading `~`, and a relative path where the config
+    gives the directory, are read as the child would; another relative one is returned as it is.
+
+    Raises:
+        ConfigError: a variable without a default is not set.
+    """
+    if template.args_mode != "replace" and not known_filesystem_server(template):
+        return ()
+    start = program_index(_written(template))
+    found: dict[str, None] = {}
+    for index, argument in enumerate(template.args[start:], start):
+        if argument.mentions_roots:
+            continue
+        at = f"servers.{template.name}.args[{index}]"
+        text = _fill(at, argument, environment.get, ())
+        path = _located(template, text, environment)
+        if text and not text.startswith("-") and is_directory(path):
+            found[path] = None
+    return tuple(found)
+
+
+def _argv(
+    template: LaunchTemplate,
+    roots: RootSet,
+    environment: Mapping[str, str],
+    lookup: Lookup,
+    directories: Collection[str],
+) -> tuple[str, ...]:
+    paths = tuple(root.path for root in roots.roots)
+    start = program_index(_written(template))
+    head = [_fill(f"servers.{template.name}.command", template.command, lookup, paths)]
+    own: list[str] = []
+    for index, argument in enumerate(template.args):
+        at = f"servers.{template.name}.args[{index}]"
+        elements = paths if argument.spreads else (_fill(at, argument, lookup, paths),)
+        (head if index < start else own).extend(elements)
+    if template.args_mode == "replace":
+        gone = set(directories)
+        own = [text for text in own if _located(template, text, environment) not in gone]
+    if _adds_roots(template):
+        present = {_trimmed(text) for text in own}
+        folders = (root.path for root in roots.roots if not root.is_file)
+        own += (path for path in folders if _trimmed(path) not in present)
+    return (*head, *own)
+
+
+def _env(template: LaunchTemplate, roots: RootSet, lookup: Lookup) -> tuple[tuple[str, str], ...]:
+    paths = tuple(root.path for root in roots.roots)
+    listed = [{"uri": root.uri, "name": root.name, "path": root.path} for root in roots.roots]
+    env = {
+        "MCP_ROOTS_JSON": json.dumps(listed),
+        "MCP_ROOTS_PATHS": "\n".join(paths),
+        "MCP_ROOTS_COUNT": str(len(paths)),
+    }
+    for key, value in template.env:
+        env[key] = _fill(f"servers.{template.name}.env.{key}", value, lookup, paths)
+    return tuple(sorted(env.items()))
+
+
+def _cwd(template: LaunchTemplate, roots: RootSet, lookup: Lookup) -> str | None:
+    if not roots.roots and any(text.mentions_first_root for text in _texts(template)):
+        return None
+    paths = tuple(root.path for root in roots.roots)
+    if template.cwd is not None:
+        return _fill(f"servers.{template.name}.cwd", template.cwd, lookup, paths)
+    if not roots.roots:
+        return None
+    first = roots.roots[0]
+    return _parent(first.path) if first.is_file else first.path
+
+
+def _adds_roots(template: LaunchTemplate) -> bool:
+    if template.args_mode == "auto":
+        return not _places_roots(template) and known_filesystem_server(template)
+    return template.args_mode != "none"
+
+
+def _places_roots(template: LaunchTemplate) -> bool:
+    """Tell whether the operator placed the roots: a `cwd` does not tell a server what to serve."""
+    texts = (template.command, *template.args, *(value for _, value in template.env))
+    return any(text.mentions_roots for text in texts)
+
+
+def _texts(template: LaunchTemplate) -> tuple[Template, ...]:
+    env = (value for _, value in template.env)
+    cwd = () if template.cwd is None else (template.cwd,)
+    return (template.command, *template.args, *env, *cwd)
+
+
+def _written(template: LaunchTemplate) -> tuple[str, ...]:
+    """Return the argv as the operator wrote it: variables are no evidence of what a server is."""
+    texts = (template.command, *template.args)
+    return tuple("${roots}" if text.spreads else text.fill(_as_written, ()) for text in texts)
+
+
+def _as_written(variable: str) -> str:
+    return f"${{{variable}}}"
+
+
+def _located(template: LaunchTemplate, text: str, environment: Mapping[str, str]) -> str:
+    home = environment.get("HOME") or environment.get("USERPROFILE")
+    if home and (text == "~" or text.startswith("~/")):
+        return home + text[1:]
+    if template.cwd is None or template.cwd.mentions_roots or ntpath.splitdrive(text)[0]:
+        return text
+    cwd = _fill(f"servers.{template.name}.cwd", template.cwd, environment.get, ())
+    return posixpath.join(cwd, text)
+
+
+def _parent(path: str) -> str:
+    return posixpath.dirname(path) if path.startswith("/") else ntpath.dirname(path)
+
+
+def _trimmed(path: str) -> str:
+    return path.rstrip("/") or "/"
+
+
+def _fill(where: str, template: Template, lookup: Lookup, roots: Sequence[str]) -> str:
+    try:
+        return template.fill(lookup, roots)
+    except TemplateError as error:
+        raise ConfigError(f"{where}: {error}", error.fix) from None

@@ -1,0 +1,85 @@
+r"""Text of servers and clients as a person, a log or a model may see it: nothing in it is hidden.
+
+What moves a terminal, turns the order of letters around or shows as nothing is written out, as in
+`\x1b` or `\u202e`. So nothing can be said to a model that the person beside it does not see.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import cast
+
+from hub.values import Json, JsonObject
+
+_JOINERS = "\u200c\u200d"
+"""Emoji and many scripts need them within a word: they stay behind what is no ASCII."""
+_SELECTORS = "\ufe00-\ufe0f"
+"""They choose how the sign before them looks. One behind another chooses nothing: it hides data."""
+_NEVER_SEEN = (
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b"
+    "\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff"
+)
+_HIDDEN = re.compile(
+    rf"[{_NEVER_SEEN}]|\r(?!\n)|(?:(?<=[\x00-\x7f])|(?<![\s\S]))[{_JOINERS}]"
+    rf"|(?<=[{_JOINERS}])[{_JOINERS}]|(?<=[{_SELECTORS}{_NEVER_SEEN}])[{_SELECTORS}]"
+    rf"|(?<![\s\S])[{_SELECTORS}]"
+)
+_HIDDEN_IN_ASCII = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
+_TEXTS = frozenset({"title", "description"})
+_VALUES = frozenset({"default", "const", "enum", "examples", "example"})
+"""Keys of a schema behind which stands what a call may hold: it is not to be touched."""
+
+
+def legible(text: str) -> str:
+    """Return text of any number of lines with all that is hidden in it written out."""
+    if text.isascii():
+        return text if text.isprintable() else _HIDDEN_IN_ASCII.sub(_spelled, text)
+    return _HIDDEN.sub(_spelled, text)
+
+
+def on_one_line(text: str) -> str:
+    """Return text with all that is hidden in it written out, and the ends of lines as well."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _written(char) for char in legible(text))
+
+
+def legible_entry(entry: Mapping[str, Json]) -> JsonObject:
+    """Return a listed tool, prompt or resource with its texts legible, those of its schemas too.
+
+    It is the very same object where nothing was hidden. Names are the caller's business.
+    """
+    return cast("JsonObject", _walked_object(entry))
+
+
+def _walked(value: Json) -> Json:
+    if isinstance(value, dict):
+        return _walked_object(value)
+    if isinstance(value, list):
+        items = [_walked(item) for item in value]
+        return (
+            items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+        )
+    return value
+
+
+def _walked_object(entry: Mapping[str, Json]) -> Json:
+    changed: JsonObject = {}
+    for key, value in entry.items():
+        if isinstance(value, str):
+            new: Json = legible(value) if key in _TEXTS else value
+        else:
+            new = value if key in _VALUES else _walked(value)
+        if new is not value and new != value:
+            changed[key] = new
+    return {**entry, **changed} if changed else cast("JsonObject", entry)
+
+
+def _spelled(found: re.Match[str]) -> str:
+    return _written(found[0])
+
+
+def _written(char: str) -> str:
+    return char.encode("unicode_escape").decode()

@@ -1,0 +1,213 @@
+"""HTTP headers that repeat what a request's body says, for those who route without reading bodies.
+
+MCP 2026-07-28, "Streamable HTTP": `Mcp-Name` says whom a request names; `Mcp-Param-*` carry the
+arguments that a tool's `inputSchema` marks with `x-mcp-header`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from typing import Final
+
+from msgspec import Struct
+
+from hub.values import Json, JsonObject
+
+NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""The methods that have an `Mcp-Name` header, and the parameter that it repeats."""
+
+_ANNOTATION: Final = "x-mcp-header"
+_PREFIX: Final = "Mcp-Param-"
+_KINDS: Final = frozenset({"string", "integer", "boolean"})
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_PLAIN: Final = re.compile(r"[ -~]*")
+_ALLOWED: Final = re.compile(r"[\t -~]*")
+_WRAPPED: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
+_WHOLE: Final = re.compile(r"(-?[0-9]{1,400})(?:\.0+)?")
+_EXACT: Final = 2**53
+"""Below this, a float that is a whole number is that number and no other."""
+
+_SCHEMAS_IN: Final = frozenset(
+    {
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "prefixItems",
+    }
+)
+"""Keywords whose value is a schema, or a list of schemas."""
+_SCHEMAS_BY_NAME_IN: Final = frozenset(
+    {"$defs", "definitions", "dependentSchemas", "patternProperties"}
+)
+
+
+class AnnotationError(ValueError):
+    """A tool marks its arguments as the protocol forbids; the text says where and how."""
+
+
+class ParamHeader(Struct, frozen=True):
+    """One argument that a tool wants repeated: the header's name, where it stands, its type."""
+
+    name: str
+    path: tuple[str, ...]
+    kind: str
+
+
+def declared(schema: Json) -> tuple[ParamHeader, ...]:
+    """Return the headers that calls of a tool with this `inputSchema` carry.
+
+    Raises: AnnotationError; over HTTP a tool with such a schema must not be offered.
+    """
+    found: dict[str, ParamHeader] = {}
+    for path, node in _positions(schema):
+        if _ANNOTATION in node:
+            header = _header(path, node)
+            first = found.setdefault(header.name.lower(), header)
+            if first is not header:
+                raise AnnotationError(f"{_where(path)}: {header.name} is taken already")
+    return tuple(found.values())
+
+
+def headers_of(params: tuple[ParamHeader, ...], arguments: JsonObject) -> dict[str, str]:
+    """Return the `Mcp-Param-*` headers of a call with these arguments; absent ones have none."""
+    texts = ((param.name, _text(_value(arguments, param.path))) for param in params)
+    return {name: encoded(text) for name, text in texts if text is not None}
+
+
+def mismatch(
+    params: tuple[ParamHeader, ...], arguments: JsonObject, headers: Iterable[tuple[str, str]]
+) -> str | None:
+    """Return how a call's headers contradict its arguments; None if they do not.
+
+    `headers` are all the request's, one that stands twice twice.
+    """
+    given: dict[str, list[str]] = {}
+    for name, value in headers:
+        given.setdefault(name.lower(), []).append(value)
+    objections = (
+        _objection(param, _text(_value(arguments, param.path)), given.get(param.name.lower(), []))
+        for param in params
+    )
+    return next((text for text in objections if text is not None), None)
+
+
+def encoded(text: str) -> str:
+    """Return a text as a header's value: as it is, or in base64 if it would not arrive so."""
+    if _PLAIN.fullmatch(text) and text == text.strip() and not _WRAPPED.fullmatch(text):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode('utf-8', 'surrogatepass')).decode()}?="
+
+
+def decoded(value: str) -> str | None:
+    """Return what a header's value says; None if it is written as no header's value may be."""
+    wrapped = _WRAPPED.fullmatch(value)
+    if wrapped is None:
+        return value if _ALLOWED.fullmatch(value) else None
+    try:
+        plain = base64.b64decode(wrapped[1].encode(), validate=True)
+        text = plain.decode("utf-8", "surrogatepass")
+    except (binascii.Error, UnicodeError):
+        return None
+    return text if base64.b64encode(plain).decode() == wrapped[1] else None
+
+
+def _positions(schema: Json) -> Iterator[tuple[tuple[str, ...] | None, JsonObject]]:
+    """Yield every schema in a schema, with the properties that lead to it if nothing else does."""
+    waiting: deque[tuple[tuple[str, ...] | None, Json]] = deque([((), schema)])
+    while waiting:
+        path, node = waiting.popleft()
+        if isinstance(node, list):
+            waiting.extend((None, one) for one in node)
+        elif isinstance(node, dict):
+            yield path, node
+            for keyword, below in node.items():
+                waiting.extend(_below(path, keyword, below))
+
+
+def _below(
+    path: tuple[str, ...] | None, keyword: str, below: Json
+) -> Iterator[tuple[tuple[str, ...] | None, Json]]:
+    if keyword == "properties" and isinstance(below, dict):
+        for name, one in below.items():
+            yield (None if path is None else (*path, name)), one
+    elif keyword in _SCHEMAS_BY_NAME_IN and isinstance(below, dict):
+        for one in below.values():
+            yield None, one
+    elif keyword in _SCHEMAS_IN:
+        yield None, below
+
+
+def _header(path: tuple[str, ...] | None, node: JsonObject) -> ParamHeader:
+    token, kind = node[_ANNOTATION], node.get("type")
+    if not path:
+        raise AnnotationError(f"{_ANNOTATION} stands where no chain of properties leads")
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+        raise AnnotationError(f"{_where(path)}: its {_ANNOTATION} cannot be in a header's name")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise AnnotationError(f"{_where(path)}: only a string, integer or boolean can be repeated")
+    return ParamHeader(_PREFIX + token, path, kind)
+
+
+def _where(path: tuple[str, ...] | None) -> str:
+    return f"argument {'.'.join(path or ())!r}"
+
+
+def _value(arguments: JsonObject, path: tuple[str, ...]) -> Json:
+    value: Json = arguments
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _text(value: Json) -> str | None:
+    """Return an argument as a header says it; None for one that no header can say."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float() if abs(value) < _EXACT and value.is_integer():
+            return str(int(value))
+        case str() | float() | Decimal():
+            return str(value)
+        case int():
+            try:
+                return str(value)
+            except ValueError:  # more digits than Python writes
+                return None
+        case _:
+            return None
+
+
+def _objection(param: ParamHeader, text: str | None, given: list[str]) -> str | None:
+    where = f"{param.name} and {_where(param.path)}"
+    if len(given) > 1:
+        return f"{param.name} stands more than once"
+    if text is None:
+        return f"{where} do not match: there is no such argument" if given else None
+    if not given:
+        return f"{where} do not match: the header is missing"
+    said = decoded(given[0])
+    if said is None:
+        return f"{param.name} is not well encoded"
+    same = said == text or (param.kind == "integer" and _is_same_number(said, text))
+    return None if same else f"{where} do not match"
+
+
+def _is_same_number(one: str, other: str) -> bool:
+    first, second = _WHOLE.fullmatch(one), _WHOLE.fullmatch(other)
+    return first is not None and second is not None and int(first[1]) == int(second[1])

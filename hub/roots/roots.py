@@ -1,0 +1,215 @@
+"""The directories (or single files) that a client or an operator shares, parsed and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from hub.errors import RootError
+from hub.paths.file_uris import UriError, path_from_uri, uri_from_path
+from hub.paths.resolve import Entry, Flavour, LinkReader, PathError, is_inside, parts_of, resolve
+from hub.values import Json
+
+MAX_ROOTS = 256
+
+_UNSAFE = {
+    Flavour.POSIX: ("/etc", "/usr", "/bin", "/boot", "/proc", "/sys", "/dev", "/System"),
+    Flavour.MACOS: ("/etc", "/usr", "/bin", "/boot", "/proc", "/sys", "/dev", "/System"),
+    Flavour.WINDOWS: ("C:\\Windows",),
+}
+_UNSAFE_AT_HOME = (".ssh", ".aws", ".gnupg", ".kube")
+
+
+class Root(Struct, frozen=True):
+    """One shared directory or file: `uri` as announced, `path` canonical when it was announced."""
+
+    uri: str
+    path: str
+    name: str
+    is_file: bool
+    parts: tuple[str, ...]
+    device: int
+    inode: int
+
+    def covers(self, parts: tuple[str, ...]) -> bool:
+        """Return whether `parts` is this root or, for a directory, below it."""
+        return parts == self.parts if self.is_file else is_inside(parts, self.parts)
+
+
+def entry_of(root: Root) -> Entry:
+    """Return what stands at a root's path as long as nobody has moved or replaced it."""
+    return Entry("file" if root.is_file else "directory", root.device, root.inode)
+
+
+class Rejected(Struct, frozen=True):
+    """An announced root that grants nothing, and the sentence that says why."""
+
+    uri: str
+    reason: str
+
+
+class RootSet(Struct, frozen=True):
+    """Roots in the client's order, no two of them the same place."""
+
+    roots: tuple[Root, ...]
+
+    @property
+    def uris(self) -> tuple[str, ...]:
+        return tuple(root.uri for root in self.roots)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(root.path for root in self.roots)
+
+    def covers(self, parts: tuple[str, ...]) -> Root | None:
+        """Return the first root that `parts` is or lies below."""
+        for root in self.roots:
+            if root.covers(parts):
+                return root
+        return None
+
+    def within(self, ceiling: RootSet) -> RootSet:
+        """Return what both sets grant; a ceiling below a root narrows that root to the ceiling."""
+        return root_set(shared for root in self.roots for shared in _shared(root, ceiling))
+
+
+EMPTY = RootSet(())
+
+
+class Announcement(Struct, frozen=True):
+    """What a client's answer to `roots/list` comes to."""
+
+    roots: RootSet
+    rejected: tuple[Rejected, ...]
+
+
+class UnsafePaths:
+    """The built-in list of places that are not shared, and not reached through a root above them.
+
+    By component and with what lies inside; the root of a file system itself only as such. `home` is
+    the user's home directory with its links followed. `own` are the hub's own directories: they
+    stay on the list where the operator has `lifted` all others.
+    """
+
+    def __init__(
+        self,
+        home: str | None,
+        flavour: Flavour,
+        *,
+        own: Iterable[tuple[str, ...]] = (),
+        lifted: bool = False,
+    ) -> None:
+        separator = "\\" if flavour is Flavour.WINDOWS else "/"
+        below_home = [f"{home}{separator}{name}" for name in _UNSAFE_AT_HOME] if home else []
+        builtin = () if lifted else (*_UNSAFE[flavour], *below_home)
+        # A drive counts as a component, and nothing has fewer than none.
+        self._tops = -1 if lifted else 1 if flavour is Flavour.WINDOWS else 0
+        self._parts = frozenset((*(parts_of(path, flavour) for path in builtin), *own))
+        self._lengths = frozenset(map(len, self._parts))
+
+    def touches(self, parts: tuple[str, ...]) -> bool:
+        """Return whether an entry of the list is `parts`, or lies above or below it."""
+        is_top = len(parts) <= self._tops
+        return is_top or any(is_inside(parts, one) or is_inside(one, parts) for one in self._parts)
+
+    def refuses(self, parts: tuple[str, ...]) -> bool:
+        """Return whether `parts` is on the list or inside an entry of it."""
+        if len(parts) <= self._tops:
+            return True
+        return any(parts[:length] in self._parts for length in self._lengths)
+
+
+def root_set(roots: Iterable[Root]) -> RootSet:
+    """Return the first of each place, in order."""
+    by_place: dict[tuple[str, ...], Root] = {}
+    for root in roots:
+        by_place.setdefault(root.parts, root)
+    return RootSet(tuple(by_place.values()))
+
+
+def parse_announcement(
+    result: Json, *, links: LinkReader, flavour: Flavour, unsafe: UnsafePaths | None
+) -> Announcement | None:
+    """Return the usable roots of a `roots/list` result and the others, each with its reason.
+
+    None means that the result as a whole is not such a list: the previous one stays in force.
+    """
+    announced = result.get("roots") if isinstance(result, dict) else None
+    if not isinstance(announced, list):
+        return None
+    world = _World(links, flavour, unsafe)
+    roots: list[Root] = []
+    rejected: list[Rejected] = []
+    for entry in announced[:MAX_ROOTS]:
+        uri, name = _uri_and_name(entry)
+        try:
+            path = path_from_uri(uri, flavour)
+            roots.append(_root(path, uri, name, world))
+        except (UriError, RootError) as exc:
+            rejected.append(Rejected(uri, str(exc)))
+    if len(announced) > MAX_ROOTS:
+        uri, _ = _uri_and_name(announced[MAX_ROOTS])
+        rejected.append(Rejected(uri, f"Only the first {MAX_ROOTS} roots are used"))
+    return Announcement(root_set(roots), tuple(rejected))
+
+
+def root_from_path(
+    path: str, *, name: str | None, links: LinkReader, flavour: Flavour, unsafe: UnsafePaths | None
+) -> Root:
+    """Return an operator's root: its URI made from the canonical path, its name too if not given.
+
+    Raises:
+        RootError: the path is relative, missing, unreadable or not safe for sharing.
+    """
+    root = _root(path, "", name or "", _World(links, flavour, unsafe))
+    last = root.path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return replace(root, uri=uri_from_path(root.path, flavour), name=name or last)
+
+
+def _uri_and_name(entry: Json) -> tuple[str, str]:
+    if not isinstance(entry, dict):
+        return "", ""
+    uri, name = entry.get("uri"), entry.get("name")
+    return (uri if isinstance(uri, str) else ""), (name if isinstance(name, str) else "")
+
+
+class _World(Struct, frozen=True):
+    links: LinkReader
+    flavour: Flavour
+    unsafe: UnsafePaths | None
+
+
+def _root(path: str, uri: str, name: str, world: _World) -> Root:
+    canonical, found = _look_up(path, world.links, world.flavour)
+    parts = parts_of(canonical, world.flavour)
+    spellings = _spellings(path, parts, world.flavour)
+    if world.unsafe is not None and any(map(world.unsafe.refuses, spellings)):
+        raise RootError("Path is not safe for sharing")
+    is_file = found.kind == "file"
+    return Root(uri, canonical, name, is_file, parts, found.device, found.inode)
+
+
+def _look_up(path: str, links: LinkReader, flavour: Flavour) -> tuple[str, Entry]:
+    try:
+        canonical = resolve(path, cwd=None, links=links, flavour=flavour)
+        found = links.entry(canonical)
+    except PathError as exc:
+        raise RootError(f"Path is not accessible: {exc.reason}") from exc
+    if found is None or found.kind not in {"directory", "file"}:
+        raise RootError("Path is not accessible")
+    return canonical, found
+
+
+def _spellings(path: str, parts: tuple[str, ...], flavour: Flavour) -> Sequence[tuple[str, ...]]:
+    try:
+        return parts, parts_of(path, flavour)
+    except PathError:
+        return (parts,)
+
+
+def _shared(root: Root, ceiling: RootSet) -> tuple[Root, ...]:
+    if ceiling.covers(root.parts) is not None:
+        return (root,)
+    return tuple(limit for limit in ceiling.roots if root.covers(limit.parts))

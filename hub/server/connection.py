@@ -1,0 +1,218 @@
+"""What a client's requests mean, in both protocol eras; only here errors become wire errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from hub.calls.dispatch import Relay
+from hub.calls.in_flight import Express
+from hub.calls.modern_rounds import Rounds
+from hub.calls.rounds.modern_routes import AskedForRoots
+from hub.calls.subscriptions import Subscriptions
+from hub.calls.ways import Register, Way
+from hub.catalog.pages import CursorError
+from hub.errors import HubError, RouteError
+from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.messages import Notification, Payload, Request
+from hub.jsonrpc.peer import Asked, Outlet, Peer, RpcError
+from hub.protocol.constants import (
+    CALLS,
+    HANDSHAKE_VERSIONS,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LISTS,
+    LOG_LEVELS,
+    METHOD_NOT_FOUND,
+    MODERN_VERSIONS,
+    UNSUPPORTED_VERSION,
+)
+from hub.server.modern import CAPABILITIES, GREETING_GRACE, Modern, is_modern, supported
+from hub.sessions.client import Client
+from hub.sessions.services import Services
+from hub.sessions.session import Session
+from hub.values import Json, JsonObject, object_or_empty
+
+log = structlog.stdlib.get_logger(__name__)
+
+_ROOTS_CHANGED = frozenset({"notifications/roots/list_changed", "roots/list_changed"})
+
+
+class Front:
+    """The hub's side of one client's conversation; `given_up` says why, if the hub ended it."""
+
+    def __init__(  # noqa: PLR0913 - each is one part of the hub, or of this conversation
+        self,
+        relay: Relay,
+        rounds: Rounds,
+        services: Services,
+        outlet: Outlet,
+        tasks: TaskGroup,
+        *,
+        principal: str,
+    ) -> None:
+        self.peer = Peer(outlet, serve=self._serve, notified=self._notified, tasks=tasks)
+        self.session = Session(services, tasks, principal=principal, peer=self.peer)
+        self.express = rounds.express(self.peer.backlog, tasks, self.session.key)
+        self._modern = Modern(relay, rounds, services, self.session, tasks)
+        self._is_modern = False
+        self.given_up: str | None = None
+        self._subscriptions = Subscriptions(relay, self.session, outlet)
+        self._relay = relay
+        self._services = services
+
+    def repeats(self, headers: Sequence[tuple[str, str]]) -> None:
+        """Take note of the headers of the only request, which repeat some of what is in it."""
+        self._modern.headers = headers
+
+    def end_listening(self) -> None:
+        """Let the streams of notifications end that modern clients hold open."""
+        self._modern.end_listening()
+
+    def close(self) -> None:
+        """End the conversation."""
+        self.peer.close("the client is gone")
+        self._relay.session_lanes.forget(self.session)
+        self.session.close()
+
+    def end(self, why: str) -> None:
+        """End the conversation whose client is there still: requests under way are told `why`."""
+        self.given_up = why
+        self.close()
+
+    def way(self, request: Request) -> Way | AskedForRoots | None:
+        """Return how a call of this client goes if it can go by express."""
+        enveloped = is_modern(request)
+        if enveloped is not (self.session.client is None):
+            return None  # it is to be told what it lacks, or has too much
+        if enveloped:
+            return self._modern.way(request)
+        return self._relay.session_lanes.find(self.session, request)
+
+    async def _serve(self, asked: Asked) -> Payload:
+        """Answer one request.
+
+        Raises: RpcError, the only way an error leaves.
+        """
+        try:
+            if is_modern(asked.request):
+                return await self._serve_modern(asked)
+            return await self._serve_legacy(asked)
+        except RpcError:
+            raise
+        except CursorError as exc:
+            raise RpcError(INVALID_PARAMS, str(exc), exc.data) from exc
+        except RouteError as exc:
+            raise RpcError(INVALID_PARAMS, str(exc)) from exc
+        except HubError as exc:
+            raise RpcError(INTERNAL_ERROR, str(exc)) from exc
+        except WireError as exc:
+            raise RpcError(exc.code, str(exc)) from exc
+        except Exception as exc:
+            log.exception("request failed", method=asked.request.method)
+            raise RpcError(INTERNAL_ERROR, "Internal error of the hub; its log says more") from exc
+
+    # Legacy: a handshake, then a session
+
+    async def _serve_legacy(self, asked: Asked) -> Payload:
+        method, params = asked.request.method, asked.request.params
+        if method == "initialize":
+            return await self._initialize(params)
+        if method == "ping":
+            return {}
+        if self.session.client is None:
+            if method == "server/discover":
+                raise RpcError(
+                    METHOD_NOT_FOUND,
+                    f"Method not found: {method} (without the envelope of {MODERN_VERSIONS[-1]})",
+                )
+            raise RpcError(INVALID_REQUEST, f"{method} before initialize")
+        # Who asks for something has finished its handshake, whether or not it has said so yet.
+        self.session.opened()
+        return await self._serve_opened(asked)
+
+    async def _initialize(self, params: JsonObject) -> JsonObject:
+        if self._is_modern:
+            data = supported(params.get("protocolVersion"))
+            raise RpcError(
+                UNSUPPORTED_VERSION, f"this connection speaks {MODERN_VERSIONS[-1]}", data
+            )
+        if self.session.client is not None:
+            raise RpcError(INVALID_REQUEST, "initialize was answered already")
+        wanted, capabilities = params.get("protocolVersion"), params.get("capabilities")
+        if not isinstance(wanted, str) or not isinstance(capabilities, dict):
+            raise RpcError(INVALID_PARAMS, 'initialize needs "protocolVersion" and "capabilities"')
+        version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        client = Client("legacy", version, capabilities, object_or_empty(params.get("clientInfo")))
+        self.session.greeted(client)
+        if self._services.is_for_one and not client.declares("roots"):
+            # Its servers start now in any case: what they say of themselves may be worth a moment.
+            self.session.opened()
+            with anyio.move_on_after(GREETING_GRACE):
+                await self.session.start_early()
+        told = self._services.instructions(self.session.principal)
+        return {
+            "protocolVersion": version,
+            "capabilities": CAPABILITIES,
+            "serverInfo": self._services.info,
+            **({} if told is None else {"instructions": told}),
+        }
+
+    async def _notified(self, notification: Notification) -> None:
+        if notification.method == "notifications/initialized" and self.session.client is not None:
+            self.session.opened()
+        elif notification.method in _ROOTS_CHANGED:
+            self.session.roots.list_changed()
+
+    async def _serve_modern(self, asked: Asked) -> Payload:
+        if self.session.client is not None:
+            raise RpcError(
+                INVALID_REQUEST, "this connection began with initialize: requests need no envelope"
+            )
+        self._is_modern = True
+        return await self._modern.serve(asked)
+
+    async def _serve_opened(self, asked: Asked) -> Payload:
+        method, params = asked.request.method, asked.request.params
+        if method in CALLS:
+            return await self._relay.call(self.session, asked)
+        if method in LISTS:
+            return await self._relay.catalogs.page(self.session, asked)
+        match method:
+            case "resources/subscribe":
+                return await self._subscriptions.subscribe(asked)
+            case "resources/unsubscribe":
+                return await self._subscriptions.unsubscribe(params.get("uri"))
+            case "logging/setLevel":
+                return await self._set_level(params.get("level"))
+            case _:
+                raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    async def _set_level(self, level: Json) -> JsonObject:
+        if level not in LOG_LEVELS:
+            raise RpcError(
+                INVALID_PARAMS, f"Unknown log level: {level}; known are {', '.join(LOG_LEVELS)}"
+            )
+        await self.session.set_level(str(level))
+        return {}
+
+
+class OpenFront(Protocol):
+    """Begins conversations with clients, and knows how calls go that need none."""
+
+    def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
+        """Begin one: how the client is reached, who owns its tasks, who it is."""
+        ...
+
+    def way(self, principal: str, request: Request, /) -> Way | AskedForRoots | None:
+        """Return how a modern call goes if it can go by express."""
+        ...
+
+    def express(self, register: Register, tasks: TaskGroup, /) -> Express:
+        """Return what takes one modern call through, whose client no other call is known by."""
+        ...

@@ -1,0 +1,165 @@
+"""Who may speak to the HTTP endpoint: the Host and Origin checks, and the bearer token.
+
+A browser page can make any site's name resolve to 127.0.0.1 (DNS rebinding); it cannot forge the
+Host and Origin headers. MCP "Transports", security warning; RFC 6750 for the token.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+
+from hub.errors import ConfigError
+from hub.protocol.origins import is_own, origin_in
+
+BLANKS = b" \t"
+"""What may stand around a header's value without being a part of it (RFC 9110, 5.5)."""
+_SHOWN = 200
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class RequestHeaders:
+    """An HTTP request's headers, by lower-case name; of one that stands twice, the first."""
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        self.fields = [(name, value.strip(BLANKS)) for name, value in raw]
+        self._first = {name.lower(): value for name, value in reversed(self.fields)}
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """All of them, in their order."""
+        return [
+            (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in self.fields
+        ]
+
+    def get(self, name: str) -> str | None:
+        """Return a header's value."""
+        value = self._first.get(name.encode("latin-1"))
+        return None if value is None else value.decode("latin-1")
+
+    def every(self, name: str) -> list[str]:
+        """Return the values of a header that may stand repeatedly."""
+        wanted = name.encode("latin-1")
+        return [value.decode("latin-1") for found, value in self.fields if found.lower() == wanted]
+
+    def count(self, name: str) -> int:
+        """Return how often a header stands."""
+        return len(self.every(name))
+
+    def accepts(self, kind: str) -> bool:
+        """Return whether the Accept header takes a media type such as `application/json`."""
+        taken = _taken(self.get("accept") or "")
+        return bool(taken & {kind, f"{kind.split('/', maxsplit=1)[0]}/*", "*/*"})
+
+    @property
+    def prefers_stream(self) -> bool:
+        """Whether the Accept header names event streams before JSON, at equal weight."""
+        accept = (self.get("accept") or "").lower()
+        stream, json = accept.find("text/event-stream"), accept.find("application/json")
+        return 0 <= stream < json and "q=" not in accept
+
+
+@lru_cache
+def _taken(accept: str) -> frozenset[str]:
+    """Return the media types in an Accept header, most of which are the same."""
+    return frozenset(part.split(";")[0].strip().lower() for part in accept.split(","))
+
+
+class Refusal(Struct, frozen=True):
+    """Why a request is turned away before it is read."""
+
+    status: int
+    text: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a bind address can be reached from this machine alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+class Gatekeeper:
+    """Checks every request against the address that was bound and the token that was set.
+
+    Pages of `origins` may use the hub beside its own.
+
+    Raises: ConfigError for a bind that others can reach, without a token.
+    """
+
+    def __init__(self, host: str, token: str | None, origins: Sequence[str] = ()) -> None:
+        if not is_loopback(host) and not token:
+            raise ConfigError(
+                f"listen: {host} can be reached from other machines, and there is no token",
+                "Set the variable HUB_TOKEN or listen.token to one, or bind 127.0.0.1.",
+            )
+        self._loopback = is_loopback(host)
+        self._names = _LOOPBACK_NAMES | {host}
+        self._token = token.encode() if token else None
+        self._origins = frozenset(origins)
+
+    @property
+    def principal(self) -> str:
+        """Who the clients are that get past: one static token makes one principal."""
+        return "token" if self._token else "local"
+
+    def refusal(self, headers: RequestHeaders) -> Refusal | None:
+        """Return why a request is turned away, if it is."""
+        refused = self.place_refusal(headers)
+        if refused is not None:
+            return refused
+        if self._token is not None and not self._is_authorised(headers.get("authorization")):
+            return Refusal(
+                401,
+                "A valid bearer token is needed",
+                {"www-authenticate": 'Bearer realm="roots-hub"'},
+            )
+        return None
+
+    def place_refusal(self, headers: RequestHeaders) -> Refusal | None:
+        """Return why a request is turned away by where it goes and by which page makes it."""
+        for name in ("Host", "Origin"):
+            if headers.count(name.lower()) > 1:
+                return Refusal(400, f"The {name} header stands more than once")
+        host = headers.get("host") or ""
+        if self._loopback and _host_name(f"//{host}") not in self._names:
+            return Refusal(
+                421, f"Invalid Host header: this hub answers to {', '.join(sorted(self._names))}"
+            )
+        said = headers.get("origin")
+        origin = None if said is None else origin_in(said)
+        if said is None or origin in self._origins or (origin and is_own(origin, host)):
+            return None
+        return Refusal(
+            403,
+            f"Invalid Origin header: pages of {said[:_SHOWN]} may not use this hub, "
+            "unless its operator lists that origin in listen.origins",
+        )
+
+    def shared_with(self, headers: RequestHeaders) -> str | None:
+        """Return the origin, if `origins` has it, whose page has to be let read the response."""
+        said = headers.get("origin") if self._origins else None
+        origin = None if said is None else origin_in(said)
+        return said if origin in self._origins else None
+
+    def _is_authorised(self, authorization: str | None) -> bool:
+        scheme, _, given = (authorization or "").partition(" ")
+        expected = self._token or b""
+        return scheme.lower() == "bearer" and hmac.compare_digest(
+            given.strip().encode("utf-8", "replace"), expected
+        )
+
+
+@lru_cache
+def _host_name(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None

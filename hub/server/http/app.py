@@ -1,0 +1,331 @@
+"""Serves many clients over streamable HTTP: sessions for the legacy era, exchanges for the modern.
+
+MCP 2025-11-25, "Transports", and its 2026-07-28 successor. The answer to a POST is plain JSON when
+the first thing to send is the result, and an event stream from the first other message on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+from anyio.abc import TaskGroup
+from starlette.types import Receive, Scope, Send
+
+from hub.jsonrpc import messages
+from hub.jsonrpc.deadlines import Deadlines
+from hub.jsonrpc.encoding import to_bytes
+from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.messages import Failure, Message, Request
+from hub.jsonrpc.peer import GoneError
+from hub.protocol.constants import HANDSHAKE_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS
+from hub.server.connection import OpenFront
+from hub.server.http.access import Gatekeeper, Refusal, RequestHeaders
+from hub.server.http.answering import ENDING, NO_ROOM, answer_in, read_body
+from hub.server.http.bounds.bodies import RETRY_AFTER, Bodies, Load
+from hub.server.http.bounds.connections import CONNECTION
+from hub.server.http.bounds.forwarded import Proxies
+from hub.server.http.bounds.refusal_log import RefusalLog
+from hub.server.http.desk import Desk
+from hub.server.http.envelope import Told, rejection, status_of
+from hub.server.http.event_store import EventStore
+from hub.server.http.fast_calls import PATIENCE, Post, answer_post
+from hub.server.http.legacy import HttpSession, SessionPost
+from hub.server.http.modern import ModernPost, ModernPosts
+from hub.server.http.request_heads import Head, Heads, Settled, unreadable
+from hub.server.http.responses import PostResponse, respond
+from hub.server.http.resumption import Streams
+from hub.server.http.sessions import Sessions
+from hub.server.http.sharing import METHODS, asks_first, permission, readable
+from hub.server.http.standing_stream import Standing
+from hub.values import JsonObject
+
+MAX_SESSIONS = 10_000
+SESSION_IDLE = 30 * 60.0
+"""Seconds without any request in flight after which a session ends."""
+
+DELETED = "the session was ended by its client"
+"""Why requests under way are given up then."""
+_UNKNOWN_VERSION: JsonObject = {
+    "error": f"MCP-Protocol-Version: known are {', '.join((*HANDSHAKE_VERSIONS, *MODERN_VERSIONS))}"
+}
+
+
+class HttpServer:
+    """The ASGI application; `run` must have started before it serves.
+
+    `desk` takes plain calls from connections that can do without the application.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is one thing it cannot do without
+        self,
+        open_front: OpenFront,
+        gatekeeper: Gatekeeper,
+        *,
+        path: str,
+        clock: Callable[[], float],
+        poll_after: float = 0,
+        proxies: Proxies | None = None,
+    ) -> None:
+        self.log = RefusalLog()
+        self.proxies = proxies or Proxies()
+        self.bodies = Bodies()
+        self._gatekeeper = gatekeeper
+        self._modern_posts = ModernPosts(open_front, gatekeeper.principal)
+        self._open_front = open_front
+        self._principal = gatekeeper.principal
+        self._heads = Heads(gatekeeper, path)
+        self._patience = Deadlines(PATIENCE)
+        self.desk = Desk(
+            self._heads,
+            self._plain_post,
+            self._patience,
+            bodies=self.bodies,
+            no_room=self._no_room,
+        )
+        self._clock = clock
+        self._poll_after = poll_after
+        self._events = EventStore(clock)
+        self._sessions = Sessions(clock, MAX_SESSIONS)
+        self._tasks: TaskGroup | None = None
+
+    async def run(
+        self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Own the sessions until cancelled."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                task_status.started()
+                await self._expire()
+        finally:
+            self._tasks = None
+            self.end_answers()
+            self._sessions.forget()
+
+    def end_streams(self) -> None:
+        """End the streams for notifications, which would otherwise stay open for ever."""
+        self._modern_posts.end_listening()
+        for session in self._sessions:
+            session.standing.close()
+
+    def end_answers(self) -> None:
+        """Give up the requests under way: each is answered with an error that says so."""
+        self._modern_posts.end()
+        for session in self._sessions:
+            session.front.end(ENDING)
+
+    async def _expire(self) -> None:
+        while True:
+            await anyio.sleep(SESSION_IDLE / 60)
+            self._events.expire()
+            self._sessions.expire(SESSION_IDLE)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request."""
+        if scope["type"] != "http":
+            return
+        headers = RequestHeaders(scope["headers"])
+        if scope["path"] == "/health":
+            await respond(send, 200, {"status": "ok"})
+            return
+        origin = self._gatekeeper.shared_with(headers)
+        if origin is not None:
+            send = readable(send, origin)
+        if origin is not None and asks_first(scope["method"], headers):
+            await self._permit(scope, headers, send)
+            return
+        refusal = self._heads.refusal(scope, headers)
+        if refusal is not None:
+            await self._refuse(scope, headers, refusal, send)
+            return
+        connection = scope.get("state", {}).get(CONNECTION)
+        if connection is not None:
+            connection.prove()
+        await self._serve(scope, headers, receive, send)
+
+    async def _permit(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
+        """Tell a browser what a page may do; its token comes with what it does."""
+        refusal = self._gatekeeper.place_refusal(headers) or self._heads.elsewhere(scope)
+        if refusal is not None:
+            await self._refuse(scope, headers, refusal, send)
+        else:
+            await respond(send, 204, b"", permission(headers))
+
+    async def _refuse(
+        self, scope: Scope, headers: RequestHeaders, refusal: Refusal, send: Send
+    ) -> None:
+        self.log.note(f"request refused: {refusal.status}", self._client(scope, headers))
+        await respond(send, refusal.status, {"error": refusal.text}, refusal.headers)
+
+    async def _no_room(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._refuse(scope, RequestHeaders(scope["headers"]), NO_ROOM, send)
+
+    def _client(self, scope: Scope, headers: RequestHeaders) -> str:
+        """Return the address that a request counts for."""
+        peer = scope.get("client")
+        return self.proxies.client(None if peer is None else peer[0], headers)
+
+    async def _serve(
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
+    ) -> None:
+        """Serve a request of somebody who may make it."""
+        if scope["method"] != "POST":
+            await self._other(str(scope["method"]), headers, receive, send)
+            return
+        refusal = unreadable(headers)
+        if refusal is not None:
+            await self._refuse(scope, headers, refusal, send)
+            return
+        load = self.bodies.load()
+        try:
+            await self._post(scope, headers, receive, send, load)
+        finally:
+            load.release()
+
+    async def _other(
+        self, method: str, headers: RequestHeaders, receive: Receive, send: Send
+    ) -> None:
+        """Serve what is no POST."""
+        version = headers.get("mcp-protocol-version")
+        if not _is_known(version):
+            await respond(send, 400, _UNKNOWN_VERSION)
+        elif version in MODERN_VERSIONS or method not in {"GET", "DELETE"}:
+            await respond(send, 405, {"error": "Method not allowed"}, {"allow": METHODS})
+        elif method == "GET":
+            await self._get(headers, receive, send)
+        else:
+            await self._delete(headers, send)
+
+    # POST: one message
+
+    async def _post(
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, load: Load
+    ) -> None:
+        settled = Settled.by(headers)
+        try:
+            body = await read_body(receive, load)
+        except GoneError:
+            return
+        if isinstance(body, Refusal):
+            await self._refuse(scope, headers, body, send)
+            return
+        try:
+            message = messages.parse_client(body)
+        except WireError as exc:
+            await respond(send, 400, to_bytes(messages.failure_of(exc)))
+            return
+        if settled.is_legacy(message):
+            await self._legacy(message, scope, headers, receive, send)
+        else:
+            await self._modern(message, settled.told, headers, receive, send)
+
+    def _plain_post(self, request: Request, head: Head) -> Post | None:
+        """Return how a call is to be answered; None if it is to be told why it is not."""
+        if head.settled.is_legacy(request):
+            session = self._sessions.find(head.session)
+            return None if session is None else SessionPost(session, request)
+        if self._tasks is None or rejection(request, head.settled.told) is not None:
+            return None
+        return ModernPost(self._modern_posts, request, head.fields, self._tasks)
+
+    async def _legacy(
+        self,
+        message: Message,
+        scope: Scope,
+        headers: RequestHeaders,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        key = headers.get("mcp-session-id")
+        if isinstance(message, Request) and message.method == "initialize" and key is None:
+            await self._open(message, self._client(scope, headers), receive, send)
+            return
+        session = await self._session(key, message, send)
+        if session is None:
+            return
+        if isinstance(message, Request):
+            post = SessionPost(session, message)
+            response = post.response(send)
+            with session.in_use():
+                if headers.prefers_stream:
+                    await response.begin()
+                await answer_post(post, receive, response, self._patience)
+        else:
+            await session.front.peer.receive(message)
+            await respond(send, 202, b"")
+
+    async def _session(
+        self, key: str | None, message: Message | None, send: Send
+    ) -> HttpSession | None:
+        """Return the session a request names; otherwise tell the client, and return None."""
+        session = self._sessions.find(key)
+        if session is None:
+            status, text = (
+                (400, "Mcp-Session-Id is missing")
+                if key is None
+                else (404, "There is no such session")
+            )
+            id_ = message.id if isinstance(message, Request) else None
+            failure = Failure(
+                id_, {"code": INVALID_REQUEST, "message": f"{text}: initialize a session first"}
+            )
+            await respond(send, status, to_bytes(failure))
+        return session
+
+    async def _open(self, request: Request, owner: str, receive: Receive, send: Send) -> None:
+        full = self._sessions.full(owner)
+        if self._tasks is None or full is not None:
+            self.log.note("session refused", owner, full or "the hub is ending")
+            again = {"retry-after": str(RETRY_AFTER)}
+            await respond(send, 503, {"error": f"{full or ENDING}; try again later"}, again)
+            return
+        journal = self._events.journal()
+        standing, streams = Standing(journal), Streams(journal, self._poll_after)
+        front = self._open_front(standing, self._tasks, self._principal)
+        session = HttpSession(front, standing, streams, self._clock)
+        key = self._sessions.add(session, owner)
+        await answer_in(front, request, receive, PostResponse(send, {"mcp-session-id": key}))
+        if front.session.client is None:
+            self._sessions.end(key)
+        else:
+            session.speaks(front.session.client.version)
+
+    async def _modern(
+        self, message: Message, told: Told, headers: RequestHeaders, receive: Receive, send: Send
+    ) -> None:
+        if not isinstance(message, Request):
+            known = _is_known(told.version)
+            await (respond(send, 202, b"") if known else respond(send, 400, _UNKNOWN_VERSION))
+            return
+        refused = rejection(message, told)
+        if refused is not None:
+            await respond(send, status_of(refused), to_bytes(refused))
+            return
+        if self._tasks is None:
+            await respond(send, 503, {"error": "The hub is ending"})
+            return
+        post = ModernPost(self._modern_posts, message, headers.fields, self._tasks)
+        await answer_post(post, receive, post.response(send), self._patience)
+
+    # GET and DELETE: the standing stream, the end
+
+    async def _get(self, headers: RequestHeaders, receive: Receive, send: Send) -> None:
+        if not headers.accepts("text/event-stream"):
+            await respond(send, 406, {"error": "Accept must name text/event-stream"})
+            return
+        session = await self._session(headers.get("mcp-session-id"), None, send)
+        if session is None:
+            return
+        with session.in_use():
+            await session.listen(headers.get("last-event-id"), receive, send)
+
+    async def _delete(self, headers: RequestHeaders, send: Send) -> None:
+        key = headers.get("mcp-session-id")
+        if await self._session(key, None, send) is not None and key is not None:
+            self._sessions.end(key, DELETED)
+            await respond(send, 200, b"")
+
+
+def _is_known(version: str | None) -> bool:
+    return version is None or version in HANDSHAKE_VERSIONS or version in MODERN_VERSIONS

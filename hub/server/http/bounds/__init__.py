@@ -1,0 +1,1 @@
+"""What HTTP clients may take of the hub."""

@@ -1,0 +1,96 @@
+"""Where a request comes from: the connection's other end, or whom a trusted proxy names.
+
+RFC 7239 for `Forwarded`; `X-Forwarded-For` is what most proxies send. Each proxy adds whom it got a
+request from at the right end. What stands left of the first address that is no trusted proxy was
+written by the client itself, and means nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final, TypeAlias
+
+from hub.server.http.access import RequestHeaders
+
+UNKNOWN: Final = "unknown"
+_SITE: Final = 64
+"""Leading bits of an IPv6 address that one customer has alone: the others are his to choose."""
+_FOR: Final = re.compile(r"""(?:^|;)\s*for\s*=\s*("[^"]*"|[^;\s]*)""", re.IGNORECASE)
+_PORT: Final = re.compile(r"^(?:\[([^\]]*)\]|([0-9.]+))(?::[0-9]+)?$")
+
+_Address: TypeAlias = IPv4Address | IPv6Address
+
+
+class Proxies:
+    """The proxies that are trusted to say whom a request comes from; by default none.
+
+    `trusted` are addresses and networks such as `10.0.0.0/8`.
+    """
+
+    def __init__(self, trusted: Sequence[str] = ()) -> None:
+        self._networks = tuple(ip_network(one, strict=False) for one in trusted)
+
+    def includes(self, address: str) -> bool:
+        """Return whether an address is one of theirs."""
+        return bool(self._networks) and self._is_trusted(_parsed(address))
+
+    def client(self, peer: str | None, headers: RequestHeaders) -> str:
+        """Return the address that counts for a request on a connection from `peer`.
+
+        That is `peer` itself where it is no proxy, or does not say clearly whom it speaks for. Of
+        an IPv6 address it is the network, which has one owner.
+        """
+        own = _parsed(peer or "")
+        if not self._is_trusted(own):
+            return _shown(own)
+        said = [
+            self._rightmost(chain)
+            for chain in (_x_forwarded_for(headers), _forwarded(headers))
+            if chain
+        ]
+        # A proxy writes one of the two headers, and passes on the other as the client wrote it.
+        named = said[0] if said and all(one == said[0] for one in said) else None
+        return _shown(named or own)
+
+    def _rightmost(self, chain: Sequence[str]) -> _Address | None:
+        for text in reversed(chain):
+            address = _parsed(text)
+            if address is None or not self._is_trusted(address):
+                return address
+        return None
+
+    def _is_trusted(self, address: _Address | None) -> bool:
+        return address is not None and any(address in network for network in self._networks)
+
+
+def network_of(address: str) -> str:
+    """Return what an address counts as: itself, or the network of an IPv6 address."""
+    return _shown(_parsed(address))
+
+
+def _x_forwarded_for(headers: RequestHeaders) -> list[str]:
+    return [part.strip() for part in ",".join(headers.every("x-forwarded-for")).split(",") if part]
+
+
+def _forwarded(headers: RequestHeaders) -> list[str]:
+    elements = ",".join(headers.every("forwarded"))
+    found = [_FOR.search(element) for element in elements.split(",")] if elements else []
+    return ["" if one is None else one[1].strip('"') for one in found]
+
+
+def _parsed(text: str) -> _Address | None:
+    found = _PORT.match(text)
+    try:
+        address = ip_address((found[1] or found[2]) if found else text)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def _shown(address: _Address | None) -> str:
+    if isinstance(address, IPv6Address) and not address.is_loopback:
+        return str(IPv6Network((address, _SITE), strict=False))
+    return UNKNOWN if address is None else str(address)

@@ -1,0 +1,302 @@
+"""Clients' HTTP as httptools reads it, within bounds of size and of time.
+
+Each part of a request has to come in time, and each response has to be read. Nothing of this is
+timed where a request is there at once and its response is taken at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+
+from hub.jsonrpc.deadlines import Deadlines
+from hub.server.http.bounds.connections import CONNECTION, Connections
+from hub.server.http.bounds.forwarded import UNKNOWN, network_of
+from hub.system.open_files import unsent
+
+MAX_HEAD: Final = 64 * 1024
+"""How many bytes may come that are no part of a body: the head of a request, its trailers."""
+QUIET: Final = logging.getLogger("uvicorn.error.connection")
+"""Says what went wrong here, and not what each client did."""
+QUIET.setLevel(logging.ERROR)
+_LATE: Final = "The request took too long."
+_NO_ROOM: Final = "Too many requests are under way; try again."
+
+
+class _Unread:
+    """What a client has to read; given up when it reads less in time than it must."""
+
+    def __init__(self, connection: BoundedHttp) -> None:
+        self._connection = connection
+        self.evict = connection.evict
+        self.has_unread = connection.has_unread
+        self.is_slow = connection.is_slow
+        self.size = 0
+        self.since = 0.0
+
+    @property
+    def address(self) -> str:
+        return self._connection.address
+
+    def expire(self) -> None:
+        self._connection.unread_for_too_long()
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """One connection. Who sends a head without an end is told so, and loses it.
+
+    With the connection the request ends that is being served, also where others came after it.
+    """
+
+    app: Any
+    cycle: Any
+    app_state: dict[str, Any]
+    _collected = 0
+    _served: RequestResponseCycle | None = None
+
+    def __init__(self, *args: Any, connections: Connections, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.logger = QUIET
+        self._among = connections
+        self._waiting: Deadlines | None = None
+        self._in_message = self._in_body = False
+        self._is_proven = False
+        self._progress = 0
+        self._since = 0.0
+        self._unread = _Unread(self)
+        self.address = UNKNOWN
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        # An application that lets a client in says so to the connection.
+        self.app_state = dict[str, Any]({CONNECTION: self})
+        self.address = network_of(self.client[0] if self.client is not None else "")
+        if self._among.add(self):
+            self._wait(self._among.line)
+        else:
+            self._refuse(503, _NO_ROOM)
+
+    def prove(self) -> None:
+        """Take note that the client may use the hub."""
+        if not self._is_proven:
+            self._is_proven = True
+            self._among.prove(self)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._served = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._wait(None)
+        self._has_read()
+        self._among.remove(self)
+        self.app_state = {}
+        served = self._served
+        if served is not None and not served.response_complete:
+            served.disconnected = True
+            served.message_event.set()
+
+    # What is received
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._collected += len(data)
+        super().data_received(data)
+        if self._collected or self._in_message:
+            self._received_in_part()
+
+    def _received_in_part(self) -> None:
+        if self.transport.is_closing():
+            return
+        if self._collected > MAX_HEAD:
+            self.send_400_response(f"The head of a request may have {MAX_HEAD} bytes at most.")
+        else:
+            self._wait(self._part())
+
+    def _part(self) -> Deadlines | None:
+        """Return what the rest of a request has to come in; None while another one is answered."""
+        cycle = self.cycle
+        if self._in_body and cycle is not None:
+            if cycle.response_complete:
+                return self._among.linger
+            return None if self.pipeline else self._among.body
+        if cycle is not None and not cycle.response_complete:
+            return None
+        return self._among.headers if self._in_message and self.headers else self._among.line
+
+    def _wait(self, kind: Deadlines | None) -> None:
+        """Let the client have its time for what comes next; None: nothing is waited for."""
+        if self._waiting is not kind:
+            if self._waiting is not None:
+                self._waiting.end(self)
+            self._waiting = kind
+            if kind is not None:
+                kind.begin(self)
+                self._since = self.loop.time()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_message = True
+
+    def on_headers_complete(self) -> None:
+        self._collected = self._progress = 0
+        self._in_body = True
+        if self.url[:1] != b"/":
+            self._take_target()
+        super().on_headers_complete()
+
+    def _take_target(self) -> None:
+        """Let the host of an absolute target stand for the Host header (RFC 9112, 3.2.2)."""
+        host = urlsplit(self.url).netloc
+        self.headers[:] = [field for field in self.headers if field[0] != b"host"]
+        self.headers.append((b"host", host))
+
+    def on_body(self, body: bytes) -> None:
+        self._collected = 0
+        self._progress += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._collected = 0
+        self._in_message = self._in_body = False
+        if self._waiting is not None:
+            self._wait(None)
+            if self.cycle.response_complete:
+                self._wait(self._among.idle)
+        super().on_message_complete()
+
+    # What is sent
+
+    def on_response_complete(self) -> None:
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+            if self.transport.is_closing():
+                self._has_to_read()
+        else:
+            # As uvicorn does it, but without a timer for each.
+            self.server_state.total_requests += 1
+            self.flow.resume_reading()
+        if self._in_message or not self.cycle.response_complete:
+            self._wait(self._part())
+        elif self._waiting is None:
+            self._waiting = idle = self._among.idle
+            idle.begin(self)
+        else:
+            self._wait(self._among.idle)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._has_to_read()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._has_read()
+
+    def eof_received(self) -> None:
+        super().eof_received()
+        self._has_to_read()
+
+    def _has_to_read(self) -> None:
+        """Let the client have its time for what it has not read yet."""
+        self._has_read()
+        size = self.transport.get_write_buffer_size()
+        if size:
+            self._unread.size, self._unread.since = size, self.loop.time()
+            self._among.unread.begin(self._unread)
+            self._among.unread_by(size, self._unread.since)
+
+    def _has_read(self) -> None:
+        """Take note that the client has read enough."""
+        unread = self._unread
+        if unread.size:
+            self._among.unread.end(unread)
+            self._among.unread_bytes -= unread.size
+            unread.size = 0
+
+    def send_400_response(self, msg: str) -> None:
+        self._among.log.note("connection closed: no HTTP", self.address, msg)
+        super().send_400_response(msg)
+        self._wait(None)
+        self._has_to_read()
+
+    def _refuse(self, status: int, text: str) -> None:
+        """Answer what is no whole request, and close."""
+        body = text.encode()
+        self.transport.write(
+            STATUS_LINE[status]
+            + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
+            + b"retry-after: 1\r\n"
+            + b"content-length: %d\r\n\r\n" % len(body)
+            + body
+        )
+        self._close()
+
+    def _close(self) -> None:
+        self._wait(None)
+        self.transport.close()
+        self._has_to_read()
+
+    # When it takes too long
+
+    def _unset_keepalive_if_required(self) -> None:
+        waiting = self._waiting
+        if waiting is not None and waiting is self._among.idle:
+            self._waiting = None
+            waiting.end(self)
+
+    def expire(self) -> None:
+        late, self._waiting = self._waiting, None
+        if self.transport.is_closing() or late is None:
+            return
+        if late is self._among.body and self._progress >= self._among.limits.progress:
+            self._progress = 0
+            self._wait(late)
+        elif late is self._among.idle:
+            self._close()
+        elif late is self._among.linger:
+            self.transport.abort()
+        else:
+            self._is_late(late)
+
+    def _is_late(self, late: Deadlines) -> None:
+        among = self._among
+        part = {among.line: "line", among.headers: "headers"}.get(late, "body")
+        among.log.note(f"connection closed: the request's {part} took too long", self.address)
+        if self._in_message:
+            self._refuse(408, _LATE)
+        else:
+            self._close()
+
+    def unread_for_too_long(self) -> None:
+        """Give the connection up unless its client has read some of what it has to."""
+        left = self.transport.get_write_buffer_size()
+        if self._unread.size - left >= self._among.limits.progress:
+            self._has_to_read()
+            return
+        self._among.log.note("connection closed: its client does not read", self.address)
+        self.transport.abort()
+
+    def is_slow(self, patience: float, rate: float) -> bool:
+        """Return whether a body comes with less than so many bytes a second after so long."""
+        took = self.loop.time() - self._since
+        return took > patience and self._progress < took * rate
+
+    def has_unread(self) -> bool:
+        """Return whether some of what was written has not reached the client."""
+        return bool(self.transport.get_write_buffer_size()) or unsent(self.transport) > 0
+
+    def evict(self) -> None:
+        """Close the connection at once: another one needs its place."""
+        self._wait(None)
+        self._has_read()
+        self.transport.abort()

@@ -1,0 +1,199 @@
+"""One event stream of a session, whichever connection carries it: numbered, kept, resumed.
+
+MCP 2025-11-25, "Sending Messages to the Server" and "Resumability and Redelivery". A connection may
+end before its stream does, by the client, by a proxy, or by the hub itself; the client comes back
+with the id of the last event that it got, and gets what came after.
+"""
+
+from __future__ import annotations
+
+import anyio
+from starlette.types import Receive, Send
+
+from hub.jsonrpc.messages import Message
+from hub.server.http.event_store import EventId, Journal
+from hub.server.http.responses import PING, PING_EVERY, begin_stream, event, until_disconnected
+
+RETRY = 1000
+"""Milliseconds that a client is asked to wait before it comes back."""
+HANG_UP = 1.0
+"""Seconds that ending a response may take whose client does not read."""
+
+
+class Carrier:
+    """A connection's response, as long as it carries the stream.
+
+    `ended`: it does not any more. `gone`: nor is anybody there whom a response could be sent to.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self.ended = anyio.Event()
+        self.gone = False
+        self._send = send
+        self._writing: anyio.CancelScope | None = None
+        self._is_complete = False
+
+    async def begin(self) -> None:
+        """Send the response's headers."""
+        await begin_stream(self._send)
+
+    async def write(self, chunk: bytes) -> None:
+        """Send a piece of the response, unless it has ended; given up when it is cut."""
+        if self.ended.is_set():
+            return
+        with anyio.CancelScope() as self._writing:
+            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        self._writing = None
+
+    def cut(self) -> None:
+        """End it, whatever is being written."""
+        self.ended.set()
+        if self._writing is not None:
+            self._writing.cancel()
+
+    async def hang_up(self) -> None:
+        """Complete the response, if that has not happened yet."""
+        if self.gone or self._is_complete:
+            return
+        self._is_complete = True
+        with anyio.move_on_after(HANG_UP):
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def keep_alive(self) -> None:
+        """Write a comment now and then, until it ends."""
+        while not self.ended.is_set():
+            with anyio.move_on_after(PING_EVERY):
+                await self.ended.wait()
+                return
+            await self.write(PING)
+
+
+class EventStream:
+    """The events of one stream, in order.
+
+    `is_resumable`: a client knows an event's id; `carried` and `idle` are set while a connection
+    carries the stream, and while none does.
+    """
+
+    def __init__(self, journal: Journal, number: int, carrier: Carrier | None = None) -> None:
+        self.is_resumable = False
+        self.carried = anyio.Event()
+        self.idle = anyio.Event()
+        self._journal = journal
+        self.number = number
+        self._last = 0
+        self._turn = anyio.Lock()
+        self._over = False
+        self._carrier: Carrier | None = None
+        self._carry(carrier)
+
+    @property
+    def carrier(self) -> Carrier | None:
+        """What carries the stream now."""
+        return self._carrier
+
+    def knows(self, id_: EventId) -> bool:
+        """Return whether an event of this stream can have been given to a client."""
+        return self.is_resumable and id_.number <= self._last
+
+    def _carry(self, carrier: Carrier | None) -> None:
+        self._carrier = carrier
+        if carrier is None:
+            self.carried = anyio.Event()
+            self.idle.set()
+        else:
+            self.idle = anyio.Event()
+            self.carried.set()
+
+    async def prime(self) -> None:
+        """Give the client an id to come back with, before there is any event."""
+        async with self._turn:
+            await self._prime()
+
+    async def _prime(self) -> None:
+        self.is_resumable = True
+        id_ = EventId(self.number, self._last)
+        await self._write(b"id: %b\r\nretry: %d\r\ndata: \r\n\r\n" % (str(id_).encode(), RETRY))
+
+    async def put(self, message: Message) -> None:
+        """Keep a message as the next event, and send it if a connection carries the stream."""
+        async with self._turn:
+            self._last += 1
+            id_ = EventId(self.number, self._last)
+            chunk = b"id: %b\r\n" % str(id_).encode() + event(message)
+            self._journal.add(id_, chunk)
+            self.is_resumable = True
+            await self._write(chunk)
+
+    async def comment(self) -> None:
+        """Send what says nothing."""
+        async with self._turn:
+            await self._write(PING)
+
+    async def _write(self, chunk: bytes) -> None:
+        if self._carrier is not None:
+            await self._carrier.write(chunk)
+
+    def release(self, carrier: Carrier) -> None:
+        """Let a connection no longer carry the stream."""
+        carrier.cut()
+        if self._carrier is carrier:
+            self._carry(None)
+
+    def end(self) -> None:
+        """No event will come any more."""
+        self._over = True
+        self._displaced()
+
+    async def attach(self, send: Send, after: EventId | None, *, primed: bool = False) -> Carrier:
+        """Let a new connection carry the stream, from after an event that the client has.
+
+        `primed`: it is given an id to come back with, even if there is nothing new.
+        """
+        carrier = Carrier(send)
+        await carrier.begin()
+        # Who writes to a connection that does not read must let go before it is anybody's turn.
+        displaced = [self._displaced()]
+        async with self._turn:
+            displaced.append(self._displaced())
+            self._carry(carrier)
+            for chunk in [] if after is None else self._journal.after(after):
+                await carrier.write(chunk)
+            if primed:
+                await self._prime()
+            if self._over:
+                self.release(carrier)
+        for before in displaced:
+            if before is not None:
+                await before.hang_up()
+        return carrier
+
+    def _displaced(self) -> Carrier | None:
+        """Take the stream from the connection that carries it, if one does."""
+        carrier = self._carrier
+        if carrier is not None:
+            self.release(carrier)
+        return carrier
+
+    async def hold(
+        self, carrier: Carrier, receive: Receive, *, at_most: float | None = None
+    ) -> None:
+        """Keep a connection until it carries the stream no longer; its response is complete then.
+
+        That is: the stream is over, the client gone, another connection carries it, or `at_most`
+        so many seconds have passed.
+        """
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._watch, carrier, receive)
+                with anyio.move_on_after(at_most):
+                    await carrier.keep_alive()
+                tasks.cancel_scope.cancel()
+        finally:
+            self.release(carrier)
+        await carrier.hang_up()
+
+    async def _watch(self, carrier: Carrier, receive: Receive) -> None:
+        await until_disconnected(receive)
+        carrier.gone = True
+        self.release(carrier)

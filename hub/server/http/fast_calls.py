@@ -1,0 +1,253 @@
+"""Answers plain calls where they arrive, without a task unless they take their time.
+
+A plain call goes by express. Its answer is written where it comes in; whatever else there is to a
+response (something said before the answer, a client that does not read) is left to a task.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol, TypeAlias
+
+import anyio
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hub.calls.ways import Reply
+from hub.jsonrpc.deadlines import Deadlines
+from hub.jsonrpc.encoding import to_bytes
+from hub.jsonrpc.messages import Failure, Message, Request, Response
+from hub.jsonrpc.outgoing import Answer, Underway
+from hub.jsonrpc.peer import GoneError
+from hub.server.http.responses import PostResponse, until_disconnected
+
+PATIENCE: Final = 0.05
+"""Seconds after which a call is waited for by a task, which keeps its client waiting too."""
+
+
+class Detour:
+    """Stands for an answer that has to be found the general way."""
+
+
+_DETOUR = Detour()
+Outcome: TypeAlias = Answer | Detour
+
+
+class Post(Protocol):
+    """A request that came in a POST, whose response is to be its answer."""
+
+    def begin(self) -> None:
+        """Count it as in flight; `end` must follow."""
+        ...
+
+    def end(self) -> None:
+        """Take note that it has its response, or will never have."""
+        ...
+
+    def pass_on(self, reply: Reply) -> Underway | None:
+        """Let it go by express if it can."""
+        ...
+
+    def response(self, send: Send) -> PostResponse:
+        """Return the response to it."""
+        ...
+
+    async def converse(self, receive: Receive, response: PostResponse) -> None:
+        """Answer it the general way."""
+        ...
+
+    def last_word(self) -> Failure | None:
+        """Return what it is answered with if it was given up and its client waits for it still."""
+        ...
+
+    def status_of(self, failure: Failure) -> int:
+        """Return the HTTP status that an error is sent with."""
+        ...
+
+
+class Line(Protocol):
+    """What is left of the connection that a POST came on: the way of its response."""
+
+    def answer(self, status: int, body: bytes) -> bool:
+        """Write the whole response if it is taken now, and return whether it was."""
+        ...
+
+    @property
+    def send(self) -> Send:
+        """Takes the response piece by piece, once a task serves the request."""
+        ...
+
+    def serve(self, app: ASGIApp) -> None:
+        """Serve the request by a task after all."""
+        ...
+
+
+class PlainCall:
+    """A call on its way, from its POST to the response; messages before its answer come here.
+
+    The response goes by `line`, or is the `response` of a task that serves the request already.
+    `patience` says when it takes its time.
+    """
+
+    def __init__(
+        self,
+        post: Post,
+        patience: Deadlines,
+        line: Line | None = None,
+        response: PostResponse | None = None,
+    ) -> None:
+        self._post = post
+        self._patience = patience
+        self._line = line
+        self._response = response
+        self._passage: Underway | None = None
+        self._outcome: Outcome = None
+        self._is_there = False
+        self._is_late = False
+        self._stirred: anyio.Event | None = None
+
+    @property
+    def outlet(self) -> PlainCall:
+        """Where messages that belong to the call go: to its response."""
+        return self
+
+    def begin(self) -> bool:
+        """Send the call on its way if it is plain, and return whether it was."""
+        self._post.begin()
+        try:
+            self._passage = self._post.pass_on(self)
+        finally:
+            if self._passage is None:
+                self._post.end()
+        if self._passage is None:
+            return False
+        if self._passage.can_be_cancelled:
+            self._patience.begin(self)  # otherwise its answer has been given by now
+        return True
+
+    # The answer
+
+    def give(self, answer: Answer) -> bool:
+        if answer is None or self._response is not None or not self._is_written(answer):
+            self._settle(answer)
+        return True
+
+    def _is_written(self, answer: Response | Failure) -> bool:
+        line = self._line
+        if line is None or not line.answer(self._status(answer), to_bytes(answer)):
+            return False
+        self._over()
+        return True
+
+    async def deliver(self, answer: Response | Failure) -> None:
+        self.give(answer)
+
+    def detour(self, request: Request) -> None:
+        self._settle(_DETOUR)
+
+    def _settle(self, outcome: Outcome) -> None:
+        if not self._is_there:
+            self._outcome, self._is_there = outcome, True
+            self._stir()
+
+    def _status(self, answer: Answer) -> int:
+        return self._post.status_of(answer) if isinstance(answer, Failure) else 200
+
+    def _over(self) -> None:
+        self._line = self._passage = None
+        self._patience.end(self)
+        self._post.end()
+
+    # The client
+
+    def lost(self) -> None:
+        """Give the call up, unless a task does: the connection is closed."""
+        if self._line is not None and self._response is None:
+            self._line = None
+            self._give_up()
+            self._over()
+
+    def _give_up(self) -> None:
+        if self._passage is not None:
+            self._passage.cancel()
+
+    async def send(self, message: Message) -> None:
+        """Send something that is not the answer yet.
+
+        Raises: GoneError when the response is over, or the client has gone.
+        """
+        response = self._go_on()
+        if response is None:
+            raise GoneError("the response is over")
+        await response.send(message)
+
+    # When it takes its time
+
+    def expire(self) -> None:
+        self._is_late = True
+        self._stir()
+
+    def _stir(self) -> None:
+        self._go_on()
+        if self._stirred is not None:
+            self._stirred.set()
+
+    async def _is_stirred(self) -> None:
+        self._stirred = anyio.Event()
+        await self._stirred.wait()
+
+    def _go_on(self) -> PostResponse | None:
+        """Let a task see to the response, if there is to be one."""
+        if self._response is None and self._line is not None:
+            self._response = self._post.response(self._line.send)
+            self._line.serve(self._served)
+        return self._response
+
+    async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.served(receive)
+
+    async def served(self, receive: Receive) -> None:
+        """Answer the call by its response, in a task that serves its request."""
+        response = self._go_on()
+        try:
+            if response is not None:
+                await self._answer_in(response, receive)
+        finally:
+            self._give_up()
+            self._over()
+
+    async def _answer_in(self, response: PostResponse, receive: Receive) -> None:
+        if not self._is_there and not self._is_late:
+            await self._is_stirred()
+        if not self._is_there:
+            await self._until_answered(response, receive)
+        answer = self._outcome
+        if isinstance(answer, Detour):
+            await self._post.converse(receive, response)
+        else:
+            last = answer or self._post.last_word()
+            await response.finish(last, status=self._status(last))
+
+    async def _until_answered(self, response: PostResponse, receive: Receive) -> None:
+        """Wait for the outcome; the call is given up when its client is lost."""
+
+        async def watch() -> None:
+            await until_disconnected(receive)
+            await response.lost()
+            self._give_up()
+            self._outcome = None  # nor is what was given up to be found the general way
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            tasks.start_soon(response.tend)
+            await self._is_stirred()
+            tasks.cancel_scope.cancel()
+
+
+async def answer_post(
+    post: Post, receive: Receive, response: PostResponse, patience: Deadlines
+) -> None:
+    """Answer a POST's request in `response`: by express if it is a plain call."""
+    call = PlainCall(post, patience, response=response)
+    if call.begin():
+        await call.served(receive)
+    else:
+        await post.converse(receive, response)

@@ -1,0 +1,134 @@
+"""One legacy client over HTTP: its conversation, and the event streams that carry it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import partial
+
+from msgspec import Struct
+from starlette.types import Receive, Send
+
+from hub.calls.ways import Reply
+from hub.jsonrpc.encoding import to_bytes
+from hub.jsonrpc.messages import Failure, Request
+from hub.jsonrpc.outgoing import Underway
+from hub.protocol.constants import CALLS, INVALID_REQUEST
+from hub.server.connection import Front
+from hub.server.http.answering import answer_in, last_word
+from hub.server.http.event_store import STANDING, EventId
+from hub.server.http.responses import PostResponse, respond
+from hub.server.http.resumption import ResumableResponse, Streams
+from hub.server.http.standing_stream import Standing
+
+PRIMED_SINCE = "2025-11-25"
+"""The first revision whose clients take an event without data, and a stream that ends early."""
+
+
+class HttpSession(Struct, eq=False):
+    """What belongs to one session.
+
+    `standing` carries what belongs to no request, `streams` what belongs to one; `idle_since`
+    counts only while nothing is in flight. `is_settled`: that it has called has been noticed.
+    """
+
+    front: Front
+    standing: Standing
+    streams: Streams
+    clock: Callable[[], float]
+    in_flight: int = 0
+    idle_since: float = 0.0
+    has_called: bool = False
+    is_settled: bool = False
+
+    def __post_init__(self) -> None:
+        self.idle_since = self.clock()
+
+    def speaks(self, version: str) -> None:
+        """Take note of the revision that was agreed on."""
+        self.streams.primed = version >= PRIMED_SINCE
+
+    def begin(self) -> None:
+        """Count a request as in flight; `end` must follow."""
+        self.in_flight += 1
+
+    def end(self) -> None:
+        """Take note that a request has its response, or will never have."""
+        self.in_flight -= 1
+        self.idle_since = self.clock()
+
+    @contextmanager
+    def in_use(self) -> Generator[None]:
+        """Count a request as in flight."""
+        self.begin()
+        try:
+            yield
+        finally:
+            self.end()
+
+    def close(self, why: str | None = None) -> None:
+        """End the session; `why` is told to the requests that are under way."""
+        self.standing.close()
+        if why is None:
+            self.front.close()
+        else:
+            self.front.end(why)
+        self.streams.journal.close()
+
+    async def listen(self, seen: str | None, receive: Receive, send: Send) -> None:
+        """Answer a GET: with the standing stream, or with what came after the event `seen`."""
+        if seen is None:
+            await self._stand(None, receive, send)
+            return
+        after = EventId.parse(seen)
+        if after is not None and after.stream == STANDING and self.standing.knows(after):
+            await self._stand(after, receive, send)
+        elif after is None or not await self.streams.resume(after, send, receive):
+            text = f"Nothing is kept from after the event {seen!r}: make the request again"
+            error = Failure(None, {"code": INVALID_REQUEST, "message": text})
+            await respond(send, 400, to_bytes(error))
+
+    async def _stand(self, after: EventId | None, receive: Receive, send: Send) -> None:
+        """Hold the standing stream open; who comes back takes the place of a lost connection."""
+        roots = self.front.session.roots
+        if self.standing.is_open and after is None:
+            await respond(send, 409, {"error": "The session has an event stream already"})
+            return
+        opened = partial(roots.reachable, certain=False)
+        try:
+            await self.standing.serve(
+                send, receive, opened, primed=self.streams.primed, after=after
+            )
+        finally:
+            if not self.standing.is_open:
+                roots.unreachable()
+
+
+class SessionPost:
+    """One request of a session."""
+
+    def __init__(self, session: HttpSession, request: Request) -> None:
+        self._session = session
+        self._request = request
+        self.begin, self.end = session.begin, session.end
+        if not session.has_called and request.method in CALLS:
+            session.has_called = True
+
+    def pass_on(self, reply: Reply) -> Underway | None:
+        front, request = self._session.front, self._request
+        if request.method != "tools/call":
+            return None  # a prompt may have the name of a tool
+        return front.express.take(request, front.way(request), reply)
+
+    def response(self, send: Send) -> ResumableResponse:
+        return ResumableResponse(send, self._session.streams)
+
+    async def converse(self, receive: Receive, response: PostResponse) -> None:
+        await answer_in(self._session.front, self._request, receive, response)
+
+    def last_word(self) -> Failure | None:
+        given_up = self._session.front.given_up
+        return None if given_up is None else last_word(self._request, given_up)
+
+    def status_of(self, failure: Failure) -> int:
+        return 200

@@ -1,0 +1,142 @@
+"""Answers the requests of the modern era over HTTP, each of which stands for itself.
+
+A plain call needs no conversation; any other request is a conversation of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+from starlette.types import Receive, Send
+
+from hub.calls.ways import Reply
+from hub.jsonrpc.exact_json import RequestId
+from hub.jsonrpc.messages import Failure, Request
+from hub.jsonrpc.outgoing import Underway
+from hub.protocol.constants import INTERNAL_ERROR
+from hub.server.connection import Front, OpenFront
+from hub.server.http.access import RequestHeaders
+from hub.server.http.answering import ENDING, answer_in, last_word
+from hub.server.http.envelope import status_of
+from hub.server.http.responses import Field, PostResponse
+
+MAX_UNDERWAY: Final = 10_000
+"""How many requests may be under way, as many as there may be sessions; more are refused."""
+
+
+class _Underway:
+    """The calls under way: of clients that know nothing of each other, so ids say nothing.
+
+    Each has a response of its own, and no other waits for that to be read.
+    """
+
+    has_room = True
+
+    def __init__(self) -> None:
+        self._calls: set[Underway] = set()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def takes(self, id_: RequestId) -> bool:
+        return True
+
+    def enter(self, id_: RequestId, underway: Underway) -> None:
+        self._calls.add(underway)
+
+    def leave(self, id_: RequestId, underway: Underway) -> None:
+        self._calls.discard(underway)
+
+    def cancel(self) -> None:
+        for call in list(self._calls):
+            call.cancel()
+
+
+class ModernPosts:
+    """Answers what the clients of one principal ask; `is_ending` with the hub."""
+
+    def __init__(self, open_front: OpenFront, principal: str) -> None:
+        self._open_front = open_front
+        self._principal = principal
+        self._underway = _Underway()
+        self._fronts: set[Front] = set()
+        self.is_ending = False
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._underway) + len(self._fronts) >= MAX_UNDERWAY
+
+    def pass_on(self, request: Request, tasks: TaskGroup, reply: Reply) -> Underway | None:
+        """Let a request go by express if it is a call that a lane is open for."""
+        if request.method != "tools/call" or self._is_full:
+            return None
+        way = self._open_front.way(self._principal, request)
+        return self._open_front.express(self._underway, tasks).take(request, way, reply)
+
+    async def converse(
+        self, request: Request, fields: Sequence[Field], receive: Receive, response: PostResponse
+    ) -> None:
+        """Answer a request the general way; `fields` are the headers that it came with."""
+        if self._is_full:
+            said = f"{MAX_UNDERWAY} requests are under way; try again later"
+            refused = Failure(request.id, {"code": INTERNAL_ERROR, "message": said})
+            await response.finish(refused, status=503)
+            return
+        async with anyio.create_task_group() as tasks:
+            front = self._open_front(response, tasks, self._principal)
+            front.repeats(RequestHeaders(fields).pairs)
+            self._fronts.add(front)
+            try:
+                await answer_in(front, request, receive, response, status_of)
+            finally:
+                self._fronts.discard(front)
+                front.close()
+            tasks.cancel_scope.cancel()
+
+    def end_listening(self) -> None:
+        """End the streams for notifications."""
+        for front in self._fronts:
+            front.end_listening()
+
+    def end(self) -> None:
+        """Give up the requests under way, because the hub ends."""
+        self.is_ending = True
+        self._underway.cancel()
+        for front in list(self._fronts):
+            front.end(ENDING)
+
+
+class ModernPost:
+    """One such request, and the headers that it came with."""
+
+    def __init__(
+        self, posts: ModernPosts, request: Request, fields: Sequence[Field], tasks: TaskGroup
+    ) -> None:
+        self._posts = posts
+        self._request = request
+        self._fields = fields
+        self._tasks = tasks
+
+    def begin(self) -> None:
+        """Count nothing: no session waits for it."""
+
+    def end(self) -> None:
+        """Count nothing."""
+
+    def pass_on(self, reply: Reply) -> Underway | None:
+        return self._posts.pass_on(self._request, self._tasks, reply)
+
+    def response(self, send: Send) -> PostResponse:
+        return PostResponse(send)
+
+    async def converse(self, receive: Receive, response: PostResponse) -> None:
+        await self._posts.converse(self._request, self._fields, receive, response)
+
+    def last_word(self) -> Failure | None:
+        return last_word(self._request, ENDING) if self._posts.is_ending else None
+
+    def status_of(self, failure: Failure) -> int:
+        return status_of(failure)

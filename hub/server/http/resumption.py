@@ -1,0 +1,162 @@
+"""The responses to a legacy session's requests: once they stream, a client can come back for them.
+
+An answer that comes first is plain JSON, and costs nothing here: without the id of an event nobody
+can come back.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import anyio
+from msgspec import Struct, field
+from starlette.types import Receive, Send
+
+from hub.jsonrpc.messages import Failure, Message, Response
+from hub.jsonrpc.peer import GoneError
+from hub.server.http.event_store import EventId, Journal
+from hub.server.http.event_streams import Carrier, EventStream
+from hub.server.http.responses import PostResponse, begin_stream, respond
+
+RESUME_WITHIN = 60.0
+"""Seconds that a call goes on whose client has gone with an event's id; then it is cancelled."""
+
+
+class Streams(Struct, eq=False):
+    """What the requests of one session are answered on.
+
+    `primed`: the client takes an event without data, and a response that ends before the answer.
+    `poll_after`: seconds after which such a response ends, for the client to come back; 0: never.
+    """
+
+    journal: Journal
+    poll_after: float = 0
+    primed: bool = False
+    _under_way: dict[int, EventStream] = field(default_factory=dict[int, EventStream])
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def held_for(self) -> float | None:
+        """Seconds that a response may stay without its answer; None for any number."""
+        return (self.poll_after or None) if self.primed else None
+
+    def begin(self, carrier: Carrier) -> EventStream:
+        """Return a new stream, which a connection carries."""
+        number = next(self._numbers)
+        stream = self._under_way[number] = EventStream(self.journal, number, carrier)
+        return stream
+
+    def ended(self, stream: EventStream) -> None:
+        """Take note that nothing will come on a stream any more."""
+        self._under_way.pop(stream.number, None)
+        stream.end()
+
+    async def resume(self, id_: EventId, send: Send, receive: Receive) -> bool:
+        """Send what came after an event, and what comes; return whether that event is known."""
+        stream = self._under_way.get(id_.stream)
+        if stream is not None:
+            if stream.knows(id_):
+                # A client keeps the last id of each connection alone, and may lose this one too.
+                carrier = await stream.attach(send, id_, primed=self.primed)
+                await stream.hold(carrier, receive, at_most=self.held_for)
+                return True
+            return False
+        left = self.journal.after(id_)
+        if left:
+            await begin_stream(send)
+            await send({"type": "http.response.body", "body": b"".join(left), "more_body": False})
+        elif self.journal.has(id_):
+            await respond(send, 204, b"")
+        return bool(left) or self.journal.has(id_)
+
+
+class ResumableResponse(PostResponse):
+    """The response to a legacy request; as a stream it outlives the connection it began on."""
+
+    def __init__(self, send: Send, streams: Streams) -> None:
+        super().__init__(send)
+        self._streams = streams
+        self._carrier: Carrier | None = None
+        self._events: EventStream | None = None
+
+    async def begin(self) -> EventStream:
+        """Make the response a stream.
+
+        Raises: GoneError when the response is over.
+        """
+        async with self._turn:
+            if self._over:
+                raise GoneError("the response is over")
+            return await self._begun()
+
+    async def _begun(self) -> EventStream:
+        if self._events is None:
+            self._carrier = Carrier(self._send)
+            await self._carrier.begin()
+            self._events = self._streams.begin(self._carrier)
+            if self._streams.primed:
+                await self._events.prime()
+        return self._events
+
+    async def send(self, message: Message) -> None:
+        """Send something that is not the answer yet, or keep it until the client comes back.
+
+        Raises: GoneError when the response is over, or the client has gone for good.
+        """
+        await (await self.begin()).put(message)
+
+    async def ping(self) -> None:
+        """Show that the answer is still being worked on."""
+        stream = await self.begin()
+        if stream.carrier is self._carrier:
+            await stream.comment()
+
+    async def tend(self) -> None:
+        """Keep the client waiting for the answer, or let it go and come back."""
+        if self._streams.held_for is None:
+            await super().tend()
+            return
+        with anyio.move_on_after(self._streams.held_for):
+            await super().tend()
+            return
+        try:
+            stream = await self.begin()
+        except GoneError:
+            return
+        if self._carrier is not None:
+            stream.release(self._carrier)
+            await self._carrier.hang_up()
+
+    async def lost(self) -> None:
+        """Let the client come back; return when it has stayed away for too long."""
+        async with self._turn:
+            stream, carrier = self._events, self._carrier
+            if stream is None or carrier is None:
+                self._over = True
+                return
+        carrier.gone = True
+        stream.release(carrier)
+        while stream.is_resumable:
+            with anyio.move_on_after(RESUME_WITHIN) as away:
+                await stream.carried.wait()
+            if away.cancelled_caught:
+                break
+            await stream.idle.wait()
+        self._over = True
+        self._streams.ended(stream)
+
+    async def finish(self, answer: Response | Failure | None, *, status: int = 200) -> None:
+        """Send the answer, or keep it until the client comes back, and end the response."""
+        async with self._turn:
+            if self._over:
+                return
+            self._over = True
+            stream = self._events
+            if stream is None:
+                await self._answer_alone(answer, status)
+                return
+        if answer is not None:
+            await stream.put(answer)
+        self._streams.ended(stream)
+        if self._carrier is not None:
+            await self._carrier.hang_up()

@@ -1,0 +1,130 @@
+"""Runs the HTTP endpoint in uvicorn until the hub ends."""
+
+from __future__ import annotations
+
+import asyncio  # noqa: TID251 - the HTTP server takes its protocols
+import socket
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import partial
+from typing import Literal, cast
+
+import anyio
+import structlog
+import uvicorn
+
+from hub.server.connection import OpenFront
+from hub.server.http.access import Gatekeeper
+from hub.server.http.app import HttpServer
+from hub.server.http.bounds.connections import Connections, Limits
+from hub.server.http.bounds.forwarded import Proxies
+from hub.system.open_files import most_files
+from hub.system.shutdown import Ending
+
+LAST_ANSWERS, LAST_BYTES = 0.5, 1
+"""Seconds that responses under way get when the hub is told to end; those that nobody reads."""
+
+
+_AT_ONCE = 32
+"""How many connections are accepted before those that are there are looked at again."""
+_BACKLOG = 1024
+"""How many connections may wait to be accepted."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class _Server(uvicorn.Server):
+    """A uvicorn server that leaves signals to the hub and says when it serves."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
+        if self.started:
+            self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave them alone."""
+        yield
+
+
+async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
+    open_front: OpenFront,
+    gatekeeper: Gatekeeper,
+    listener: socket.socket,
+    *,
+    path: str,
+    poll_after: float = 0,
+    proxies: Proxies | None = None,
+    limits: Limits | None = None,
+    ready: Callable[[], None],
+    ending: Ending,
+) -> None:
+    """Serve clients on `listener` until `ending` begins; call `ready` once requests are taken.
+
+    A response that has no answer after `poll_after` seconds (0: never) is ended for its client to
+    come back, if the client knows how.
+    """
+    app = HttpServer(
+        open_front,
+        gatekeeper,
+        path=path,
+        clock=time.monotonic,
+        poll_after=poll_after,
+        proxies=proxies,
+    )
+    config = _config(app, limits or Limits.of_files(most_files()))
+    server = _Server(config, ready)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(app.run)
+        tasks.start_soon(_stop, server, app, ending)
+        await server.serve([listener])
+        tasks.cancel_scope.cancel()
+
+
+def _config(app: HttpServer, limits: Limits) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=_parser(app, limits),
+        ws="none",
+        interface="asgi3",
+        proxy_headers=False,
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        backlog=_AT_ONCE,
+        timeout_keep_alive=int(limits.idle),
+        timeout_graceful_shutdown=LAST_BYTES,
+    )
+
+
+def _parser(app: HttpServer, limits: Limits) -> type[asyncio.Protocol] | Literal["h11"]:
+    try:
+        from hub.server.http.uvicorn_protocol import DirectHttp  # noqa: PLC0415 - httptools is not everywhere
+    except ImportError:
+        log.warning(
+            "httptools cannot be imported: connections are bound neither in number nor in time",
+            next="Let nobody else reach the hub, or install httptools.",
+        )
+        return "h11"  # which has bounds of its own for the size of heads
+    connections = Connections(limits, app.log, app.proxies)
+    app.bodies.make_room = connections.drop_slow_body
+    made = partial(DirectHttp, desk=app.desk, connections=connections)
+    return cast("type[asyncio.Protocol]", made)
+
+
+async def _stop(server: uvicorn.Server, app: HttpServer, ending: Ending) -> None:
+    """End after `LAST_ANSWERS` seconds at most, at once when the hub is pressed."""
+    await ending.begun.wait()
+    server.should_exit = True
+    app.end_streams()
+    with anyio.move_on_after(LAST_ANSWERS):
+        await ending.pressed.wait()
+    app.end_answers()

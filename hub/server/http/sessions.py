@@ -1,0 +1,114 @@
+"""The sessions of legacy clients over HTTP: which there are, and which one makes room."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct, field
+
+from hub.server.http.legacy import HttpSession
+
+
+class _Owned(Struct, eq=False):
+    """The sessions of one owner; `unused` are those that never called, the latest used last."""
+
+    keys: set[str] = field(default_factory=set[str])
+    unused: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])
+
+
+class Sessions:
+    """The sessions of one endpoint, at most `most`; each owner, an address, has half at most.
+
+    Where there is no room, the owner's own that never called a tool and has nothing in flight makes
+    room; where there is little left at all, one of who has the most of these.
+    """
+
+    def __init__(self, clock: Callable[[], float], most: int) -> None:
+        self._clock = clock
+        self._most = most
+        self._share = max(1, most // 2)
+        self._near = most - most // 10
+        self._sessions: dict[str, HttpSession] = {}
+        self._owned: dict[str, _Owned] = {}
+        self._owner_of: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[HttpSession]:
+        return iter(list(self._sessions.values()))
+
+    def full(self, owner: str) -> str | None:
+        """Return why there is no room for one more of this owner; None once there is."""
+        own = self._owned.get(owner)
+        if own is not None and len(own.keys) >= self._share and not self._make_room(own):
+            return f"{len(own.keys)} sessions of {owner} are open"
+        if len(self._sessions) >= self._near:
+            most = max(self._owned.values(), key=_count_unused)
+            if not self._make_room(most) and len(self._sessions) >= self._most:
+                return f"{len(self._sessions)} sessions are open"
+        return None
+
+    def _make_room(self, owned: _Owned) -> bool:
+        for key in [key for key, session in owned.unused.items() if session.has_called]:
+            del owned.unused[key]
+        found = (key for key, session in owned.unused.items() if not session.in_flight)
+        key = next(found, None)
+        if key is not None:
+            self.end(key)
+        return key is not None
+
+    def add(self, session: HttpSession, owner: str) -> str:
+        """Take in a session, and return its id; there must be room for it."""
+        key = secrets.token_hex(16)
+        self._sessions[key] = session
+        self._owner_of[key] = owner
+        own = self._owned.setdefault(owner, _Owned())
+        own.keys.add(key)
+        own.unused[key] = session
+        return key
+
+    def find(self, key: str | None) -> HttpSession | None:
+        """Return the session of an id."""
+        session = self._sessions.get(key) if key is not None else None
+        if session is not None and key is not None and not session.is_settled:
+            self._used(key, session)
+        return session
+
+    def _used(self, key: str, session: HttpSession) -> None:
+        unused = self._owned[self._owner_of[key]].unused
+        unused.pop(key, None)
+        if session.has_called:
+            session.is_settled = True
+        else:
+            unused[key] = session
+
+    def end(self, key: str, why: str | None = None) -> None:
+        """End a session if there is one; `why` is told to the requests that are under way."""
+        session = self._sessions.pop(key, None)
+        if session is None:
+            return
+        owner = self._owner_of.pop(key)
+        owned = self._owned[owner]
+        owned.keys.discard(key)
+        owned.unused.pop(key, None)
+        if not owned.keys:
+            del self._owned[owner]
+        session.close(why)
+
+    def expire(self, idle: float) -> None:
+        """End those that have been idle for so many seconds."""
+        for key, session in list(self._sessions.items()):
+            if not session.in_flight and self._clock() - session.idle_since > idle:
+                self.end(key)
+
+    def forget(self) -> None:
+        """Let go of all, which are not ended by that."""
+        self._sessions.clear()
+        self._owned.clear()
+        self._owner_of.clear()
+
+
+def _count_unused(owned: _Owned) -> int:
+    return len(owned.unused)

@@ -1,0 +1,180 @@
+"""Connections that let plain calls be answered where they arrive, without a task for each.
+
+Any other request is served by a task, as uvicorn does it. So is one that waited for the answer to
+the one before it, that wants to be told to go on, or whose connection ends with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from hub.jsonrpc.gathering import LARGE
+from hub.server.http.bounds.bodies import Load
+from hub.server.http.bounds.protocol import BoundedHttp
+from hub.server.http.desk import Desk
+from hub.server.http.fast_calls import PlainCall
+from hub.server.http.request_heads import Head
+
+_JSON = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
+
+
+class DirectHttp(BoundedHttp):
+    """One connection, whose plain calls are given to a `desk`."""
+
+    def __init__(self, *args: Any, desk: Desk, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._desk = desk
+        self._head: Head | None = None
+        self._pieces: list[bytes] = []
+        self._load = desk.bodies.load()
+        self.call: PlainCall | None = None
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Serve a request by a task, unless it may turn out that it needs none."""
+        if self._is_whole(cycle):
+            self._head = self._desk.head(cast("Scope", cycle.scope))
+        if self._head is None:
+            self.serve(cycle, app)
+        elif not self._is_proven:
+            self.prove()
+
+    def _is_whole(self, cycle: RequestResponseCycle) -> bool:
+        """Return whether all of a request's body is still to come, and more requests after it."""
+        comes = cycle is self.cycle and cycle.more_body and not cycle.body
+        return comes and cycle.keep_alive and not cycle.waiting_for_100_continue
+
+    def serve(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Serve a request by a task."""
+        super()._start_asgi_task(cycle, app)
+
+    def on_body(self, body: bytes) -> None:
+        if self._head is None:
+            super().on_body(body)
+        else:
+            self._collected = 0
+            self._progress += len(body)
+            if self._load.add(len(body)):
+                self._pieces.append(body)
+            else:
+                self._has_no_room()
+
+    def _has_no_room(self) -> None:
+        """Let a task say so, which reads no more."""
+        self._head = None
+        self._body()
+        self._load.release()
+        self.serve(self.cycle, self._desk.no_room)
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        head, self._head = self._head, None
+        if head is None:
+            return
+        body, cycle = self._body(), self.cycle
+        try:
+            call = self._desk.take(head, body, _Line(self, cycle))
+        except Exception as error:  # noqa: BLE001 - the parser would take it for the client's
+            self.serve(cycle, _failing(error))
+            return
+        if call is None:
+            self._load.release()  # the application counts it anew
+            cycle.body += body
+            self.serve(cycle, self.app)
+        elif not cycle.response_complete:
+            self.call = call
+
+    def _let_go(self) -> None:
+        """Forget what has come of a body."""
+        self._load.release()
+        self._head, self._pieces = None, []
+
+    def hand_over(self) -> Load:
+        """Return what counts the request's body, which is for the caller to release."""
+        load, self._load = self._load, self._desk.bodies.load()
+        return load
+
+    def _body(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def write_whole(self, head: bytes, body: bytes) -> None:
+        """Write a response, as one piece unless copying it would cost more."""
+        if len(body) > LARGE:
+            self.transport.write(head)
+            self.transport.write(body)
+        else:
+            self.transport.write(head + body)
+
+    def on_response_complete(self) -> None:
+        if self._load.size:
+            self._load.release()
+        super().on_response_complete()
+
+    def evict(self) -> None:
+        super().evict()
+        self._let_go()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._let_go()
+        call, self.call = self.call, None
+        if call is not None:
+            call.lost()
+
+
+def _failing(error: Exception) -> ASGIApp:
+    """Return what tells a mistake of our own as any application's is told."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise error
+
+    return app
+
+
+class _Line:
+    """The response to one request on a connection."""
+
+    def __init__(self, connection: DirectHttp, cycle: RequestResponseCycle) -> None:
+        self._connection = connection
+        self._cycle = cycle
+
+    def answer(self, status: int, body: bytes) -> bool:
+        connection, cycle = self._connection, self._cycle
+        if not cycle.keep_alive or connection.flow.write_paused or cycle.disconnected:
+            return False
+        head = [STATUS_LINE[status]]
+        for name, value in cycle.default_headers:
+            head += name, b": ", value, b"\r\n"
+        head.append(_JSON % len(body))
+        connection.call = None
+        connection.write_whole(b"".join(head), body)
+        cycle.response_started = cycle.response_complete = True
+        connection.on_response_complete()
+        return True
+
+    @property
+    def send(self) -> Send:
+        return cast("Send", self._cycle.send)
+
+    def serve(self, app: ASGIApp) -> None:
+        connection = self._connection
+        connection.call = None
+        connection.serve(self._cycle, _counted(app, connection.hand_over()))
+
+
+def _counted(app: ASGIApp, load: Load) -> ASGIApp:
+    """Return an application that lets go of a load when it is done.
+
+    A call may outlive its client.
+    """
+
+    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await app(scope, receive, send)
+        finally:
+            load.release()
+
+    return counted

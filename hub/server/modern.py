@@ -1,0 +1,259 @@
+"""Requests of the modern era (2026-07-28): each for itself, with its own envelope and roots.
+
+A client's roots come with the retry of the request that needs them, and serve that request alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from hub.calls.dispatch import Relay
+from hub.calls.listening import Listening
+from hub.calls.modern_rounds import Rounds, can_be_asked
+from hub.calls.results import UNCACHED, completed, renumbered
+from hub.calls.rounds.modern_routes import AskedForRoots, RequestLane
+from hub.children.clients import InputNeededError, RootsNeededError
+from hub.jsonrpc.messages import Payload, Request
+from hub.jsonrpc.peer import Asked, RpcError
+from hub.protocol.constants import (
+    CALLS,
+    CLIENT_CAPABILITIES_META,
+    CLIENT_INFO_META,
+    INVALID_PARAMS,
+    LISTS,
+    LOG_LEVEL_META,
+    LOG_LEVELS,
+    METHOD_NOT_FOUND,
+    MODERN_VERSIONS,
+    PROTOCOL_VERSION_META,
+    UNSUPPORTED_VERSION,
+)
+from hub.protocol.input_requests import ASKABLE, ROOTS, ROOTS_KEY, wanting_roots
+from hub.protocol.listen_filter import LISTEN
+from hub.protocol.request_state import UNASKED as NOTHING_BROUGHT
+from hub.protocol.request_state import Brought
+from hub.sessions.client import Client
+from hub.sessions.kept_roots import KeptAnswer, asker_of
+from hub.sessions.services import Services
+from hub.sessions.session import Session
+from hub.values import Json, JsonObject, object_or_empty
+
+_CHANGES: Final[JsonObject] = {"listChanged": True}
+CAPABILITIES: Final[JsonObject] = {
+    "tools": _CHANGES,
+    "resources": {"subscribe": True, "listChanged": True},
+    "prompts": _CHANGES,
+    "completions": {},
+    "logging": {},
+}
+"""What the hub offers to clients of either era."""
+GREETING_GRACE: Final = 3.0
+"""Seconds that the greeting of the only client waits for what its servers say of themselves."""
+
+
+def is_modern(request: Request) -> bool:
+    """Return whether a request carries the envelope of the modern era; `initialize` never does."""
+    meta = request.params.get("_meta")
+    enveloped = isinstance(meta, dict) and PROTOCOL_VERSION_META in meta
+    return enveloped and request.method != "initialize"
+
+
+class _Roots(Struct, frozen=True):
+    """Where a request's roots are from, if it brings none itself.
+
+    They are `kept` of an earlier request; or there are none, and it is served as far as that goes.
+    """
+
+    kept: KeptAnswer | None
+    unasked: bool
+
+
+class Modern:
+    """Serves the modern requests of one connection; `session` says whose it is.
+
+    `headers` are those of its only request, by lower-case names, if it came over HTTP.
+    """
+
+    def __init__(
+        self, relay: Relay, rounds: Rounds, services: Services, session: Session, tasks: TaskGroup
+    ) -> None:
+        self._relay = relay
+        self._rounds = rounds
+        self._services = services
+        self._connection = session
+        self._tasks = tasks
+        self._principal = session.principal
+        self._asker = asker_of(session.principal, session.key)
+        self.headers: Sequence[tuple[str, str]] | None = None
+        self._listening: set[Listening] = set()
+
+    def way(self, request: Request) -> RequestLane | AskedForRoots | None:
+        """Return how a call goes if it can go by express."""
+        return self._rounds.way(self._principal, self._asker, request)
+
+    async def serve(self, asked: Asked) -> Payload:
+        """Answer one request.
+
+        Raises: RpcError, RouteError.
+        """
+        method, client = asked.request.method, _client(asked.request)
+        if method == "server/discover":
+            if self._services.is_for_one:
+                with anyio.move_on_after(GREETING_GRACE):
+                    await self._start_early(client)
+            told = self._services.instructions(self._principal)
+            found: JsonObject = {
+                "supportedVersions": list(MODERN_VERSIONS),
+                "capabilities": CAPABILITIES,
+                **({} if told is None else {"instructions": told}),
+            }
+            return self._result(found, cacheable=True)
+        if method == LISTEN:
+            return self._result(await self._listen(client, asked))
+        try:
+            return await self._answer(client, asked)
+        except RpcError as exc:
+            raise renumbered(exc) from None
+
+    async def _answer(self, client: Client, asked: Asked) -> Payload:
+        """Answer what a child or the catalogue answers, or ask for what is needed first."""
+        method = asked.request.method
+        kept = self._rounds.kept_for(asked.request, self._asker)
+        has_all = kept is not None or not _lacks_roots(client, asked.request)
+        brought = self._rounds.brought(asked.request, self._principal, is_complete=has_all)
+        if brought.is_retry and not (has_all or brought.carried.unasked):
+            return self._result(wanting_roots(asked.request.params.get("requestState")))
+        unasked = brought.carried.unasked if brought.is_retry else not has_all
+        try:
+            found = await self._found(client, asked, brought, _Roots(kept, unasked))
+        except RootsNeededError:
+            return self._result(wanting_roots())
+        except InputNeededError as needed:
+            child = needed.carried.child
+            unasked = unasked and not (child is not None and child.wants_roots)
+            if client.declares("roots") and not unasked:
+                # The retry's responses serve that retry alone: it has to bring the roots again.
+                needed.requests = {**ROOTS, **needed.requests}
+            needed.carried = replace(needed.carried, unasked=unasked)
+            return self._result(self._rounds.wanting(needed, asked.request, self._principal))
+        if method in CALLS and isinstance(found, Raw):
+            return found  # by a child: it was completed before it was recorded
+        return self._result(found, cacheable=method in LISTS)
+
+    def _settle_roots(
+        self, session: Session, client: Client, brought: Brought, roots: _Roots
+    ) -> None:
+        """Let the session have the roots that its request brings, or that are kept."""
+        if not client.declares("roots"):
+            return
+        if ROOTS_KEY in brought.responses:
+            announcement = session.roots.given(brought.responses[ROOTS_KEY])
+            if announcement is not None:
+                self._rounds.kept.keep(self._asker, announcement)
+        elif roots.kept is not None:
+            session.roots.kept(roots.kept.announcement, roots.kept.at)
+        elif roots.unasked:
+            session.unasked = True
+        elif brought is not NOTHING_BROUGHT:
+            session.roots.given(None)
+
+    async def _listen(self, client: Client, asked: Asked) -> JsonObject:
+        session = self._session(client, self._tasks, None)
+        roots = _Roots(self._rounds.kept.of(self._asker), unasked=True)
+        self._settle_roots(session, client, NOTHING_BROUGHT, roots)
+        listening = Listening(self._relay, session, asked, self._tasks)
+        self._listening.add(listening)
+        try:
+            return await listening.run()
+        finally:
+            self._listening.discard(listening)
+            session.close()
+
+    def end_listening(self) -> None:
+        """Let the streams of notifications end, which otherwise stay open for ever."""
+        for listening in self._listening:
+            listening.end()
+
+    async def _start_early(self, client: Client) -> None:
+        """Start what a listing is going to need."""
+        session = self._session(client, self._tasks, None)
+        session.unasked = client.declares("roots")
+        try:
+            await session.start_early()
+        finally:
+            session.close()
+
+    async def _found(
+        self, client: Client, asked: Asked, brought: Brought, roots: _Roots
+    ) -> Payload:
+        method = asked.request.method
+        # A call that may have to wait for its client outlives this request, with its session.
+        is_parking = can_be_asked(client, method) and brought.carried.parked is None
+        tasks = self._rounds.parking.tasks if is_parking else self._tasks
+        session = self._session(client, tasks, _log_level(asked.request))
+        try:
+            if method in LISTS:
+                roots = replace(roots, unasked=True)
+            self._settle_roots(session, client, brought, roots)
+            if method in CALLS:
+                return await self._rounds.found(session, asked, brought, is_parking=is_parking)
+            if method in LISTS:
+                return await self._relay.catalogs.page(session, asked)
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        finally:
+            if not is_parking:
+                session.close()
+
+    def _session(self, client: Client, tasks: TaskGroup, log_level: str | None) -> Session:
+        session = self._connection.of_request(client, tasks, self.headers)
+        session.audience.log_level = log_level
+        return session
+
+    def _result(self, found: Payload, *, cacheable: bool = False) -> Payload:
+        return completed(found, self._services.info, UNCACHED if cacheable else None)
+
+
+def _lacks_roots(client: Client, request: Request) -> bool:
+    """Return whether a request that may need its client's roots brings no answer at all."""
+    answers = isinstance(request.params.get("inputResponses"), dict)
+    return request.method in ASKABLE and client.declares("roots") and not answers
+
+
+def _client(request: Request) -> Client:
+    """Return who asks, by the request's own envelope.
+
+    Raises: RpcError for a version that the hub does not speak.
+    """
+    meta = object_or_empty(request.params.get("_meta"))
+    version = meta.get(PROTOCOL_VERSION_META)
+    if not isinstance(version, str) or version not in MODERN_VERSIONS:
+        raise RpcError(
+            UNSUPPORTED_VERSION, f"Unsupported protocol version: {version}", supported(version)
+        )
+    capabilities = object_or_empty(meta.get(CLIENT_CAPABILITIES_META))
+    return Client("modern", version, capabilities, object_or_empty(meta.get(CLIENT_INFO_META)))
+
+
+def _log_level(request: Request) -> str | None:
+    """Return from which level on the client wants to read what is logged; None if nothing.
+
+    Raises: RpcError for a level that there is not.
+    """
+    level = object_or_empty(request.params.get("_meta")).get(LOG_LEVEL_META)
+    if level is None:
+        return None
+    if isinstance(level, str) and level in LOG_LEVELS:
+        return level
+    known = ", ".join(LOG_LEVELS)
+    raise RpcError(INVALID_PARAMS, f"Unknown log level: {level}; known are {known}")
+
+
+def supported(requested: Json) -> JsonObject:
+    """Return the data of an error that says which versions of this era the hub speaks."""
+    return {"supported": list(MODERN_VERSIONS), "requested": requested}

@@ -1,0 +1,241 @@
+"""Gets a client's roots: runs the state machine of `core/session.py` against one client.
+
+Asking while the client's `initialize` is handled would deadlock it, and asking a client over HTTP
+outside of its own requests reaches it only while it holds an event stream open. So a request goes
+out through the call that needs the answer, or through the standing stream if there is one, and
+otherwise waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from hub.jsonrpc import messages
+from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.messages import Payload
+from hub.jsonrpc.peer import GoneError, Outlet, RpcError, SilentError
+from hub.paths.resolve import Flavour, LinkReader
+from hub.roots.events import (
+    Answered,
+    Ask,
+    Changed,
+    Ended,
+    Event,
+    Failed,
+    Given,
+    Needed,
+    Opened,
+    Publish,
+    Reachable,
+    Revised,
+    Ticked,
+    Wake,
+    Warn,
+)
+from hub.roots.presence import Standing
+from hub.roots.roots import Announcement, Rejected
+from hub.roots.state import Closed, State, Unasked, Undeclared, start, step
+from hub.values import Json
+
+log = structlog.stdlib.get_logger(__name__)
+
+MAX_PAGES = 16
+"""How many pages of roots are read; no protocol revision has any, some clients do."""
+
+AskClient: TypeAlias = Callable[[Json, Outlet | None], Awaitable[Payload]]
+"""Sends one `roots/list`, for the page at the given cursor, and returns its result."""
+Read: TypeAlias = Callable[[Json], Announcement | None]
+
+
+class ClientRoots:
+    """What one client's roots are known to be; `changed` is called when others may be in force."""
+
+    def __init__(  # noqa: PLR0913 - each is one thing it needs from outside
+        self,
+        *,
+        ask: AskClient,
+        read: Read,
+        links: LinkReader,
+        flavour: Flavour,
+        changed: Callable[[], None],
+        tasks: TaskGroup,
+        clock: Callable[[], float],
+        debounce: float,
+    ) -> None:
+        self.state: State = start(debounce)
+        self._ask = ask
+        self._read = read
+        self._links = links
+        self._flavour = flavour
+        self._standing = Standing(())
+        self._rejected: tuple[Rejected, ...] = ()
+        self._changed = changed
+        self._tasks = tasks
+        self._clock = clock
+        self._moved = anyio.Event()
+        self._timer: anyio.CancelScope | None = None
+        self._asking: anyio.CancelScope | None = None
+        self._asking_through: Outlet | None = None
+        self._is_certain = True
+
+    def opened(self, *, declares_roots: bool) -> None:
+        """Take note that the client has finished its handshake."""
+        self._feed(Opened(declares_roots))
+
+    def given(self, raw: Json) -> Announcement | None:
+        """Take the roots that the client sent with a request, where it cannot be asked for them.
+
+        Returns what they come to; None if that is no list of roots.
+        """
+        announcement = self._taken(raw)
+        self._feed(Given(announcement, self._clock()))
+        return announcement
+
+    def kept(self, announcement: Announcement, at: float) -> None:
+        """Take the roots that the client sent with an earlier request, at that time."""
+        self._standing = Standing.of(announcement.roots)
+        self._rejected = announcement.rejected
+        self._feed(Given(announcement, at))
+
+    def reachable(self, *, certain: bool = True) -> None:
+        """Take note that the client can be asked outside of its own requests.
+
+        Not `certain`: by a stream that may be dead without anybody noticing. Who does not answer
+        there is asked again by its next call.
+        """
+        self._is_certain = certain
+        self._feed(Reachable())
+
+    def unreachable(self) -> None:
+        """Take note that this way to the client is gone: what was asked on it gets no answer."""
+        if self._asking_through is None:
+            _cancel(self._asking)
+
+    def list_changed(self) -> None:
+        """Take note that the client says its roots have changed."""
+        self._feed(Changed(self._clock()))
+
+    def ended(self) -> None:
+        """Take note that the client is gone."""
+        _cancel(self._timer)
+        self._feed(Ended())
+
+    async def current(self, outlet: Outlet) -> State:
+        """Return what is known, after waiting for what is not yet; `outlet` reaches the client."""
+        try:
+            await self._arrival(outlet)
+        except anyio.get_cancelled_exc_class():
+            # Who asks through a call's own response gets no answer once the call is gone.
+            if self._asking_through is outlet:
+                _cancel(self._asking)
+            raise
+        self._look_again()
+        return self.state
+
+    async def _arrival(self, outlet: Outlet) -> None:
+        self._feed(Needed(self._clock()), outlet)
+        number = self.state.awaits
+        while number is not None and not self._arrived(number):
+            await self._moved.wait()
+            if isinstance(self.state.phase, Unasked):
+                self._feed(Needed(self._clock()), outlet)
+                number = self.state.awaits
+
+    def _arrived(self, number: int) -> bool:
+        state = self.state
+        gone = isinstance(state.phase, Closed | Undeclared)
+        return (
+            gone
+            or state.failed is not None
+            or (state.settled >= number and not isinstance(state.phase, Unasked))
+        )
+
+    def stands(self, links: LinkReader) -> bool:
+        """Return whether all roots are where they were when they were looked at last."""
+        return self._standing.is_unmoved(links, self._flavour)
+
+    def _look_again(self) -> None:
+        """Notice roots that have gone from this machine, were replaced, or are back."""
+        last, standing = self.state.last, self._standing.again(self._links, self._flavour)
+        if last is None or standing is self._standing:
+            return
+        self._standing = standing
+        refused = (*self._rejected, *standing.absent)
+        self._feed(Revised(Announcement(standing.present, refused)))
+
+    def _feed(self, event: Event, outlet: Outlet | None = None) -> None:
+        self.state, effects = step(self.state, event)
+        for effect in effects:
+            match effect:
+                case Ask(number):
+                    self._tasks.start_soon(self._perform_ask, number, outlet)
+                case Wake(at):
+                    _cancel(self._timer)
+                    self._timer = timer = anyio.CancelScope()
+                    self._tasks.start_soon(self._perform_wake, at, timer)
+                case Publish():
+                    self._changed()
+                case Warn(text):
+                    log.warning(text)
+        moved, self._moved = self._moved, anyio.Event()
+        moved.set()
+
+    async def _perform_wake(self, at: float, timer: anyio.CancelScope) -> None:
+        with timer:
+            await anyio.sleep(max(0.0, at - self._clock()))
+            self._feed(Ticked(self._clock()))
+
+    async def _perform_ask(self, number: int, outlet: Outlet | None) -> None:
+        self._asking_through = outlet
+        with anyio.CancelScope() as scope:
+            self._asking = scope
+            await self._ask_once(number, outlet)
+        if scope.cancelled_caught:
+            reason = "the way to the client is gone"
+            self._feed(Failed(number, reason, self._clock(), unreachable=True))
+
+    async def _ask_once(self, number: int, outlet: Outlet | None) -> None:
+        try:
+            raw = await self._read_pages(outlet)
+        except GoneError as exc:
+            self._feed(Failed(number, str(exc), self._clock(), unreachable=True))
+        except SilentError as exc:
+            lost = outlet is None and not self._is_certain
+            self._feed(Failed(number, str(exc), self._clock(), unreachable=lost))
+        except (RpcError, WireError) as exc:
+            self._feed(Failed(number, f"the client answered: {exc}", self._clock()))
+        else:
+            self._feed(Answered(number, self._taken(raw), self._clock()))
+
+    def _taken(self, raw: Json) -> Announcement | None:
+        announcement = self._read(raw)
+        if announcement is not None:
+            self._standing = Standing.of(announcement.roots)
+            self._rejected = announcement.rejected
+        return announcement
+
+    async def _read_pages(self, outlet: Outlet | None) -> Json:
+        first = messages.as_object(await self._ask(None, outlet))
+        roots, cursor = first.get("roots"), first.get("nextCursor")
+        seen: set[str] = set()
+        while (
+            isinstance(roots, list)
+            and isinstance(cursor, str)
+            and cursor not in seen
+            and len(seen) < MAX_PAGES
+        ):
+            seen.add(cursor)
+            page = messages.as_object(await self._ask(cursor, outlet))
+            more, cursor = page.get("roots"), page.get("nextCursor")
+            roots = [*roots, *(more if isinstance(more, list) else [])]
+        return {**first, "roots": roots}
+
+
+def _cancel(scope: anyio.CancelScope | None) -> None:
+    if scope is not None:
+        scope.cancel()

@@ -1,0 +1,86 @@
+"""What the operator's configuration comes to, checked: the values that the runtime works from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from hub.catalog.merge import Offer
+from hub.confinement.grants import ConfineSetting
+from hub.guard.policy import Policy, ToolPolicy
+from hub.launch.environments import Inherits
+from hub.launch.plan import LaunchTemplate
+from hub.roots.roots import RootSet
+from hub.values import ServerName
+
+EraChoice: TypeAlias = Literal["auto", "legacy", "modern"]
+Share: TypeAlias = Literal["roots", "session", "all"]
+
+
+_URL = re.compile(r"https?://[^\s'\"<>]*[^\s'\"<>.,:;!?)]", re.IGNORECASE)
+
+
+def shown_url(url: str) -> str:
+    """Return an address without user, password, query and fragment."""
+    scheme, _, rest = url.partition("://")
+    place = rest.partition("#")[0].partition("?")[0]
+    host, slash, path = place.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+class RemoteTarget(Struct, frozen=True):
+    """A child behind a URL. URL and headers may hold secrets: neither is shown as it is."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    transport: Literal["http", "sse"] = "http"
+
+    def __repr__(self) -> str:
+        return f"RemoteTarget({self.shown!r})"
+
+    @property
+    def shown(self) -> str:
+        """The URL fit to be shown: without user, password and query, which may be secrets."""
+        return shown_url(self.url)
+
+
+Target: TypeAlias = LaunchTemplate | RemoteTarget
+
+
+class ServerSpec(Struct, frozen=True):
+    """One configured server. Times are in seconds.
+
+    `ceiling` holds the directories that a filesystem server's own arguments name; None if they name
+    none. `directories` are the same as its arguments spell them. `tool_policies` are those of
+    single tools, by the child's own name for them. `environment` is what its process inherits.
+    """
+
+    name: ServerName
+    target: Target
+    policy: Policy = field(default_factory=Policy)
+    tool_policies: Mapping[str, ToolPolicy] = field(default_factory=dict[str, ToolPolicy])
+    ceiling: RootSet | None = None
+    directories: tuple[str, ...] = ()
+    offer: Offer = field(default_factory=Offer)
+    answer_roots: bool = True
+    describe_roots: bool = False
+    confine: ConfineSetting = field(default_factory=ConfineSetting)
+    environment: Inherits = "default"
+    share: Share = "roots"
+    eager: bool | None = None
+    era: EraChoice = "auto"
+    start_timeout: float = 30.0
+    timeout: float = 300.0
+    concurrency: int = 16
+    idle_stop: float = 600.0
+
+    def without_secrets(self, text: str) -> str:
+        """Return a transport's words without the secrets of any address: clients read them."""
+        return _URL.sub(lambda found: shown_url(found[0]), text)
+
+    def policy_of(self, tool: str) -> ToolPolicy:
+        """Return the policy for the calls of one tool."""
+        return self.tool_policies.get(tool) or ToolPolicy(policy=self.policy)

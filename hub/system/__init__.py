@@ -1,0 +1,1 @@
+"""The computer that the hub runs on."""

@@ -1,0 +1,77 @@
+"""`LinkReader`s over the real file system: they say what is there, or refuse."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from hub.paths.resolve import DeadEndError, Entry, EntryKind, LinkReader, PathError
+
+_KINDS: Final[Mapping[int, EntryKind]] = {
+    stat.S_IFDIR: "directory",
+    stat.S_IFREG: "file",
+    stat.S_IFLNK: "link",
+}
+_FORMAT: Final = 0o170000  # S_IFMT: the bits that `_KINDS` are told by
+_HAS_JUNCTIONS: Final = os.name == "nt"
+_JUNCTION: Final = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT: a link that looks like a directory
+_UNASKED: Final = Entry("other", -1, -1)
+
+
+class OsLinks(LinkReader):
+    """Asks the kernel each time."""
+
+    def entry(self, path: str) -> Entry | None:
+        try:
+            found = os.lstat(path)
+        except FileNotFoundError:
+            return None
+        except NotADirectoryError as exc:
+            raise DeadEndError("it passes through something that is not a directory") from exc
+        except OSError as exc:
+            raise PathError(_sentence(exc)) from exc
+        except ValueError as exc:
+            raise PathError("it contains a character that no path can have") from exc
+        kind: EntryKind = _KINDS.get(found.st_mode & _FORMAT, "other")
+        if _HAS_JUNCTIONS and getattr(found, "st_reparse_tag", 0) == _JUNCTION:
+            kind = "link"
+        return Entry(kind, found.st_dev, found.st_ino)
+
+    def target(self, path: str) -> str:
+        try:
+            # `Path.readlink` tidies the text of the link.
+            return os.readlink(path).removeprefix("\\\\?\\")  # noqa: PTH115
+        except OSError as exc:
+            raise PathError(_sentence(exc)) from exc
+
+    def names(self, path: str) -> Sequence[str]:
+        try:
+            return os.listdir(path)  # noqa: PTH208 - a list of names is what is wanted
+        except OSError as exc:
+            raise PathError(_sentence(exc)) from exc
+
+
+class CachedLinks(LinkReader):
+    """Asks `inner` once per path: for one call, never longer."""
+
+    def __init__(self, inner: LinkReader) -> None:
+        self._inner = inner
+        self._entries: dict[str, Entry | None] = {}
+
+    def entry(self, path: str) -> Entry | None:
+        found = self._entries.get(path, _UNASKED)
+        if found is _UNASKED:
+            found = self._entries[path] = self._inner.entry(path)
+        return found
+
+    def target(self, path: str) -> str:
+        return self._inner.target(path)
+
+    def names(self, path: str) -> Sequence[str]:
+        return self._inner.names(path)
+
+
+def _sentence(exc: OSError) -> str:
+    return f"the system would not say where it leads: {exc.strerror}"

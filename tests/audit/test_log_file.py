@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import json
+import os
+import resource
+import threading
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from msgspec.structs import asdict, replace
+from structlog.testing import capture_logs
+
+from hub.audit import log_file as audit_module
+from hub.audit.log_file import NoAudit, audit_log
+from hub.audit.record import AuditRecord
+from hub.jsonrpc import exact_json
+from hub.values import SessionKey
+from tests.kit.fakes import no_descriptor_free
+
+Writer = audit_module._Writer  # pyright: ignore[reportPrivateUsage] - its thread is watched
+RECORD = AuditRecord(
+    time="2026-01-02T03:04:05.678+00:00",
+    session=SessionKey("abc"),
+    principal="alice",
+    server="files",
+    tool="read",
+    verdict="refused",
+    reason="outside",
+    pointer="/path",
+    path="/etc/pässwd\n",
+    would_refuse=False,
+    ms=1.5,
+)
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def numbered(count: int) -> list[AuditRecord]:
+    return [replace(RECORD, tool=f"t{number}") for number in range(count)]
+
+
+def test_every_record_is_a_line_and_all_are_written_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    with audit_log(path) as audit:
+        for record in numbered(1000):
+            audit.write(record)
+    assert [line["tool"] for line in lines(path)] == [f"t{number}" for number in range(1000)]
+    assert lines(path)[0] == {**asdict(RECORD), "tool": "t0"}
+
+
+def test_a_log_is_continued(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    for record in numbered(2):
+        with audit_log(path) as audit:
+            audit.write(record)
+    assert [line["tool"] for line in lines(path)] == ["t0", "t1"]
+
+
+def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_module, "MAX_FILE_BYTES", 1)
+    path, aside = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
+    writer = Writer(path)
+    for record in numbered(3):
+        writer._append(exact_json.encode(record) + b"\n")  # pyright: ignore[reportPrivateUsage] - to know when
+        assert [line["tool"] for line in lines(path)] == [record.tool]
+    assert [line["tool"] for line in lines(aside)] == ["t1"]
+
+
+class Appended:
+    """Remembers what was written, and how much at once."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.batches: list[int] = []
+        self.happened = threading.Semaphore(0)
+        self._append = Writer._append  # pyright: ignore[reportPrivateUsage] - to count
+
+        def counted(writer: Writer, lines: bytes) -> None:
+            self._append(writer, lines)
+            self.batches.append(lines.count(b"\n"))
+            self.happened.release()
+
+        monkeypatch.setattr(Writer, "_append", counted)
+
+
+@pytest.fixture
+def appended(monkeypatch: pytest.MonkeyPatch) -> Appended:
+    return Appended(monkeypatch)
+
+
+def test_what_has_come_meanwhile_is_written_together(tmp_path: Path, appended: Appended) -> None:
+    path = tmp_path / "audit.jsonl"
+    with audit_log(path) as audit:
+        for record in numbered(audit_module.BATCH + 5):
+            audit.write(record)
+    assert appended.batches == [audit_module.BATCH + 5]
+    assert len(lines(path)) == audit_module.BATCH + 5
+
+
+def test_what_comes_while_lines_are_made_waits_for_the_next_ones(
+    tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third, later = numbered(4)
+    lines_of = audit_module._lines  # pyright: ignore[reportPrivateUsage] - to know when
+
+    def lines_meanwhile(records: list[AuditRecord]) -> bytes:
+        if records != [later]:
+            writer.write(later)
+        return lines_of(records)
+
+    monkeypatch.setattr(audit_module, "_lines", lines_meanwhile)
+    writer = Writer(tmp_path / "audit.jsonl")
+    for record in (first, second, third):
+        writer.write(record)
+    for _ in range(2):
+        writer._write_all()  # pyright: ignore[reportPrivateUsage] - its thread would choose when
+    assert appended.batches == [3, 3]
+
+
+def test_few_records_are_put_into_words_at_once_and_one_path_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines_of, sizes = audit_module._lines, list[int]()  # pyright: ignore[reportPrivateUsage] - to count
+
+    def counted(records: list[AuditRecord]) -> bytes:
+        sizes.append(len(records))
+        return lines_of(records)
+
+    monkeypatch.setattr(audit_module, "_lines", counted)
+    path, plain = tmp_path / "audit.jsonl", replace(RECORD, path=None)
+    every = [*[plain] * (audit_module.BATCH + 1), *numbered(2), plain]
+    with audit_log(path) as audit:
+        for record in every:
+            audit.write(record)
+    assert sizes == [audit_module.BATCH, 2, 1, 1]
+    assert [line["tool"] for line in lines(path)] == [record.tool for record in every]
+
+
+def test_records_are_on_the_disk_soon_without_more_of_them(
+    tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_module, "PAUSE", 0.001)
+    path = tmp_path / "audit.jsonl"
+    with audit_log(path) as audit:
+        for number, record in enumerate(numbered(3), 1):
+            audit.write(record)
+            assert appended.happened.acquire(timeout=5)
+            assert len(lines(path)) == number
+
+
+def test_the_thread_is_called_once_for_all_that_it_collects(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "audit.jsonl")
+    calls: list[bool] = []
+    writer._call.set = lambda: calls.append(True)  # pyright: ignore[reportPrivateUsage] - to count
+    for record in numbered(1000):
+        writer.write(record)
+    assert calls == [True]
+
+
+def test_a_name_that_is_no_text_is_written_as_it_can_be(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    with audit_log(path) as audit:
+        audit.write(replace(RECORD, path=os.fsdecode(b"/caf\xe9")))
+    assert lines(path)[0]["path"] == "/caf\\udce9"
+
+
+def test_a_log_that_was_taken_away_is_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    with audit_log(path) as audit:
+        path.unlink()
+        audit.write(RECORD)
+    assert len(lines(path)) == 1
+
+
+def test_a_log_that_cannot_be_opened_is_an_error_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file or directory"):
+        audit_log(tmp_path / "none" / "audit.jsonl")
+
+
+def test_a_pipe_that_nobody_reads_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="No such device or address"):
+        audit_log(path)
+
+
+def test_a_pipe_can_be_a_log(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with audit_log(path) as audit:
+        audit.write(RECORD)
+    assert json.loads(os.read(reading, 10_000)) == asdict(RECORD)
+    os.close(reading)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_what_is_no_file_fails_by_its_own_word() -> None:
+    with capture_logs() as logs, audit_log(Path("/dev/full")) as audit:
+        audit.write(RECORD)
+    assert [entry["error"] for entry in logs] == ["[Errno 28] No space left on device"]
+
+
+def test_records_beyond_what_may_wait_are_counted_and_the_count_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_module, "BACKLOG", 2)
+    path = tmp_path / "audit.jsonl"
+    path.touch(0o600)
+    writer = Writer(path)
+    for record in numbered(5):
+        writer.write(record)
+    with capture_logs() as logs:
+        writer.thread.start()
+        writer.finish()
+    assert [line["tool"] for line in lines(path)] == ["t0", "t1"]
+    assert [entry["lines"] for entry in logs] == [3]
+
+
+def test_a_disk_that_fails_loses_lines_says_so_and_may_recover(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    writer = Writer(path)
+    path.mkdir()
+    for record in numbered(2):
+        writer.write(record)
+    with capture_logs() as logs:
+        writer.thread.start()
+        writer.finish()
+    assert {entry["event"] for entry in logs} == {"audit lines lost"}
+    assert sum(entry["lines"] for entry in logs) == 2
+    path.rmdir()
+    with audit_log(path) as audit:
+        audit.write(RECORD)
+    assert len(lines(path)) == 1
+
+
+def test_lines_wait_for_a_free_descriptor_until_the_log_ends(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    writer = Writer(path)
+    with ExitStack() as scarce:
+        scarce.enter_context(no_descriptor_free())
+        writer._end.wait = lambda _: bool(scarce.close())  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue] - one is free by then
+        writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - its thread would choose when
+    assert lines(path) == [{}]
+    with capture_logs() as logs, no_descriptor_free():
+        writer._end.wait = lambda _: True  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue] - the log ends
+        writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - see above
+    assert [(entry["event"], entry["lines"]) for entry in logs] == [("audit lines lost", 1)]
+
+
+@contextmanager
+def files_end_at(size: int) -> Generator[None]:
+    """Let the system write no file beyond a size, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_disk_that_is_full_gets_no_half_line(tmp_path: Path) -> None:
+    path, every = tmp_path / "audit.jsonl", numbered(100)
+    with capture_logs() as logs, files_end_at(10_000), audit_log(path) as audit:
+        for record in every:
+            audit.write(record)
+    kept = len(lines(path))
+    assert 0 < kept < 100
+    assert [(entry["event"], entry["lines"]) for entry in logs] == [
+        ("audit lines lost", 100 - kept)
+    ]
+    with audit_log(path) as audit:
+        audit.write(replace(RECORD, tool="after"))
+    written = [line["tool"] for line in lines(path)]
+    assert written == [*(record.tool for record in every[:kept]), "after"]
+
+
+def test_many_long_lines_are_not_collected_and_a_log_is_put_aside_between_them(
+    tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_module, "MAX_FILE_BYTES", 3 * 1024 * 1024)
+    path = tmp_path / "audit.jsonl"
+    with audit_log(path) as audit:
+        for record in numbered(50):
+            audit.write(replace(record, path="x" * 100_000))
+    assert max(appended.batches) == 11
+    assert sum(appended.batches) == 50
+    aside = lines(path.with_name("audit.jsonl.1"))
+    assert [line["tool"] for line in (*aside, *lines(path))] == [f"t{n}" for n in range(50)]
+    assert path.stat().st_size < audit_module.MAX_FILE_BYTES
+
+
+def test_no_audit_keeps_nothing() -> None:
+    NoAudit().write(RECORD)

@@ -1,0 +1,310 @@
+"""The handing over itself; tests/calls/test_modern_rounds.py has how a call goes on then."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import pytest
+from msgspec.structs import force_setattr
+
+from hub.calls.askable_call import AskablePassage
+from hub.calls.rounds.parked_call import ParkedCall
+from hub.jsonrpc import messages
+from hub.jsonrpc.messages import Failure, Request, Response
+from hub.jsonrpc.outgoing import Answer
+from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
+from hub.protocol.input_requests import ROOTS_KEY, URL_NEEDED
+from hub.values import JsonObject
+from tests.kit.callers import (
+    ACCEPTED,
+    ELICITATION,
+    EVERYTHING,
+    FORM,
+    URL,
+    Caller,
+    ExpressCaller,
+    asked,
+    question,
+    silent,
+)
+from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingOutlet, failure
+from tests.kit.scripted import ScriptedHub, scripted
+from tests.kit.trees import plant
+
+NEEDS_URL = messages.Failure(
+    None, {"code": URL_NEEDED, "message": "go there", "data": {"elicitations": [URL]}}
+)
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return plant(tmp_path, "a/f")
+
+
+class Reply:
+    """Hears how a call goes, and does not let its request come the general way by itself."""
+
+    def __init__(self) -> None:
+        self.outlet = RecordingOutlet()
+        self.answers: list[Answer] = []
+        self.detours: list[Request] = []
+
+    def give(self, answer: Answer) -> bool:
+        self.answers.append(answer)
+        return True
+
+    async def deliver(self, answer: Response | Failure) -> None:
+        self.answers.append(answer)
+
+    def detour(self, request: Request) -> None:
+        self.detours.append(request)
+
+
+async def known(
+    hub: ScriptedHub, child: FakeChild, roots: tuple[Path, ...] | None = None
+) -> ExpressCaller:
+    """Return a client whose tool has been called, and whose last call is over."""
+    caller = ExpressCaller(hub, roots=roots)
+    id_ = await caller.begin()
+    child.link.answer((await child.link.request("tools/call"))["id"], {"content": []})
+    await caller.end(id_)
+    child.link.seen.clear()
+    return caller
+
+
+async def test_a_call_that_is_asked_nothing_stays_on_its_way() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = await known(hub, child)
+        id_ = await caller.begin()
+        child.link.answer((await child.link.request("tools/call"))["id"], {"content": [], "n": 1})
+        assert (await caller.end(id_))["n"] == 1
+        assert caller.client.detoured == []
+
+
+async def test_an_error_has_the_code_that_the_era_knows_it_by() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = await known(hub, child)
+        child.answers["tools/call"] = failure(RESOURCE_NOT_FOUND, "gone")
+        assert await caller.refusal() == {"code": INVALID_PARAMS, "message": "gone"}
+        assert caller.client.detoured == []
+
+
+async def test_a_question_brings_the_call_on_the_general_way_and_its_child_sees_one_call(
+    tmp_path: Path,
+) -> None:
+    child, file = silent(), tmp_path / "audit.jsonl"
+    async with scripted(child, config={"audit": {"file": str(file)}}) as hub:
+        caller = await known(hub, child)
+        result = await asked(child, caller)
+        assert len(caller.client.detoured) == 1
+        key, _ = question(result)
+        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
+        assert (await child.link.reply("q"))["result"] == ACCEPTED
+        (sent,) = child.link.requests("tools/call")
+        child.link.answer(sent["id"], {"content": [], "n": 2})
+        answer = await caller.end(id_)
+        assert (answer["resultType"], answer["n"]) == ("complete", 2)
+    verdicts = [json.loads(line)["verdict"] for line in file.read_text().splitlines()]
+    assert verdicts == ["admitted"] * 3, "two calls before it, and itself, once"
+
+
+async def test_the_error_that_ends_a_call_after_its_questions_is_the_retrys() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = await known(hub, child)
+        result = await asked(child, caller)
+        child.link.answer(child.link.requests("tools/call")[0]["id"], failure(-32000, "no luck"))
+        key, _ = question(result)
+        error = await caller.refusal({key: ACCEPTED}, result["requestState"])
+        assert (error["code"], error["message"]) == (-32000, "no luck")
+
+
+async def test_a_call_is_given_up_whose_request_does_not_come() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller, reply = await known(hub, child), Reply()
+        request = Request("r", "tools/call", caller.params())
+        front = caller.client.front
+        passage = front.express.take(request, front.way(request), reply)
+        assert isinstance(passage, AskablePassage)
+        assert passage.behalf is passage
+        child.link.ask("q", ELICITATION, FORM)
+        with anyio.fail_after(5):
+            while not reply.detours:
+                await anyio.wait_all_tasks_blocked()
+        assert reply.detours == [request]
+        assert isinstance(passage.behalf, ParkedCall), "who is asked from now on"
+        assert front.peer.backlog.takes("r"), "the request can come"
+        passage.cancel("enough")
+        passage.cancel("again")
+        told = await child.link.request("notifications/cancelled")
+        assert told["params"]["reason"] == "enough"
+        assert (await child.link.reply("q"))["error"]["code"] == INTERNAL_ERROR
+        assert reply.answers == []
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_child_that_says_within_which_call_it_asks_may_ask_again(
+    era: Literal["legacy", "modern"],
+) -> None:
+    child = FakeChild(ECHO, era=era, answers={"tools/call": SILENT})
+    async with scripted(child, config={"servers": {"files": {"command": "x", "era": era}}}) as hub:
+        caller, reply = await known(hub, child), Reply()
+        front, request = caller.client.front, Request("r", "tools/call", caller.params())
+        passage = front.express.take(request, front.way(request), reply)
+        assert isinstance(passage, AskablePassage)
+        sent = await child.link.request("tools/call")
+        waiter = passage.way.lane.peer.waiters.waiting(sent["id"])
+        assert waiter is not None
+        assert waiter.behalf is passage
+        child.link.ask("q", ELICITATION, FORM)
+        await anyio.wait_all_tasks_blocked()
+        assert reply.detours == [request]
+        assert waiter.behalf is passage.behalf
+        assert isinstance(waiter.behalf, ParkedCall), "who is asked from now on"
+
+
+async def test_nothing_is_left_of_a_client_that_goes_before_it_is_sent_to_a_url() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller, reply = await known(hub, child), Reply()
+        reply.outlet.stuck = True
+        request = Request("r", "tools/call", caller.params(progressToken="t"))
+        front = caller.client.front
+        passage = front.express.take(request, front.way(request), reply)
+        assert isinstance(passage, AskablePassage)
+        sent = await child.link.request("tools/call")
+        token = sent["params"]["_meta"]["progressToken"]
+        child.link.notify("notifications/progress", {"progressToken": token, "progress": 1})
+        child.link.answer(sent["id"], NEEDS_URL)
+        await anyio.wait_all_tasks_blocked()
+        assert passage.parking.handed_over(request) is not None
+        passage.cancel()
+        assert passage.parking.handed_over(request) is None
+
+
+async def test_a_call_stays_judged_by_the_kept_roots_that_it_was_judged_by(top: Path) -> None:
+    child = silent(READ)
+    async with scripted(child, config={"roots": {"reuse": 60}}) as hub:
+        now = [1000.0]
+        force_setattr(hub.services.machine, "clock", lambda: now[0])
+        capabilities: JsonObject = {**EVERYTHING, "roots": {}}
+        path: JsonObject = {"path": str(top / "a" / "f")}
+        caller = Caller(hub, capabilities, roots=(top / "a",), name="read", arguments=path)
+        for nth in (1, 2):
+            id_ = await caller.begin()
+            link = await child.connected()
+            link.answer((await link.request("tools/call", nth=nth))["id"], {"content": []})
+            await caller.end(id_)
+            caller.roots = None
+        caller.client.by_express = True
+        id_ = await caller.begin()
+        sent = await child.link.request("tools/call", nth=3)
+        now[0] += 61
+        child.link.ask("q", ELICITATION, FORM)
+        result = await caller.end(id_)
+        assert len(caller.client.detoured) == 1
+        assert ROOTS_KEY in result["inputRequests"]
+        caller.roots = (top / "a",)
+        id_ = await caller.begin({question(result)[0]: ACCEPTED}, result["requestState"])
+        assert (await child.link.reply("q"))["result"] == ACCEPTED
+        child.link.answer(sent["id"], {"content": []})
+        assert "isError" not in await caller.end(id_)
+
+
+async def test_a_request_that_has_come_takes_its_call_with_it() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = await known(hub, child)
+        front, reply = caller.client.front, Reply()
+        request = Request("r", "tools/call", caller.params())
+        passage = front.express.take(request, front.way(request), reply)
+        assert passage is not None
+        child.link.ask("q", ELICITATION, FORM)
+        with anyio.fail_after(5):
+            while not reply.detours:
+                await anyio.wait_all_tasks_blocked()
+        front.peer.take(request, reply.outlet)
+        await anyio.wait_all_tasks_blocked()
+        passage.cancel("the connection is gone")
+        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": [], "n": 3})
+        answer = await reply.outlet.next()
+        assert isinstance(answer, Response)
+        assert not child.link.requests("notifications/cancelled")
+
+
+async def test_a_client_is_there_while_its_call_is_handed_over() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller, reply = await known(hub, child), Reply()
+        front = caller.client.front
+        for id_ in ("one", "two"):
+            request = Request(id_, "tools/call", caller.params())
+            assert front.express.take(request, front.way(request), reply) is not None
+        await child.link.request("tools/call", nth=2)
+        for name in ("first", "second"):
+            child.link.ask(name, ELICITATION, FORM)
+            await anyio.wait_all_tasks_blocked()
+        assert [request.id for request in reply.detours] == ["two"]
+
+
+async def test_clients_that_go_one_way_are_still_two() -> None:
+    child = silent()
+    async with scripted(child) as hub, anyio.create_task_group() as tasks:
+        caller = await known(hub, child)
+        open_front, params = hub.open_front, caller.params()
+        register = caller.client.front.peer.backlog
+        for id_ in ("one", "two"):
+            request = Request(id_, "tools/call", params)
+            way = open_front.way("test", request)
+            assert open_front.express(register, tasks).take(request, way, Reply()) is not None
+        await child.link.request("tools/call", nth=2)
+        child.link.ask("q", ELICITATION, FORM)
+        error = (await child.link.reply("q"))["error"]
+        assert "several clients have calls under way" in error["message"]
+
+
+async def test_who_takes_only_one_kind_of_question_is_asked_no_other() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = ExpressCaller(hub, {"sampling": {}})
+        id_ = await caller.begin()
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        link.ask("q", ELICITATION, FORM)
+        assert "error" in await link.reply("q")
+        link.answer(sent["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+        assert caller.client.detoured == []
+
+
+async def test_a_child_that_wants_roots_after_its_question_has_the_call_made_again(
+    tmp_path: Path,
+) -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = ExpressCaller(hub, {**EVERYTHING, "roots": {}})
+        result = await asked(child, caller)
+        assert set(result["inputRequests"]) == {question(result)[0]}, "no path, no roots"
+        key, _ = question(result)
+        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
+        await child.link.reply("q")
+        child.link.ask("r", "roots/list", {})
+        again = await caller.end(id_)
+        assert again["inputRequests"] == {ROOTS_KEY: {"method": "roots/list"}}
+        assert await child.link.request("notifications/cancelled")
+
+
+async def test_two_clients_that_can_be_asked_other_things_go_no_common_way() -> None:
+    child = FakeChild(ECHO, READ)
+    async with scripted(child) as hub:
+        one = ExpressCaller(hub, {"sampling": {}})
+        await one.round()
+        params: JsonObject = ExpressCaller(hub, {"elicitation": {}}).params()
+        assert one.client.front.way(Request(1, "tools/call", params)) is None
+        assert one.client.front.way(Request(1, "tools/call", one.params())) is not None

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import anyio
+import pytest
+from msgspec import Raw
+
+from hub.calls import caller as asker_module
+from hub.calls.caller import CallAsker
+from hub.children.clients import InputNeededError
+from hub.jsonrpc.messages import Notification, as_object
+from hub.jsonrpc.peer import RpcError
+from hub.protocol.input_requests import ELICITATION, ELICITED, SAMPLING
+from hub.protocol.request_state import ChildRound
+from hub.sessions.client import Client
+from hub.values import JsonObject, ServerName
+from tests.kit.fakes import RecordingOutlet, failure
+from tests.kit.rigs import FakeClient, Rig, remote, rig
+
+FILES = remote("files")
+LOG = Notification("notifications/message", {"level": "info", "data": 1})
+BOTH: JsonObject = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
+ROUND = ChildRound(ServerName("files"), (), {}, "s")
+URL: JsonObject = {"mode": "url", "message": "Go", "url": "https://example.com"}
+
+
+def asker_of(client: FakeClient, token: str | None = None) -> CallAsker:
+    return CallAsker(client.session, client.outlet, token)
+
+
+def modern(at: Rig) -> FakeClient:
+    client = at.client()
+    client.session.greeted(Client("modern", "2026-07-28", BOTH, {}))
+    return client
+
+
+async def test_what_a_child_tells_during_a_call_goes_out_through_that_call() -> None:
+    async with rig({}, {}) as at:
+        client, response = at.client(), RecordingOutlet()
+        asker = CallAsker(client.session, response, None)
+        assert asker.has_told_all
+        await asker.tell(FILES, LOG)
+        assert not asker.has_told_all
+        await asker.flush()
+        assert asker.has_told_all
+        assert response.messages == [LOG]
+        assert client.outlet.messages == []
+        assert asker.session == client.session.key
+
+
+async def test_reports_reach_the_client_under_its_own_token() -> None:
+    async with rig({}, {}) as at:
+        response = RecordingOutlet()
+        asker = CallAsker(at.client().session, response, "mine")
+        assert asker.progress is not None
+        await asker.progress(Raw(b'{"progressToken":7,"progress":1}'))
+        await asker.flush()
+        assert response.messages == [
+            Notification("notifications/progress", {"progressToken": "mine", "progress": 1})
+        ]
+
+
+async def test_a_client_without_a_token_wants_no_reports() -> None:
+    async with rig({}, {}) as at:
+        asker = CallAsker(at.client().session, RecordingOutlet(), None)
+        assert asker.progress is None
+        await asker.flush()
+
+
+async def test_a_childs_question_is_answered_by_the_client_of_the_call() -> None:
+    async with rig({}, {}) as at:
+        client = at.client(capabilities={"sampling": {}})
+        client.answers["sampling/createMessage"] = {"role": "assistant"}
+        asker = CallAsker(client.session, client.outlet, None)
+        assert as_object(await asker.ask("sampling/createMessage", {})) == {"role": "assistant"}
+
+
+async def test_a_client_of_the_handshake_era_is_asked_one_thing_after_the_other() -> None:
+    async with rig({}, {}) as at:
+        client = at.client(capabilities=BOTH)
+        client.answers = {SAMPLING: {"role": "assistant"}, ELICITATION: {"action": "accept"}}
+        asker = asker_of(client)
+        wanted: dict[str, JsonObject] = {
+            "a": {"method": SAMPLING, "params": {"x": 1}},
+            "b": {"method": ELICITATION, "params": URL},
+            "c": {"method": ELICITATION, "params": {"message": "m"}},
+        }
+        assert await asker.inputs(FILES, wanted, ROUND) == {
+            "a": {"role": "assistant"},
+            "b": {"action": "accept"},
+            "c": {"action": "accept"},
+        }
+        asked = [line["params"] for line in client.outlet.lines if line["method"] == ELICITATION]
+        asker.done()
+        asker.done()
+        await asker.flush()
+        (done,) = client.outlet.notified(ELICITED)
+        assert done.params == {"elicitationId": asked[0]["elicitationId"]}
+        assert "elicitationId" not in asked[1]
+
+
+async def test_a_client_that_answers_with_an_error_or_cannot_be_asked_ends_the_call() -> None:
+    async with rig({}, {}) as at:
+        client = at.client(capabilities={"sampling": {}})
+        client.answers[SAMPLING] = failure(-1, "the user said no")
+        for method, why in ((SAMPLING, "the user said no"), (ELICITATION, "does not support")):
+            with pytest.raises(RpcError, match=why):
+                await asker_of(client).inputs(FILES, {"a": {"method": method}}, ROUND)
+
+
+async def test_a_child_that_asks_for_nothing_is_called_again_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    async with rig({}, {}) as at:
+        asker = asker_of(at.client())
+        monkeypatch.setattr(asker_module.anyio, "sleep", sleep)
+        for _ in range(8):
+            assert await asker.inputs(FILES, {}, ROUND) == {}
+        monkeypatch.undo()
+    assert slept == [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 2.0, 2.0]
+
+
+async def test_a_modern_client_is_asked_by_the_result_and_told_of_no_end() -> None:
+    async with rig({}, {}) as at:
+        client = modern(at)
+        asker = asker_of(client)
+        asker.consented = "yes"
+        wanted: dict[str, JsonObject] = {"a": {"method": SAMPLING}}
+        for requests in (wanted, {}):
+            with pytest.raises(InputNeededError) as caught:
+                await asker.inputs(FILES, requests, ROUND)
+            assert caught.value.requests == requests
+            assert caught.value.carried.child is ROUND
+            assert caught.value.carried.consented == "yes"
+        asker.done()
+        await anyio.lowlevel.checkpoint()
+        assert client.outlet.messages == []

@@ -1,0 +1,334 @@
+"""Asking a client's user, by single calls; tests/flow/test_consent.py plays whole conversations."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hub.calls import consent
+from hub.guard.consent import Wanted, wanted
+from hub.guard.containment import Surroundings
+from hub.guard.decide import Admitted, Refused, ToolGuard, decide
+from hub.guard.policy import DenyPatterns, Policy
+from hub.jsonrpc.peer import RpcError
+from hub.roots.effective import OperatorRoots
+from hub.roots.roots import RootSet
+from hub.sessions.services import RootsSettings
+from hub.values import Call, Json, JsonObject
+from tests.kit.fakes import READ, FakeChild, Silence, failure
+from tests.kit.rigs import ROOTS, FakeClient, Rig, remote, rig, roots_at
+from tests.kit.trees import plant
+
+ASK = Policy(on_refused="ask")
+SPECS = {"files": remote(policy=ASK)}
+BOTH: JsonObject = {**ROOTS, "elicitation": {}}
+ONCE: JsonObject = {"action": "accept", "content": {"decision": "allow once"}}
+SESSION: JsonObject = {"action": "accept", "content": {"decision": "allow for this session"}}
+PROMPTS: JsonObject = {"resources": {"subscribe": True}, "prompts": {}, "completions": {}}
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return plant(tmp_path, "a/x", "b/x", "c/x")
+
+
+def asking(at: Rig, top: Path, answer: JsonObject = ONCE) -> FakeClient:
+    client = at.client(top / "a", capabilities=BOTH)
+    client.answers["elicitation/create"] = answer
+    return client
+
+
+def questions(client: FakeClient) -> list[str]:
+    sent = [line for line in client.outlet.lines if line.get("method") == "elicitation/create"]
+    return [line["params"]["message"] for line in sent]
+
+
+async def test_a_call_passes_with_its_users_consent(top: Path) -> None:
+    fake = FakeChild(READ)
+    async with rig(SPECS, {"files": fake}) as at:
+        client = asking(at, top)
+        assert "isError" not in await client.call("read", {"path": f"{top}/b/x"})
+        assert len(questions(client)) == 1
+        (record,) = at.audit.records
+        assert (record.verdict, record.consent) == ("admitted", "once")
+        assert (record.pointer, record.path) == ("/path", f"{top}/b/x")
+        assert not record.would_refuse
+        assert client.session.refusals.recent == []
+
+
+async def test_a_client_that_is_gone_or_answers_with_an_error_refuses(top: Path) -> None:
+    async with rig(SPECS, {"files": FakeChild(READ)}) as at:
+        client = asking(at, top)
+        client.answers["elicitation/create"] = failure(-32603, "no")
+        assert (await client.call("read", {"path": f"{top}/b/x"}))["isError"] is True
+        client.answers["elicitation/create"] = Silence()
+        client.session.peer = None
+        assert (await client.call("read", {"path": f"{top}/b/x"}))["isError"] is True
+        assert [record.consent for record in at.audit.records] == ["refused", "refused"]
+
+
+async def test_a_person_who_says_nothing_refuses(top: Path) -> None:
+    settings = RootsSettings(timeout=0.02, debounce=0.001)
+    async with rig(SPECS, {"files": FakeChild(READ)}, settings=settings) as at:
+        client = asking(at, top)
+        client.answers["elicitation/create"] = Silence()
+        assert (await client.call("read", {"path": f"{top}/b/x"}))["isError"] is True
+        assert len(client.outlet.notified("notifications/cancelled")) == 1
+
+
+def everything() -> FakeChild:
+    return FakeChild(
+        capabilities=PROMPTS,
+        answers={
+            "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "file:///{+path}"}]},
+            "resources/list": {"resources": []},
+            "resources/read": {"contents": []},
+            "resources/subscribe": {},
+            "prompts/list": {"prompts": [{"name": "ask"}]},
+            "prompts/get": {"messages": []},
+            "completion/complete": {"completion": {"values": []}},
+        },
+    )
+
+
+async def test_resources_and_prompts_are_asked_about_too(top: Path) -> None:
+    async with rig(SPECS, {"files": everything()}) as at:
+        client = asking(at, top)
+        uri = f"file://{top}/b/x"
+        assert await client.request(client.asked_for("resources/read", {"uri": uri})) == {
+            "contents": []
+        }
+        arguments: JsonObject = {"name": "ask", "arguments": {"path": f"{top}/b/x"}}
+        await client.request(client.asked_for("prompts/get", arguments))
+        resource, prompt = questions(client)
+        assert f'resource "{uri}", argument "/uri"' in resource
+        assert 'prompt "ask", argument "/path"' in prompt
+
+
+async def test_nobody_is_asked_while_typing_but_what_the_session_allows_holds(top: Path) -> None:
+    async with rig(SPECS, {"files": everything()}) as at:
+        client = asking(at, top, SESSION)
+        typed: JsonObject = {
+            "ref": {"type": "ref/prompt", "name": "ask"},
+            "argument": {"name": "path", "value": f"{top}/b/x"},
+        }
+        uri: JsonObject = {"uri": f"file://{top}/b/x"}
+        for method, params in (("completion/complete", typed), ("resources/subscribe", uri)):
+            with pytest.raises(RpcError):
+                await client.request(client.asked_for(method, params))
+        assert questions(client) == []
+        await client.request(client.asked_for("resources/read", uri))
+        for method, params in (("completion/complete", typed), ("resources/subscribe", uri)):
+            await client.request(client.asked_for(method, params))
+        assert len(questions(client)) == 1
+
+
+async def test_a_grant_does_not_outlive_a_ceiling_that_moves(top: Path) -> None:
+    operator = OperatorRoots(ceiling=roots_at(top))
+    async with rig(SPECS, {"files": FakeChild(READ)}, operator=operator) as at:
+        client = asking(at, top, SESSION)
+        path: JsonObject = {"path": f"{top}/b/x"}
+        assert "isError" not in await client.call("read", path)
+        at.services.operator.take(OperatorRoots(ceiling=roots_at(top / "a")))
+        assert (await client.call("read", path))["isError"] is True
+        assert len(questions(client)) == 1
+
+
+async def test_a_servers_own_directories_are_a_ceiling_too(top: Path) -> None:
+    own: RootSet = roots_at(top / "a", top / "c")
+    spec = remote(policy=ASK, ceiling=own)
+    async with rig({"files": spec}, {"files": FakeChild(READ)}) as at:
+        client = asking(at, top)
+        assert (await client.call("read", {"path": f"{top}/b/x"}))["isError"] is True
+        assert questions(client) == []
+        assert "isError" not in await client.call("read", {"path": f"{top}/c/x"})
+
+
+async def test_a_yes_that_came_too_late_for_a_link_that_moved_is_none(top: Path) -> None:
+    plant(top, "a/l => ../b/x")
+
+    async with rig(SPECS, {"files": FakeChild(READ)}) as at:
+        client = asking(at, top)
+        answered = client.answer
+
+        async def swap(request: object) -> None:
+            if questions(client):
+                (top / "a/l").unlink()
+                (top / "a/l").symlink_to("../c/x")
+            await answered(request)  # pyright: ignore[reportArgumentType]
+
+        client.answer = swap
+        result = await client.call("read", {"path": f"{top}/a/l"})
+        assert result["isError"] is True
+        (record,) = at.audit.records
+        assert (record.verdict, record.consent) == ("refused", "once")
+
+
+async def test_three_questions_are_asked_and_no_more(top: Path) -> None:
+    async with rig(SPECS, {"files": FakeChild(READ)}) as at:
+        client = asking(at, top)
+        three: list[Json] = [f"{top}/b/{n}" for n in range(3)]
+        assert "isError" not in await client.call("read", {"path": three})
+        assert len(questions(client)) == 3
+        assert (await client.call("read", {"path": [*three, f"{top}/b/3"]}))["isError"] is True
+        assert len(questions(client)) == 3
+
+
+async def test_a_call_that_takes_long_to_judge_holds_up_no_other(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others_had_theirs = threading.Event()
+
+    def decided(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused:
+        assert others_had_theirs.wait(4)
+        return decide(call, guard, around)
+
+    monkeypatch.setattr(consent, "decide", decided)
+    paths: list[Json] = [f"{top}/a/{number}, b" for number in range(400)]
+    long: JsonObject = {"paths": paths}
+    long_refused: JsonObject = {"paths": [*paths, f"{top}/b/x"]}
+    async with rig({"files": remote()}, {"files": FakeChild(READ)}) as at:
+        one, other = at.client(top / "a"), at.client(top / "a")
+        results: list[JsonObject] = []
+
+        async def call(arguments: JsonObject) -> None:
+            results.append(await one.call("read", arguments))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, long)
+            tasks.start_soon(call, long_refused)
+            for _ in range(3):
+                assert "isError" not in await other.call("read", {"path": f"{top}/a/x"})
+            others_had_theirs.set()
+        assert sorted("isError" in result for result in results) == [False, True]
+
+
+LONG = [f"{number}, b" for number in range(400)]
+
+
+class Held:
+    """The guard's work aside, held until it may go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.began, self.may_go_on = threading.Event(), threading.Event()
+        monkeypatch.setattr(consent, "decide", self._decide)
+
+    def _decide(self, call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused:
+        verdict = decide(call, guard, around)
+        self.began.set()
+        assert self.may_go_on.wait(4)
+        return verdict
+
+    async def until_it_began(self) -> None:
+        await anyio.to_thread.run_sync(self.began.wait)
+
+    async def call(
+        self, client: FakeClient, arguments: JsonObject, meanwhile: Callable[[], None]
+    ) -> JsonObject:
+        """Return the result of a call; `meanwhile` is done while it is judged."""
+        results: list[JsonObject] = []
+
+        async def call() -> None:
+            results.append(await client.call("read", arguments))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await self.until_it_began()
+            meanwhile()
+            self.may_go_on.set()
+        return results[0]
+
+
+def take(at: Rig, roots: OperatorRoots) -> None:
+    at.services.operator.take(roots)
+
+
+def long_list(*paths: object) -> JsonObject:
+    """Return arguments that take long to judge, these paths last."""
+    return {"paths": [*LONG, *map(str, paths)]}
+
+
+def calls(fake: FakeChild) -> int:
+    return sum(len(link.requests("tools/call")) for link in fake.links)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (OperatorRoots(), OperatorRoots(when_missing="deny")),
+        (OperatorRoots(when_empty="allow"), OperatorRoots(when_empty="deny")),
+    ],
+)
+async def test_what_nothing_restricted_is_judged_anew_once_something_does(
+    top: Path, monkeypatch: pytest.MonkeyPatch, before: OperatorRoots, after: OperatorRoots
+) -> None:
+    fake, held = FakeChild(READ), Held(monkeypatch)
+    spec = remote(policy=Policy(deny=DenyPatterns(("secret",))))
+    async with rig({"files": spec}, {"files": fake}, operator=before) as at:
+        client = at.client(capabilities=ROOTS if before.when_empty == "allow" else {})
+        result = await held.call(client, long_list(top / "b/x"), lambda: take(at, after))
+        assert result["isError"] is True
+        assert [record.verdict for record in at.audit.records] == ["refused"]
+        assert calls(fake) == 0
+
+
+async def test_a_grant_does_not_outlive_a_ceiling_that_moves_while_it_is_applied(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeChild(READ)
+    async with rig(SPECS, {"files": fake}) as at:
+        client = asking(at, top, SESSION)
+        assert "isError" not in await client.call("read", {"path": f"{top}/b/x"})
+        held = Held(monkeypatch)
+        soon_refused_without: JsonObject = {"paths": [f"{top}/b/x", *LONG]}
+        ceiling = OperatorRoots(ceiling=roots_at(top / "a"))
+        result = await held.call(client, soon_refused_without, lambda: take(at, ceiling))
+        assert result["isError"] is True
+        assert calls(fake) == 1
+
+
+async def test_what_to_ask_about_is_found_beside_the_loop(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others_had_theirs = threading.Event()
+
+    def found(
+        call: Call, guard: ToolGuard, around: Surroundings, ceilings: Sequence[RootSet]
+    ) -> tuple[Wanted, ...]:
+        assert others_had_theirs.wait(4)
+        return wanted(call, guard, around, ceilings)
+
+    monkeypatch.setattr(consent, "wanted", found)
+    async with rig(SPECS, {"files": FakeChild(READ)}) as at:
+        one, other = asking(at, top), asking(at, top)
+        outside: JsonObject = {"path": f"{top}/b/x"}
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(one.call, "read", outside)
+            assert "isError" not in await other.call("read", {"path": f"{top}/a/x"})
+            others_had_theirs.set()
+        assert len(questions(one)) == 1
+
+
+async def test_a_call_that_is_cancelled_while_it_is_judged_is_not_answered(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, held = FakeChild(READ), Held(monkeypatch)
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        results: list[JsonObject] = []
+
+        async def call() -> None:
+            results.append(await client.call("read", long_list(top / "b/x")))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await held.until_it_began()
+            tasks.cancel_scope.cancel()
+            held.may_go_on.set()
+        assert results == []
+        assert [record.verdict for record in at.audit.records] == ["cancelled"]
+        assert calls(fake) == 0

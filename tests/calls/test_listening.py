@@ -1,0 +1,296 @@
+"""`subscriptions/listen` of a modern client, before children of both eras."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from hub.children import listeners
+from hub.jsonrpc.messages import Request
+from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
+from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META, UPDATED
+from hub.values import Json, JsonObject, ServerName
+from tests.kit.fakes import ECHO, READ, SILENT, Answer, FakeChild
+from tests.kit.hubs import FakeClient
+from tests.kit.scripted import ScriptedHub, refusal, scripted
+from tests.kit.trees import plant
+from tests.server.test_modern import envelope, with_roots
+
+TOOLS = "notifications/tools/list_changed"
+MEMO = "memo://x/y"
+
+
+def params(roots: Json = None, **fields: Json) -> JsonObject:
+    return {"notifications": {**fields}, "_meta": envelope(roots)}
+
+
+async def listening(
+    client: FakeClient, roots: Json = None, **fields: Json
+) -> tuple[int, JsonObject]:
+    """Open a stream; returns its id and what the hub acknowledged."""
+    id_ = await client.begin(LISTEN, params(roots, **fields))
+    await client.until(lambda: bool(of_stream(client, id_)))
+    first = of_stream(client, id_)[0]
+    assert first["method"] == ACKNOWLEDGED
+    return id_, first["params"]["notifications"]
+
+
+def of_stream(client: FakeClient, id_: int) -> list[Any]:
+    """Return what came on one stream."""
+    found: list[Any] = []
+    for line in client.received:
+        sent: Any = line.get("params")
+        if sent and sent.get("_meta", {}).get(SUBSCRIPTION_ID_META) == id_:
+            found.append(line)
+    return found
+
+
+def methods(client: FakeClient, id_: int) -> list[str]:
+    return [line["method"] for line in of_stream(client, id_)]
+
+
+def resourceful(era: Any = "legacy", **changes: Any) -> FakeChild:
+    """Return a child that tells of changes and of its resources."""
+    answers: dict[str, Any] = {
+        "resources/list": {"resources": [{"uri": MEMO, "name": "y"}]},
+        "resources/templates/list": {"resourceTemplates": []},
+        "resources/subscribe": {},
+        "resources/unsubscribe": {},
+        "prompts/list": {"prompts": []},
+    }
+    told: JsonObject = {"listChanged": True}
+    capabilities: JsonObject = {
+        "tools": told,
+        "prompts": told,
+        "resources": {"subscribe": True, **told},
+    }
+    child = FakeChild(ECHO, READ, era=era, capabilities=capabilities, answers=answers, **changes)
+    if era == "modern":
+        child.answers[LISTEN] = acknowledging(child)
+    return child
+
+
+def acknowledging(child: FakeChild) -> Any:
+    """Return how a modern child opens every stream that is asked for."""
+
+    def begin(request: Request) -> Answer:
+        meta: JsonObject = {SUBSCRIPTION_ID_META: request.id}
+        honoured = request.params["notifications"]
+        child.link.notify(ACKNOWLEDGED, {"_meta": meta, "notifications": honoured})
+        return SILENT
+
+    return begin
+
+
+def say(child: FakeChild, method: str, era: str, **fields: Json) -> None:
+    """Let the newest connection tell something, on the stream for it if there are any."""
+    if era == "legacy":
+        child.link.notify(method, fields)
+        return
+    for line in child.link.requests(LISTEN):
+        wanted = line["params"]["notifications"]
+        named = fields.get("uri") in wanted.get("resourceSubscriptions", [])
+        if named if method == UPDATED else wanted.get("toolsListChanged"):
+            child.link.notify(method, {**fields, "_meta": {SUBSCRIPTION_ID_META: line["id"]}})
+
+
+async def listed(hub: ScriptedHub, roots: Json = None) -> None:
+    await hub.client().request("tools/list", {"_meta": envelope(roots)})
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return plant(tmp_path, "a/x", "b/x")
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("roots", [None, {}])
+async def test_a_changed_list_is_told_to_who_wants_it(era: str, roots: Json) -> None:
+    child = resourceful(era)
+    async with scripted(child) as hub:
+        client, other = hub.client(), hub.client()
+        id_, honoured = await listening(client, roots, toolsListChanged=True)
+        assert honoured == {"toolsListChanged": True}
+        unrelated, nothing = await listening(other, roots, promptsListChanged=True)
+        assert nothing == {"promptsListChanged": True}
+        assert child.links == [], "listening starts nothing"
+        await listed(hub, roots)
+        say(child, TOOLS, era)
+        await client.until(lambda: TOOLS in methods(client, id_))
+        assert methods(client, id_) == [ACKNOWLEDGED, TOOLS]
+        assert methods(other, unrelated) == [ACKNOWLEDGED]
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_modern_client_hears_the_children_of_its_roots_too(top: Path, era: str) -> None:
+    child = resourceful(era)
+    async with scripted(child) as hub:
+        client = hub.client()
+        id_, _ = await listening(client, {}, toolsListChanged=True, resourceSubscriptions=[MEMO])
+        assert len(child.links) == 1
+        called: JsonObject = {
+            "name": "read",
+            "arguments": {"path": str(top / "a/x")},
+            "_meta": envelope(),
+            "inputResponses": with_roots((top / "a").as_uri()),
+        }
+        await hub.client().request("tools/call", called)
+        assert len(child.links) == 2
+        method = "resources/subscribe" if era == "legacy" else LISTEN
+        await child.link.request(method, nth=1 if era == "legacy" else 2)
+        say(child, TOOLS, era)
+        say(child, UPDATED, era, uri=MEMO)
+        await client.until(lambda: len(of_stream(client, id_)) == 3)
+        assert set(methods(client, id_)) == {ACKNOWLEDGED, TOOLS, UPDATED}
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_subscribed_resource_is_told_of_until_the_stream_ends(era: str) -> None:
+    child = resourceful(era)
+    async with scripted(child) as hub:
+        client = hub.client()
+        id_, honoured = await listening(client, resourceSubscriptions=[MEMO])
+        assert honoured == {"resourceSubscriptions": [MEMO]}
+        say(child, UPDATED, era, uri=MEMO)
+        say(child, UPDATED, era, uri="memo://other")
+        await client.until(lambda: UPDATED in methods(client, id_))
+        assert of_stream(client, id_)[1]["params"] == {
+            "uri": MEMO,
+            "_meta": {SUBSCRIPTION_ID_META: id_},
+        }
+        await client.notify_cancelled(id_)
+        ended = "resources/unsubscribe" if era == "legacy" else "notifications/cancelled"
+        await child.link.request(ended)
+        assert not client.is_answered(id_)
+
+
+async def test_the_subscription_is_known_before_it_is_acknowledged() -> None:
+    child = resourceful()
+
+    def subscribed(request: Request) -> Answer:
+        child.link.notify(UPDATED, {"uri": MEMO})
+        return {}
+
+    child.answers["resources/subscribe"] = subscribed
+    async with scripted(child) as hub:
+        client = hub.client()
+        await listed(hub)
+        id_, _ = await listening(client, resourceSubscriptions=[MEMO])
+        say(child, UPDATED, "legacy", uri=f"{MEMO}/part")
+        await client.until(lambda: len(of_stream(client, id_)) >= 2)
+        assert methods(client, id_)[0] == ACKNOWLEDGED
+        assert of_stream(client, id_)[-1]["params"]["uri"] == f"{MEMO}/part"
+
+
+async def test_what_cannot_be_subscribed_to_is_left_out_of_the_acknowledgement(top: Path) -> None:
+    child = resourceful()
+    child.answers["resources/list"] = {"resources": [{"uri": MEMO, "name": "y"}]}
+    inside, outside = (top / "a/x").as_uri(), (top / "b/x").as_uri()
+    async with scripted(child, given=[str(top / "a")]) as hub:
+        client = hub.client()
+        _, honoured = await listening(client, resourceSubscriptions=[inside, outside, MEMO])
+        assert honoured == {"resourceSubscriptions": [inside, MEMO]}
+        _, unknown = await listening(client, {}, resourceSubscriptions=[inside, outside, MEMO])
+        assert unknown == {"resourceSubscriptions": [MEMO]}, "its roots cannot be asked for"
+        del child.answers["resources/subscribe"]
+        _, nothing = await listening(client, resourceSubscriptions=["memo://z"])
+        assert nothing == {}
+
+
+@pytest.mark.parametrize("bad", [None, [], "x", {"toolsListChanged": 7}])
+async def test_a_filter_that_is_none_is_refused(bad: Json) -> None:
+    async with scripted(FakeChild(ECHO)) as hub:
+        given: JsonObject = {"notifications": bad, "_meta": envelope()}
+        assert (await refusal(hub.client(), LISTEN, given))["code"] == INVALID_PARAMS
+
+
+async def test_there_are_not_endlessly_many_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listeners, "MAX_LISTENERS", 1)
+    async with scripted(FakeChild(ECHO)) as hub:
+        client = hub.client()
+        await listening(client, toolsListChanged=True)
+        error = await refusal(client, LISTEN, params(toolsListChanged=True))
+        assert error["code"] == INTERNAL_ERROR
+
+
+async def test_a_stream_that_the_hub_ends_is_answered() -> None:
+    async with scripted(resourceful()) as hub:
+        client = hub.client()
+        id_, _ = await listening(client, toolsListChanged=True, resourceSubscriptions=[MEMO])
+        client.front.end_listening()
+        result: Any = (await client.end(id_))["result"]
+        assert result["resultType"] == "complete"
+        assert result["_meta"][SUBSCRIPTION_ID_META] == id_
+
+
+async def test_streams_of_one_client_are_kept_apart() -> None:
+    child = resourceful()
+    async with scripted(child) as hub:
+        client = hub.client()
+        await listed(hub)
+        first, _ = await listening(client, toolsListChanged=True)
+        second, _ = await listening(client, toolsListChanged=True, promptsListChanged=True)
+        say(child, TOOLS, "legacy")
+        say(child, "notifications/prompts/list_changed", "legacy")
+        await client.until(lambda: len(of_stream(client, second)) == 3)
+        assert methods(client, first) == [ACKNOWLEDGED, TOOLS]
+
+
+async def test_a_child_that_comes_again_is_subscribed_at_again() -> None:
+    child = resourceful()
+    async with scripted(child) as hub:
+        client = hub.client()
+        id_, _ = await listening(client, {}, resourceSubscriptions=[MEMO])
+        child.link.crash()
+        await child.ended()
+        called: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope()}
+        await hub.client().request("tools/call", called)
+        await (await child.connected(2)).request("resources/subscribe")
+        say(child, UPDATED, "legacy", uri=MEMO)
+        await client.until(lambda: UPDATED in methods(client, id_))
+
+
+async def test_logs_are_not_for_such_a_stream() -> None:
+    child = resourceful()
+    async with scripted(child) as hub:
+        client = hub.client()
+        id_, _ = await listening(client, toolsListChanged=True)
+        await listed(hub)
+        child.link.notify("notifications/message", {"level": "error", "data": 1})
+        say(child, TOOLS, "legacy")
+        await client.until(lambda: TOOLS in methods(client, id_))
+        await anyio.wait_all_tasks_blocked()
+        assert methods(client, id_) == [ACKNOWLEDGED, TOOLS]
+
+
+async def test_a_server_that_comes_after_a_listing_without_it_is_told_of() -> None:
+    late = resourceful()
+    async with scripted({"late": late, "there": resourceful()}) as hub:
+        client = hub.client()
+        id_, _ = await listening(client, toolsListChanged=True)
+        hub.services.children.listeners.missed("test", ServerName("late"))
+        for server in ("there", "late"):
+            called: JsonObject = {"name": f"{server}__echo", "_meta": envelope(None)}
+            await hub.client().request("tools/call", called)
+        await client.until(lambda: TOOLS in methods(client, id_))
+        await anyio.wait_all_tasks_blocked()
+        assert methods(client, id_) == [ACKNOWLEDGED, TOOLS]
+
+
+async def test_nothing_waits_for_a_stream_that_is_given_up_before_it_is_acknowledged() -> None:
+    child = resourceful()
+    child.answers["resources/subscribe"] = SILENT
+    async with scripted(child) as hub:
+        client = hub.client()
+        await listed(hub)
+        given_up = await client.begin(LISTEN, params(resourceSubscriptions=[MEMO]))
+        await child.link.request("resources/subscribe")
+        await client.notify_cancelled(given_up)
+        await child.link.request("notifications/cancelled")
+        await anyio.wait_all_tasks_blocked()
+        waiting = [task.name for task in anyio.get_running_tasks()]
+        assert [name for name in waiting if name and "Mailbox" in name] == []
+        assert of_stream(client, given_up) == []

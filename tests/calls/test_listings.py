@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from hub.calls import listings as catalogs_module
+from hub.calls.builtin_tools import GET_ROOTS
+from hub.catalog.merge import Catalog
+from hub.errors import ChildError, RouteError
+from hub.jsonrpc.messages import as_object
+from hub.protocol.constants import LIST_CHANGED
+from hub.specs import ServerSpec
+from hub.values import JsonObject, ServerName
+from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
+from tests.kit.rigs import FakeClient, Rig, launched, remote, rig
+from tests.kit.trees import plant
+
+
+def names(catalog: Catalog) -> list[object]:
+    return [tool["name"] for tool in catalog.tools]
+
+
+async def shown(at: Rig, client: FakeClient, only: list[str] | None = None) -> list[object]:
+    servers = None if only is None else [ServerName(name) for name in only]
+    force = await client.session.force(client.outlet)
+    return names(await at.relay.catalogs.catalog(client.session, force, servers))
+
+
+async def page(at: Rig, client: FakeClient, method: str, **params: str) -> JsonObject:
+    asked = client.asked_for(method, dict[str, object](params))  # pyright: ignore[reportArgumentType] - texts
+    return as_object(await at.relay.catalogs.page(client.session, asked))
+
+
+async def test_a_listing_starts_all_children_and_shows_what_they_offer() -> None:
+    fakes = {"a": FakeChild(ECHO), "b": FakeChild(ECHO, READ)}
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        assert await shown(at, at.client()) == [GET_ROOTS, "a__echo", "b__echo", "b__read"]
+
+
+async def test_each_list_is_a_page_of_its_own() -> None:
+    everything = FakeChild(
+        ECHO,
+        capabilities={"tools": {}, "resources": {}, "prompts": {}},
+        answers={
+            "resources/list": {"resources": [{"uri": "file:///x"}]},
+            "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "x://{y}"}]},
+            "prompts/list": {"prompts": [{"name": "ask", "unknown": 1}]},
+        },
+    )
+    async with rig({"a": remote("a")}, {"a": everything}) as at:
+        client = at.client()
+        tools = (await page(at, client, "tools/list"))["tools"]
+        assert isinstance(tools, list)
+        assert tools[1:] == [ECHO]
+        assert await page(at, client, "resources/list") == {"resources": [{"uri": "file:///x"}]}
+        assert await page(at, client, "resources/templates/list") == {
+            "resourceTemplates": [{"uriTemplate": "x://{y}"}]
+        }
+        assert await page(at, client, "prompts/list") == {
+            "prompts": [{"name": "ask", "unknown": 1}]
+        }
+
+
+async def test_a_long_list_is_paged_and_a_foreign_cursor_is_refused() -> None:
+    many = [{**ECHO, "name": f"t{number}"} for number in range(1500)]
+    async with rig({"a": remote("a")}, {"a": FakeChild(*many)}) as at:
+        client = at.client()
+        first = await page(at, client, "tools/list")
+        cursor = str(first["nextCursor"])
+        second = await page(at, client, "tools/list", cursor=cursor)
+        assert "nextCursor" not in second
+        entries = [entry for one in (first, second) for entry in (one["tools"] or [])]  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType] - lists
+        assert len(entries) == 1501  # pyright: ignore[reportUnknownArgumentType] - entries
+        for foreign in ("nonsense", cursor[:-4] + "AAAA"):
+            with pytest.raises(RouteError):
+                await page(at, client, "tools/list", cursor=foreign)
+
+
+async def test_one_child_that_hangs_delays_the_others_listing_no_longer_than_is_fair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogs_module, "LIST_GRACE", 0.01)
+    fakes = {"a": FakeChild(ECHO, answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
+    greeting = fakes["b"].answers["initialize"]
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        assert await shown(at, client) == [GET_ROOTS, "b__echo"]
+        assert await shown(at, client) == [GET_ROOTS, "b__echo"]
+        asked = await fakes["a"].link.request("initialize")
+        assert not callable(greeting)
+        fakes["a"].link.answer(asked["id"], greeting)
+        await client.outlet.signals.until(lambda: len(client.outlet.messages) == len(LIST_CHANGED))
+        assert await shown(at, client) == [GET_ROOTS, "a__echo", "b__echo"]
+
+
+async def test_the_one_child_that_a_call_is_for_is_waited_for_until_it_has_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogs_module, "LIST_GRACE", 0.01)
+    fakes = {"a": FakeChild(ECHO, answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
+    greeting = fakes["b"].answers["initialize"]
+    assert not callable(greeting)
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        async with anyio.create_task_group() as calls:
+
+            async def call() -> None:
+                assert "isError" not in await client.call("a__echo")
+
+            calls.start_soon(call)
+            asked = await (await fakes["a"].connected()).request("initialize")
+            await anyio.sleep(0.05)
+            fakes["a"].link.answer(asked["id"], greeting)
+        assert fakes["b"].links == []
+
+
+async def test_one_child_that_does_not_start_does_not_keep_the_others_from_the_list() -> None:
+    fakes = {"a": FakeChild(ECHO), "b": FakeChild(ECHO)}
+    fakes["a"].refuses_to_open = ChildError("no command")
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        with capture_logs() as logs:
+            assert await shown(at, client) == [GET_ROOTS, "b__echo"]
+        assert [entry["server"] for entry in logs if entry["event"] == "not listed"] == ["a"]
+        assert client.session.unlisted == {"a"}
+
+
+async def test_it_is_logged_once_why_a_server_is_not_listed_until_the_reason_is_another() -> None:
+    now = [1000.0]
+    fake = FakeChild(ECHO)
+    async with rig({"a": remote("a")}, {"a": fake}, clock=lambda: now[0]) as at:
+        client = at.client()
+
+        async def logged(refusal: str | None) -> list[str]:
+            """List twice, after a pause in which the child may be started again."""
+            now[0] += 1000
+            fake.refuses_to_open = None if refusal is None else ChildError(refusal)
+            with capture_logs() as logs:
+                for _ in range(2):
+                    await shown(at, client)
+            return [entry["error"] for entry in logs if entry["event"] == "not listed"]
+
+        (said,) = await logged("no command")
+        assert said.startswith("server 'a' is not running: no command; ")
+        assert await logged("no command") == []
+        (said,) = await logged("no connection")
+        assert "no connection" in said
+        assert len(await logged("no command")) == 1
+        assert await logged(None) == []
+        assert await shown(at, client) == [GET_ROOTS, "echo"]
+
+
+async def test_it_is_logged_why_a_server_that_fell_is_not_listed_now() -> None:
+    fakes = {"a": FakeChild(ECHO, answers={"tools/call": SILENT}), "b": FakeChild(ECHO)}
+    fakes["b"].refuses_to_open = ChildError("no command")
+    now = [1000.0]
+    specs = {name: remote(name) for name in fakes}
+    async with rig(specs, fakes, max_children=1, clock=lambda: now[0]) as at:
+        client = at.client()
+        with capture_logs() as logs:
+            await shown(at, client, ["b"])
+            at.tasks.start_soon(client.call, "a__echo")
+            await (await fakes["a"].connected()).request("tools/call")
+            now[0] += 1000
+            for _ in range(2):
+                await shown(at, client, ["b"])
+        said = [entry["error"] for entry in logs if entry["event"] == "not listed"]
+        assert [("no command" in one, "max_children" in one) for one in said] == [
+            (True, False),
+            (False, True),
+        ]
+
+
+async def test_no_child_at_all_leaves_the_hubs_own_tools() -> None:
+    broken = FakeChild()
+    broken.refuses_to_open = ChildError("no command")
+    async with rig({"a": remote("a")}, {"a": broken}) as at:
+        assert await shown(at, at.client()) == [GET_ROOTS]
+
+
+async def test_a_child_without_a_plan_is_left_out() -> None:
+    fakes = {"a": FakeChild(ECHO), "b": FakeChild(ECHO)}
+    specs = {"a": launched("a", "${NOT_SET}"), "b": remote("b")}
+    async with rig(specs, fakes) as at:
+        with capture_logs() as logs:
+            for _ in range(2):
+                assert await shown(at, at.client()) == [GET_ROOTS, "b__echo"]
+        assert [entry["server"] for entry in logs if entry["event"] == "no launch plan"] == ["a"]
+        assert fakes["a"].links == []
+
+
+async def test_a_child_that_fell_stays_listed_as_it_was() -> None:
+    fake = FakeChild(ECHO)
+    async with rig({"a": remote("a")}, {"a": fake}) as at:
+        client = at.client()
+        assert await shown(at, client) == [GET_ROOTS, "echo"]
+        fake.link.crash()
+        await fake.ended()
+        fake.refuses_to_open = ChildError("no more")
+        assert await shown(at, client) == [GET_ROOTS, "echo"]
+
+
+@pytest.mark.parametrize("spec", [remote("a"), launched("a"), launched("a", "${roots}")])
+async def test_a_listing_is_shown_to_clients_with_the_same_roots_alone(
+    tmp_path: Path, spec: ServerSpec
+) -> None:
+    plant(tmp_path, "mine/", "theirs/")
+    fake = FakeChild({**ECHO, "name": "read-mine"})
+    async with rig({"a": spec}, {"a": fake}) as at:
+        mine = at.client(tmp_path / "mine")
+        assert await shown(at, mine) == [GET_ROOTS, "read-mine"]
+        fake.link.crash()
+        await fake.ended()
+        fake.refuses_to_open = ChildError("no more")
+        others = at.client(tmp_path / "theirs"), at.client(tmp_path), at.client()
+        for other in others:
+            assert await shown(at, other) == [GET_ROOTS]
+            assert await shown(at, other, []) == [GET_ROOTS]
+        for same in (mine, at.client(tmp_path / "mine")):
+            assert await shown(at, same) == [GET_ROOTS, "read-mine"]
+
+
+async def test_only_the_servers_in_question_are_started() -> None:
+    fakes = {"a": FakeChild(ECHO), "b": FakeChild(ECHO)}
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        assert await shown(at, client, []) == [GET_ROOTS]
+        assert await shown(at, client, ["b"]) == [GET_ROOTS, "b__echo"]
+        assert fakes["a"].links == []
+        assert client.session.unlisted == set()
+
+
+async def test_what_is_missing_is_named_with_its_trouble() -> None:
+    fakes = {"a": FakeChild(ECHO), "b": FakeChild(ECHO)}
+    fakes["a"].refuses_to_open = ChildError("there is no command 'x'")
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        await shown(at, client)
+        missing = at.relay.catalogs.missing
+        said = missing(client.session, [ServerName("a"), ServerName("b")])
+        assert said is not None
+        assert said.startswith(
+            "server 'a' is not running: there is no command 'x'; it can be started"
+        )
+        assert missing(client.session, [ServerName("b")]) is None
+        assert missing(client.session, []) is None
+
+
+async def test_a_merged_catalog_is_kept_while_its_listings_are_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogs_module, "KEPT", 1)
+    fake = FakeChild(ECHO)
+    async with rig({"a": remote("a")}, {"a": fake}) as at:
+        client, other = at.client(), at.client()
+        force = await client.session.force(client.outlet)
+        first = await at.relay.catalogs.catalog(client.session, force)
+        assert await at.relay.catalogs.catalog(other.session, force) is first
+        fake.answers["tools/list"] = {"tools": [READ]}
+        fake.link.notify("notifications/tools/list_changed", {})
+        await client.outlet.signals.until(lambda: bool(client.outlet.messages))
+        second = await at.relay.catalogs.catalog(client.session, force)
+        assert names(second) == [GET_ROOTS, "read"]
+        assert await at.relay.catalogs.catalog(client.session, force) is second
+
+
+async def test_many_who_list_at_once_start_each_child_once() -> None:
+    fakes = {name: FakeChild(ECHO) for name in "abc"}
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(shown, at, at.client())
+        assert [len(fake.links) for fake in fakes.values()] == [1, 1, 1]
+
+
+async def test_a_hub_whose_every_child_is_down_says_so_and_shows_no_empty_list() -> None:
+    fakes = {"a": FakeChild(ECHO), "b": FakeChild(ECHO)}
+    for fake in fakes.values():
+        fake.refuses_to_open = ChildError("there is no command 'x'")
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        listed = await page(at, client, "tools/list")
+        assert isinstance(listed["tools"], list)
+        (only,) = listed["tools"]
+        assert isinstance(only, dict)
+        begins = (
+            "None of the servers behind this hub is running now: server 'a' is not running: there "
+            "is no command 'x'; it can be started again in 1.0 s; server 'b' is not running: "
+        )
+        assert only["name"] == GET_ROOTS
+        assert str(only["description"]).startswith(begins)
+        for method in ("resources/list", "resources/templates/list", "prompts/list"):
+            with pytest.raises(ChildError) as caught:
+                await page(at, client, method)
+            assert str(caught.value).startswith(begins[:60])
+
+
+async def test_a_listing_that_is_known_is_shown_though_all_children_are_down() -> None:
+    fake = FakeChild(ECHO)
+    async with rig({"a": remote("a")}, {"a": fake}) as at:
+        client = at.client()
+        assert await shown(at, client) == [GET_ROOTS, "echo"]
+        fake.refuses_to_open = ChildError("gone")
+        fake.link.crash()
+        await fake.ended()
+        assert await shown(at, client) == [GET_ROOTS, "echo"]
+        assert await page(at, client, "prompts/list") == {"prompts": []}

@@ -1,0 +1,639 @@
+"""Calls of modern clients in rounds, through a whole hub whose children are played."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import cast
+
+import anyio
+import pytest
+from msgspec.structs import force_setattr
+
+from hub.calls import parking
+from hub.calls.modern_rounds import can_be_asked
+from hub.calls.rounds import parked_call
+from hub.children.clients import Asker
+from hub.children.crowd import Crowd
+from hub.protocol.constants import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MODERN_VERSIONS,
+)
+from hub.protocol.input_requests import CONSENT_KEY, ROOTS_KEY
+from hub.sessions.client import Client
+from hub.values import Json, JsonObject, object_or_empty
+from tests.kit.callers import (
+    ACCEPTED,
+    ELICITATION,
+    FORM,
+    SAMPLING,
+    URL,
+    Caller,
+    answered,
+    asked,
+    asked_again,
+    completed,
+    question,
+    silent,
+)
+from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
+from tests.kit.hubs import text_of
+from tests.kit.scripted import ScriptedHub, scripted
+from tests.kit.trees import plant
+
+pytestmark = pytest.mark.usefixtures("both_ways")
+
+# A child of the handshake era: its call is parked
+
+
+async def test_a_childs_question_becomes_the_calls_result_and_the_retry_its_answer() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        key, request = question(result)
+        assert request == {"method": ELICITATION, "params": FORM}
+        assert not {"ttlMs", "cacheScope"} & set(result)
+        id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
+        reply = await child.link.reply("q")
+        assert reply["result"] == ACCEPTED
+        (sent,) = child.link.requests("tools/call")
+        child.link.answer(sent["id"], {"content": [], "n": 1})
+        answer = await caller.end(id_)
+        assert (answer["resultType"], answer["n"]) == ("complete", 1)
+        assert len(child.link.requests("tools/call")) == 1
+
+
+async def test_several_questions_at_once_go_out_together_and_one_call_may_ask_again() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        id_ = await caller.begin()
+        link = await child.connected()
+        await link.request("tools/call")
+        link.ask("one", ELICITATION, FORM)
+        link.ask("two", SAMPLING, {"messages": [], "maxTokens": 1})
+        first = await caller.end(id_)
+        methods = {one["method"]: key for key, one in first["inputRequests"].items()}
+        assert set(methods) == {ELICITATION, SAMPLING}
+        id_ = await caller.begin({methods[SAMPLING]: {"role": "assistant"}}, first["requestState"])
+        assert (await link.reply("two"))["result"] == {"role": "assistant"}
+        second = await caller.end(id_)
+        assert question(second)[0] == methods[ELICITATION], "what has no answer is asked again"
+        id_ = await caller.begin({methods[ELICITATION]: ACCEPTED}, second["requestState"])
+        assert (await link.reply("one"))["result"] == ACCEPTED
+        link.ask("three", ELICITATION, URL)
+        third = await caller.end(id_)
+        key, request = question(third)
+        assert request["params"] == URL
+        assert key not in first["inputRequests"]
+        id_ = await caller.begin({key: {"action": "decline"}}, third["requestState"])
+        assert (await link.reply("three"))["result"] == {"action": "decline"}
+        link.answer(link.requests("tools/call")[0]["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+
+
+async def test_a_modern_client_gets_no_id_of_an_elicitation_whose_end_it_is_not_told() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller, {**URL, "elicitationId": "e1"})
+        assert question(result)[1]["params"] == URL
+        child.link.notify("notifications/elicitation/complete", {"elicitationId": "e1"})
+        key, _ = question(result)
+        id_ = await caller.begin({key: {"action": "accept"}}, result["requestState"])
+        await child.link.reply("q")
+        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
+        await caller.end(id_)
+        assert not [line for line in caller.client.received if "method" in line]
+
+
+UNDECLARED: list[tuple[JsonObject, str, JsonObject]] = [
+    ({"sampling": {}}, ELICITATION, FORM),
+    ({"elicitation": {}}, SAMPLING, {"messages": []}),
+    ({"elicitation": {}}, ELICITATION, URL),
+    ({"elicitation": {"url": {}}}, ELICITATION, FORM),
+    ({"elicitation": True, "sampling": False}, SAMPLING, {"messages": []}),
+    ({}, ELICITATION, FORM),
+]
+
+
+@pytest.mark.parametrize(("capabilities", "method", "params"), UNDECLARED)
+async def test_a_client_is_asked_for_nothing_that_it_does_not_declare(
+    capabilities: JsonObject, method: str, params: JsonObject
+) -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub, capabilities)
+        id_ = await caller.begin()
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        link.ask("q", method, params)
+        assert (await link.reply("q"))["error"]["code"] == METHOD_NOT_FOUND
+        link.answer(sent["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+
+
+async def test_a_child_is_told_what_the_client_of_the_call_can_be_asked() -> None:
+    child = FakeChild(ECHO)
+    async with scripted(child) as hub:
+        await Caller(hub, {"elicitation": {"url": {}}, "extensions": {"x": {}}}).round()
+        (greeting,) = child.link.requests("initialize")
+        assert greeting["params"]["capabilities"].keys() <= {"elicitation", "roots"}
+        assert greeting["params"]["capabilities"]["elicitation"] == {"url": {}}
+        await Caller(hub, {}).round()
+        assert len(child.links) == 2, "who can be asked shares no child with who cannot"
+
+
+def test_only_some_requests_can_be_answered_with_a_question() -> None:
+    client = Client("modern", MODERN_VERSIONS[-1], {"sampling": {}}, {})
+    assert can_be_asked(client, "tools/call")
+    assert not can_be_asked(client, "completion/complete")
+    assert not can_be_asked(Client("modern", MODERN_VERSIONS[-1], {"roots": {}}, {}), "tools/call")
+
+
+# States that are refused
+
+
+async def test_a_state_is_taken_once() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        id_ = await answered(child, caller, result)
+        key, _ = question(result)
+        error = await caller.refusal({key: ACCEPTED}, result["requestState"])
+        assert error["code"] == INVALID_PARAMS
+        assert "it was used before" in str(error["message"])
+        await completed(child, caller, id_)
+        assert (await caller.refusal({key: ACCEPTED}, result["requestState"])) == error
+
+
+async def test_a_state_that_is_not_for_this_call_is_refused_and_the_call_waits_on() -> None:
+    child = silent(ECHO, READ)
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        state, (key, _) = str(result["requestState"]), question(result)
+        other_arguments = Caller(hub, arguments={"text": "ho"})
+        other_tool = Caller(hub, name="read")
+        for who, brought in (
+            (caller, f"{'B' if state[0] == 'A' else 'A'}{state[1:]}"),
+            (caller, state + "A"),
+            (caller, state[:-8]),
+            (caller, ""),
+            (caller, "\u00e9" * 60),
+            (caller, 7),
+            (caller, {"parked": "x"}),
+            (other_arguments, state),
+            (other_tool, state),
+        ):
+            error = await who.refusal({key: ACCEPTED}, cast("Json", brought))
+            assert error["code"] == INVALID_PARAMS, brought
+            assert "requestState is not valid" in str(error["message"])
+        id_ = await caller.begin({key: ACCEPTED}, state)
+        assert (await child.link.reply("q"))["result"] == ACCEPTED
+        await completed(child, caller, id_)
+
+
+async def test_a_state_of_another_principal_or_hub_is_refused() -> None:
+    child = silent()
+    async with scripted(child) as hub, scripted(silent()) as another_hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        key, _ = question(result)
+        stranger = Caller(hub)
+        stranger.client = hub.client(principal="somebody else")
+        for who in (stranger, Caller(another_hub)):
+            error = await who.refusal({key: ACCEPTED}, result["requestState"])
+            assert error["code"] == INVALID_PARAMS
+        colleague = Caller(hub)
+        id_ = await answered(child, colleague, result)  # on another connection
+        await completed(child, colleague, id_)
+
+
+# What ends a parked call
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return plant(tmp_path, "a/x", "b/x")
+
+
+def reading(hub: ScriptedHub, top: Path, *roots: str, where: str = "a/x") -> Caller:
+    """Return a client that calls `read` and shares these folders."""
+    return Caller(
+        hub,
+        roots=tuple(top / root for root in roots),
+        name="read",
+        arguments={"path": f"{top}/{where}"},
+    )
+
+
+async def test_each_round_brings_the_roots_again(top: Path) -> None:
+    child = silent(READ)
+    async with scripted(child) as hub:
+        caller = reading(hub, top, "a")
+        result = await asked(child, caller)
+        assert result["inputRequests"][ROOTS_KEY] == {"method": "roots/list"}
+        id_ = await answered(child, caller, result)
+        await completed(child, caller, id_)
+
+
+async def test_a_retry_without_responses_is_asked_again_and_keeps_its_state(top: Path) -> None:
+    child = silent(READ)
+    async with scripted(child) as hub:
+        caller = reading(hub, top, "a")
+        result = await asked(child, caller)
+        params = caller.params(None, result["requestState"])
+        del params["inputResponses"]
+        again = await caller.client.request("tools/call", params)
+        assert again["inputRequests"] == {ROOTS_KEY: {"method": "roots/list"}}
+        assert again["requestState"] == result["requestState"]
+        id_ = await answered(child, caller, result)
+        await completed(child, caller, id_)
+
+
+@pytest.mark.parametrize("roots", [("b",), ()])
+async def test_a_retry_whose_roots_no_longer_admit_the_call_is_refused_and_ends_it(
+    top: Path, roots: tuple[str, ...]
+) -> None:
+    child = silent(READ)
+    file = top / "audit.jsonl"
+    async with scripted(child, config={"audit": {"file": str(file)}}) as hub:
+        caller = reading(hub, top, "a")
+        result = await asked(child, caller)
+        key, _ = question(result)
+        moved = reading(hub, top, *roots)
+        refused = await moved.round({key: ACCEPTED}, result["requestState"])
+        assert refused["isError"] is True
+        assert text_of(refused).startswith(f"Access denied: Path '{top}/a/x' is outside")
+        cancelled = await child.link.request("notifications/cancelled")
+        (sent,) = child.link.requests("tools/call")
+        assert cancelled["params"]["requestId"] == sent["id"]
+        assert "error" in await child.link.reply("q")
+        error = await caller.refusal({key: ACCEPTED}, result["requestState"])
+        assert error["code"] == INVALID_PARAMS
+    verdicts = [json.loads(line)["verdict"] for line in file.read_text().splitlines()]
+    ended = [verdict for verdict in verdicts if verdict != "admitted"]
+    assert sorted(ended) == ["cancelled", "refused"]
+
+
+async def test_roots_that_have_changed_and_still_admit_the_call_let_it_go_on(top: Path) -> None:
+    child = silent(READ)
+    async with scripted(child) as hub:
+        result = await asked(child, reading(hub, top, "a", "b"))
+        caller = reading(hub, top, "a")
+        id_ = await answered(child, caller, result)
+        await completed(child, caller, id_)
+        assert len(child.links) == 1
+
+
+async def test_a_client_that_cancels_while_a_round_is_under_way_ends_the_call() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        id_ = await answered(child, caller, result)
+        await caller.client.notify("notifications/cancelled", {"requestId": id_})
+        cancelled = await child.link.request("notifications/cancelled")
+        assert cancelled["params"]["requestId"] == child.link.requests("tools/call")[0]["id"]
+        assert not caller.client.is_answered(id_)
+
+
+async def test_a_question_of_a_call_that_is_cancelled_is_answered_with_an_error() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        await child.link.request("tools/call")
+        child.link.ask("later", ELICITATION, FORM)
+        key, _ = question(result)
+        id_ = await caller.begin({}, result["requestState"])
+        await caller.client.notify("notifications/cancelled", {"requestId": id_})
+        for name in ("q", "later"):
+            assert (await child.link.reply(name))["error"]["code"] == INTERNAL_ERROR
+        assert key
+
+
+async def test_a_call_that_nobody_comes_back_for_ends_when_its_time_is_over() -> None:
+    child = silent()
+    servers = {"files": {"command": "x", "timeout": 0.2}}
+    async with scripted(child, config={"servers": servers}) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        await child.link.request("notifications/cancelled")
+        assert (await child.link.reply("q"))["error"]["code"] == INTERNAL_ERROR
+        key, _ = question(result)
+        late = await caller.round({key: ACCEPTED}, result["requestState"])
+        assert late["isError"] is True
+        assert "did not answer within 0.2 s" in text_of(late)
+
+
+async def test_a_state_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        now = [1000.0]
+        force_setattr(hub.services.machine, "clock", lambda: now[0])
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        key, _ = question(result)
+        now[0] += 361
+        error = await caller.refusal({key: ACCEPTED}, result["requestState"])
+        assert (error["code"], "it has expired" in str(error["message"])) == (INVALID_PARAMS, True)
+
+
+async def test_a_retry_after_the_child_has_died_says_so() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        child.link.crash()
+        await child.ended()
+        key, _ = question(result)
+        late = await caller.round({key: ACCEPTED}, result["requestState"])
+        assert late["isError"] is True
+        assert "server 'files' went away during the call: exited with code 1" in text_of(late)
+        error = await Caller(hub).refusal({key: ACCEPTED}, result["requestState"])
+        assert error["code"] == INVALID_PARAMS
+
+
+async def test_a_result_that_came_in_between_is_there_for_the_retry() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        child.link.notify("notifications/cancelled", {"requestId": "q"})
+        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": [], "n": 2})
+        key, _ = question(result)
+        assert (await caller.round({key: ACCEPTED}, result["requestState"]))["n"] == 2
+
+
+@pytest.mark.parametrize("asks", [False, True])
+async def test_a_call_whose_result_cannot_be_passed_on_has_failed(
+    tmp_path: Path, *, asks: bool
+) -> None:
+    child = silent()
+    file = tmp_path / "audit.jsonl"
+    async with scripted(child, config={"audit": {"file": str(file)}}) as hub:
+        caller = Caller(hub)
+        if asks:
+            id_ = await answered(child, caller, await asked(child, caller))
+        else:
+            id_ = await caller.begin()
+        sent = await (await child.connected()).request("tools/call")
+        child.link.answer(sent["id"], b'{"content":[],"_meta":{},"_meta":{}}')
+        error = object_or_empty((await caller.client.end(id_))["error"])
+        assert "A key stands twice" in str(error["message"])
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    ended = records[-1]
+    assert (ended["verdict"], ended["reason"]) == ("failed", error["message"])
+    assert {one["verdict"] for one in records[:-1]} <= {"admitted"}, "calls of another client"
+
+
+async def test_no_more_calls_are_parked_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parking, "MAX_PARKED_OF_ONE", 1)
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        id_ = await caller.begin()
+        sent = await child.link.request("tools/call", nth=2)
+        child.link.ask("more", ELICITATION, FORM)
+        error = (await child.link.reply("more"))["error"]
+        assert "too many calls wait for their clients' answers" in error["message"]
+        child.link.answer(sent["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+        id_ = await answered(child, caller, result)
+        await completed(child, caller, id_)
+        assert (await asked_again(child, caller))["resultType"] == "input_required"
+
+
+# Progress and logs
+
+
+def told(caller: Caller) -> list[Json]:
+    return [line["params"] for line in caller.client.received if "method" in line]
+
+
+async def followed(child: FakeChild, caller: Caller) -> tuple[int, Json]:
+    """Call with a wish for progress; return the request's id, and the token that the child got."""
+    id_ = await caller.begin(progressToken="one")
+    sent = await (await child.connected()).request("tools/call")
+    return id_, sent["params"]["_meta"]["progressToken"]
+
+
+async def test_progress_goes_out_with_the_round_that_is_under_way() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        id_, token = await followed(child, caller)
+        child.link.notify("notifications/progress", {"progressToken": token, "progress": 1})
+        child.link.ask("q", ELICITATION, FORM)
+        result = await caller.end(id_)
+        assert told(caller) == [{"progressToken": "one", "progress": 1}]
+        id_ = await answered(child, caller, result, progressToken="two")
+        child.link.notify("notifications/progress", {"progressToken": token, "progress": 2})
+        await completed(child, caller, id_)
+        assert told(caller)[1:] == [{"progressToken": "two", "progress": 2}]
+
+
+async def test_progress_that_comes_with_a_question_goes_out_before_it() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        id_, token = await followed(child, caller)
+        child.link.ask("q", ELICITATION, FORM)
+        child.link.notify("notifications/progress", {"progressToken": token, "progress": 1})
+        question(await caller.end(id_))
+        assert told(caller) == [{"progressToken": "one", "progress": 1}]
+
+
+# More than one thing at once
+
+
+ONCE: JsonObject = {"action": "accept", "content": {"decision": "allow once"}}
+
+
+@pytest.mark.parametrize("moved", [False, True])
+async def test_a_call_that_needed_consent_is_parked_with_it(top: Path, *, moved: bool) -> None:
+    child = silent(READ)
+    async with scripted(child, config={"guard": {"on_refused": "ask"}}) as hub:
+        caller = reading(hub, top, "a", where="b/x")
+        first = await caller.round()
+        assert set(first["inputRequests"]) == {ROOTS_KEY, CONSENT_KEY}
+        id_ = await caller.begin({CONSENT_KEY: ONCE}, first["requestState"])
+        link = await child.connected()
+        await link.request("tools/call")
+        link.ask("q", ELICITATION, FORM)
+        second = await caller.end(id_)
+        key, _ = question(second)
+        assert set(second["inputRequests"]) == {ROOTS_KEY, key}
+        if moved:
+            (top / "b" / "x").unlink()
+            (top / "b" / "x").symlink_to("/etc/hostname")
+            refused = await caller.round({key: ACCEPTED}, second["requestState"])
+            assert text_of(refused).startswith("Access denied: ")
+            await link.request("notifications/cancelled")
+            return
+        id_ = await answered(child, caller, second)
+        await completed(child, caller, id_)
+
+
+async def test_a_question_goes_to_the_call_that_is_waited_for_not_to_one_that_is_parked() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        parked = await asked(child, caller)
+        id_ = await caller.begin()
+        await child.link.request("tools/call", nth=2)
+        child.link.ask("second", ELICITATION, FORM)
+        second = await caller.end(id_)
+        for name, result in (("second", second), ("q", parked)):
+            key, _ = question(result)
+            await caller.begin({key: ACCEPTED}, result["requestState"])
+            assert (await child.link.reply(name))["result"] == ACCEPTED
+
+
+async def test_where_nobody_waits_the_question_is_of_the_call_that_was_made_last() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        ids = [await caller.begin() for _ in range(2)]
+        await (await child.connected()).request("tools/call", nth=2)
+        for name, id_ in zip(("one", "two"), reversed(ids), strict=True):
+            child.link.ask(name, ELICITATION, FORM)
+            question(await caller.end(id_))
+        child.link.ask("three", ELICITATION, FORM)
+        await anyio.wait_all_tasks_blocked()
+        child.link.answer(child.link.requests("tools/call")[1]["id"], {"content": []})
+        assert "error" in await child.link.reply("three")
+
+
+async def test_a_child_that_several_clients_call_is_told_that_it_cannot_ask() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        one, other = Caller(hub), Caller(hub)
+        await one.begin()
+        await other.begin()
+        await (await child.connected()).request("tools/call", nth=2)
+        child.link.ask("q", ELICITATION, FORM)
+        error = (await child.link.reply("q"))["error"]
+        assert "several clients have calls under way" in error["message"]
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let calls give way whose clients have been away for a moment."""
+    monkeypatch.setattr(parked_call, "PATIENCE", 0.02)
+    monkeypatch.setattr(parked_call, "LOOK_AGAIN", 0.01)
+
+
+async def gone(child: FakeChild) -> str:
+    """Wait until the first question is answered, end its call, and return what was said."""
+    error = (await child.link.reply("q"))["error"]
+    child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": [], "n": "given up"})
+    return str(error["message"])
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_a_call_that_its_client_has_left_gives_its_slot_to_one_that_waits() -> None:
+    child = silent()
+    servers = {"files": {"command": "x", "concurrency": 1}}
+    async with scripted(child, config={"servers": servers}) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        id_ = await caller.begin()
+        assert await gone(child) == "the client has not come back for 0.02 s, and others wait"
+        sent = await child.link.request("tools/call", nth=2)
+        child.link.answer(sent["id"], {"content": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+        key, _ = question(result)
+        late = await caller.round({key: ACCEPTED}, result["requestState"])
+        assert late["n"] == "given up", "the server's own word"
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_a_call_that_its_client_has_left_lets_the_child_ask_others() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        left, other = Caller(hub), Caller(hub)
+        await asked(child, left)
+        id_ = await other.begin()
+        await child.link.request("tools/call", nth=2)
+        child.link.ask("second", ELICITATION, FORM)
+        await gone(child)
+        key, _ = question(result := await other.end(id_))
+        id_ = await other.begin({key: ACCEPTED}, result["requestState"])
+        assert (await child.link.reply("second"))["result"] == ACCEPTED
+        child.link.answer(child.link.requests("tools/call")[1]["id"], {"content": []})
+        assert (await other.end(id_))["resultType"] == "complete"
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_a_call_that_its_client_has_left_waits_on_where_nobody_needs_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    child, looks, must_leave = silent(), list[bool](), Crowd.must_leave
+
+    def looked(crowd: Crowd, call: Asker) -> bool:
+        looks.append(must_leave(crowd, call))
+        child.signals.moved()
+        return looks[-1]
+
+    monkeypatch.setattr(Crowd, "must_leave", looked)
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        result = await asked(child, caller)
+        await child.signals.until(lambda: looks == [False] * 3)
+        id_ = await answered(child, caller, result)
+        await completed(child, caller, id_)
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "listed"),
+    [
+        ("prompts/get", {"name": "p"}, {"prompts/list": {"prompts": [{"name": "p"}]}}),
+        (
+            "resources/read",
+            {"uri": "demo://x"},
+            {
+                "resources/list": {"resources": [{"uri": "demo://x", "name": "x"}]},
+                "resources/templates/list": {"resourceTemplates": []},
+            },
+        ),
+    ],
+)
+async def test_prompts_and_resources_take_rounds_too(
+    method: str, params: JsonObject, listed: JsonObject
+) -> None:
+    capabilities: JsonObject = {"tools": {}, "prompts": {}, "resources": {}}
+    lists = {name: object_or_empty(answer) for name, answer in listed.items()}
+    child = FakeChild(ECHO, capabilities=capabilities, answers={method: SILENT, **lists})
+    async with scripted(child) as hub:
+        caller = Caller(hub)
+        meta = caller.params()["_meta"]
+        id_ = await caller.client.begin(method, {**params, "_meta": meta})
+        link = await child.connected()
+        sent = await link.request(method)
+        link.ask("q", SAMPLING, {"messages": []})
+        result = await caller.end(id_)
+        key, _ = question(result)
+        brought: JsonObject = {
+            "inputResponses": {key: {"role": "assistant"}},
+            "requestState": result["requestState"],
+        }
+        id_ = await caller.client.begin(method, {**params, "_meta": meta, **brought})
+        assert (await link.reply("q"))["result"] == {"role": "assistant"}
+        link.answer(sent["id"], {"messages": [], "contents": []})
+        assert (await caller.end(id_))["resultType"] == "complete"
+
+
+async def test_a_hub_that_ends_leaves_no_call_behind() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        await asked(child, Caller(hub))
+    assert child.closed == 1
+    assert child.link.requests("notifications/cancelled")

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec import Raw
+
+from hub.calls.results import completed, renumbered
+from hub.jsonrpc.peer import RpcError
+from hub.protocol.constants import SERVER_INFO_META
+from hub.values import JsonObject
+
+INFO: JsonObject = {"name": "hub"}
+HINTS: JsonObject = {"ttlMs": 0, "cacheScope": "private"}
+
+
+def test_a_carried_result_gets_what_the_era_wants_and_stays_as_it_was_written() -> None:
+    made = completed(Raw(b'{"content":[],"n":1e400}'), INFO)
+    assert not isinstance(made, dict)
+    assert bytes(made).endswith(b'"content":[],"n":1e400}')
+    assert json.loads(bytes(made))["resultType"] == "complete"
+    assert json.loads(bytes(made))["_meta"] == {SERVER_INFO_META: INFO}
+
+
+def test_a_childs_own_words_for_it_are_kept_but_not_who_it_is() -> None:
+    meta = json.dumps({SERVER_INFO_META: {"name": "child"}, "kept": 1})
+    made = completed(Raw(b'{"resultType":"x","_meta":%b,"a":1}' % meta.encode()), INFO)
+    assert not isinstance(made, dict)
+    assert json.loads(bytes(made)) == {
+        "resultType": "x",
+        "_meta": {SERVER_INFO_META: INFO, "kept": 1},
+        "a": 1,
+    }
+
+
+def test_a_result_of_the_hubs_own_is_completed_likewise() -> None:
+    made = completed({"content": [], "_meta": {"kept": 1}}, INFO, HINTS)
+    meta = {SERVER_INFO_META: INFO, "kept": 1}
+    assert made == {"content": [], "resultType": "complete", **HINTS, "_meta": meta}
+
+
+def test_a_result_that_asks_for_input_is_not_to_be_kept() -> None:
+    made = completed({"resultType": "input_required"}, INFO, HINTS)
+    assert isinstance(made, dict)
+    assert "ttlMs" not in made
+
+
+@pytest.mark.parametrize("text", [b"[]", b"5", b'{"_meta":1,"_meta":2}'])
+def test_a_result_that_cannot_be_read_is_an_error(text: bytes) -> None:
+    with pytest.raises(RpcError, match="cannot be read"):
+        completed(Raw(text), INFO)
+
+
+def test_an_error_keeps_everything_but_a_code_that_the_era_has_another_for() -> None:
+    gone: JsonObject = {"code": -32002, "message": "gone", "data": {"uri": "memo://x"}, "more": 1}
+    assert renumbered(RpcError.received(gone)).error == {**gone, "code": -32602}
+    other = RpcError(-32603, "no")
+    assert renumbered(other) is other

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from hub.calls.session_lanes import SessionLane
+from hub.guard.decide import Admitted
+from hub.guard.policy import Mode, Policy
+from hub.jsonrpc.messages import Request
+from hub.roots.effective import OperatorRoots
+from hub.values import JsonObject
+from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
+from tests.kit.rigs import FakeClient, Rig, remote, rig, roots_at
+from tests.kit.trees import plant
+
+FILES = remote("files")
+
+
+def children() -> dict[str, FakeChild]:
+    return {"files": FakeChild(ECHO, READ)}
+
+
+def lane(at: Rig, client: FakeClient, name: str = "read") -> SessionLane | None:
+    return at.relay.session_lanes.find(client.session, Request(1, "tools/call", {"name": name}))
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return plant(tmp_path, "a/f", "b/f")
+
+
+def move(folder: Path) -> None:
+    folder.rename(folder.parent / "moved")
+
+
+async def test_a_call_leaves_its_lane_to_its_own_session_alone(top: Path) -> None:
+    async with rig({"files": FILES}, children()) as at:
+        one, other = at.client(top / "a"), at.client(top / "a")
+        await one.call("read", {"path": f"{top}/a/f"})
+        kept = lane(at, one)
+        assert kept is not None
+        assert kept.is_open
+        assert lane(at, other) is None
+
+
+async def test_a_refused_call_leaves_none(top: Path) -> None:
+    async with rig({"files": FILES}, children()) as at:
+        client = at.client(top / "a")
+        await client.call("read", {"path": "/etc/passwd"})
+        assert lane(at, client) is None
+
+
+async def test_a_lane_judges_as_the_relay_does(top: Path) -> None:
+    async with rig({"files": FILES}, children()) as at:
+        client = at.client(top / "a")
+        await client.call("read", {})
+        kept = lane(at, client)
+        assert kept is not None
+        inside: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/f"}}
+        outside: JsonObject = {"name": "read", "arguments": {"path": f"{top}/b/f"}}
+        admitted = kept.admit(inside)
+        assert isinstance(admitted, Admitted)
+        assert admitted.call.params == inside
+        assert kept.admit(outside) is None
+        assert kept.admit({"name": "read", "arguments": 5}) is None
+
+
+async def test_a_tool_that_is_found_by_search_has_a_lane_of_its_own(top: Path) -> None:
+    def call(server: str, tool: str, path: str) -> JsonObject:
+        asked: JsonObject = {"serverName": server, "toolName": tool, "toolArgs": {"path": path}}
+        return {"name": "call-tool", "arguments": asked}
+
+    inside, outside = f"{top}/a/f", f"{top}/b/f"
+    fakes = {"files": FakeChild(READ, ECHO), "other": FakeChild(READ)}
+    async with rig({name: remote(name) for name in fakes}, fakes, expose="search") as at:
+        client, lanes = at.client(top / "a"), at.relay.session_lanes
+        params = call("files", "read", inside)
+        assert lanes.find(client.session, Request(1, "tools/call", params)) is None
+        await client.call("call-tool", params["arguments"])
+        kept = lanes.find(client.session, Request(1, "tools/call", params))
+        assert kept is not None
+        admitted = kept.admit(params)
+        assert isinstance(admitted, Admitted)
+        assert admitted.call.params == {"name": "read", "arguments": {"path": inside}}
+        assert kept.admit(call("files", "read", outside)) is None
+        others: list[JsonObject] = [
+            call("other", "read", inside),
+            call("files", "echo", inside),
+            {"name": "read", "arguments": {"path": inside}},
+            {"name": "call-tool", "arguments": {"toolName": "read"}},
+        ]
+        for other in others:
+            assert lanes.find(client.session, Request(1, "tools/call", other)) is None
+
+
+async def test_the_operators_roots_close_a_lane_when_others_are_in_force(top: Path) -> None:
+    operator = OperatorRoots(ceiling=roots_at(top / "a"))
+    async with rig({"files": FILES}, children(), operator=operator) as at:
+        client = at.client(top)
+        await client.call("read", {})
+        kept = lane(at, client)
+        assert kept is not None
+        call: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/f"}}
+        assert kept.admit(call) is not None
+        move(top / "a")
+        assert kept.admit(call) is None, "its ceiling is not there any more"
+        at.services.operator.take(OperatorRoots(ceiling=roots_at(top / "b")))
+        assert not kept.is_open
+
+
+async def test_in_report_mode_what_would_be_refused_is_left_to_the_relay(top: Path) -> None:
+    spec = replace(FILES, policy=Policy(mode=Mode.REPORT))
+    async with rig({"files": spec}, children()) as at:
+        client = at.client(top / "a")
+        await client.call("read", {"path": f"{top}/b/f"})
+        kept = lane(at, client)
+        assert kept is not None
+        outside: JsonObject = {"name": "read", "arguments": {"path": f"{top}/b/f"}}
+        assert kept.admit(outside) is None
+
+
+async def test_a_session_that_has_left_its_child_has_no_open_lane(top: Path) -> None:
+    async with rig({"files": FILES}, children()) as at:
+        client = at.client(top / "a")
+        await client.call("read", {})
+        kept = lane(at, client)
+        assert kept is not None
+        client.session.close()
+        assert not kept.is_open
+
+
+async def test_a_session_that_is_over_has_no_lanes(top: Path) -> None:
+    async with rig({"files": FILES}, children()) as at:
+        client = at.client(top / "a")
+        await client.call("read", {})
+        assert lane(at, client) is not None
+        at.relay.session_lanes.forget(client.session)
+        assert lane(at, client) is None
+
+
+async def test_a_call_that_is_answered_as_its_session_ends_leaves_none(top: Path) -> None:
+    async with rig({"files": FILES}, children()) as at:
+        client = at.client(top / "a")
+        await client.call("read", {})
+        kept = lane(at, client)
+        assert kept is not None
+        lanes = at.relay.session_lanes
+        lanes.forget(client.session)
+        client.session.close()
+        lanes.keep(client.session, "read", kept.lane)
+        assert not lanes._lanes  # pyright: ignore[reportPrivateUsage] - nobody would look for it
+
+
+@pytest.mark.parametrize("who", ["client", "operator"])
+async def test_a_call_that_was_under_way_when_roots_changed_leaves_none(
+    top: Path, who: str
+) -> None:
+    fake, operator = FakeChild(READ), OperatorRoots(ceiling=roots_at(top))
+    async with rig({"files": FILES}, {"files": fake}, operator=operator) as at:
+        client = at.client(top / "a", top / "b")
+        inside: JsonObject = {"path": f"{top}/a/f"}
+        fake.answers["tools/call"] = SILENT
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call, "read", inside)
+            asked = await (await fake.connected()).request("tools/call")
+            if who == "client":
+                client.shares(top / "b")
+                client.session.roots.list_changed()
+            else:
+                at.services.operator.take(OperatorRoots(ceiling=roots_at(top / "b")))
+            await fake.link.request("notifications/roots/list_changed")
+            fake.link.answer(asked["id"], {"content": []})
+        assert lane(at, client) is None
+
+
+async def test_a_ceiling_that_another_session_found_replaced_closes_a_lane(top: Path) -> None:
+    operator = OperatorRoots(ceiling=roots_at(top / "a"))
+    async with rig({"files": FILES}, children(), operator=operator) as at:
+        client, other = at.client(top), at.client(top)
+        call: JsonObject = {"path": f"{top}/a/f"}
+        await client.call("read", call)
+        kept = lane(at, client)
+        assert kept is not None
+        move(top / "a")
+        plant(top, "a/f")
+        assert (await other.call("read", call))["isError"] is True
+        assert not kept.is_open
+
+
+@pytest.mark.parametrize("narrowed", ["operator", "server"])
+@pytest.mark.parametrize("shared_by", ["client", "fallback"])
+async def test_a_root_that_was_replaced_around_its_ceiling_admits_nothing(
+    top: Path, narrowed: str, shared_by: str
+) -> None:
+    shared = plant(top, "shared/a/f") / "shared"
+    ceiling, spec = roots_at(shared / "a"), FILES
+    operator = OperatorRoots(fallback=roots_at(shared), fallback_source="config")
+    if narrowed == "operator":
+        operator = replace(operator, ceiling=ceiling)
+    else:
+        spec = replace(FILES, ceiling=ceiling)
+    async with rig({"files": spec}, children(), operator=operator) as at:
+        client = at.client(*([shared] if shared_by == "client" else []))
+        call: JsonObject = {"path": f"{shared}/a/f"}
+        await client.call("read", call)
+        kept = lane(at, client)
+        assert kept is not None
+        params: JsonObject = {"name": "read", "arguments": call}
+        assert kept.admit(params) is not None
+        move(shared)
+        shared.mkdir()
+        (top / "moved/a").rename(shared / "a")
+        assert kept.admit(params) is None
+        assert (await client.call("read", call))["isError"] is True

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hub.calls.subscriptions import Subscriptions
+from hub.errors import RouteError
+from hub.jsonrpc.messages import Notification
+from hub.protocol.constants import INTERNAL_ERROR
+from hub.values import Json
+from tests.kit.fakes import FakeChild, failure
+from tests.kit.rigs import FakeClient, Rig, remote, rig
+from tests.kit.trees import plant
+
+SUBSCRIBE, UNSUBSCRIBE = "resources/subscribe", "resources/unsubscribe"
+UPDATED = "notifications/resources/updated"
+
+
+def noting(*uris: str) -> FakeChild:
+    """Return a child with resources."""
+    resources: list[Json] = [{"uri": uri, "name": uri} for uri in (uris or ("note://1",))]
+    return FakeChild(
+        answers={"resources/list": {"resources": resources}, SUBSCRIBE: {}, UNSUBSCRIBE: {}},
+        capabilities={"resources": {"subscribe": True}},
+    )
+
+
+def of(at: Rig, client: FakeClient) -> Subscriptions:
+    return Subscriptions(at.relay, client.session, client.outlet)
+
+
+async def subscribe(made: Subscriptions, client: FakeClient, uri: str = "note://1") -> None:
+    await made.subscribe(client.asked_for(SUBSCRIBE, {"uri": uri}))
+
+
+async def test_a_subscription_is_told_of_under_the_clients_own_name() -> None:
+    async with rig({"files": remote()}, {"files": noting()}) as at:
+        client = at.client()
+        made = of(at, client)
+        await subscribe(made, client)
+        await client.session.told(remote(), Notification(UPDATED, {"uri": "note://1"}))
+        await client.session.audience.mailbox.flush()
+        assert len(client.outlet.notified(UPDATED)) == 1
+        await made.unsubscribe("note://1")
+        assert client.session.audience.subscriptions == {}
+        with pytest.raises(RouteError, match="No subscription to resource: note://1"):
+            await made.unsubscribe("note://1")
+
+
+async def test_a_subscription_to_nothing_is_the_clients_mistake() -> None:
+    fakes = {"a": FakeChild(), "b": FakeChild()}
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        with pytest.raises(RouteError, match="Unknown resource: note://1"):
+            await subscribe(of(at, client), client)
+
+
+async def test_a_subscription_at_a_child_that_is_gone_can_be_ended() -> None:
+    async with rig({"files": remote()}, {"files": noting()}) as at:
+        client = at.client()
+        client.session.audience.subscriptions[remote().name, "x"] = "x"
+        assert await of(at, client).unsubscribe("x") == {}
+
+
+async def test_one_clients_end_is_not_the_others() -> None:
+    fake = noting()
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        alice, bob = at.client(), at.client()
+        of_alice, of_bob = of(at, alice), of(at, bob)
+        await subscribe(of_alice, alice)
+        await subscribe(of_bob, bob)
+        assert len(fake.links) == 1
+        await of_bob.unsubscribe("note://1")
+        assert fake.link.requests(UNSUBSCRIBE) == []
+        await of_alice.unsubscribe("note://1")
+        assert len(fake.link.requests(UNSUBSCRIBE)) == 1
+
+
+async def test_who_leaves_ends_what_nobody_else_wants() -> None:
+    fake = noting("note://1", "note://2")
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        alice, bob = at.client(), at.client()
+        of_alice = of(at, alice)
+        await subscribe(of_alice, alice, "note://1")
+        await subscribe(of_alice, alice, "note://2")
+        await subscribe(of(at, bob), bob, "note://1")
+        alice.session.close()
+        asked = await fake.link.request(UNSUBSCRIBE)
+        assert asked["params"] == {"uri": "note://2"}
+        await anyio.wait_all_tasks_blocked()
+        assert len(fake.link.requests(UNSUBSCRIBE)) == 1
+
+
+async def test_subscriptions_are_made_again_at_a_child_that_was_started_again() -> None:
+    fake = noting()
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        alice, bob = at.client(), at.client()
+        for client in (alice, bob):
+            await subscribe(of(at, client), client)
+        fake.link.crash()
+        await fake.ended()
+        await at.services.children.obtain(next(iter(alice.session.places)))
+        again = await fake.connected(2)
+        await again.request(SUBSCRIBE, nth=2)
+
+
+async def test_under_other_roots_a_subscription_is_judged_again(tmp_path: Path) -> None:
+    top = plant(tmp_path, "a/f", "b/g")
+    inside, outside = f"file://{top}/a/f", "note://1"
+    fake = noting(inside, outside)
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        made = of(at, client)
+        for uri in (inside, outside):
+            await subscribe(made, client, uri)
+        client.shares(top / "b")
+        client.session.roots.list_changed()
+        await fake.link.request(UNSUBSCRIBE)
+        await anyio.wait_all_tasks_blocked()
+        assert list(client.session.audience.subscriptions.values()) == [outside]
+        assert fake.link.requests(UNSUBSCRIBE)[0]["params"] == {"uri": inside}
+
+
+async def test_a_child_that_does_not_take_it_again_is_asked_once_more_later() -> None:
+    fake = noting()
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client()
+        made = of(at, client)
+        await subscribe(made, client)
+        fake.link.crash()
+        await fake.ended()
+        fake.answers[SUBSCRIBE] = failure(INTERNAL_ERROR, "not now")
+        await at.services.children.obtain(next(iter(client.session.places)))
+        await fake.link.request(SUBSCRIBE)
+        await anyio.wait_all_tasks_blocked()
+        assert list(client.session.audience.subscriptions.values()) == ["note://1"]
+        fake.answers[SUBSCRIBE] = {}
+        await made.renew(remote().name)
+        await made.renew(remote().name)
+        assert len(fake.link.requests(SUBSCRIBE)) == 2

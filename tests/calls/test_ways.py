@@ -1,0 +1,46 @@
+"""That a session's and a request's way are one to who goes it, and a backlog keeps calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hub.calls.ways import Register, Way
+from hub.guard.decide import Admitted
+from hub.jsonrpc.incoming import Backlog
+from hub.jsonrpc.messages import Request
+from hub.jsonrpc.peer import Asked
+from hub.values import JsonObject
+from tests.calls.rounds.test_modern_routes import called, params
+from tests.kit.fakes import READ, FakeChild, RecordingOutlet
+from tests.kit.rigs import remote, rig
+from tests.kit.trees import plant
+
+
+async def test_both_kinds_of_ways_admit_the_same_call(tmp_path: Path) -> None:
+    top = plant(tmp_path, "a/f")
+    async with rig({"files": remote("files")}, {"files": FakeChild(READ)}) as at:
+        given = params({"path": f"{top}/a/f"})
+        client = at.client()
+        plain: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/f"}}
+        await client.call("read", {"path": f"{top}/a/f"})
+        found = at.relay.session_lanes.find(client.session, Request(1, "tools/call", plain))
+        ways: list[Way | None] = [found, await called(at, given)]
+        for way, made in zip(ways, (plain, given), strict=True):
+            assert way is not None
+            assert way.is_open
+            admitted = way.admit(made)
+            assert isinstance(admitted, Admitted)
+            assert admitted.call.params == plain
+            assert way.lane.name == "read"
+
+
+async def test_a_backlog_keeps_calls_until_they_leave() -> None:
+    backlog = Backlog()
+    register: Register = backlog
+    call = Asked(Request(7, "tools/call", {}), RecordingOutlet())
+    assert register.takes(7)
+    register.enter(7, call)
+    assert not register.takes(7)
+    register.leave(7, call)
+    assert register.takes(7)
+    assert backlog.is_idle

@@ -1,0 +1,67 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hub.catalog.resource_uris import UriTemplate, is_wrapped, unwrapped, wrapped
+
+
+def test_a_wrapped_uri_names_its_server() -> None:
+    assert wrapped("notes", "memo://a/b c") == "hub+notes://memo%3A%2F%2Fa%2Fb%20c"
+    assert wrapped("My_Notes", "x") == "hub++4dy+5f+4eotes://x"
+    assert is_wrapped("HUB+notes://x")
+    assert not is_wrapped("hub://x")
+
+
+def test_a_scheme_that_a_client_lowered_is_still_known() -> None:
+    assert unwrapped("notes", "Hub+Notes://x") == "x"
+    assert unwrapped("Notes", "hub+notes://x") is None
+    assert unwrapped("notes", "hub+notes:x") is None
+
+
+@given(st.text(), st.text(st.characters(exclude_categories=())), st.text())
+def test_wrapping_loses_nothing(server: str, uri: str, other: str) -> None:
+    assert unwrapped(server, wrapped(server, uri)) == uri
+    assert other == server or unwrapped(other, wrapped(server, uri)) is None
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "values"),
+    [
+        ("memo://all", "memo://all", ()),
+        ("memo://all", "memo://al", None),
+        ("memo://{id}", "memo://1", ("1",)),
+        ("memo://{id}", "memo://", ("",)),
+        ("memo://{id}", "memo://1/2", None),
+        ("memo://{id}", "other://1", None),
+        ("file:///{+path}", "file:///a/b%20c", ("a/b%20c",)),
+        ("db://{table}/row/{id}", "db://t/row/7", ("t", "7")),
+        ("db://{table}/row/{id}.json", "db://t/row/7.json", ("t", "7")),
+        ("db://{table}/row/{id}.json", "db://t/raw/7.json", None),
+        ("db://{+table}{?q,limit}", "db://t?q=1", ("", "t?q=1")),
+        ("aa{x}aa", "aaa", None),
+        ("{+x}", "anything://at/all", ("anything://at/all",)),
+    ],
+)
+def test_a_template_finds_its_values(
+    template: str, uri: str, values: tuple[str, ...] | None
+) -> None:
+    parsed = UriTemplate.parse(template)
+    assert parsed.match(uri) == values
+    assert values is None or parsed.filled(values) == uri
+
+
+def test_a_wrapped_template_leads_back_byte_for_byte() -> None:
+    own = UriTemplate.parse("file:///docs/{name}.md{?raw}")
+    public = own.wrapped("b")
+    assert public.text() == "hub+b://file%3A%2F%2F%2Fdocs%2F{name}.md{?raw}"
+    values = public.match("hub+b://file%3A%2F%2F%2Fdocs%2Fa%20b.md?raw=1")
+    assert values is not None
+    assert own.filled(values) == "file:///docs/a%20b.md?raw=1"
+
+
+@given(st.text(alphabet="ab{}+/?:", max_size=12), st.text(alphabet="ab/?:", max_size=12))
+def test_a_match_always_spells_the_uri(template: str, uri: str) -> None:
+    parsed = UriTemplate.parse(template)
+    assert parsed.text() == template
+    values = parsed.match(uri)
+    assert values is None or parsed.filled(values) == uri

@@ -1,0 +1,417 @@
+"""Real processes: the hub's promise is that none outlives it."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from msgspec.structs import replace
+from structlog.testing import capture_logs
+
+from hub.children.process import process as process_module
+from hub.children.process import process_tree as brood_module
+from hub.children.process.process import Process, launch
+from hub.children.process.process_tree import Brood, Family, keeping
+from hub.children.process.stderr import STDERR_LINE_LIMIT
+from hub.errors import ChildError
+from hub.jsonrpc.child_log import LINES
+from hub.jsonrpc.messages import Notification
+from hub.jsonrpc.peer import GoneError
+from hub.launch.plan import LaunchPlan
+from hub.roots.roots import EMPTY
+from hub.system.shutdown import Ending
+from tests.kit.loops import BOTH
+
+live = pytest.mark.live
+# The lines of a process that never began are left open, which is reported when they are collected.
+LEAVES_ITS_LINES = pytest.mark.filterwarnings(
+    "ignore:.*MemoryObject.*Stream.__del__:pytest.PytestUnraisableExceptionWarning"
+)
+HERE = str(Path(__file__).parent)
+ENVIRONMENT = {"PATH": os.environ["PATH"], "INHERITED": "yes"}
+ECHO = "import sys\nfor line in sys.stdin: print(line.strip(), flush=True)\n"
+STUBBORN = """
+import os, signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+alive = os.open(sys.argv[1], os.O_WRONLY)
+if os.fork() == 0:
+    os.close(1)
+    while True: signal.pause()
+print("ready", flush=True)
+while True: signal.pause()
+"""
+"""Ignores the end of its input and SIGTERM, and so does its own child; both hold a fifo open."""
+
+
+@pytest.fixture(params=BOTH)
+def anyio_backend(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def plan(*argv: str, cwd: str | None = "/", env: tuple[tuple[str, str], ...] = ()) -> LaunchPlan:
+    return LaunchPlan(argv=argv, env=env, cwd=cwd, roots=EMPTY, shown=argv)
+
+
+def python(code: str, *arguments: str, cwd: str | None = "/") -> LaunchPlan:
+    return plan(sys.executable, "-c", code, *arguments, cwd=cwd)
+
+
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_module, "EOF_GRACE", 0.05)
+    monkeypatch.setattr(brood_module, "TERM_GRACE", 0.05)
+
+
+def exists(path: str | Path) -> bool:
+    return Path(path).exists()
+
+
+def entries(directory: Path) -> list[Path]:
+    return list(directory.iterdir())
+
+
+@asynccontextmanager
+async def launched(planned: LaunchPlan) -> AsyncGenerator[Process]:
+    async with (
+        keeping(Ending()) as brood,
+        launch("files", planned, ENVIRONMENT, brood) as process,
+    ):
+        yield process
+
+
+def unlaunched() -> Process:
+    return Process("files", None, Family(Brood(Ending())))
+
+
+@asynccontextmanager
+async def running(code: str, *arguments: str, cwd: str | None = "/") -> AsyncGenerator[Process]:
+    with anyio.fail_after(20):
+        async with launched(python(code, *arguments, cwd=cwd)) as process:
+            yield process
+
+
+async def ending_of(code: str) -> str:
+    async with running(code) as process:
+        with pytest.raises(GoneError) as caught:
+            await process.next_line()
+    return str(caught.value)
+
+
+async def trouble_of(planned: LaunchPlan) -> str:
+    with pytest.raises(ChildError) as caught:
+        async with launched(planned):
+            pytest.fail("it runs")
+    return str(caught.value)
+
+
+class Alive:
+    """A fifo that processes hold open: readable to its end when the last of them is gone."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = str(path)
+        self._file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    async def all_gone(self) -> None:
+        with anyio.fail_after(5):
+            await anyio.wait_readable(self._file)
+        assert os.read(self._file, 1) == b""
+        os.close(self._file)
+
+
+@live
+async def test_a_process_is_spoken_to_in_lines() -> None:
+    async with running(ECHO) as process:
+        await process.outlet.send(Notification("hello", {}))
+        assert await process.next_line() == b'{"jsonrpc":"2.0","method":"hello"}'
+
+
+@live
+async def test_a_process_gets_the_plans_environment_on_top_of_the_inherited_one() -> None:
+    code = "import os; print(os.environ['INHERITED'], os.environ['OWN'], sorted(os.environ)[:2])"
+    planned = plan(sys.executable, "-c", code, env=(("OWN", "a b\nc"),))
+    with anyio.fail_after(20):
+        async with launched(planned) as process:
+            assert await process.next_line() == b"yes a b"
+
+
+@live
+async def test_an_argument_arrives_as_it_is(tmp_path: Path) -> None:
+    odd = f"{tmp_path}/a b'\"\n$HOME*"
+    async with running("import sys; print(ascii(sys.argv[1:]))", odd) as process:
+        assert await process.next_line() == ascii([odd]).encode()
+
+
+@live
+async def test_a_process_runs_in_the_plans_directory(tmp_path: Path) -> None:
+    async with running("import os; print(os.getcwd())", cwd=str(tmp_path)) as process:
+        assert await process.next_line() == str(tmp_path).encode()
+        assert process.private_directory is None
+    assert exists(tmp_path)
+
+
+@live
+async def test_a_process_without_a_directory_gets_an_empty_one_that_goes_with_it() -> None:
+    code = "import os; print(os.getcwd(), os.listdir()); open('left', 'w').close()"
+    async with running(code, cwd=None) as process:
+        private = process.private_directory
+        assert private is not None
+        assert await process.next_line() == f"{private} []".encode()
+        with pytest.raises(GoneError):
+            await process.next_line()
+    assert not exists(private)
+
+
+@live
+async def test_a_process_that_ends_says_how() -> None:
+    assert await ending_of("import sys; sys.exit(3)") == "exited with code 3"
+    assert await ending_of("pass") == "exited with code 0"
+    killed = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    assert await ending_of(killed) == "was ended by SIGKILL"
+    realtime = f"import os; os.kill(os.getpid(), {signal.SIGRTMIN + 3})"
+    assert await ending_of(realtime) == f"was ended by signal {signal.SIGRTMIN + 3}"
+
+
+@live
+async def test_a_process_that_only_closes_its_output_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process_module, "EXIT_GRACE", 0.001)
+    assert await ending_of("import os, sys; os.close(1); sys.stdin.read()") == "closed its output"
+
+
+@live
+async def test_what_a_process_says_on_stderr_is_for_the_log_alone() -> None:
+    code = f"""
+import sys
+for n in range(7): print("line", n, file=sys.stderr)
+print("x" * {STDERR_LINE_LIMIT + 1}, file=sys.stderr)
+sys.stderr.buffer.write(b"caf\\xe9\\n"); sys.stderr.flush()
+sys.stdin.read()
+"""
+    with capture_logs() as logs:
+        async with running(code) as process:
+            with anyio.fail_after(10):
+                while not any("caf" in str(entry.get("line")) for entry in logs):
+                    await anyio.wait_all_tasks_blocked()
+            said = process.ending()
+    lines = [entry["line"] for entry in logs if entry["event"] == "stderr"]
+    assert lines == [*(f"line {n}" for n in range(7)), "(too long to show)", "caf\ufffd"]
+    assert {entry["server"] for entry in logs} == {"files"}
+    assert said == "closed its output (the hub's log has its last words)"
+    last = [entry["said"] for entry in logs if entry["event"] == "last words"]
+    assert last[0] == "line 4 | line 5 | line 6 | (too long to show) | caf\ufffd"
+
+
+@live
+async def test_last_words_need_no_end_of_line() -> None:
+    code = "import os, sys; os.write(2, b'said\\nboom'); os.close(2); sys.stdin.read()"
+    with capture_logs() as logs:
+        async with running(code) as process:
+            with anyio.fail_after(10):
+                while not any(entry.get("line") == "boom" for entry in logs):
+                    await anyio.wait_all_tasks_blocked()
+            process.ending()
+    assert "said | boom" in [entry.get("said") for entry in logs]
+
+
+@live
+async def test_a_process_ends_when_its_input_does() -> None:
+    async with running(ECHO) as process:
+        await process.outlet.send(Notification("hello", {}))
+        await process.next_line()
+    assert process.ending() == "exited with code 0"
+
+
+@live
+async def test_a_process_that_ignores_the_end_of_its_input_is_asked_to_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hurry(monkeypatch)
+    async with running("import signal; print('x', flush=True); signal.pause()") as process:
+        await process.next_line()
+    assert process.ending() == "was ended by SIGTERM"
+
+
+@live
+async def test_a_whole_group_that_refuses_to_end_is_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hurry(monkeypatch)
+    alive = Alive(tmp_path / "alive")
+    async with running(STUBBORN, alive.path) as process:
+        assert await process.next_line() == b"ready"
+    assert process.ending() == "was ended by SIGKILL"
+    await alive.all_gone()
+
+
+@live
+async def test_a_grandchild_whose_parent_has_gone_is_ended_too(tmp_path: Path) -> None:
+    code = STUBBORN.replace("while True: signal.pause()\n", "sys.exit(0)\n").replace(
+        "sys.exit(0)", "while True: signal.pause()", 1
+    )
+    alive = Alive(tmp_path / "alive")
+    async with running(code, alive.path) as process:
+        assert await process.next_line() == b"ready"
+        with pytest.raises(GoneError, match="exited with code 0"):
+            await process.next_line()
+    await alive.all_gone()
+
+
+@live
+async def test_a_process_is_ended_when_its_owner_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hurry(monkeypatch)
+    alive = Alive(tmp_path / "alive")
+    with anyio.CancelScope() as scope:
+        async with running(STUBBORN, alive.path) as process:
+            await process.next_line()
+            scope.cancel()
+            await anyio.sleep_forever()
+    await alive.all_gone()
+
+
+@live
+async def test_a_process_that_does_not_read_makes_its_writer_wait() -> None:
+    code = "import sys; sys.stdout.write('ready\\n'); sys.stdout.flush(); sys.stdin.readline(1)"
+    code += "; input_ = sys.stdin.readline(); print(len(input_), flush=True)"
+    async with running("import time, sys\n" + code) as process:
+        await process.next_line()
+        await process.outlet.send(Notification("n", {"text": "x" * 3_000_000}))
+        line = await process.next_line()
+        assert line is not None
+        assert int(line) > 3_000_000
+
+
+@LEAVES_ITS_LINES
+async def test_a_command_that_cannot_run_for_want_of_descriptors_says_what_to_raise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none() -> tuple[int, int]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "pipe", none)
+    trouble = await trouble_of(plan("sh"))
+    assert trouble == "it cannot start: Too many open files (`ulimit -n`)"
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("argv", "cwd", "said"),
+    [
+        (("no-such-command",), "/", "there is no command 'no-such-command' on the PATH"),
+        (("/no/such/command",), "/", "there is no command '/no/such/command'"),
+        (("sh",), "/no/such/directory", "its `cwd` is no directory (`plan` shows which it is)"),
+        (("sh", "a\0b"), "/", "embedded null byte"),
+        (("test_spawn.py",), HERE, "No such file or directory"),
+    ],
+)
+@LEAVES_ITS_LINES
+async def test_a_command_that_cannot_run_says_why(
+    argv: tuple[str, ...], cwd: str, said: str
+) -> None:
+    trouble = await trouble_of(plan(*argv, cwd=cwd))
+    assert trouble.startswith("it cannot start: ")
+    assert said in trouble
+    gc.collect()
+
+
+async def test_a_command_that_cannot_run_is_named_as_the_operator_wrote_it() -> None:
+    secret = replace(plan("/s3cret/server"), shown=("${TOOLS}/server",))
+    said = "it cannot start: there is no command '${TOOLS}/server'"
+    assert await trouble_of(secret) == said
+
+
+@LEAVES_ITS_LINES
+async def test_a_command_that_the_system_refuses_is_not_named(tmp_path: Path) -> None:
+    secret = tmp_path / "s3cret"
+    secret.write_text("no program")
+    secret.chmod(0o700)
+    assert "s3cret" not in await trouble_of(plan(str(secret), "--key=s3cret"))
+    gc.collect()
+
+
+async def test_a_private_directory_goes_with_a_process_that_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert "no command" in await trouble_of(plan("no-such-command", cwd=None))
+    assert entries(tmp_path) == []
+
+
+async def test_a_process_that_has_not_begun_has_nothing_to_end() -> None:
+    process = unlaunched()
+    await process.end()
+    assert process.ending() == "closed its output"
+    process.lines.close()
+
+
+@live
+async def test_whoever_reads_how_a_process_ended_does_not_read_what_it_said() -> None:
+    code = """
+import sys
+print("the key is s3cret", file=sys.stderr, flush=True)
+sys.stdin.readline()
+sys.exit(4)
+"""
+    with capture_logs() as logs:
+        async with running(code) as process:
+            with anyio.fail_after(10):
+                while not any(entry["event"] == "stderr" for entry in logs):
+                    await anyio.wait_all_tasks_blocked()
+            await process.outlet.send(Notification("go", {}))
+            with pytest.raises(GoneError) as caught:
+                await process.next_line()
+    assert str(caught.value) == "exited with code 4 (the hub's log has its last words)"
+    last = [(entry["server"], entry["said"]) for entry in logs if entry["event"] == "last words"]
+    assert last == [("files", "the key is s3cret")]
+
+
+HELD = """
+import os, subprocess, sys
+print("the last word", flush=True)
+subprocess.Popen(["/bin/sleep", "3600"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+os._exit(3)
+"""
+"""Ends, and leaves its output to a process that it has started."""
+
+
+@live
+async def test_a_process_that_has_ended_says_no_more_though_another_holds_its_output() -> None:
+    async with running(HELD) as process:
+        assert await process.next_line() == b"the last word"
+        with pytest.raises(GoneError, match="exited with code 3"):
+            await process.next_line()
+
+
+FLOOD = """
+import os, sys
+line = sys.argv[1].encode() + b"\\n"
+while True: os.write(int(sys.argv[2]), line * (4096 // len(line)))
+"""
+
+
+@live
+async def test_a_process_that_writes_what_has_no_use_is_ended_with_the_reason() -> None:
+    async with running(FLOOD, "", "1") as process:
+        with pytest.raises(GoneError, match="the hub ended it because it misbehaved"):
+            await process.next_line()
+
+
+@live
+async def test_a_flood_on_stderr_is_read_no_faster_than_it_is_due() -> None:
+    with capture_logs() as logs:
+        async with running(FLOOD, "said", "2") as process:
+            while not process.conduct.log.is_full:  # noqa: ASYNC110 - nobody tells of it
+                await anyio.sleep(0.01)
+    assert len(logs) < 2 * LINES
+    assert logs[-1]["event"] == "not all of it is logged"

@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+from structlog.testing import capture_logs
+
+from hub.children.process import process_tree as module
+from hub.children.process import watchdog
+from hub.children.process.process_tree import Brood, Family, keeping
+from hub.children.process.supervised import ForkServer
+from hub.children.process.watchdog import HAS_PROC, Table, child_of, start_of
+from hub.system.shutdown import Ending
+from tests.kit.fakes import no_descriptor_free
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(not HAS_PROC, reason="processes are told by /proc"),
+]
+
+ASLEEP = "import signal, time; signal.signal(signal.SIGTERM, {}); time.sleep(60)"
+SLEEPS = "import time; print(flush=True); time.sleep(60)"
+STARTS = """
+import subprocess, sys, time
+for env in None, {}:
+    for own in False, True:
+        command = [sys.executable, "-I", "-S", "-c", sys.argv[1]]
+        if own and env is not None:  # one that has lost its parent and everything else
+            code = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:], stdout=-3, "
+            command = [sys.executable, "-c", code + "start_new_session=True).pid)", *command]
+            subprocess.run(command, env=env)
+        else:
+            print(subprocess.Popen(command, env=env, start_new_session=own, stdout=-3).pid)
+        sys.stdout.flush()
+print(flush=True)
+time.sleep(60)
+"""
+
+
+def begin(family: Family, *arguments: str) -> list[int]:
+    """Start a Python program in a family; return the processes that it says it has, and its own."""
+    env = family.mark_next({"PATH": os.environ["PATH"]})
+    process = subprocess.Popen(  # noqa: S603 - this Python
+        [sys.executable, "-I", "-S", "-c", *arguments],
+        env=env,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    family.mark_none()
+    family.begun(process.pid)
+    assert process.stdout is not None
+    with process.stdout:
+        lines = iter(process.stdout.readline, "")
+        found = [int(line) for line in iter(lines.__next__, "\n")]
+    process.returncode = 0  # nobody waits for it, so that its id stays its own
+    return [process.pid, *found]
+
+
+def starts(family: Family, sign: str = "signal.SIG_DFL") -> list[int]:
+    return begin(family, STARTS, ASLEEP.format(sign))
+
+
+def there(pids: list[int]) -> list[int]:
+    return [pid for pid in pids if start_of(pid) is not None]
+
+
+@asynccontextmanager
+async def kept(ending: Ending | None = None) -> AsyncGenerator[Brood]:
+    with anyio.fail_after(20):
+        async with keeping(ending or Ending()) as brood:
+            yield brood
+
+
+def watchdogs() -> list[int]:
+    """Return the processes of this one that are watchdogs."""
+    found: list[int] = []
+    for folder in Path("/proc").iterdir():
+        pid = int(folder.name) if folder.name.isdecimal() else 0
+        words = ""
+        # What has begun a moment ago has no words yet.
+        while not words and (row := watchdog.row(pid)) is not None and row.parent == os.getpid():
+            words = (folder / "cmdline").read_text()
+        found += [pid] * (ForkServer.program in words.split("\0"))
+    return found
+
+
+async def test_a_family_ends_with_all_that_it_has_started() -> None:
+    async with kept() as brood:
+        one, other = Family(brood), Family(brood)
+        ours, theirs = starts(one), starts(other)
+        assert there(ours) == ours
+        assert len(ours) == 5
+        await one.end()
+        assert there(ours) == []
+        assert there(theirs) == theirs
+        assert set(brood.leaders) == {theirs[0]}
+        await other.end()
+        assert there(theirs) == []
+        assert brood.leaders == {}
+
+
+async def test_those_who_end_together_look_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+    look = watchdog.look
+
+    def counted(hub: int, since: int) -> watchdog.Table:
+        looks.append(hub)
+        return look(hub, since)
+
+    async with kept() as brood:
+        families = [Family(brood) for _ in range(8)]
+        pids = [pid for each in families for pid in begin(each, SLEEPS)]
+        monkeypatch.setattr(watchdog, "look", counted)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(brood.look)
+        assert len(looks) == 1
+        async with anyio.create_task_group() as tasks:
+            for each in families:
+                tasks.start_soon(each.end)
+        assert there(pids) == []
+    assert len(looks) < 1 + len(families)
+
+
+async def test_who_refuses_to_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TERM_GRACE", 0.05)
+    async with kept() as brood:
+        family = Family(brood)
+        pids = starts(family, "signal.SIG_IGN")
+        await family.end()
+        assert there(pids) == []
+
+
+async def test_nobody_gets_time_when_the_hub_is_pressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TERM_GRACE", 3600.0)
+    monkeypatch.setattr(module, "TERM_GRACE_AT_END", 3600.0)
+    ending = Ending()
+    async with kept(ending) as brood:
+        family = Family(brood)
+        pids = starts(family, "signal.SIG_IGN")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(family.end)
+            await anyio.wait_all_tasks_blocked()
+            ending.press()
+        assert there(pids) == []
+
+
+async def test_who_cannot_be_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TERM_GRACE", 0.05)
+    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    async with kept() as brood:
+        family = Family(brood)
+        (pid,) = begin(family, SLEEPS)
+        with monkeypatch.context() as patch, capture_logs() as logs:
+            patch.setattr(watchdog, "send", lambda *_: None)  # pyright: ignore
+            await family.end()
+        assert [(entry["event"], entry["pids"]) for entry in logs] == [
+            ("processes left that cannot be ended", [pid])
+        ]
+
+
+async def test_a_family_ends_when_a_descriptor_is_free_to_look_for_it_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LOOK_AGAIN", 0.01)
+    looks, look = list[None](), Brood.look
+
+    async def looked(brood: Brood) -> Table:
+        looks.append(None)
+        return await look(brood)
+
+    monkeypatch.setattr(Brood, "look", looked)
+    async with kept() as brood:
+        families = [Family(brood) for _ in range(2)]
+        pids = [pid for family in families for pid in starts(family)]
+        with capture_logs() as logs:
+            async with anyio.create_task_group() as tasks:
+                with no_descriptor_free():
+                    for family in families:
+                        tasks.start_soon(family.end)
+                    while len(looks) < 6:
+                        await anyio.lowlevel.checkpoint()
+                assert there(pids) == pids
+        assert there(pids) == []
+    said = [(entry["log_level"], entry["event"]) for entry in logs]
+    assert said == [
+        ("error", "servers are not ended yet: raise `ulimit -n`"),
+        ("info", "servers can be ended again"),
+    ]
+
+
+async def test_a_hub_that_ends_leaves_to_its_watchdog_what_it_cannot_look_for() -> None:
+    async with kept() as brood:
+        family = Family(brood)
+        pids = starts(family)
+        brood.ending.begin()
+        with no_descriptor_free():
+            await family.end()
+        assert there(pids) == pids
+    assert there(pids) == []
+
+
+async def test_who_begins_while_no_descriptor_is_free_ends_by_its_marks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with kept() as brood:
+        family = Family(brood)
+        begun = family.begun
+
+        def unnoticed(pid: int) -> None:
+            with no_descriptor_free():
+                begun(pid)
+
+        monkeypatch.setattr(family, "begun", unnoticed)
+        pids = starts(family)
+        assert brood.leaders == {}
+        await family.end()
+        assert there(pids) == []
+
+
+async def test_the_environment_does_where_limits_cannot_be_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_set_limit", lambda _: None)  # pyright: ignore
+    async with kept() as brood:
+        family = Family(brood)
+        pids = starts(family)
+        family.mark_none()
+        await family.end()
+        # Lost its parent, its session and its environment: only its limit would have told it.
+        assert there(pids) == pids[-1:]
+        os.kill(pids[-1], signal.SIGKILL)
+
+
+async def test_the_hub_itself_carries_no_mark_of_a_child() -> None:
+    async with kept() as brood:
+        family = Family(brood)
+        (pid,) = begin(family, SLEEPS)
+        hub = brood.next_mark().hub
+        assert child_of(pid, hub)
+        assert not any(child_of(each, hub) for each in (os.getpid(), *watchdogs()))
+        await family.end()
+
+
+async def test_a_limit_that_somebody_means_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = resource.getrlimit(resource.RLIMIT_RTTIME)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (200_000, 200_000))  # pyright: ignore
+    async with kept() as brood:
+        family = Family(brood)
+        pids = begin(family, SLEEPS)
+        monkeypatch.undo()
+        assert resource.getrlimit(resource.RLIMIT_RTTIME) == before
+        await family.end()
+        assert there(pids) == []
+
+
+async def test_a_family_that_never_began_has_no_end_and_needs_no_watchdog() -> None:
+    async with kept() as brood:
+        await Family(brood).end()
+        assert watchdogs() == []
+
+
+async def test_a_watchdog_is_there_from_the_first_child_to_the_end_of_the_hub() -> None:
+    async with kept() as brood:
+        brood.next_mark()
+        (one,) = watchdogs()
+        brood.next_mark()
+        assert watchdogs() == [one]
+    assert watchdogs() == []
+
+
+async def test_a_watchdog_that_was_killed_is_replaced_and_told_of_everybody() -> None:
+    async with kept() as brood:
+        (pid,) = begin(Family(brood), SLEEPS)
+        (killed,) = watchdogs()
+        os.kill(killed, signal.SIGKILL)
+        while watchdogs():  # noqa: ASYNC110 - nothing says when a process has ended
+            await anyio.sleep(0.01)
+        brood.tell("- 1 1\n")
+        brood.next_mark()
+        assert len(watchdogs()) == 1
+    assert there([pid]) == [], "the new one ended what was left"
+
+
+async def test_a_machine_that_starts_no_watchdog_is_told_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    async with kept() as brood:
+        with capture_logs() as logs:
+            brood.next_mark()
+        brood.tell("- 1 1\n")
+    assert [entry["event"] for entry in logs] == [
+        "no watchdog: a hub that is killed may leave processes"
+    ]

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import asyncio  # noqa: TID251 - what is tested runs in its loops
+import errno
+import os
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
+
+import anyio
+import pytest
+
+from hub.children.process.process_tree import Family, keeping
+from hub.children.process.spawn import End, Spawned, Start, Started, Streams, popen, spawn
+from hub.children.process.watchdog import HAS_PROC
+from hub.system.shutdown import Ending
+from tests.kit.loops import BOTH
+
+live = pytest.mark.live
+LISTS = "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))"
+
+
+@pytest.fixture(params=BOTH)
+def anyio_backend(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+async def ours(
+    argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: Streams
+) -> Started:
+    """Start a child of this process."""
+    return popen(argv, env, cwd, streams)
+
+
+@pytest.fixture(params=["child of ours", "below a subreaper"])
+async def start(request: pytest.FixtureRequest) -> AsyncGenerator[Start]:
+    if request.param == "child of ours":
+        yield ours
+    elif not HAS_PROC:
+        pytest.skip("only Linux has subreapers")
+    else:
+        async with keeping(Ending()) as brood:
+            family = Family(brood)
+            yield family.start
+            await family.end()
+
+
+async def python(start: Start, code: str, **env: str) -> Spawned:
+    return await spawn([sys.executable, "-I", "-S", "-c", code], env=env, cwd="/", start=start)
+
+
+def said(spawned: Spawned) -> bytes:
+    """Return all that a process writes, and let it end."""
+    text = b""
+    while part := os.read(spawned.stdout.fileno(), 65536):
+        text += part
+    spawned.popen.wait()
+    spawned.close()
+    return text
+
+
+@live
+async def test_a_process_speaks_and_listens_through_pipes(start: Start) -> None:
+    kinds = "import os, stat; print([stat.S_ISFIFO(os.fstat(fd).st_mode) for fd in (0, 1, 2)])"
+    assert said(await python(start, kinds)) == b"[True, True, True]\n"
+
+
+@live
+async def test_what_it_says_can_be_written_by_name_too(start: Start) -> None:
+    by_name = "for name in ('out', 'err'): open(f'/dev/std{name}', 'w').write(name)"
+    spawned = await python(start, by_name)
+    assert os.read(spawned.stderr.fileno(), 10) == b"err"
+    assert said(spawned) == b"out"
+
+
+@live
+async def test_it_inherits_nothing_else(start: Start) -> None:
+    read, write = os.pipe()
+    os.set_inheritable(read, True)
+    assert said(await python(start, LISTS)) in {
+        b"[0, 1, 2, 3]\n",  # the last one is the directory that it lists
+    }
+    os.close(read)
+    os.close(write)
+
+
+@live
+async def test_it_leads_a_session_of_its_own_in_its_directory_and_environment(start: Start) -> None:
+    code = "import os; print(os.getsid(0) == os.getpid(), os.getcwd(), os.environ['OWN'])"
+    assert said(await python(start, code, OWN="mine")) == b"True / mine\n"
+
+
+async def test_a_process_that_cannot_start_leaves_nothing_open(start: Start) -> None:
+    assert said(await python(start, "")) == b""
+    before = [number for number in range(256) if is_open(number)]
+    with pytest.raises(FileNotFoundError):
+        await spawn(["/no/such/command"], env={}, cwd="/", start=start)
+    assert [number for number in range(256) if is_open(number)] == before
+
+
+def test_an_end_that_nobody_took_is_closed_once() -> None:
+    read, write = os.pipe()
+    os.close(write)
+    end = End(read)
+    end.close()
+    assert not is_open(read)
+    other, write = os.pipe()
+    assert other == read, "the number is somebody else's now"
+    end.close()
+    assert is_open(other)
+    os.close(other)
+    os.close(write)
+
+
+@pytest.mark.parametrize("way", ["read", "write"])
+async def test_an_end_that_a_transport_took_is_closed_by_it_alone(way: str) -> None:
+    loop, (read, write) = asyncio.get_running_loop(), os.pipe()
+    number, other = (read, write) if way == "read" else (write, read)
+    end = End(number)
+    lost = asyncio.Event()
+
+    class Told(asyncio.Protocol):
+        def connection_lost(self, exc: Exception | None) -> None:
+            lost.set()
+
+    connect = loop.connect_read_pipe if way == "read" else loop.connect_write_pipe
+    transport, _ = await connect(Told, end.taken(loop))
+    transport.close()
+    await lost.wait()
+    await anyio.wait_all_tasks_blocked()
+    took = os.dup(other)
+    assert took == number
+    end.close()
+    assert is_open(took)
+    os.close(took)
+    os.close(other)
+
+
+async def test_where_descriptors_run_out_none_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[tuple[int, int]] = []
+    pipe = os.pipe
+
+    def two() -> tuple[int, int]:
+        if len(made) == 2:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        made.append(pipe())
+        return made[-1]
+
+    monkeypatch.setattr(os, "pipe", two)
+    with pytest.raises(OSError, match="Too many open files"):
+        await python(ours, "")
+    assert [is_open(end) for ends in made for end in ends] == [False] * 4

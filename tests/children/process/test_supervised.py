@@ -1,0 +1,324 @@
+"""A child below a subreaper: it is the same child, and nothing that it starts gets away."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from hub.children.process import process_tree as brood_module
+from hub.children.process import subreaper, supervised, watchdog
+from hub.children.process.exits import when_ended
+from hub.children.process.process_tree import Brood, Family, keeping
+from hub.children.process.spawn import Spawned, spawn
+from hub.children.process.subreaper import children_of, encode
+from hub.children.process.supervised import ForkServer, Supervised
+from hub.children.process.watchdog import HAS_PROC, child_of, row, start_of
+from hub.system.shutdown import Ending
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(not HAS_PROC, reason="only Linux has subreapers"),
+]
+
+SLEEPS = "import time; print(flush=True); time.sleep(60)"
+EVADES = """
+import os, resource, signal, sys, time
+if sys.argv[1:]:
+    code = sys.orig_argv[sys.orig_argv.index("-c") + 1]
+    os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", code], {"how": sys.argv[1]})
+resource.setrlimit(resource.RLIMIT_RTTIME, (10**9, 10**9))
+for _ in range(2):
+    if os.fork():
+        if os.environ["how"] == "leaves":
+            os._exit(7)
+        time.sleep(60)
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+"""Loses its session, its environment and its limits, and its parents if it `leaves`: no mark is
+left."""
+HOPS = """
+import os, sys, time
+print(flush=True)
+while time.monotonic() < float(sys.argv[1]):
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+"""
+"""Is another process every moment."""
+
+
+@asynccontextmanager
+async def kept() -> AsyncGenerator[Brood]:
+    with anyio.fail_after(20):
+        async with keeping(Ending()) as brood:
+            yield brood
+
+
+async def begin(family: Family, *arguments: str) -> Spawned:
+    command = [sys.executable, "-I", "-S", "-c", *arguments]
+    env = {"PATH": os.environ["PATH"], "OWN": "mine"}
+    return await spawn(command, env=env, cwd="/tmp", start=family.start)  # noqa: S108 - it is there
+
+
+async def line(spawned: Spawned) -> str:
+    """Return the next line that a process says."""
+    text = b""
+    while not text.endswith(b"\n"):
+        await anyio.wait_readable(cast("socket.socket", spawned.stdout))
+        more = os.read(spawned.stdout.fileno(), 1)
+        assert more, text
+        text += more
+    return text.decode().strip()
+
+
+def parent_of(spawned: Spawned) -> int:
+    assert isinstance(spawned.popen, Supervised)
+    return spawned.popen.subreaper
+
+
+async def forks() -> int:
+    """Return the process that forks for this one, which may have to become it first."""
+    with anyio.fail_after(5):
+        while not (found := [pid for pid in children_of(os.getpid()) if forks_for_us(pid)]):  # noqa: ASYNC110 - nothing says when
+            await anyio.sleep(0.01)
+    return found[0]
+
+
+def forks_for_us(pid: int) -> bool:
+    return ForkServer.program in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+
+
+async def gone(*pids: int) -> None:
+    while any(start_of(pid) is not None for pid in pids):  # noqa: ASYNC110 - nothing says when
+        await anyio.sleep(0.01)
+
+
+async def test_a_child_has_a_parent_of_its_own_and_is_marked_and_its_parent_is_not() -> None:
+    async with kept() as brood:
+        family = Family(brood)
+        spawned = await begin(family, SLEEPS)
+        await line(spawned)
+        found = row(spawned.popen.pid)
+        assert found is not None
+        assert found.parent == parent_of(spawned)
+        assert found.session == spawned.popen.pid
+        hub = brood.next_mark().hub
+        assert child_of(spawned.popen.pid, hub)
+        assert not child_of(parent_of(spawned), hub)
+        await family.end()
+        spawned.close()
+        assert start_of(spawned.popen.pid) is start_of(parent_of(spawned)) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "ended"),
+    [("import sys; sys.exit(7)", 7), ("import os; os.kill(os.getpid(), 9)", -9)],
+)
+async def test_how_it_ended_is_told(code: str, ended: int) -> None:
+    async with kept() as brood:
+        family, told = Family(brood), anyio.Event()
+        spawned = await begin(family, code)
+        stop = when_ended(spawned.popen, told.set)
+        await told.wait()
+        assert spawned.popen.returncode == ended
+        stop()
+        await family.end()
+        spawned.close()
+
+
+async def test_signals_and_limits_are_those_that_the_hub_would_give() -> None:
+    code = (
+        "import resource, signal as s; print([s.getsignal(n) == s.SIG_DFL for n in "
+        "(s.SIGTERM, s.SIGHUP, s.SIGUSR1)], resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    async with kept() as brood:
+        family = Family(brood)
+        spawned = await begin(family, code)
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        # What ignores a signal has its programs ignore it: whoever runs tests under nohup does.
+        kept_as_is = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+        usual = [signal.getsignal(number) is not signal.SIG_IGN for number in kept_as_is]
+        assert await line(spawned) == f"{usual} {limit}"
+        await family.end()
+        spawned.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd", "error"),
+    [
+        ("/no/such/command", "/", errno.ENOENT),
+        ("no-such-command", "/", errno.ENOENT),
+        ("/etc/passwd", "/", errno.EACCES),
+        (sys.executable, "/no/such/place", errno.ENOENT),
+    ],
+)
+async def test_a_command_that_cannot_be_run_says_why(command: str, cwd: str, error: int) -> None:
+    async with kept() as brood:
+        family = Family(brood)
+        with pytest.raises(OSError) as caught:  # noqa: PT011 - its number is looked at
+            await spawn([command], env={"PATH": "/bin:/usr/bin"}, cwd=cwd, start=family.start)
+        assert caught.value.errno == error
+        await family.end()
+
+
+@pytest.mark.parametrize(("word", "variable"), [("a\0", "A"), ("a", "A\0"), ("a", "A=B")])
+def test_what_no_process_can_be_given_is_refused(word: str, variable: str) -> None:
+    with pytest.raises(ValueError, match=r"null byte|variable name"):
+        encode(["x", word], [(variable, "")], "/", (0, 0))
+
+
+async def test_a_large_environment_arrives() -> None:
+    async with kept() as brood:
+        family = Family(brood)
+        code = "import os; print(sum(len(v) for k, v in os.environ.items() if k[0] == 'X'))"
+        env = {f"X{number}": "x" * 100_000 for number in range(10)}
+        command = [sys.executable, "-I", "-S", "-c", code]
+        spawned = await spawn(command, env=env, cwd="/", start=family.start)
+        assert await line(spawned) == "1000000"
+        await family.end()
+        spawned.close()
+
+
+# Who tries to get away
+
+
+@pytest.mark.parametrize("way", ["stays", "leaves"])
+async def test_no_descendant_gets_away_without_any_mark(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(brood_module, "TERM_GRACE", 0.05)
+    async with kept() as brood:
+        family = Family(brood)
+        spawned = await begin(family, EVADES, way)
+        evader = int(await line(spawned))
+        assert child_of(evader, brood.next_mark().hub) == 0
+        await family.end()
+        assert start_of(evader) is None
+        spawned.close()
+
+
+async def test_who_is_another_process_every_moment_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(brood_module, "TERM_GRACE", 0.05)
+    monkeypatch.setattr(brood_module, "PATIENCE", 0.2)
+    async with kept() as brood:
+        family = Family(brood)
+        spawned = await begin(family, HOPS, str(time.monotonic() + 15))
+        await line(spawned)
+        parent = parent_of(spawned)
+        await family.end()
+        await gone(parent)  # which it is only once nobody is left below it
+        assert os.read(spawned.stdout.fileno(), 1) == b"", "nobody has its stdout any more"
+        spawned.close()
+
+
+async def test_a_subreaper_that_is_killed_takes_its_child_along() -> None:
+    async with kept() as brood:
+        family, told = Family(brood), anyio.Event()
+        spawned = await begin(family, EVADES, "stays")
+        when_ended(spawned.popen, told.set)
+        evader = int(await line(spawned))
+        os.kill(parent_of(spawned), signal.SIGKILL)
+        await told.wait()
+        assert spawned.popen.returncode == -signal.SIGKILL
+        await gone(spawned.popen.pid, evader)
+        await family.end()
+        spawned.close()
+
+
+async def test_who_forks_them_is_replaced_and_its_subreapers_stay() -> None:
+    async with kept() as brood:
+        one, other = Family(brood), Family(brood)
+        first = await begin(one, EVADES, "stays")
+        evader = int(await line(first))
+        killed = await forks()
+        os.kill(killed, signal.SIGKILL)
+        await gone(killed)
+        second = await begin(other, SLEEPS)
+        await line(second)
+        assert start_of(first.popen.pid) is not None
+        for family, spawned in ((one, first), (other, second)):
+            await family.end()
+            spawned.close()
+        assert start_of(evader) is None
+
+
+async def test_where_nobody_can_fork_a_child_is_the_hubs_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ForkServer, "program", os.devnull)  # a program that ends at once
+    async with kept() as brood:
+        family = Family(brood)
+        spawned = await begin(family, SLEEPS)
+        await line(spawned)
+        found = row(spawned.popen.pid)
+        assert found is not None
+        assert found.parent == os.getpid()
+        await family.end()
+        assert await anyio.to_thread.run_sync(spawned.popen.wait) == -signal.SIGTERM
+        spawned.close()
+        assert start_of(spawned.popen.pid) is None
+
+
+async def test_who_does_not_answer_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "deaf.py"
+    program.write_text("import os; os.read(0, 1); import time; time.sleep(60)")
+    monkeypatch.setattr(ForkServer, "program", str(program))
+    monkeypatch.setattr(supervised, "START_PATIENCE", 0.05)
+    monkeypatch.setattr(watchdog, "GRACE", 0.0)
+    monkeypatch.setattr(brood_module, "PATIENCE", 0.05)
+    async with kept() as brood:
+        family = Family(brood)
+        brood.next_mark()
+        server = await forks()
+        with pytest.raises(TimeoutError):
+            await begin(family, SLEEPS)
+        await family.end()
+    assert start_of(server) is None
+
+
+async def test_those_that_a_child_has_stopped_go_on_when_they_are_needed() -> None:
+    async with kept() as brood:
+        one, other = Family(brood), Family(brood)
+        first = await begin(one, EVADES, "stays")
+        evader = int(await line(first))
+        server = await forks()
+        os.kill(server, signal.SIGSTOP)
+        second = await begin(other, SLEEPS)
+        await line(second)
+        for spawned in (first, second):
+            os.kill(parent_of(spawned), signal.SIGSTOP)
+        for family, spawned in ((one, first), (other, second)):
+            await family.end()
+            spawned.close()
+            assert start_of(parent_of(spawned)) is None
+        assert start_of(evader) is None
+        os.kill(server, signal.SIGSTOP)
+    assert start_of(server) is None
+
+
+def test_children_are_found_where_the_kernel_does_not_list_them() -> None:
+    with subprocess.Popen(["/bin/sleep", "60"]) as process:
+        assert process.pid in children_of(os.getpid())
+        assert process.pid in subreaper.looked_for(os.getpid())
+        process.kill()

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import anyio
+import pytest
+from msgspec import Raw
+
+from hub.children.remote.arrivals import QUEUE, Arrivals
+from hub.jsonrpc.conduct import Conduct
+from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response
+from hub.jsonrpc.peer import GoneError
+
+
+def said(number: int) -> Notification:
+    return Notification(f"n{number}", {})
+
+
+async def test_messages_come_out_as_they_came_in() -> None:
+    arrivals = Arrivals(Conduct("far"))
+    await arrivals.put(said(1))
+    await arrivals.put(said(2))
+    assert [await arrivals.next(), await arrivals.next()] == [said(1), said(2)]
+
+
+async def test_who_reads_waits_for_the_next() -> None:
+    arrivals = Arrivals(Conduct("far"))
+    found: list[object] = []
+
+    async def read() -> None:
+        found.append(await arrivals.next())
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await anyio.wait_all_tasks_blocked()
+            assert found == []
+            await arrivals.put(said(1))
+    assert found == [said(1)]
+
+
+async def test_who_brings_more_than_fits_waits_until_there_is_room() -> None:
+    arrivals = Arrivals(Conduct("far"))
+    brought: list[int] = []
+    read: list[Message] = []
+
+    async def bring(number: int) -> None:
+        await arrivals.put(said(number))
+        brought.append(number)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for number in range(QUEUE + 3):
+                tasks.start_soon(bring, number)
+            await anyio.wait_all_tasks_blocked()
+            assert len(brought) == QUEUE
+            read.append(await arrivals.next())
+            await anyio.wait_all_tasks_blocked()
+            assert len(brought) == QUEUE + 1
+            read += [await arrivals.next() for _ in range(QUEUE + 2)]
+    assert len({message.method for message in read if isinstance(message, Notification)}) == len(
+        read
+    )
+
+
+async def test_who_brings_more_bytes_than_may_wait_waits_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hub.children.remote.arrivals.MAX_UNREAD", 100)
+    large = Raw(b'{"a":"' + b"x" * 100 + b'"}')
+    arrivals = Arrivals(Conduct("far"))
+    for first in (Response(1, large), Failure(1, large), Notification("n", large)):
+        await arrivals.put(first)
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(arrivals.put, said(2))
+                await anyio.wait_all_tasks_blocked()
+                assert await arrivals.next() == first
+            assert await arrivals.next() == said(2)
+    await arrivals.put(Request(1, "m", {"a": "x" * 100}))
+    await arrivals.put(said(3))
+    with anyio.fail_after(5):
+        assert await arrivals.next() == Request(1, "m", {"a": "x" * 100})
+
+
+async def test_after_the_end_comes_what_was_there_and_then_why() -> None:
+    arrivals = Arrivals(Conduct("far"))
+    await arrivals.put(said(1))
+    arrivals.end("over")
+    arrivals.end("twice")
+    await arrivals.put(said(2))
+    assert await arrivals.next() == said(1)
+    for _ in range(2):
+        with pytest.raises(GoneError, match="over"):
+            await arrivals.next()
+
+
+async def test_the_end_reaches_who_waits_on_either_side() -> None:
+    arrivals, full = Arrivals(Conduct("far")), Arrivals(Conduct("far"))
+    for number in range(QUEUE):
+        await full.put(said(number))
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(full.put, said(99))
+
+            async def read() -> None:
+                with pytest.raises(GoneError):
+                    await arrivals.next()
+
+            tasks.start_soon(read)
+            await anyio.wait_all_tasks_blocked()
+            arrivals.end("over")
+            full.end("over")
+
+
+async def test_an_answer_is_handed_over_at_once_if_nothing_is_before_it() -> None:
+    arrivals = Arrivals(Conduct("far"))
+    settled: list[object] = []
+    wanted = {1}
+
+    def settle(answer: Response | Failure) -> bool:
+        settled.append(answer)
+        return answer.id in wanted
+
+    arrivals.settle = settle
+    answer = Response(1, {})
+    await arrivals.put(answer)
+    assert await arrivals.next() == answer
+    await arrivals.put(answer)  # its reader works on the one before
+    assert settled == []
+    assert await arrivals.next() == answer
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(arrivals.next)
+            await anyio.wait_all_tasks_blocked()
+            await arrivals.put(answer)
+            assert settled == [answer]
+            wanted.clear()
+            await arrivals.put(answer)  # nobody waits for it: it comes as any message
+            await arrivals.put(said(1))

@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import gzip
+import ssl
+from collections.abc import Mapping
+
+import anyio
+import httpx2
+import pytest
+
+from hub.children.remote.http_client import MAX_REDIRECTS, PIECE, Endpoint, Exchange, ExchangeError
+from hub.errors import ChildError
+from hub.specs import RemoteTarget
+from tests.kit.scripted_http import URL, Answer, Feed, Script, ScriptedHttp, Sent, json_body
+
+SECRET = {"Authorization": "Bearer t0ken"}
+
+
+def endpoint_at(
+    script: Script | Answer, url: str = URL, headers: Mapping[str, str] = SECRET
+) -> tuple[Endpoint, ScriptedHttp]:
+    http = ScriptedHttp(script if callable(script) else lambda _: script)
+    return Endpoint(RemoteTarget(url, headers), http), http
+
+
+def redirecting(status: int, location: str) -> Script:
+    def script(sent: Sent) -> httpx2.Response:
+        if sent.url in {URL, "https://child.example/mcp"}:
+            return httpx2.Response(status, headers={"location": location})
+        return json_body(b"{}")
+
+    return script
+
+
+async def test_a_request_carries_the_operators_headers_and_those_of_the_message() -> None:
+    endpoint, http = endpoint_at(json_body(b"{}"), headers={"X-Own": " 1 ", "Accept": "text/html"})
+    exchange = await endpoint.open("POST", {b"accept": b"application/json"}, b"body")
+    assert (exchange.status, exchange.kind) == (200, "application/json")
+    assert await exchange.body(10) == b"{}"
+    await exchange.close()
+    (sent,) = http.sent
+    assert (sent.method, sent.url, sent.body) == ("POST", URL, b"body")
+    assert sent.headers == {
+        "host": "child.example",
+        "accept-encoding": "gzip, deflate",
+        "user-agent": "roots-hub",
+        "x-own": "1",
+        "accept": "application/json",
+        "content-length": "4",
+    }
+
+
+async def test_a_large_message_goes_out_in_pieces() -> None:
+    body = bytes(range(256)) * (PIECE // 100)
+    endpoint, http = endpoint_at(json_body(b"{}"))
+    await (await endpoint.open("POST", {}, body)).close()
+    assert http.sent[0].body == body
+    assert http.sent[0].headers["content-length"] == str(len(body))
+
+
+async def test_a_login_in_the_address_becomes_a_header() -> None:
+    endpoint, http = endpoint_at(
+        json_body(b"{}"), url="http://me:p%40ss@child.example/mcp", headers={}
+    )
+    await (await endpoint.open("GET", {})).close()
+    assert http.sent[0].headers["authorization"] == "Basic bWU6cEBzcw=="
+    assert http.sent[0].headers["host"] == "child.example"
+
+
+@pytest.mark.parametrize("url", ["http://x:y/", "ftp://child.example/", "http:///mcp", "child"])
+async def test_an_address_that_is_none_is_said(url: str) -> None:
+    with pytest.raises(ChildError, match="its url is not valid"):
+        endpoint_at(json_body(b""), url=url)
+
+
+@pytest.mark.parametrize(("name", "value"), [("X Y", "1"), ("x", "a\nb"), ("x", "\ud800")])
+async def test_a_header_that_cannot_be_sent_is_named_without_its_value(
+    name: str, value: str
+) -> None:
+    with pytest.raises(ChildError, match=f"its header '{name}' cannot be sent"):
+        endpoint_at(json_body(b""), headers={name: value})
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (httpx2.ConnectError("refused"), "it cannot be reached (refused)"),
+        (httpx2.ConnectTimeout(""), "it cannot be reached (ConnectTimeout)"),
+        (httpx2.ReadTimeout(""), "the connection broke (ReadTimeout)"),
+        (ssl.SSLError(1, "bad record"), "the connection broke (bad record)"),
+        (httpx2.LocalProtocolError("Illegal header value b't0ken'"), "its headers cannot be sent"),
+    ],
+)
+async def test_what_cannot_be_sent_says_why_and_no_secret(problem: Exception, said: str) -> None:
+    endpoint, _ = endpoint_at(problem)
+    with pytest.raises(ExchangeError) as caught:
+        await endpoint.open("POST", {}, b"")
+    assert str(caught.value) == said
+
+
+async def test_what_breaks_off_says_so() -> None:
+    endpoint, _ = endpoint_at(httpx2.Response(200, stream=Feed(b"{", b"BREAK")))
+    exchange = await endpoint.open("POST", {}, b"")
+    with pytest.raises(ExchangeError, match=r"the connection broke \(reset\)"):
+        await exchange.body(100)
+    await exchange.close()
+
+
+async def test_what_is_too_large_is_not_read_to_its_end() -> None:
+    feed = Feed(b"x" * 60, b"x" * 60)
+    endpoint, _ = endpoint_at(httpx2.Response(200, stream=feed))
+    exchange = await endpoint.open("POST", {}, b"")
+    with pytest.raises(ExchangeError, match="it has more than 100 bytes"):
+        await exchange.body(100)
+    await exchange.close()
+    assert feed.is_closed
+
+
+async def test_what_is_compressed_is_bounded_by_what_it_becomes() -> None:
+    packed = gzip.compress(b"x" * 1000)
+    for limit in (1000, 999):
+        answer = httpx2.Response(
+            200, headers={"content-encoding": "gzip"}, stream=Feed(packed).end()
+        )
+        endpoint, _ = endpoint_at(answer)
+        exchange = await endpoint.open("GET", {})
+        if limit == 1000:
+            assert await exchange.body(limit) == b"x" * 1000
+        else:
+            with pytest.raises(ExchangeError, match="it has more than 999 bytes"):
+                await exchange.body(limit)
+        await exchange.close()
+
+
+async def test_what_is_compressed_badly_is_a_broken_connection() -> None:
+    answer = httpx2.Response(200, headers={"content-encoding": "gzip"}, stream=Feed(b"no").end())
+    endpoint, _ = endpoint_at(answer)
+    exchange = await endpoint.open("GET", {})
+    with pytest.raises(ExchangeError, match="the connection broke"):
+        await exchange.body(100)
+    await exchange.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "location", "reached"),
+    [
+        (307, "/mcp/", "http://child.example/mcp/"),
+        (308, "http://child.example/mcp/", "http://child.example/mcp/"),
+        (307, "https://child.example/x", "https://child.example/x"),
+    ],
+)
+async def test_a_redirect_within_the_origin_is_followed_with_the_message(
+    status: int, location: str, reached: str
+) -> None:
+    endpoint, http = endpoint_at(redirecting(status, location))
+    exchange = await endpoint.open("POST", {b"x": b"y"}, b"body")
+    assert exchange.status == 200
+    await exchange.close()
+    assert [(one.url, one.body, one.headers["x"]) for one in http.sent] == [
+        (URL, b"body", "y"),
+        (reached, b"body", "y"),
+    ]
+    await (await endpoint.open("POST", {}, b"")).close()
+    assert http.sent[2].url == (reached if status == 308 else URL)
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "location", "said"),
+    [
+        ("POST", 302, "/mcp/", "http://child.example/mcp/"),
+        ("POST", 307, "http://other.example/mcp?key=s3cret", "http://other.example/mcp"),
+        ("GET", 302, "http://child.example:81/mcp", "http://child.example:81/mcp"),
+        ("POST", 307, "http://who:s3cret@child.example/x", "http://child.example/x"),
+        ("DELETE", 303, "/x", "http://child.example/x"),
+    ],
+)
+async def test_another_redirect_is_not_followed_and_nobody_else_learns_anything(
+    method: str, status: int, location: str, said: str
+) -> None:
+    endpoint, http = endpoint_at(redirecting(status, location))
+    exchange = await endpoint.open(method, {}, b"")
+    assert exchange.refusal == f"it redirects to {said}, which is not followed"
+    await exchange.close()
+    assert [one.url for one in http.sent] == [URL]
+
+
+async def test_a_redirect_from_tls_to_none_is_not_followed() -> None:
+    url = "https://child.example/mcp"
+    endpoint, http = endpoint_at(redirecting(307, "http://child.example/x"), url=url)
+    exchange = await endpoint.open("POST", {}, b"")
+    assert exchange.refusal == "it redirects to http://child.example/x, which is not followed"
+    await exchange.close()
+    assert len(http.sent) == 1
+
+
+async def test_an_event_stream_may_be_elsewhere_at_the_origin() -> None:
+    endpoint, http = endpoint_at(redirecting(302, "/events"))
+    await (await endpoint.open("GET", {})).close()
+    assert http.sent[1].url == "http://child.example/events"
+
+
+async def test_redirects_without_end_are_an_error() -> None:
+    endpoint, http = endpoint_at(lambda _: httpx2.Response(307, headers={"location": "/x"}))
+    with pytest.raises(ExchangeError, match=f"redirects more than {MAX_REDIRECTS} times"):
+        await endpoint.open("POST", {}, b"")
+    assert len(http.sent) == MAX_REDIRECTS
+
+
+@pytest.mark.parametrize(
+    ("status", "asked"),
+    [
+        (401, " (are its headers right?)"),
+        (404, " (is its url right?)"),
+        (405, " (are its url and transport right?)"),
+        (500, ""),
+    ],
+)
+async def test_a_refusal_asks_what_of_the_config_may_be_wrong(status: int, asked: str) -> None:
+    endpoint, _ = endpoint_at(httpx2.Response(status))
+    exchange = await endpoint.open("POST", {}, b"")
+    assert exchange.refusal == f"it answered with HTTP status {status}{asked}"
+    await exchange.close()
+    exchange = await endpoint.open("GET", {})
+    assert exchange.refusal == f"it answered with HTTP status {status}"
+    await exchange.close()
+
+
+async def test_a_redirect_to_nowhere_is_a_refusal() -> None:
+    for headers in ({}, {"location": "http://x:y/"}):
+        endpoint, _ = endpoint_at(httpx2.Response(307, headers=headers))
+        exchange = await endpoint.open("POST", {}, b"")
+        assert exchange.refusal == "it answered with HTTP status 307"
+        await exchange.close()
+
+
+async def test_cookies_come_back_to_who_set_them() -> None:
+    def script(sent: Sent) -> httpx2.Response:
+        if "cookie" in sent.headers:
+            return json_body(b"{}")
+        return json_body(b"{}", set_cookie="node=7; Path=/")
+
+    endpoint, http = endpoint_at(script)
+    for _ in range(2):
+        await (await endpoint.open("POST", {}, b"")).close()
+    assert [one.headers.get("cookie") for one in http.sent] == [None, "node=7"]
+
+
+async def moved(reference: str) -> tuple[Endpoint, ScriptedHttp, Exchange]:
+    endpoint, http = endpoint_at(json_body(b"{}"))
+    exchange = await endpoint.open("GET", {})
+    try:
+        endpoint.move(exchange, reference)
+    finally:
+        await exchange.close()
+    return endpoint, http, exchange
+
+
+async def test_messages_may_go_to_another_place_at_the_same_origin() -> None:
+    for reference in ("/messages?id=1", "http://child.example:80/messages?id=1"):
+        endpoint, http, _ = await moved(reference)
+        await (await endpoint.open("POST", {}, b"")).close()
+        assert http.sent[-1].url == "http://child.example/messages?id=1"
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("http://other.example/m?k=s3cret", "elsewhere, at http://other.example/m, which"),
+        ("//other.example/m", "elsewhere, at http://other.example/m, which"),
+        ("https://child.example/m", "elsewhere, at https://child.example/m, which"),
+        ("http://me:s3cret@child.example/m", "elsewhere, at http://child.example/m, which"),
+        ("http://x:y/", "it names an endpoint that is no address"),
+    ],
+)
+async def test_messages_go_nowhere_else(reference: str, said: str) -> None:
+    with pytest.raises(ChildError, match=said) as caught:
+        await moved(reference)
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_an_exchange_that_is_given_up_while_it_ends_is_closed() -> None:
+    feed = Feed(b"x")
+    endpoint, _ = endpoint_at(httpx2.Response(202, stream=feed))
+    exchange = await endpoint.open("POST", {}, b"")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(exchange.finish)
+        await anyio.wait_all_tasks_blocked()
+        assert not feed.is_closed
+        tasks.cancel_scope.cancel()
+    assert feed.is_closed
+
+
+async def test_what_is_left_of_an_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hub.children.remote.http_client.DRAIN", 0)
+    feed = Feed(b"x")
+    endpoint, _ = endpoint_at(httpx2.Response(202, stream=feed))
+    exchange = await endpoint.open("POST", {}, b"")
+    with anyio.fail_after(5):
+        await exchange.finish()
+    assert feed.is_closed

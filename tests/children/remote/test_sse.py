@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+import httpx2
+import pytest
+from anyio.lowlevel import checkpoint
+from msgspec import Raw
+from structlog.testing import capture_logs
+
+from hub.children.remote.http_client import Endpoint
+from hub.children.remote.sse import SseLink
+from hub.errors import ChildError, leaves
+from hub.jsonrpc import messages as wire
+from hub.jsonrpc.child_log import LINES
+from hub.jsonrpc.conduct import MAX_STRAYS
+from hub.jsonrpc.encoding import to_bytes
+from hub.jsonrpc.messages import Failure, Lost, Message, Notification, Request, Response, lost
+from hub.jsonrpc.peer import GoneError
+from hub.specs import RemoteTarget
+from hub.values import JsonObject
+from tests.kit.fakes import taken_into
+from tests.kit.scripted_http import URL, Answer, Feed, ScriptedHttp, Sent, events, never
+
+BEGIN = b"event: endpoint\ndata: /messages?id=1\n\n"
+CALL = Request(7, "tools/call", {"name": "n"})
+TOLD = Notification("notifications/initialized", {})
+CANCELLED = Notification("notifications/cancelled", {"requestId": 7})
+RESULT = b'{"n":1e400,"m":1.0,"big":123456789012345678901234567890}'
+ANSWER = b'data: {"jsonrpc":"2.0","id":7,"result":' + RESULT + b"}\n\n"
+TAKEN = httpx2.Response(202, content=b"Accepted")
+
+
+class Far:
+    """A link and the child at its other end, whose event stream the test writes."""
+
+    def __init__(self, link: SseLink, http: ScriptedHttp, feed: Feed) -> None:
+        self.link = link
+        self.http = http
+        self.feed = feed
+
+    async def next(self) -> Message:
+        with anyio.fail_after(5):
+            return await self.link.next()
+
+
+@asynccontextmanager
+async def far(
+    answer: Callable[[Sent], object] = lambda _: TAKEN, stream: Answer | None = None
+) -> AsyncGenerator[Far]:
+    feed = Feed(BEGIN)
+
+    def script(sent: Sent) -> Answer:
+        if sent.method == "GET":
+            return events(feed) if stream is None else stream
+        return answer(sent)  # pyright: ignore[reportReturnType] - what the script says
+
+    http = ScriptedHttp(script)
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            link = SseLink("far", Endpoint(RemoteTarget(URL, {"X-Key": "k"}), http), tasks)
+            await tasks.start(link.listen)
+            yield Far(link, http, feed)
+            tasks.cancel_scope.cancel()
+
+
+async def test_messages_go_where_the_child_says_and_come_by_its_events() -> None:
+    async with far() as child:
+        await child.link.outlet.send(CALL)
+        child.feed.write(b"event: message\n" + ANSWER)
+        assert await child.next() == Response(7, Raw(RESULT))
+        await child.link.outlet.send(TOLD)
+        opened, *sent = child.http.sent
+    assert opened.headers["accept"] == "text/event-stream"
+    assert [one.url for one in sent] == ["http://child.example/messages?id=1"] * 2
+    assert {one.headers["content-type"] for one in sent} == {"application/json"}
+    assert {one.headers["x-key"] for one in (opened, *sent)} == {"k"}
+    assert sent[0].body == to_bytes(CALL)
+
+
+async def test_what_the_child_asks_and_tells_comes_too() -> None:
+    async with far() as child:
+        child.feed.write(b'data: {"jsonrpc":"2.0","id":1,"method":"ping"}\n\n' + BEGIN)
+        assert await child.next() == Request(1, "ping", {})
+        await child.link.outlet.send(Response(1, {}))
+        child.feed.write(b'data: {"jsonrpc":"2.0","method":"m"}\n\n')
+        assert await child.next() == Notification("m", {})
+
+
+async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> None:
+    async with far() as child:
+        assert child.link.outlet.post(CALL)
+        child.feed.write(ANSWER)
+        assert await child.next() == Response(7, Raw(RESULT))
+        assert not child.link.outlet.post(TOLD)
+
+
+async def test_answers_are_handed_over_where_they_arrive() -> None:
+    settled: list[Message] = []
+    async with far() as child, anyio.create_task_group() as tasks:
+        child.link.hand_answers_to(taken_into(settled))
+        tasks.start_soon(child.link.next)
+        await anyio.wait_all_tasks_blocked()
+        child.feed.write(ANSWER)
+        await anyio.wait_all_tasks_blocked()
+        assert settled == [Response(7, Raw(RESULT))]
+        tasks.cancel_scope.cancel()
+
+
+def refused(error: JsonObject | None) -> httpx2.Response:
+    if error is None:
+        return httpx2.Response(500, content=b"<html>")
+    return httpx2.Response(400, json={"jsonrpc": "2.0", "id": None, "error": error})
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (httpx2.ConnectError("refused"), lost(7, "it cannot be reached (refused)")),
+        (refused(None), lost(7, "it answered with HTTP status 500")),
+        (refused({"code": -1, "message": "no"}), Failure(7, Raw(b'{"code":-1,"message":"no"}'))),
+    ],
+)
+async def test_a_message_that_is_not_taken_fails_its_own_request(
+    answer: Answer, expected: Failure
+) -> None:
+    async with far(lambda _: answer) as child:
+        await child.link.outlet.send(CALL)
+        assert await child.next() == expected
+        with capture_logs() as logs:
+            await child.link.outlet.send(TOLD)
+        failed = isinstance(expected.error, dict)
+        assert [entry["event"] for entry in logs] == ["message lost"] * failed
+
+
+@pytest.mark.parametrize(
+    ("stream", "why"),
+    [
+        (httpx2.ConnectError("refused"), r"it cannot be reached \(refused\)"),
+        (httpx2.Response(401), "it answered with HTTP status 401"),
+        (httpx2.Response(200, content=b""), "it answered with content of type ''"),
+        (events(), "it did not say where messages go"),
+        (events(b"data: x\n\n", b"BREAK"), r"the connection broke \(reset\)"),
+        (
+            events(b"event: endpoint\ndata: http://other.example/m\n\n"),
+            "it wants its messages elsewhere, at http://other.example/m",
+        ),
+    ],
+)
+async def test_a_child_that_cannot_be_spoken_to_says_why(stream: Answer, why: str) -> None:
+    with pytest.raises((ChildError, ExceptionGroup)) as caught:
+        async with far(stream=stream):
+            pytest.fail("it is open")
+    (found,) = leaves(caught.value)
+    with pytest.raises(ChildError, match=why):
+        raise found
+
+
+@pytest.mark.parametrize(
+    ("ends", "why"), [(None, "the connection ended"), (b"BREAK", r"the connection broke \(reset\)")]
+)
+async def test_the_end_of_the_events_is_the_end_of_the_connection(
+    ends: bytes | None, why: str
+) -> None:
+    async with far() as child:
+        child.feed.write(ANSWER)
+        if ends is None:
+            child.feed.end()
+        else:
+            child.feed.write(ends)
+        assert await child.next() == Response(7, Raw(RESULT))
+        with pytest.raises(GoneError, match=why):
+            await child.next()
+        with pytest.raises(GoneError, match=why):
+            await child.link.outlet.send(TOLD)
+
+
+class Hanging:
+    """Answers notifications, and no request."""
+
+    def __init__(self) -> None:
+        self.ended = anyio.Event()
+
+    async def __call__(self, sent: Sent) -> Answer:
+        if b'"id"' not in sent.body:
+            return TAKEN
+        try:
+            return await never()
+        finally:
+            self.ended.set()
+
+
+async def test_a_cancelled_request_is_told_of_and_not_waited_for() -> None:
+    hanging = Hanging()
+    async with far(hanging) as child:
+        await child.link.outlet.send(CALL)
+        await child.http.until_sent(1, "POST")
+        await child.link.outlet.send(CANCELLED)
+        await hanging.ended.wait()
+        assert b"notifications/cancelled" in child.http.sent[-1].body
+        await child.link.outlet.send(CANCELLED)
+        await child.link.outlet.send(Notification("notifications/cancelled", {}))
+
+
+async def test_once_there_is_an_answer_nobody_waits_for_its_request_to_be_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hub.children.remote.sse.DRAIN", 0)
+    hanging = Hanging()
+    async with far(hanging) as child:
+        await child.link.outlet.send(CALL)
+        await child.http.until_sent(1, "POST")
+        child.feed.write(ANSWER)
+        assert await child.next() == Response(7, Raw(RESULT))
+        await hanging.ended.wait()
+
+
+async def test_an_answer_that_is_too_large_fails_its_own_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wire, "MAX_MESSAGE_BYTES", 1000)
+    async with far() as child:
+        child.feed.write(ANSWER[:-3] + b',"x":"' + b"x" * 1000 + b'"}\n\n' + ANSWER)
+        failed = await child.next()
+        assert isinstance(failed, Lost)
+        assert failed.id == 7
+        assert await child.next() == Response(7, Raw(RESULT))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        b"data: this is no message\n\n",
+        b"event: unheard-of\ndata: {}\n\n",
+        b'data: {"jsonrpc":"2.0","id":1}\n\n',
+    ],
+)
+async def test_a_stream_of_what_is_of_no_use_is_the_end_of_the_child(event: bytes) -> None:
+    async with far() as child, anyio.create_task_group() as tasks:
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                await checkpoint()
+                turns += 1
+
+        tasks.start_soon(others)
+        with capture_logs() as logs:
+            child.feed.write(event * (MAX_STRAYS + 1))
+            with pytest.raises(GoneError, match="the hub ended it because it misbehaved"):
+                await child.next()
+        assert turns > 1, "others had their turns meanwhile"
+        assert len(logs) <= 2 * LINES
+        tasks.cancel_scope.cancel()
+
+
+async def test_an_event_without_an_end_is_the_end_of_the_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hub.jsonrpc.conduct.MAX_WASTE", 1_000_000)
+    monkeypatch.setattr(wire, "MAX_MESSAGE_BYTES", 1_000_000)
+    async with far() as child:
+        child.feed.write(b"data: ")
+        for _ in range(60):
+            child.feed.write(b"x" * 60_000)
+        with pytest.raises(GoneError, match="events without an end"):
+            await child.next()

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from hub.children import crowd
+from hub.children.callbacks import Answers
+from hub.children.questions import questioned
+from hub.jsonrpc.messages import Notification, Payload
+from hub.jsonrpc.outgoing import RequestWithin, TaskWaiter, Waiters
+from hub.jsonrpc.peer import Asked, GoneError, RpcError
+from hub.paths.resolve import Flavour
+from hub.protocol.constants import METHOD_NOT_FOUND
+from hub.roots.roots import EMPTY, Root, RootSet
+from hub.specs import RemoteTarget, ServerSpec
+from hub.values import ServerName, SessionKey
+from tests.kit.fakes import RecordingAsker, RecordingLessee, RecordingOutlet
+
+SPEC = ServerSpec(ServerName("files"), RemoteTarget("https://example.com/mcp"))
+ROOTS = RootSet(
+    (
+        Root("file:///a%20b", "/a b", "A", is_file=False, parts=("a b",), device=1, inode=1),
+        Root("file:///c", "/c", "", is_file=False, parts=("c",), device=1, inode=2),
+    )
+)
+SAMPLING = "sampling/createMessage"
+
+
+def answers(
+    roots: RootSet = ROOTS,
+    spec: ServerSpec = SPEC,
+    lessees: Mapping[str, RecordingLessee] | None = None,
+) -> Answers:
+    audience = {SessionKey(name): lessee for name, lessee in (lessees or {}).items()}
+    return Answers(spec, roots, Flavour.POSIX, audience=lambda: audience)
+
+
+async def refusal(made: Answers, method: str) -> RpcError:
+    with pytest.raises(RpcError) as caught:
+        await made.answer(method, {}, None)
+    assert caught.value.code == METHOD_NOT_FOUND
+    return caught.value
+
+
+async def test_a_ping_is_answered() -> None:
+    assert await answers().answer("ping", {}, None) == {}
+
+
+async def test_a_child_that_asks_for_roots_gets_the_effective_ones() -> None:
+    assert await answers().answer("roots/list", {}, None) == {
+        "roots": [{"uri": "file:///a%20b", "name": "A"}, {"uri": "file:///c"}]
+    }
+
+
+async def test_a_child_without_roots_gets_its_empty_directory_never_an_empty_list() -> None:
+    made = answers(EMPTY)
+    made.opened(private="/tmp/roots hub")  # noqa: S108 - only a name
+    assert await made.answer("roots/list", {}, None) == {
+        "roots": [{"uri": "file:///tmp/roots%20hub"}]
+    }
+
+
+async def test_a_child_whose_operator_wants_no_answers_gets_none() -> None:
+    await refusal(answers(spec=replace(SPEC, answer_roots=False)), "roots/list")
+
+
+async def test_a_question_that_the_hub_does_not_know_is_refused() -> None:
+    assert str(await refusal(answers(), "tasks/list")) == "Method not found: tasks/list"
+
+
+async def test_a_question_for_the_client_goes_to_the_one_whose_call_is_under_way() -> None:
+    made, asker = answers(), RecordingAsker()
+    with made.during(asker):
+        assert made.busy == 1
+        assert await made.answer(SAMPLING, {"a": 1}, None) == {"answered": "caller"}
+    assert asker.asked == [(SAMPLING, {"a": 1})]
+    assert made.busy == 0
+
+
+async def test_several_calls_of_one_client_are_of_one_client() -> None:
+    made = answers()
+    with made.during(RecordingAsker("a")), made.during(RecordingAsker("a")):
+        assert await made.answer("elicitation/create", {}, None) == {"answered": "a"}
+
+
+async def test_calls_of_one_party_are_of_one_client_and_the_one_that_waits_is_asked() -> None:
+    made = answers()
+    askers = [RecordingAsker(name) for name in ("a", "b", "c")]
+    for asker in askers:
+        asker.party = askers[0].party
+    askers[2].is_present = False
+    with made.during(askers[0]), made.during(askers[1]), made.during(askers[2]):
+        assert await made.answer(SAMPLING, {}, None) == {"answered": "b"}
+    askers[0].is_present = askers[1].is_present = False
+    with made.during(askers[0]), made.during(askers[1]), made.during(askers[2]):
+        assert await made.answer(SAMPLING, {}, None) == {"answered": "c"}
+
+
+async def test_a_call_that_becomes_anothers_keeps_its_place() -> None:
+    made, asks = answers(), [RecordingAsker(name) for name in ("a", "b", "c")]
+    for one in asks:
+        one.party = SessionKey("client")
+    for one in asks[:2]:
+        made.begin(one)
+    made.replace(asks[0], asks[2])
+    assert await made.answer(SAMPLING, {}, None) == {"answered": "b"}
+    made.end(asks[1])
+    assert await made.answer(SAMPLING, {}, None) == {"answered": "c"}
+
+
+async def test_a_question_within_a_call_goes_to_that_calls_client() -> None:
+    made = answers()
+    with made.during(RecordingAsker("a")), made.during(RecordingAsker("b")):
+        assert await made.answer(SAMPLING, {}, RecordingAsker("c")) == {"answered": "c"}
+
+
+async def test_a_question_may_say_itself_whose_call_the_child_serves() -> None:
+    made, outlet, waiters = answers(), RecordingOutlet(), Waiters()
+    askers = [RecordingAsker(name) for name in ("a", "b")]
+    for id_, asker in enumerate(askers):
+        waiters.add(id_, TaskWaiter(asker))
+    waiters.add(2, TaskWaiter(None))
+
+    async def answer(within: int) -> Payload:
+        asked = Asked(RequestWithin("q", SAMPLING, within=within), outlet, waiters=waiters)
+        async with anyio.create_task_group() as tasks, questioned(asked, tasks) as question:
+            return await made.answer(SAMPLING, {}, None, question)
+        raise AssertionError
+
+    with made.during(askers[0]), made.during(askers[1]):
+        assert [await answer(0), await answer(1)] == [{"answered": "a"}, {"answered": "b"}]
+        with pytest.raises(ExceptionGroup) as caught:
+            await answer(2)
+        assert "several clients have calls under way" in str(caught.value.exceptions[0])
+    waiters.forget(1)
+    with made.during(askers[0]), pytest.raises(ExceptionGroup) as caught:
+        await answer(1)
+    assert "the call is over" in str(caught.value.exceptions[0])
+    assert len(askers[0].asked) == 1
+
+
+async def test_a_question_that_could_be_for_several_clients_goes_to_none() -> None:
+    made = answers()
+    with made.during(RecordingAsker("a")), made.during(RecordingAsker("b")):
+        assert "several clients have calls under way" in str(await refusal(made, SAMPLING))
+    assert "no client has a call under way" in str(await refusal(made, SAMPLING))
+
+
+class Held:
+    """A question of a child's that waits until it is plain which client it is for."""
+
+    def __init__(self, *names: str) -> None:
+        self.made = answers()
+        self.askers = [RecordingAsker(name) for name in names]
+        self.outcome: Payload | RpcError | None = None
+
+    async def ask(self) -> None:
+        try:
+            self.outcome = await self.made.answer(SAMPLING, {}, None)
+        except RpcError as exc:
+            self.outcome = exc
+
+    def is_refused(self) -> bool:
+        return isinstance(self.outcome, RpcError) and "several clients" in str(self.outcome)
+
+
+async def serve(made: Answers, asker: RecordingAsker, end: anyio.Event, how: str) -> None:
+    """Let a call be under way until it ends as it is to."""
+    with suppress(RpcError, GoneError), made.during(asker):
+        await end.wait()
+        if how == "an error":
+            raise RpcError(-1, "no")
+        if how == "given up":
+            raise GoneError("no answer")
+
+
+@pytest.mark.parametrize(
+    ("how", "goes_on"), [("a result", True), ("an error", True), ("given up", False)]
+)
+async def test_a_question_waits_until_the_child_has_answered_calls_whose_clients_are_away(
+    how: str, *, goes_on: bool
+) -> None:
+    held, end = Held("away", "here"), anyio.Event()
+    away, here = held.askers
+    away.is_present = False
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(serve, held.made, away, end, how)
+        await anyio.wait_all_tasks_blocked()
+        with held.made.during(here):
+            tasks.start_soon(held.ask)
+            await anyio.wait_all_tasks_blocked()
+            assert held.outcome is None
+            assert held.made.crowd.must_leave(away)
+            assert not held.made.crowd.must_leave(here)
+            end.set()
+            await anyio.wait_all_tasks_blocked()
+            assert (held.outcome == {"answered": "here"}) is goes_on
+            assert held.is_refused() is not goes_on
+    assert not away.asked
+
+
+async def test_a_question_of_a_call_that_ends_meanwhile_goes_to_nobody() -> None:
+    held, end = Held("away", "here"), anyio.Event()
+    away, here = held.askers
+    away.is_present = False
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(serve, held.made, away, end, "a result")
+        await anyio.wait_all_tasks_blocked()
+        with held.made.during(here):
+            tasks.start_soon(held.ask)
+            await anyio.wait_all_tasks_blocked()
+        end.set()
+    assert held.is_refused()
+    assert not away.asked
+    assert not here.asked
+
+
+@pytest.mark.parametrize("presence", [True, False])
+async def test_a_question_that_could_be_of_a_call_that_was_given_up_goes_to_no_other_client(
+    monkeypatch: pytest.MonkeyPatch, *, presence: bool
+) -> None:
+    held = Held("left", "here", "away")
+    left, here, away = held.askers
+    away.is_present = presence
+    with suppress(GoneError), held.made.during(left):
+        raise GoneError("no answer")
+    with held.made.during(here), held.made.during(away), anyio.fail_after(5):
+        await held.ask()
+        assert held.is_refused()
+    with held.made.during(here):
+        await held.ask()
+        assert held.is_refused(), "its child may not know yet that it was given up"
+    with held.made.during(left):
+        await held.ask()
+        assert held.outcome == {"answered": "left"}, "whichever of its calls it is of"
+    monkeypatch.setattr(crowd, "LINGER", 0.0)
+    with suppress(GoneError), held.made.during(left):
+        raise GoneError("no answer")
+    with held.made.during(here):
+        await held.ask()
+        assert held.outcome == {"answered": "here"}, "not for ever"
+
+
+@pytest.mark.parametrize("present", [(), ("a", "b")])
+async def test_a_question_does_not_wait_where_it_stays_open_whose_it_is(
+    present: tuple[str, ...],
+) -> None:
+    held = Held("a", "b", "c")
+    for asker in held.askers:
+        asker.is_present = asker.party in present
+    with ExitStack() as calls:
+        for asker in held.askers:
+            calls.enter_context(held.made.during(asker))
+        with anyio.fail_after(5):
+            await held.ask()
+    assert held.is_refused()
+
+
+async def test_everybody_who_uses_a_child_hears_it_once() -> None:
+    idle, busy = RecordingLessee(), RecordingLessee()
+    made = answers(lessees={"idle": idle, "busy": busy})
+    first, second = RecordingAsker("busy"), RecordingAsker("busy")
+    news = Notification("notifications/tools/list_changed", {})
+    with made.during(first), made.during(second):
+        await made.spread(news)
+    assert idle.heard == [news]
+    assert busy.heard == [], "it hears it through its call"
+    assert first.told + second.told == [news]
+
+
+async def test_everybody_who_uses_a_child_is_told_that_it_came() -> None:
+    lessee = RecordingLessee()
+    await answers(lessees={"a": lessee}).came()
+    assert lessee.arrivals == ["files"]
+
+
+async def test_it_is_known_whether_calls_of_others_are_under_way() -> None:
+    made = answers()
+    with made.during(RecordingAsker("a")), made.during(RecordingAsker("b")):
+        assert made.serves_others({SessionKey("a")})
+        assert not made.serves_others({SessionKey("a"), SessionKey("b")})
+    assert not made.serves_others(())

@@ -1,0 +1,605 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from msgspec import Raw
+from msgspec.structs import replace
+from structlog.testing import capture_logs
+
+from hub.catalog.merge import Listing
+from hub.children import child as child_module
+from hub.children.callbacks import Answers
+from hub.children.child import Child, StaleError
+from hub.children.child_state import Down, Ready, Starting
+from hub.children.handshake import Introduction
+from hub.children.input_rounds import MAX_INPUT_ROUNDS
+from hub.errors import ChildError
+from hub.jsonrpc import incoming as backlog_module
+from hub.jsonrpc import messages as wire
+from hub.jsonrpc.messages import Payload, Request
+from hub.jsonrpc.peer import GoneError, RpcError
+from hub.paths.resolve import Flavour
+from hub.protocol.constants import CLIENT_INFO_META, INTERNAL_ERROR, METHOD_NOT_FOUND
+from hub.roots.roots import EMPTY
+from hub.specs import RemoteTarget, ServerSpec
+from hub.values import Json, JsonObject, SessionKey
+from tests.kit.fakes import (
+    ECHO,
+    READ,
+    SILENT,
+    Answer,
+    FakeChild,
+    RecordingAsker,
+    RecordingLessee,
+    failure,
+    paged,
+)
+from tests.kit.rigs import INFO, admitted, remote, roots_at
+
+SPEC = replace(remote(), start_timeout=5.0, timeout=5.0)
+SAMPLING = "sampling/createMessage"
+
+
+def child_of(
+    fake: FakeChild, spec: ServerSpec = SPEC, lessee: RecordingLessee | None = None
+) -> Child:
+    audience = {} if lessee is None else {SessionKey("a"): lessee}
+    answers = Answers(spec, EMPTY, Flavour.POSIX, audience=lambda: audience)
+    return Child(answers, Introduction(INFO, {}), fake.connect)
+
+
+@asynccontextmanager
+async def owned(
+    fake: FakeChild, spec: ServerSpec = SPEC, lessee: RecordingLessee | None = None
+) -> AsyncGenerator[Child]:
+    """Keep a child in a task of its own; it is stopped at the end."""
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            child = child_of(fake, spec, lessee)
+            tasks.start_soon(child.own)
+            yield child
+            child.stop()
+
+
+async def error_of(child: Child, asker: RecordingAsker | None = None) -> str:
+    with pytest.raises(ChildError) as caught:
+        await child.call(admitted(), asker or RecordingAsker())
+    return str(caught.value)
+
+
+async def test_a_child_is_ready_once_it_is_greeted_and_listed() -> None:
+    fake = FakeChild(ECHO, READ)
+    async with owned(fake) as child:
+        assert isinstance(child.state, Starting)
+        ready = await child.ready()
+        assert ready.listing == Listing(tools=(ECHO, READ))
+        assert ready.greeting.era == "legacy"
+        assert child.state == ready
+    assert child.state == Down("the hub stopped it")
+    assert fake.closed == 1
+
+
+async def test_a_listing_is_read_to_its_last_page() -> None:
+    fake = FakeChild(answers={"tools/list": paged("tools/list", [ECHO], [READ])})
+    async with owned(fake) as child:
+        assert (await child.ready()).listing.tools == (ECHO, READ)
+
+
+async def test_half_a_character_in_a_description_does_not_cost_the_list() -> None:
+    cut = b'{"tools":[{"name":"echo","description":"cut \\ud83d"}]}'
+    async with owned(FakeChild(answers={"tools/list": cut})) as child:
+        (tool,) = (await child.ready()).listing.tools
+    assert tool == {"name": "echo", "description": "cut \ufffd"}
+
+
+async def test_a_call_gets_the_childs_result_as_it_came() -> None:
+    result = b'{"content":[],"n":1e400,"m":1.10,"x":"\\ud83d","unknown":{"a":[1]}}'
+    fake = FakeChild(ECHO, answers={"tools/call": result})
+    async with owned(fake) as child:
+        asker = RecordingAsker()
+        assert await child.call(admitted("echo", {"a": 2**100}), asker) == Raw(result)
+        assert (await fake.link.request("tools/call"))["params"] == {
+            "name": "echo",
+            "arguments": {"a": 2**100},
+        }
+        assert child.answers.busy == 0
+
+
+async def test_an_error_of_the_child_is_passed_on_whole() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": failure(-32001, "no")})
+    async with owned(fake) as child:
+        with pytest.raises(RpcError, match="no"):
+            await child.call(admitted(), RecordingAsker())
+
+
+async def test_64_callers_at_once_get_their_own_answers() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    results: dict[int, Payload] = {}
+    async with owned(fake, replace(SPEC, concurrency=64)) as child:
+
+        async def one(number: int) -> None:
+            asker = RecordingAsker(f"client {number % 2}")
+            results[number] = await child.call(admitted("echo", {"n": number}), asker)
+
+        async with anyio.create_task_group() as callers:
+            for number in range(64):
+                callers.start_soon(one, number)
+            await (await fake.connected()).request("tools/call", nth=64)
+            for line in reversed(fake.link.requests("tools/call")):
+                fake.link.answer(line["id"], {"n": line["params"]["arguments"]["n"]})
+    assert results == {number: Raw(b'{"n":%d}' % number) for number in range(64)}
+
+
+async def test_no_more_calls_are_sent_at_once_than_the_operator_wants() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    spec = replace(SPEC, concurrency=2)
+    async with owned(fake, spec) as child, anyio.create_task_group() as callers:
+        for number in range(3):
+            callers.start_soon(child.call, admitted("echo", {"n": number}), RecordingAsker())
+        first = await (await fake.connected()).request("tools/call", nth=2)
+        await anyio.wait_all_tasks_blocked()
+        assert len(fake.link.requests("tools/call")) == 2
+        fake.link.answer(first["id"], {})
+        await fake.link.request("tools/call", nth=3)
+        for line in fake.link.requests("tools/call"):
+            fake.link.answer(line["id"], {})
+
+
+async def test_a_cancelled_call_is_cancelled_at_the_child() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with owned(fake) as child:
+        scope = anyio.CancelScope()
+
+        async def call() -> None:
+            with scope:
+                await child.call(admitted(), RecordingAsker())
+
+        async with anyio.create_task_group() as callers:
+            callers.start_soon(call)
+            await (await fake.connected()).request("tools/call")
+            scope.cancel()
+        told = await fake.link.request("notifications/cancelled")
+        assert told["params"]["requestId"] == fake.link.requests("tools/call")[0]["id"]
+        assert child.answers.busy == 0
+        assert isinstance(child.state, Ready)
+
+
+async def test_a_call_that_takes_too_long_names_the_server_and_is_cancelled_there() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with owned(fake, replace(SPEC, timeout=0.01)) as child:
+        text = "server 'files' did not answer within 0.01 s; the hub cancelled the call"
+        assert await error_of(child) == text
+        await fake.link.request("notifications/cancelled")
+        assert isinstance(child.state, Ready)
+
+
+async def test_a_child_that_dies_during_a_call_says_which_and_how() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    errors: list[str] = []
+    async with owned(fake) as child:
+
+        async def call() -> None:
+            errors.append(await error_of(child))
+
+        async with anyio.create_task_group() as callers:
+            callers.start_soon(call)
+            await (await fake.connected()).request("tools/call")
+            fake.link.crash("exited with code 3")
+        await fake.ended()
+        assert errors == [
+            "server 'files' went away during the call: exited with code 3; "
+            "the next call starts it again"
+        ]
+        assert child.state == Down("exited with code 3")
+        assert "is not running: exited with code 3" in await error_of(child)
+
+
+async def test_who_starts_silently_is_not_waited_for_without_end() -> None:
+    fake = FakeChild(answers={"initialize": SILENT})
+    async with owned(fake, replace(SPEC, start_timeout=0.01)) as child:
+        assert "it did not answer within 0.01 s of its start" in await error_of(child)
+    assert fake.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ({"initialize": {"protocolVersion": "1"}}, "it speaks protocol version '1'"),
+        ({"initialize": failure(INTERNAL_ERROR, "broken")}, "broken"),
+        ({"initialize": b"[]"}, "its result is no object: []"),
+    ],
+)
+async def test_a_child_that_cannot_be_used_says_why(
+    answers: dict[str, Answer], reason: str
+) -> None:
+    async with owned(FakeChild(answers=answers)) as child:
+        assert reason in await error_of(child)
+
+
+async def test_a_child_without_one_of_its_lists_has_the_others() -> None:
+    fake = FakeChild(
+        ECHO,
+        capabilities={"tools": {}, "prompts": {}},
+        answers={"prompts/list": failure(INTERNAL_ERROR, "broken")},
+    )
+    async with owned(fake) as child:
+        assert (await child.ready()).listing == Listing(tools=(ECHO,))
+
+
+async def test_a_start_that_takes_too_long_is_not_cancelled_at_the_child() -> None:
+    fake = FakeChild(answers={"initialize": SILENT})
+    async with owned(fake, replace(SPEC, start_timeout=0.01)) as child:
+        await error_of(child)
+    assert [line["method"] for line in fake.link.seen] == ["initialize"]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ChildError("there is no command"), "there is no command"),
+        (GoneError("gone"), "gone"),
+        (OSError("the network is down"), "OSError: the network is down"),
+    ],
+)
+async def test_a_child_that_cannot_be_opened_says_why(error: Exception, reason: str) -> None:
+    fake = FakeChild()
+    fake.refuses_to_open = error
+    with capture_logs() as logs:
+        async with owned(fake) as child:
+            assert reason in await error_of(child)
+    assert [entry["reason"] for entry in logs if entry["event"] == "down"] == [reason]
+
+
+async def test_a_child_that_is_stopped_is_not_reported_as_down() -> None:
+    with capture_logs() as logs:
+        async with owned(FakeChild()) as child:
+            await child.ready()
+    assert [entry["event"] for entry in logs] == ["ready"]
+
+
+async def test_calls_of_a_child_that_is_stopped_fail() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    errors: list[str] = []
+    async with anyio.create_task_group() as callers, owned(fake) as child:
+
+        async def call() -> None:
+            errors.append(await error_of(child))
+
+        callers.start_soon(call)
+        await (await fake.connected()).request("tools/call")
+    assert "the hub stopped it" in errors[0]
+
+
+async def test_a_child_that_is_not_there_yet_cannot_be_asked() -> None:
+    child = child_of(FakeChild())
+    with pytest.raises(ChildError, match="server 'files' is not running"):
+        await child.request("tools/call", {}, None)
+    await child.share(roots_at("/"))
+    assert child.answers.roots == roots_at("/")
+
+
+async def test_progress_goes_to_the_caller_alone() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with owned(fake) as child:
+        watching, other = RecordingAsker("a", progress=True), RecordingAsker("b")
+        async with anyio.create_task_group() as callers:
+            callers.start_soon(child.call, admitted(), watching)
+            callers.start_soon(child.call, admitted(), other)
+            await (await fake.connected()).request("tools/call", nth=2)
+            lines = fake.link.requests("tools/call")
+            tokens = [line["params"].get("_meta", {}).get("progressToken") for line in lines]
+            assert [token is None for token in tokens] == [False, True]
+            for token in (tokens[0], lines[1]["id"], "unknown"):
+                fake.link.notify("notifications/progress", {"progressToken": token, "progress": 1})
+            for line in lines:
+                fake.link.answer(line["id"], {})
+    assert len(watching.reports) == 1
+    assert other.reports == other.told == watching.told == []
+
+
+async def test_what_a_child_asks_is_answered_within_the_call() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with owned(fake) as child:
+        asker = RecordingAsker()
+        async with anyio.create_task_group() as callers:
+            callers.start_soon(child.call, admitted(), asker)
+            asked = await (await fake.connected()).request("tools/call")
+            fake.link.ask("s1", SAMPLING, {"messages": []})
+            assert (await fake.link.reply("s1"))["result"] == {"answered": "caller"}
+            fake.link.ask(1, "no/such", {})
+            assert (await fake.link.reply(1))["error"]["code"] == METHOD_NOT_FOUND
+            fake.link.answer(asked["id"], {})
+    assert asker.asked == [(SAMPLING, {"messages": []})]
+
+
+async def test_what_a_child_says_is_heard_by_who_uses_it() -> None:
+    fake, lessee = FakeChild(ECHO), RecordingLessee()
+    async with owned(fake, lessee=lessee) as child:
+        await child.ready()
+        fake.link.notify("notifications/message", {"level": "info", "unknown": 1})
+        await lessee.signals.until(lambda: bool(lessee.heard))
+        assert lessee.heard[0].params == Raw(b'{"level":"info","unknown":1}')
+
+
+async def test_who_uses_a_child_is_told_when_it_comes() -> None:
+    lessee = RecordingLessee()
+    async with owned(FakeChild(ECHO), lessee=lessee):
+        await lessee.signals.until(lambda: bool(lessee.arrivals))
+
+
+async def test_a_list_that_changed_is_read_again_before_anybody_is_told() -> None:
+    fake, lessee = FakeChild(ECHO), RecordingLessee()
+    async with owned(fake, lessee=lessee) as child:
+        await child.ready()
+        fake.answers["tools/list"] = {"tools": [READ]}
+        fake.link.notify("notifications/tools/list_changed", {})
+        await lessee.signals.until(lambda: bool(lessee.heard))
+        assert lessee.heard[0].method == "notifications/tools/list_changed"
+        assert (await child.ready()).listing.tools == (READ,)
+
+
+async def test_lists_that_change_all_the_time_are_read_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hub.children.child.RELIST_PAUSE", 3600.0)
+    fake, lessee = FakeChild(ECHO), RecordingLessee()
+    async with owned(fake, lessee=lessee) as child:
+        await child.ready()
+        for number in range(50):
+            fake.answers["tools/list"] = {"tools": [{**READ, "name": f"tool{number}"}]}
+            fake.link.notify("notifications/tools/list_changed", {})
+            await lessee.signals.until(lambda: bool(lessee.heard))
+        await anyio.wait_all_tasks_blocked()
+        assert len(fake.link.requests("tools/list")) == 2, "once at its start, and once since"
+        assert len(lessee.heard) == 1
+
+
+@pytest.mark.parametrize("broken", [failure(INTERNAL_ERROR, "no"), b"[]", b'"x"'])
+async def test_the_last_known_list_stays_where_it_cannot_be_read_again(broken: Answer) -> None:
+    fake, lessee = FakeChild(ECHO), RecordingLessee()
+    async with owned(fake, lessee=lessee) as child:
+        await child.ready()
+        fake.answers["tools/list"] = broken
+        fake.link.notify("notifications/tools/list_changed", {})
+        await fake.link.request("tools/list", nth=2)
+        await anyio.wait_all_tasks_blocked()
+        assert (await child.ready()).listing.tools == (ECHO,)
+        lessee.heard.clear()
+        fake.answers["tools/list"] = {"tools": [READ]}
+        fake.link.notify("notifications/tools/list_changed", {})
+        await lessee.signals.until(lambda: bool(lessee.heard))
+        assert (await child.ready()).listing.tools == (READ,)
+
+
+async def test_a_list_that_is_not_answered_stays_as_it_was_known() -> None:
+    fake = FakeChild(ECHO)
+    async with owned(fake) as child:
+        await child.ready()
+        child.spec = replace(SPEC, start_timeout=0.01)
+        fake.answers["tools/list"] = SILENT
+        with capture_logs() as logs:
+            fake.link.notify("notifications/tools/list_changed", {})
+            await fake.link.request("notifications/cancelled")
+            await anyio.wait_all_tasks_blocked()
+        assert [entry["event"] for entry in logs] == ["listing failed"]
+        assert (await child.ready()).listing.tools == (ECHO,)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"a":"\\ud83d"}}',
+        b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":[]}}',
+        b'{"jsonrpc":"2.0","method":"notifications/message","params":null}',
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}',
+        b'{"jsonrpc":"2.0","id":99,"result":{}}',
+        b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700}}',
+    ],
+)
+async def test_an_odd_message_does_not_end_a_child(line: bytes) -> None:
+    fake = FakeChild(ECHO)
+    async with owned(fake) as child:
+        await child.ready()
+        fake.link.say(line)
+        assert await child.call(admitted(), RecordingAsker())
+
+
+async def test_a_request_without_paths_can_be_forwarded() -> None:
+    fake = FakeChild(ECHO, answers={"logging/setLevel": {}})
+    async with owned(fake) as child:
+        assert await child.forward("logging/setLevel", {"level": "info"}) == Raw(b"{}")
+        assert (await fake.link.request("logging/setLevel"))["params"] == {"level": "info"}
+
+
+async def test_a_child_with_other_roots_is_told_and_asks_for_them(tmp_path: object) -> None:
+    fake = FakeChild(ECHO)
+    async with owned(fake) as child:
+        await child.ready()
+        await child.share(roots_at(tmp_path))
+        await fake.link.request("notifications/roots/list_changed")
+        fake.link.ask("r", "roots/list", {})
+        reply = await fake.link.reply("r")
+        assert reply["result"] == {
+            "roots": [{"uri": f"file://{tmp_path}", "name": str(tmp_path).rpartition("/")[2]}]
+        }
+
+
+def asking(times: int, *, state: Json = "s") -> FakeChild:
+    """Return a modern child whose tool asks for input so many times before it answers."""
+
+    def call(request: Request) -> Answer:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            return {"resultType": "complete", "content": [], "got": request.params}
+        asked: JsonObject = {
+            "resultType": "input_required",
+            "inputRequests": {"a": {"method": SAMPLING, "params": {"n": left}}},
+        }
+        return asked if state is None else {**asked, "requestState": state}
+
+    left = times
+    return FakeChild(ECHO, era="modern", answers={"tools/call": call})
+
+
+MODERN = replace(SPEC, era="modern")
+
+
+async def test_a_modern_child_gets_an_envelope_with_each_request() -> None:
+    fake = FakeChild(ECHO, era="modern")
+    async with owned(fake, MODERN) as child:
+        await child.call(admitted(), RecordingAsker())
+        for method in ("tools/list", "tools/call"):
+            sent = (await fake.link.request(method))["params"]
+            assert sent["_meta"][CLIENT_INFO_META] == INFO
+
+
+async def test_a_modern_child_that_asks_for_input_gets_it_and_its_state_back() -> None:
+    fake, asker = asking(1), RecordingAsker()
+    async with owned(fake, MODERN) as child:
+        result = await child.call(admitted("echo", {"x": 1}), asker)
+    assert b'"complete"' in bytes(result if isinstance(result, Raw) else b"")
+    first, second = fake.link.requests("tools/call")
+    assert "inputResponses" not in first["params"]
+    assert second["params"]["arguments"] == {"x": 1}
+    assert second["params"]["inputResponses"] == {"a": {"answered": "caller"}}
+    assert second["params"]["requestState"] == "s"
+    assert second["id"] != first["id"]
+    assert asker.asked == [(SAMPLING, {"n": 0})]
+
+
+async def test_a_modern_child_that_keeps_no_state_gets_none() -> None:
+    fake = asking(1, state=None)
+    async with owned(fake, MODERN) as child:
+        await child.call(admitted(), RecordingAsker())
+    assert "requestState" not in fake.link.requests("tools/call")[1]["params"]
+
+
+async def test_a_child_that_asks_for_input_without_end_is_given_up() -> None:
+    fake = asking(1000)
+    async with owned(fake, MODERN) as child:
+        assert "asked for input" in await error_of(child)
+    assert len(fake.link.requests("tools/call")) == MAX_INPUT_ROUNDS
+
+
+@pytest.mark.parametrize("requests", [None, {}, "x", {"a": "not a request"}])
+async def test_a_modern_child_that_asks_for_nothing_sensible_does_not_end(requests: Json) -> None:
+    result: JsonObject = {"resultType": "input_required", "inputRequests": requests}
+    fake = FakeChild(ECHO, era="modern", answers={"tools/call": result})
+    async with owned(fake, MODERN) as child:
+        with pytest.raises((ChildError, RpcError)):
+            await child.call(admitted(), RecordingAsker())
+        assert isinstance(child.state, Ready)
+
+
+async def test_an_answer_that_was_lost_is_the_trouble_of_its_own_call() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": wire.lost(0, "it broke")})
+    async with owned(fake) as child:
+        assert await error_of(child) == (
+            "server 'files' gave no answer: it broke; the hub sends the next call as ever"
+        )
+        assert isinstance(child.state, Ready)
+
+
+async def test_a_child_that_asks_on_and_reads_nothing_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(child_module, "STALL", 0.05)
+    fake = FakeChild(ECHO)
+    async with owned(fake) as child:
+        await child.ready()
+
+        async def stuck(message: object) -> None:
+            await anyio.sleep_forever()
+
+        monkeypatch.setattr(fake.link, "send", stuck)
+        for number in range(70):
+            fake.link.ask(f"p{number}", "ping", {})
+        await fake.ended()
+        assert child.state == Down("it read no answer for 0.05 s, and asked on")
+
+
+async def test_a_request_of_a_child_that_cannot_be_taken_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(backlog_module, "MAX_ASKED", 0)
+    fake = FakeChild(ECHO)
+    async with owned(fake) as child:
+        await child.ready()
+        fake.link.ask("one", "ping", {})
+        reply = await fake.link.reply("one")
+        assert reply["error"]["message"] == "Over 0 requests are under way"
+
+
+async def test_a_call_whose_verdict_no_longer_holds_when_it_is_its_turn_is_not_sent() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with owned(fake, replace(SPEC, concurrency=1)) as child:
+        now = ["old"]
+
+        async def holds() -> bool:
+            return now == ["old"]
+
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(child.call, admitted(), RecordingAsker())
+            sent = await (await fake.connected()).request("tools/call")
+
+            async def second() -> None:
+                with pytest.raises(StaleError):
+                    await child.call(admitted(), RecordingAsker(), holds)
+                assert len(fake.link.requests("tools/call")) == 1
+
+            calls.start_soon(second)
+            await anyio.wait_all_tasks_blocked()
+            now[:] = ["new"]
+            fake.link.answer(sent["id"], {})
+        fake.answers["tools/call"] = {}
+        assert not child.answers.busy
+        now[:] = ["old"]
+        await child.call(admitted(), RecordingAsker(), holds)
+
+
+async def test_a_call_that_waits_too_long_for_its_turn_is_not_sent() -> None:
+    fake = FakeChild(ECHO)
+    async with owned(fake, replace(SPEC, concurrency=1, timeout=0.01)) as child:
+        await child.ready()
+        assert child.slots.take()
+        assert "was not called: its only slot was taken" in await error_of(child)
+        assert fake.link.requests("tools/call") == []
+        assert not child.answers.busy
+
+
+async def test_a_call_whose_child_goes_before_its_turn_is_looked_up_again() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with (
+        owned(fake, replace(SPEC, concurrency=1)) as child,
+        anyio.create_task_group() as calls,
+    ):
+
+        async def lost() -> None:
+            assert "went away during the call" in await error_of(child)
+
+        async def waiting() -> None:
+            with pytest.raises(StaleError):
+                await child.call(admitted(), RecordingAsker())
+
+        calls.start_soon(lost)
+        await (await fake.connected()).request("tools/call")
+        calls.start_soon(waiting)
+        await anyio.wait_all_tasks_blocked()
+        fake.link.crash()
+
+
+@pytest.mark.parametrize(
+    "url", ["https://example.com/mcp?key=s3cret", "https://me:s3cret@example.com/mcp#s3cret"]
+)
+async def test_what_a_transport_says_of_an_address_keeps_its_secrets(url: str) -> None:
+    fake = FakeChild(ECHO)
+    fake.refuses_to_open = OSError(f"no way to {url}: refused")
+    async with owned(fake, replace(SPEC, target=RemoteTarget(url))) as child:
+        with pytest.raises(ChildError) as caught:
+            await child.ready()
+    assert "OSError: no way to https://example.com/mcp: refused" in str(caught.value)
+    assert "s3cret" not in str(caught.value)

@@ -1,0 +1,32 @@
+from hub.children.clients import Asker, InputNeededError, Lessee
+from hub.jsonrpc.messages import Notification
+from hub.protocol.request_state import Carried
+from hub.specs import RemoteTarget, ServerSpec
+from hub.values import JsonObject, ServerName, SessionKey
+from tests.kit.fakes import RecordingAsker, RecordingLessee
+
+SPEC = ServerSpec(ServerName("files"), RemoteTarget("https://example.com/mcp"))
+
+
+async def test_whoever_can_be_asked_and_told_can_stand_behind_a_call() -> None:
+    made = RecordingAsker("a")
+    asker: Asker = made
+    assert asker.session == SessionKey("a")
+    assert asker.progress is None
+    assert await asker.ask("sampling/createMessage", {}) == {"answered": "a"}
+    await asker.tell(SPEC, Notification("n", {}))
+    assert made.told == [Notification("n", {})]
+
+
+async def test_whoever_listens_can_use_a_child() -> None:
+    made = RecordingLessee()
+    lessee: Lessee = made
+    await lessee.told(SPEC, Notification("n", {}))
+    await lessee.came(SPEC)
+    assert (made.heard, made.arrivals) == ([Notification("n", {})], ["files"])
+
+
+def test_what_is_needed_says_what_to_ask_and_what_to_carry() -> None:
+    requests: JsonObject = {"a": {"method": "m"}}
+    needed = InputNeededError(requests, Carried(parked="p"), lasts=3.0)
+    assert (needed.requests, needed.carried.parked, needed.lasts) == (requests, "p", 3.0)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from hub.children import crowd as module
+from hub.children.clients import Asker
+from hub.children.crowd import Crowd
+from tests.kit.fakes import RecordingAsker
+
+
+class Rush:
+    """Calls under way at a child, and how many more wait for a slot."""
+
+    def __init__(self, count: int) -> None:
+        self.askers = [RecordingAsker(f"client {number}") for number in range(count)]
+        self.calls: dict[Asker, None] = dict.fromkeys(self.askers)
+        self.waiting = 0
+        self.crowd = Crowd(self.calls.keys(), waiting=lambda: self.waiting)
+
+    def leaving(self) -> list[bool]:
+        return [self.crowd.must_leave(asker) for asker in self.askers]
+
+    def end(self, asker: Asker, *, is_answered: bool) -> None:
+        del self.calls[asker]
+        self.crowd.ended(asker, is_answered=is_answered)
+
+
+def test_no_call_must_leave_while_nobody_waits() -> None:
+    assert Rush(2).leaving() == [False, False]
+
+
+def test_as_many_calls_must_leave_as_others_wait() -> None:
+    rush = Rush(3)
+    rush.waiting = 1
+    assert rush.leaving() == [True, False, False]
+    assert rush.leaving() == [True, False, False], "it has not gone yet"
+    rush.waiting = 2
+    assert rush.leaving() == [True, True, False]
+    rush.end(rush.askers[0], is_answered=True)
+    rush.waiting = 1
+    assert [rush.crowd.must_leave(asker) for asker in rush.askers[1:]] == [True, False]
+
+
+def test_a_call_that_is_over_keeps_no_other_from_leaving() -> None:
+    rush = Rush(2)
+    rush.waiting = 1
+    first, second = rush.askers
+    del rush.calls[first]
+    assert rush.crowd.must_leave(first)
+    assert rush.crowd.must_leave(second)
+
+
+@pytest.mark.parametrize("answered", [2, 1, 0])
+async def test_it_is_plain_whose_a_question_is_once_the_child_has_answered_all_others(
+    answered: int,
+) -> None:
+    rush, found = Rush(3), list[bool]()
+    async with anyio.create_task_group() as tasks:
+
+        async def wait() -> None:
+            found.append(await rush.crowd.until_answered(rush.askers[:2]))
+
+        tasks.start_soon(wait)
+        await anyio.wait_all_tasks_blocked()
+        assert rush.leaving() == [True, True, False]
+        rush.end(rush.askers[2], is_answered=False)
+        for number in (0, 1):
+            assert not found
+            rush.end(rush.askers[number], is_answered=number < answered)
+            await anyio.wait_all_tasks_blocked()
+            if number >= answered:
+                break
+    assert found == [answered == 2]
+    assert rush.leaving() == [False] * 3
+
+
+async def test_a_question_waits_no_longer_than_calls_may_take_to_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    monkeypatch.setattr(module, "LAST_WORDS", 0.01)
+    rush = Rush(2)
+    with anyio.fail_after(5):
+        assert not await rush.crowd.until_answered(rush.askers[:1])

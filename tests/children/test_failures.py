@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from hub.children.failures import crowded, denied, failed, tool_error, unanswered
+from hub.guard.decide import Refused
+from hub.jsonrpc.messages import as_object
+from hub.jsonrpc.peer import GoneError, LostError, RpcError, SilentError
+from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
+from hub.values import Call, JsonObject
+from tests.kit.rigs import remote
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        (
+            SilentError("late"),
+            "server 'files' did not answer within 300 s; the hub cancelled the call",
+        ),
+        (
+            LostError(INTERNAL_ERROR, "it broke off"),
+            "server 'files' gave no answer: it broke off; the hub sends the next call as ever",
+        ),
+        (
+            GoneError("exited with code 1"),
+            "server 'files' went away during the call: exited with code 1; the next call starts it",
+        ),
+    ],
+)
+def test_it_says_which_server_what_happened_and_what_the_hub_does_next(
+    why: SilentError | LostError | GoneError, said: str
+) -> None:
+    assert str(unanswered(remote("files"), why, "the next call starts it")) == said
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "taken"), [(1, "its only slot was taken"), (16, "all 16 slots were taken")]
+)
+def test_it_says_of_a_call_that_was_not_sent_what_was_in_its_way(
+    concurrency: int, taken: str
+) -> None:
+    assert str(crowded(replace(remote("files"), concurrency=concurrency))) == (
+        f"server 'files' was not called: {taken} by other calls for the 300 s that a call waits; "
+        "call it again later, or have its `concurrency` raised (more calls at a time) or its "
+        "`timeout` (longer waits)"
+    )
+
+
+def test_a_tool_says_so_by_its_result() -> None:
+    said = {"content": [{"type": "text", "text": "no"}], "isError": True}
+    assert tool_error("no") == said
+
+
+def test_what_is_no_tool_fails_with_an_error() -> None:
+    assert failed("tools/call", "gone") == tool_error("gone")
+    with pytest.raises(RpcError, match="gone") as caught:
+        failed("prompts/get", "gone")
+    assert caught.value.code == INTERNAL_ERROR
+
+
+def test_a_refusal_says_why_and_where() -> None:
+    refused = Refused("/path", "/x", "it is not safe for sharing", ("file:///r",))
+    text = "Access denied: Path '/x' is refused: it is not safe for sharing"
+    details: JsonObject = {
+        "argument": "/a/path",
+        "path": "/x",
+        "reason": refused.reason,
+        "mode": "enforce",
+    }
+    said = denied(Call("tools/call", "t", {}, {}), refused, remote("files"), "/a/path")
+    assert said == {**tool_error(text), "_meta": {"roots-hub/refusal": details}}
+    with pytest.raises(RpcError, match="is refused") as caught:
+        denied(Call("resources/read", "t", {}, {}), refused, remote("files"), "/a/path")
+    told: JsonObject = {"roots-hub/refusal": details}
+    assert as_object(caught.value.error) == {"code": INVALID_PARAMS, "message": text, "data": told}

@@ -1,0 +1,154 @@
+"""What a modern child tells of its own accord, on the streams that the hub asks it for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from hub.children import listen_streams
+from hub.children.child import Child
+from hub.jsonrpc.messages import Request
+from hub.jsonrpc.peer import RpcError
+from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED, METHOD_NOT_FOUND
+from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META, UPDATED
+from hub.values import Json, JsonObject
+from tests.calls.test_listening import acknowledging
+from tests.kit.fakes import ECHO, SILENT, Answer, FakeChild, RecordingLessee, failure
+from tests.kit.rigs import remote, rig
+
+TOOLS = "notifications/tools/list_changed"
+MEMO = "memo://x"
+TELLS: JsonObject = {"tools": {"listChanged": True}, "resources": {"subscribe": True}}
+
+
+def modern(**changes: Any) -> FakeChild:
+    child = FakeChild(ECHO, era="modern", capabilities=TELLS, **changes)
+    child.answers["resources/list"] = {"resources": []}
+    child.answers["resources/templates/list"] = {"resourceTemplates": []}
+    child.answers.setdefault(LISTEN, acknowledging(child))
+    return child
+
+
+@asynccontextmanager
+async def ready(fake: FakeChild) -> AsyncGenerator[tuple[Child, RecordingLessee]]:
+    spec = remote(start_timeout=0.2)
+    async with rig({"files": spec}, {"files": fake}) as at:
+        client = at.client()
+        place = client.session.place(spec, await client.session.force(client.outlet))
+        lessee = RecordingLessee()
+        place.lessees[client.session.key] = lessee
+        yield await at.services.children.obtain(place), lessee
+
+
+def wanted(fake: FakeChild) -> list[Any]:
+    return [line["params"]["notifications"] for line in fake.link.requests(LISTEN)]
+
+
+async def test_a_child_is_asked_for_the_changes_that_it_declares_before_it_is_listed() -> None:
+    fake = modern()
+    async with ready(fake) as (_, lessee):
+        assert wanted(fake) == [{"toolsListChanged": True}]
+        sent = [line["method"] for line in fake.link.seen]
+        assert sent.index(LISTEN) < sent.index("resources/list") or LISTEN in sent
+        (line,) = fake.link.requests(LISTEN)
+        assert "io.modelcontextprotocol/protocolVersion" in line["params"]["_meta"]
+        fake.link.notify(TOOLS, {"_meta": {SUBSCRIPTION_ID_META: line["id"]}})
+        await lessee.signals.until(lambda: bool(lessee.heard))
+        assert [(told.method, told.params) for told in lessee.heard] == [(TOOLS, {})]
+
+
+async def test_a_child_that_declares_no_changes_is_asked_for_none() -> None:
+    fake = modern()
+    discovered: Any = fake.answers["server/discover"]
+    discovered["capabilities"] = {"tools": {}}
+    async with ready(fake):
+        assert wanted(fake) == []
+
+
+async def test_each_subscribed_resource_has_a_stream_that_ends_with_it() -> None:
+    fake = modern()
+    async with ready(fake) as (child, lessee):
+        assert await child.forward("resources/subscribe", {"uri": MEMO}) == {}
+        assert await child.forward("resources/subscribe", {"uri": MEMO}) == {}
+        assert wanted(fake)[1:] == [{"resourceSubscriptions": [MEMO]}]
+        line = fake.link.requests(LISTEN)[1]
+        meta: JsonObject = {SUBSCRIPTION_ID_META: line["id"], "own": 1}
+        fake.link.notify(UPDATED, {"uri": MEMO, "_meta": meta})
+        await lessee.signals.until(lambda: bool(lessee.heard))
+        assert lessee.heard[0].params == {"uri": MEMO, "_meta": {"own": 1}}
+        assert await child.forward("resources/unsubscribe", {"uri": MEMO}) == {}
+        cancelled = await fake.link.request("notifications/cancelled")
+        assert cancelled["params"]["requestId"] == line["id"]
+        assert await child.forward("resources/unsubscribe", {"uri": MEMO}) == {}
+
+
+@pytest.mark.parametrize("honoured", [{}, {"resourceSubscriptions": []}, None, "x"])
+async def test_a_resource_that_is_not_honoured_is_not_subscribed_to(honoured: Json) -> None:
+    fake = modern()
+
+    def begin(request: Request) -> Answer:
+        params: JsonObject = {"_meta": {SUBSCRIPTION_ID_META: request.id}}
+        fake.link.notify(ACKNOWLEDGED, {**params, "notifications": honoured})
+        return SILENT
+
+    fake.answers[LISTEN] = begin
+    async with ready(fake) as (child, _):
+        with pytest.raises(RpcError) as caught:
+            await child.forward("resources/subscribe", {"uri": MEMO})
+        assert caught.value.code == INVALID_PARAMS
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [(failure(METHOD_NOT_FOUND, "no"), METHOD_NOT_FOUND), (SILENT, INVALID_PARAMS)],
+)
+async def test_a_child_that_does_not_let_anybody_listen_serves_all_the_same(
+    answer: Answer, code: int
+) -> None:
+    fake = modern()
+    fake.answers[LISTEN] = answer
+    async with ready(fake) as (child, _):
+        with pytest.raises(RpcError) as caught:
+            await child.forward("resources/subscribe", {"uri": MEMO})
+        assert caught.value.code == code
+        assert len((await child.ready()).listing.tools) == 1
+
+
+async def test_a_stream_that_ends_is_asked_for_again_and_what_it_told_of_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listen_streams, "PAUSES", (0.0,))
+    fake = modern()
+    async with ready(fake) as (_, lessee):
+        (line,) = fake.link.requests(LISTEN)
+        fake.answers["tools/list"] = {"tools": [ECHO, {**ECHO, "name": "more"}]}
+        fake.link.answer(line["id"], {"resultType": "complete"})
+        await fake.link.request(LISTEN, nth=2)
+        await lessee.signals.until(lambda: bool(lessee.heard))
+        assert lessee.heard[0].method == TOOLS
+
+
+async def test_what_is_told_outside_of_a_stream_is_taken_as_it_is() -> None:
+    fake = modern()
+    async with ready(fake) as (_, lessee):
+        fake.link.notify(ACKNOWLEDGED, {"_meta": {SUBSCRIPTION_ID_META: "other"}})
+        fake.link.notify(UPDATED, {"uri": MEMO})
+        await lessee.signals.until(lambda: bool(lessee.heard))
+        assert [told.method for told in lessee.heard] == [UPDATED]
+
+
+async def test_streams_end_with_their_child() -> None:
+    fake = modern()
+    async with ready(fake) as (child, _):
+        fake.link.crash()
+        await fake.ended()
+        await anyio.wait_all_tasks_blocked()
+        assert not child.answers.busy
+
+
+def test_only_what_streams_carry_is_looked_into() -> None:
+    assert set(LIST_CHANGED) < listen_streams.OF_STREAMS

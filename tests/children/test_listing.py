@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from structlog.testing import capture_logs
+
+from hub.catalog.merge import Listing
+from hub.children import listing as listing_module
+from hub.children.handshake import Greeting
+from hub.children.listing import read_listing
+from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.peer import GoneError, RpcError, SilentError
+from hub.protocol.constants import INTERNAL_ERROR, INVALID_REQUEST, LISTS, METHOD_NOT_FOUND
+from hub.values import Json, JsonObject
+
+Pages = Callable[[str, JsonObject], JsonObject]
+
+
+def greeting(*capabilities: str) -> Greeting:
+    return Greeting("legacy", "2025-11-25", {name: {} for name in capabilities}, {}, "", {})
+
+
+class Asked:
+    """A child's listings; remembers what was asked for."""
+
+    def __init__(self, answer: Pages) -> None:
+        self.asked: list[tuple[str, JsonObject]] = []
+        self._answer = answer
+
+    async def request(self, method: str, params: JsonObject) -> JsonObject:
+        self.asked.append((method, params))
+        return self._answer(method, params)
+
+
+def one_of_each(method: str, params: JsonObject) -> JsonObject:
+    return {LISTS[method]: [{"name": method}]}
+
+
+async def test_every_list_that_a_child_declares_is_read() -> None:
+    asked = Asked(one_of_each)
+    listing = await read_listing(asked.request, greeting("tools", "resources", "prompts"))
+    assert listing == Listing(
+        tools=({"name": "tools/list"},),
+        resources=({"name": "resources/list"},),
+        templates=({"name": "resources/templates/list"},),
+        prompts=({"name": "prompts/list"},),
+    )
+    assert asked.asked == [(method, {}) for method in LISTS]
+
+
+async def test_a_list_that_a_child_does_not_declare_is_not_asked_for() -> None:
+    asked = Asked(one_of_each)
+    assert await read_listing(asked.request, greeting()) == Listing()
+    listing = await read_listing(asked.request, greeting("prompts"))
+    assert listing == Listing(prompts=({"name": "prompts/list"},))
+    assert [method for method, _ in asked.asked] == ["prompts/list"]
+
+
+async def test_only_what_has_changed_is_read_again() -> None:
+    known = Listing(tools=({"name": "old"},), prompts=({"name": "kept"},))
+    asked = Asked(one_of_each)
+    listing = await read_listing(
+        asked.request, greeting("tools", "prompts"), methods=["tools/list"], known=known
+    )
+    assert listing == Listing(tools=({"name": "tools/list"},), prompts=({"name": "kept"},))
+
+
+async def test_a_list_is_read_to_its_last_page_and_in_order() -> None:
+    def pages(method: str, params: JsonObject) -> JsonObject:
+        number = int(str(params.get("cursor", "0")))
+        more: JsonObject = {"nextCursor": str(number + 1)} if number < 2 else {}
+        return {"tools": [{"name": f"{number}a"}, {"name": f"{number}b"}], **more}
+
+    asked = Asked(pages)
+    listing = await read_listing(asked.request, greeting("tools"))
+    names = [tool["name"] for tool in listing.tools]
+    assert names == ["0a", "0b", "1a", "1b", "2a", "2b"]
+    assert [params for _, params in asked.asked] == [{}, {"cursor": "1"}, {"cursor": "2"}]
+
+
+@pytest.mark.parametrize("cursor", ["same", 5, None, ["x"]])
+async def test_a_cursor_that_leads_in_a_circle_or_nowhere_ends_the_list(cursor: Json) -> None:
+    asked = Asked(lambda method, params: {"tools": [{"name": "a"}], "nextCursor": cursor})
+    listing = await read_listing(asked.request, greeting("tools"))
+    assert len(listing.tools) == len(asked.asked) == (2 if cursor == "same" else 1)
+
+
+async def test_a_list_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing_module, "MAX_PAGES", 5)
+
+    def endless(method: str, params: JsonObject) -> JsonObject:
+        return {"tools": [{"name": "a"}], "nextCursor": f"{params.get('cursor', '')}x"}
+
+    with capture_logs() as logs:
+        listing = await read_listing(Asked(endless).request, greeting("tools"))
+    assert len(listing.tools) == 5
+    assert logs[0]["event"] == "listing cut off"
+
+
+@pytest.mark.parametrize("found", ["nope", None, {"name": "x"}])
+async def test_what_is_no_list_is_an_empty_one(found: Json) -> None:
+    asked = Asked(lambda method, params: {"tools": found})
+    assert await read_listing(asked.request, greeting("tools")) == Listing()
+
+
+async def test_entries_that_are_no_objects_are_left_out_and_others_stay_as_they_are() -> None:
+    entry: JsonObject = {"name": "x", "unknown": {"kept": [1]}}
+    asked = Asked(lambda method, params: {"tools": [1, "y", entry, None]})
+    listing = await read_listing(asked.request, greeting("tools"))
+    assert listing.tools == (entry,)
+    assert listing.tools[0] is entry
+
+
+async def test_a_list_that_a_child_turns_out_not_to_have_is_empty() -> None:
+    def partly(method: str, params: JsonObject) -> JsonObject:
+        if method == "resources/templates/list":
+            raise RpcError(METHOD_NOT_FOUND, "no")
+        return one_of_each(method, params)
+
+    listing = await read_listing(Asked(partly).request, greeting("resources", "tools"))
+    assert listing.templates == ()
+    assert len(listing.resources) == len(listing.tools) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [RpcError(INTERNAL_ERROR, "broken"), WireError(INVALID_REQUEST, "no object")]
+)
+async def test_a_list_that_is_answered_with_an_error_stays_as_known(error: Exception) -> None:
+    def partly(method: str, params: JsonObject) -> JsonObject:
+        if method == "prompts/list":
+            raise error
+        return one_of_each(method, params)
+
+    known = Listing(tools=({"name": "old"},), prompts=({"name": "kept"},))
+    asked, offers = Asked(partly), greeting("tools", "prompts")
+    with capture_logs() as logs:
+        listing = await read_listing(asked.request, offers, known=known)
+        first = await read_listing(asked.request, offers)
+    assert listing == Listing(tools=({"name": "tools/list"},), prompts=({"name": "kept"},))
+    assert first == Listing(tools=({"name": "tools/list"},))
+    assert [(entry["event"], entry["method"]) for entry in logs] == [
+        ("listing failed", "prompts/list")
+    ] * 2
+
+
+async def test_an_error_in_the_middle_of_a_list_leaves_no_half_of_it() -> None:
+    def second_page(method: str, params: JsonObject) -> JsonObject:
+        if params:
+            raise RpcError(INTERNAL_ERROR, "broken")
+        return {"tools": [{"name": "half"}], "nextCursor": "2"}
+
+    known = Listing(tools=({"name": "old"},))
+    listing = await read_listing(Asked(second_page).request, greeting("tools"), known=known)
+    assert listing == known
+
+
+@pytest.mark.parametrize("error", [SilentError("no answer"), GoneError("gone")])
+async def test_a_child_that_does_not_answer_is_an_error(error: Exception) -> None:
+    def silent(method: str, params: JsonObject) -> JsonObject:
+        raise error
+
+    with pytest.raises(type(error)):
+        await read_listing(Asked(silent).request, greeting("tools"))

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from hub.children.log_levels import LogLevels, reaches
+from hub.protocol.constants import LOG_LEVELS
+from hub.values import Json, SessionKey
+
+A, B, C = SessionKey("a"), SessionKey("b"), SessionKey("c")
+
+
+@pytest.mark.parametrize(("least", "level"), list(pairwise(LOG_LEVELS)))
+def test_a_level_reaches_itself_and_all_below(level: str, least: str) -> None:
+    assert reaches(level, least)
+    assert reaches(least, least)
+    assert not reaches(least, level)
+
+
+@pytest.mark.parametrize("level", ["trace", "", None, 7, []])
+def test_a_level_that_is_none_is_kept_from_nobody(level: Json) -> None:
+    assert reaches(level, "emergency")
+
+
+def test_a_child_is_told_the_lowest_level_that_a_session_wants() -> None:
+    levels = LogLevels()
+    assert levels.told is None
+    assert levels.of_session(A, "warning") == "warning"
+    assert levels.of_session(B, "error") is None
+    assert levels.of_session(B, "debug") == "debug"
+    levels.leave(B)
+    assert levels.of_session(A, "warning") == "warning"
+    assert levels.told == "warning"
+
+
+def test_a_call_lowers_the_level_and_never_raises_it() -> None:
+    levels = LogLevels()
+    assert levels.of_call("warning") == "warning"
+    assert levels.of_call("error") is None
+    assert levels.of_call("debug") == "debug"
+    assert levels.of_call("debug") is None
+
+
+def test_a_child_that_could_not_be_told_is_told_again() -> None:
+    levels = LogLevels()
+    levels.of_call("info")
+    levels.forget()
+    assert levels.of_call("info") == "info"
+
+
+def test_who_names_no_level_is_spared_what_others_want() -> None:
+    levels = LogLevels()
+    assert not levels.spares(C, "debug")
+    levels.of_session(A, "debug")
+    assert levels.spares(C, "debug")
+    assert not levels.spares(C, "info")
+    assert not levels.spares(A, "debug")

@@ -1,0 +1,523 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from hub.catalog.merge import Listing
+from hub.children import pool as children_module
+from hub.children.child import Child
+from hub.children.circuit_breaker import PAUSE
+from hub.children.pool import Children
+from hub.children.slot import Place, key_of
+from hub.errors import ChildError
+from hub.jsonrpc.peer import RpcError
+from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
+from hub.paths.resolve import Flavour
+from hub.roots.roots import EMPTY, RootSet
+from hub.specs import ServerSpec
+from hub.values import SessionKey
+from tests.kit.fakes import (
+    ECHO,
+    READ,
+    SILENT,
+    FakeChild,
+    FakeClock,
+    RecordingAsker,
+    RecordingLessee,
+    failure,
+)
+from tests.kit.rigs import INFO, admitted, launched, remote, roots_at
+
+ALICE, BOB = SessionKey("alice's"), SessionKey("bob's")
+SPEC = remote(start_timeout=5.0, timeout=5.0, idle_stop=600.0)
+
+
+class Home:
+    """Children of one fake server."""
+
+    def __init__(
+        self, fake: FakeChild, clock: FakeClock, max_children: int, max_per_session: int | None
+    ) -> None:
+        self.fake = fake
+        self.clock = clock
+        self.children = Children(
+            open_child=fake.opened,
+            info=INFO,
+            flavour=Flavour.POSIX,
+            max_children=max_children,
+            max_per_session=max_per_session,
+            clock=clock,
+            chance=lambda: 0.0,
+        )
+
+    def lease(
+        self,
+        session: SessionKey = ALICE,
+        spec: ServerSpec = SPEC,
+        roots: RootSet = EMPTY,
+        *,
+        planned: LaunchPlan | None = None,
+        principal: str = "",
+    ) -> Place:
+        key = key_of(spec, planned, roots, principal=principal, asks={}, session=session)
+        return self.children.lease(spec, key, session, RecordingLessee())
+
+    async def failure_of(self, place: Place) -> str:
+        with pytest.raises(ChildError) as caught:
+            await self.children.obtain(place)
+        return str(caught.value)
+
+
+@asynccontextmanager
+async def home(
+    fake: FakeChild | None = None, *, max_children: int = 64, max_per_session: int | None = None
+) -> AsyncGenerator[Home]:
+    made = Home(fake or FakeChild(ECHO), FakeClock(), max_children, max_per_session)
+    with anyio.fail_after(5):
+        async with made.children.running():
+            yield made
+
+
+def plan_at(directory: object) -> LaunchPlan:
+    target = launched().target
+    assert isinstance(target, LaunchTemplate)
+    return plan(target, roots_at(directory), {})
+
+
+async def test_nothing_is_started_before_it_is_needed() -> None:
+    async with home() as at:
+        place = at.lease()
+        assert (place.state, place.listing, at.fake.links) == ("idle", None, [])
+        child = await at.children.obtain(place)
+        assert place.state == "ready"
+        assert place.listing == Listing(tools=(ECHO,))
+        assert at.children.last_known(place) == place.listing
+        assert place.child is child
+
+
+async def test_however_many_ask_at_once_a_child_is_started_once() -> None:
+    fake = FakeChild(ECHO, answers={"initialize": SILENT})
+    obtained: list[Child] = []
+    async with home(fake) as at:
+        place = at.lease()
+        fake.answers["initialize"] = FakeChild().answers["initialize"]
+
+        async def obtain() -> None:
+            obtained.append(await at.children.obtain(place))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(obtain)
+        assert len(fake.links) == 1
+        assert set(obtained) == {place.child}
+        assert len(obtained) == 20
+
+
+async def test_equal_keys_share_a_child_and_different_ones_do_not(tmp_path: object) -> None:
+    async with home() as at:
+        first, second = at.lease(ALICE), at.lease(BOB)
+        assert first is second
+        assert at.lease(BOB, roots=roots_at(tmp_path)) is not first
+        assert at.lease(BOB, principal="somebody else") is not first
+        assert at.lease(BOB, planned=plan_at(tmp_path)) is not first
+
+
+async def test_an_unused_child_is_kept_for_a_while_and_then_ended() -> None:
+    async with home() as at:
+        place = at.lease()
+        await at.children.obtain(place)
+        at.children.release(place, ALICE)
+        at.clock.advance(599)
+        at.children._end_if_unused(place)  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        assert place.state == "ready"
+        at.clock.advance(1)
+        at.children._end_if_unused(place)  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        await at.fake.ended()
+        assert at.lease() is not place
+
+
+async def test_the_sweep_ends_what_is_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children_module, "SWEEP_EVERY", 0.001)
+    async with home() as at:
+        place = at.lease(spec=replace(SPEC, idle_stop=0.0))
+        await at.children.obtain(place)
+        at.children.release(place, ALICE)
+        await at.fake.ended()
+
+
+async def test_a_child_that_is_leased_again_is_not_ended() -> None:
+    async with home() as at:
+        place = at.lease()
+        child = await at.children.obtain(place)
+        at.children.release(place, ALICE)
+        at.clock.advance(599)
+        assert at.lease(BOB) is place
+        at.clock.advance(10_000)
+        at.children._end_if_unused(place)  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        assert await at.children.obtain(place) is child
+
+
+async def test_a_child_that_somebody_else_uses_is_not_ended() -> None:
+    async with home() as at:
+        place = at.lease(ALICE)
+        at.lease(BOB)
+        await at.children.obtain(place)
+        at.children.release(place, ALICE, at_once=True)
+        assert place.unused_since is None
+        assert place.state == "ready"
+        at.children.release(place, BOB, at_once=True)
+        await at.fake.ended()
+
+
+async def test_a_place_that_was_never_used_is_forgotten() -> None:
+    async with home() as at:
+        place = at.lease()
+        at.children.release(place, ALICE, at_once=True)
+        assert at.lease() is not place
+
+
+async def test_calls_under_way_finish_on_a_child_that_is_let_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(children_module, "SWEEP_EVERY", 0.001)
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    results: list[object] = []
+    async with home(fake) as at:
+        place = at.lease()
+        child = await at.children.obtain(place)
+
+        async def call() -> None:
+            results.append(await child.call(admitted(), RecordingAsker()))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            asked = await fake.link.request("tools/call")
+            at.children.release(place, ALICE, at_once=True)
+            assert fake.closed == 0
+            fake.link.answer(asked["id"], {})
+        assert len(results) == 1
+        await fake.ended()
+
+
+async def test_a_child_that_fell_is_started_again_by_the_next_who_needs_it() -> None:
+    async with home() as at:
+        place = at.lease()
+        first = await at.children.obtain(place)
+        at.fake.link.crash()
+        await at.fake.ended()
+        assert place.state == "down"
+        at.clock.advance(PAUSE)
+        second = await at.children.obtain(place)
+        assert second is not first
+        assert len(at.fake.links) == 2
+
+
+async def test_a_child_that_does_not_start_is_not_started_at_once_again() -> None:
+    async with home(FakeChild(answers={"initialize": failure(-1, "broken")})) as at:
+        place = at.lease()
+        assert "broken" in await at.failure_of(place)
+        await at.fake.ended()
+        at.clock.advance(0.25)
+        text = await at.failure_of(place)
+        assert text == ("server 'files' is not running: broken; it can be started again in 0.8 s")
+        assert len(at.fake.links) == 1
+        at.clock.advance(0.75)
+        at.fake.answers = FakeChild(READ).answers
+        await at.children.obtain(place)
+        assert at.children.last_known(place) == Listing(tools=(READ,))
+
+
+async def test_there_are_no_more_children_than_the_operator_wants() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with home(fake, max_children=2) as at:
+        places = [at.lease(SessionKey(str(n)), principal=str(n)) for n in range(3)]
+        async with anyio.create_task_group() as calls:
+            for number, place in enumerate(places[:2]):
+                child = await at.children.obtain(place)
+                calls.start_soon(child.call, admitted(), RecordingAsker())
+                await fake.links[number].request("tools/call")
+            text = await at.failure_of(places[2])
+            assert text.startswith("server 'files' is not started: 2 children run already")
+            assert "all are at work (max_children: 2)" in text
+            asked = fake.links[0].requests("tools/call")[0]
+            fake.links[0].answer(asked["id"], {})
+            await anyio.wait_all_tasks_blocked()
+            await at.children.obtain(places[2])
+            assert [place.state for place in places] == ["idle", "ready", "ready"]
+            calls.cancel_scope.cancel()
+
+
+async def test_a_child_that_nobody_uses_makes_room_the_longest_unused_first() -> None:
+    async with home(max_children=2) as at:
+        places = [at.lease(SessionKey(str(n)), principal=str(n)) for n in range(3)]
+        for number in (1, 0):
+            await at.children.obtain(places[number])
+            at.children.release(places[number], SessionKey(str(number)))
+            at.clock.advance(1)
+        await at.children.obtain(places[2])
+        await at.fake.ended()
+        assert [place.state for place in (places[0], places[2])] == ["ready", "ready"]
+        assert at.lease(SessionKey("0"), principal="0") is places[0]
+        assert at.lease(SessionKey("1"), principal="1") is not places[1]
+
+
+async def test_a_child_that_somebody_holds_makes_room_last_and_is_started_again() -> None:
+    async with home(max_children=2) as at:
+        held, nobodys, new = (at.lease(SessionKey(n), principal=n) for n in "abc")
+        await at.children.obtain(held)
+        at.clock.advance(1)
+        await at.children.obtain(nobodys)
+        at.children.release(nobodys, SessionKey("b"))
+        await at.children.obtain(new)
+        await at.fake.ended()
+        assert [place.state for place in (held, nobodys, new)] == ["ready", "down", "ready"]
+        at.clock.advance(1)
+        other = at.lease(SessionKey("d"), principal="d")
+        await at.children.obtain(other)
+        await at.fake.ended(2)
+        assert at.lease(SessionKey("a"), principal="a") is held
+        assert held.state == "idle"
+        at.clock.advance(1)
+        await at.children.obtain(held)
+        assert held.state == "ready"
+
+
+async def test_a_child_that_never_starts_is_tried_ever_more_seldom() -> None:
+    async with home(FakeChild(answers={"initialize": failure(-1, "broken")})) as at:
+        place = at.lease()
+        for number, pause in enumerate((1, 2, 4, 8, 16, 32, 60, 60), 1):
+            assert "broken" in await at.failure_of(place)
+            await at.fake.ended(number)
+            assert f"in {pause:.1f} s" in await at.failure_of(place)
+            at.clock.advance(pause)
+        at.fake.answers = FakeChild(READ).answers
+        await at.children.obtain(place)
+        assert place.health.breaker == "half-open"
+        with place.health.trying():
+            pass
+        at.fake.link.crash()
+        await at.fake.ended(9)
+        assert place.health.failures == 1
+        await at.children.obtain(place)
+
+
+async def test_a_child_that_crashes_over_and_over_is_left_alone_until_one_call_has_tried_it() -> (
+    None
+):
+    async with home() as at:
+        place = at.lease()
+        for number, pause in enumerate((0, 1, 2), 1):
+            await at.children.obtain(place)
+            at.fake.link.crash("exited with code 7")
+            await at.fake.ended(number)
+            if number < 3:
+                at.clock.advance(pause)
+        text = await at.failure_of(place)
+        assert text == (
+            "server 'files' is not running: exited with code 7; "
+            "after 3 failures in a row one call may try it in 2.0 s"
+        )
+        assert (place.health.breaker, place.health.retry_at) == ("open", at.clock.now + 2)
+        at.clock.advance(2)
+        with place.health.trying():
+            await at.children.obtain(place)
+            with pytest.raises(ChildError, match="one call is trying it"), place.health.trying():
+                pass
+        assert place.health.breaker == "closed"
+
+
+async def test_one_session_has_no_more_children_than_the_operator_wants(tmp_path: object) -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with home(fake, max_per_session=1) as at:
+        old, new = at.lease(), at.lease(roots=roots_at(tmp_path))
+        async with anyio.create_task_group() as calls:
+            child = await at.children.obtain(old)
+            calls.start_soon(child.call, admitted(), RecordingAsker(ALICE))
+            await fake.link.request("tools/call")
+            at.children.release(old, ALICE, at_once=True)
+            assert await at.failure_of(new) == (
+                "server 'files' is not started: this session uses 1 children already, "
+                "and all are at work (max_children_per_session: 1)"
+            )
+            await at.children.obtain(at.lease(BOB, principal="bob"))
+            calls.cancel_scope.cancel()
+        await at.children.obtain(new)
+
+
+async def test_a_session_makes_room_with_what_it_alone_uses(tmp_path: object) -> None:
+    async with home(max_per_session=1) as at:
+        shared, own = at.lease(), at.lease(roots=roots_at(tmp_path))
+        at.lease(BOB)
+        await at.children.obtain(shared)
+        assert "max_children_per_session" in await at.failure_of(own)
+        at.children.release(shared, BOB)
+        await at.children.obtain(own)
+        assert shared.state == "idle"
+
+
+async def test_listings_are_remembered_for_the_same_roots_and_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setattr(children_module, "KEPT_LISTINGS", 1)
+    async with home() as at:
+        first, second = at.lease(), at.lease(roots=roots_at(tmp_path))
+        assert at.children.last_known(first) is None
+        await at.children.obtain(first)
+        at.children.release(first, ALICE, at_once=True)
+        await at.fake.ended()
+        assert at.children.last_known(at.lease()) == Listing(tools=(ECHO,))
+        assert at.children.last_known(second) is None
+        await at.children.obtain(second)
+        assert at.children.last_known(at.lease()) is None, "there was room for one"
+
+
+async def test_a_place_that_was_given_up_starts_nothing() -> None:
+    async with home() as at:
+        place = at.lease()
+        at.children.release(place, ALICE, at_once=True)
+        assert await at.failure_of(place) == "server 'files' was let go: its roots have changed"
+        assert at.fake.links == []
+
+
+async def test_the_trouble_of_a_child_is_why_it_fell() -> None:
+    async with home() as at:
+        place = at.lease()
+        assert place.trouble is None
+        await at.children.obtain(place)
+        assert place.trouble is None
+        at.fake.link.crash("exited with code 9")
+        await at.fake.ended()
+        assert place.trouble == "exited with code 9"
+
+
+async def test_a_child_that_fell_takes_no_room() -> None:
+    async with home(max_children=1) as at:
+        first, second = at.lease(principal="a"), at.lease(principal="b")
+        await at.children.obtain(first)
+        at.fake.link.crash()
+        await at.fake.ended()
+        await at.children.obtain(second)
+
+
+async def test_all_children_end_with_the_hub_and_none_starts_after() -> None:
+    async with home() as at:
+        place = at.lease()
+        await at.children.obtain(place)
+        other = at.lease(principal="other")
+    assert at.fake.closed == 1
+    assert "the hub is shutting down" in await at.failure_of(other)
+
+
+async def test_a_remote_child_of_one_session_gets_other_roots_in_place(tmp_path: object) -> None:
+    first, second = roots_at(tmp_path), roots_at("/")
+    async with home() as at:
+        place = at.lease(roots=first)
+        assert await at.children.share(place, second)
+        assert (place.key.roots, at.fake.links) == (second, [])
+        await at.children.obtain(place)
+        assert await at.children.share(place, first)
+        await at.fake.link.request("notifications/roots/list_changed")
+        assert at.lease(roots=first) is place, "it is found under its new key"
+        assert await at.children.obtain(place) is place.child
+
+
+async def test_a_child_that_has_no_roots_or_shall_have_none_does_not(tmp_path: object) -> None:
+    rooted = roots_at(tmp_path)
+    async with home() as at:
+        for before, after in ((EMPTY, rooted), (rooted, EMPTY)):
+            place = at.lease(roots=before)
+            await at.children.obtain(place)
+            assert not await at.children.share(place, after)
+            assert place.key.roots == before
+            assert at.fake.link.requests("notifications/roots/list_changed") == []
+
+
+async def test_a_child_keeps_its_roots_while_calls_of_others_are_under_way(
+    tmp_path: Path,
+) -> None:
+    first, second = roots_at(tmp_path), roots_at("/")
+    async with home() as at:
+        place = at.lease(roots=first)
+        child = await at.children.obtain(place)
+        with child.answers.during(RecordingAsker("somebody else")):
+            assert not await at.children.share(place, second)
+        with child.answers.during(RecordingAsker(ALICE)):
+            assert await at.children.share(place, second)
+
+
+@pytest.mark.parametrize("why", ["launched", "shared", "taken"])
+async def test_another_child_does_not(tmp_path: object, why: str) -> None:
+    roots, others = roots_at(tmp_path), roots_at("/")
+    async with home() as at:
+        place = at.lease(planned=plan_at(tmp_path) if why == "launched" else None, roots=roots)
+        if why == "shared":
+            at.lease(BOB, roots=roots)
+        if why == "taken":
+            at.lease(BOB, roots=others)
+        assert not await at.children.share(place, others)
+        assert place.key.roots == roots
+
+
+@pytest.mark.parametrize(
+    ("kind", "declares"),
+    [
+        ("remote, with roots", True),
+        ("remote, without roots", False),
+        ("remote, unanswered", False),
+        ("launched, in a private directory", True),
+        ("launched, in a directory of its own", False),
+    ],
+)
+async def test_roots_are_declared_to_a_child_that_gets_some(
+    tmp_path: Path, kind: str, declares: bool
+) -> None:
+    rooted, planned = roots_at(tmp_path), plan_at(tmp_path)
+    spec, made, roots = {
+        "remote, with roots": (SPEC, None, rooted),
+        "remote, without roots": (SPEC, None, EMPTY),
+        "remote, unanswered": (replace(SPEC, answer_roots=False), None, rooted),
+        "launched, in a private directory": (SPEC, replace(planned, cwd=None), EMPTY),
+        "launched, in a directory of its own": (SPEC, planned, EMPTY),
+    }[kind]
+    async with home() as at:
+        await at.children.obtain(at.lease(spec=spec, planned=made, roots=roots))
+        sent = (await at.fake.link.request("initialize"))["params"]
+        assert sent["capabilities"] == ({"roots": {"listChanged": True}} if declares else {})
+        assert sent["clientInfo"] == INFO
+
+
+async def test_what_a_client_can_do_is_declared_to_its_child() -> None:
+    async with home() as at:
+        key = key_of(SPEC, None, EMPTY, principal="", asks={"sampling": {"x": 1}}, session=ALICE)
+        await at.children.obtain(at.children.lease(SPEC, key, ALICE, RecordingLessee()))
+        sent = (await at.fake.link.request("initialize"))["params"]
+        assert sent["capabilities"] == {"sampling": {"x": 1}}
+
+
+async def test_one_child_that_hangs_does_not_hold_up_another() -> None:
+    fake = FakeChild(ECHO)
+    async with home(fake) as at:
+        hanging, well = at.lease(principal="a"), at.lease(principal="b")
+        greeting = fake.answers["initialize"]
+        fake.answers["initialize"] = SILENT
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(at.children.obtain, hanging)
+            await (await fake.connected()).request("initialize")
+            fake.answers["initialize"] = greeting
+            await at.children.obtain(well)
+            assert (hanging.state, well.state) == ("starting", "ready")
+            tasks.cancel_scope.cancel()
+
+
+async def test_an_error_that_a_child_answers_is_not_the_end_of_it() -> None:
+    async with home(FakeChild(ECHO, answers={"tools/call": failure(-1, "no")})) as at:
+        place = at.lease()
+        child = await at.children.obtain(place)
+        with pytest.raises(RpcError):
+            await child.call(admitted(), RecordingAsker())
+        assert await at.children.obtain(place) is child

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from hub.catalog.merge import Listing
+from hub.children.callbacks import Answers
+from hub.children.child import Child
+from hub.children.child_state import Down, Ready
+from hub.children.handshake import Greeting, Introduction
+from hub.children.slot import ChildKey, Place, key_of
+from hub.paths.resolve import Flavour
+from hub.roots.roots import EMPTY
+from hub.specs import ServerSpec
+from hub.values import SessionKey
+from tests.kit.fakes import ECHO, FakeChild, RecordingAsker
+from tests.kit.rigs import INFO, remote
+
+ALICE, BOB = SessionKey("alice's"), SessionKey("bob's")
+SPEC = remote()
+GREETING = Greeting("legacy", "2025-11-25", {}, {}, "", {})
+
+
+def test_what_a_key_holds_is_what_the_operator_shares() -> None:
+    def key(spec: ServerSpec, session: SessionKey, principal: str) -> ChildKey:
+        return key_of(
+            spec, None, EMPTY, principal=principal, asks={"sampling": {}}, session=session
+        )
+
+    everyone = replace(SPEC, share="all")
+    assert key(everyone, ALICE, "alice") == key(everyone, BOB, "bob")
+    own = replace(SPEC, share="session")
+    assert key(own, ALICE, "alice") != key(own, BOB, "alice")
+    assert key(SPEC, ALICE, "alice") == key(SPEC, BOB, "alice")
+    assert key(SPEC, ALICE, "alice") != key(SPEC, ALICE, "bob")
+
+
+def test_a_place_says_how_its_child_is() -> None:
+    key_ = key_of(SPEC, None, EMPTY, principal="", asks={}, session=ALICE)
+    place = Place(key_, SPEC)
+    assert (place.state, place.trouble, place.listing, place.is_idle) == ("idle", None, None, False)
+    answers = Answers(SPEC, EMPTY, Flavour.POSIX)
+    child = place.child = Child(answers, Introduction(INFO, {}), FakeChild().connect)
+    assert (place.state, place.trouble, place.is_idle) == ("starting", None, False)
+    child.state = Ready(GREETING, Listing(tools=(ECHO,)))
+    assert (place.state, place.listing, place.is_idle) == ("ready", child.state.listing, True)
+    with answers.during(RecordingAsker()):
+        assert not place.is_idle
+    child.state = Down("exited with code 1")
+    assert (place.state, place.trouble, place.is_idle) == ("down", "exited with code 1", False)
+    assert place.listing is None

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from hub.children import verbosity
+from hub.children.child import Child
+from hub.children.slot import Place
+from hub.children.verbosity import log_from
+from hub.values import JsonObject, SessionKey
+from tests.kit.fakes import ECHO, SILENT, FakeChild
+from tests.kit.rigs import Rig, remote, rig
+
+LOGS: JsonObject = {"tools": {}, "logging": {}}
+SESSION = SessionKey("s")
+
+
+@asynccontextmanager
+async def ready(fake: FakeChild) -> AsyncGenerator[Child]:
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        place = await _place(at)
+        yield await at.services.children.obtain(place)
+
+
+async def _place(at: Rig) -> Place:
+    client = at.client()
+    return client.session.place(remote(), await client.session.force(client.outlet))
+
+
+async def test_a_child_is_told_once() -> None:
+    fake = FakeChild(ECHO, capabilities=LOGS, answers={"logging/setLevel": {}})
+    async with ready(fake) as child:
+        await log_from(child, "info")
+        await log_from(child, "error")
+        await log_from(child, "debug", SESSION)
+        sent = [line["params"] for line in fake.link.requests("logging/setLevel")]
+        assert sent == [{"level": "info"}, {"level": "debug"}]
+
+
+@pytest.mark.parametrize(
+    "fake", [FakeChild(ECHO), FakeChild(ECHO, capabilities=LOGS, era="modern")]
+)
+async def test_a_child_that_cannot_be_told_is_left_alone(fake: FakeChild) -> None:
+    async with ready(fake) as child:
+        await log_from(child, "info")
+        assert fake.link.requests("logging/setLevel") == []
+        child.stop()
+        await fake.ended()
+        await log_from(child, "info")
+
+
+async def test_a_child_that_refuses_is_asked_again_next_time() -> None:
+    fake = FakeChild(ECHO, capabilities=LOGS)
+    async with ready(fake) as child:
+        for _ in range(2):
+            with capture_logs() as logs:
+                await log_from(child, "info")
+            assert [entry["event"] for entry in logs] == ["log level not set"]
+        assert len(fake.link.requests("logging/setLevel")) == 2
+
+
+async def test_a_call_does_not_wait_for_a_child_that_says_nothing_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(verbosity, "PATIENCE", 0.0)
+    fake = FakeChild(ECHO, capabilities=LOGS, answers={"logging/setLevel": SILENT})
+    async with ready(fake) as child:
+        with anyio.fail_after(5):
+            await log_from(child, "info")
+        assert child.answers.levels.told is None

@@ -1,0 +1,330 @@
+import gc
+import json
+import sys
+from argparse import ArgumentParser
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from hub import app
+from hub.children.link import Link
+from hub.cli import check as inspect
+from hub.config.models import json_schema
+from hub.errors import ConfigError, StartError
+from hub.launch.plan import LaunchPlan
+from hub.specs import ServerSpec
+from tests.kit.fakes import ECHO, READ, FakeChild
+from tests.kit.trees import plant
+
+
+@pytest.fixture(autouse=True)
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for variable in ("HUB_CONFIG", "HUB_ROOTS"):
+        monkeypatch.delenv(variable, raising=False)
+    top = plant(tmp_path, "a/", "b/", "my files/")
+    monkeypatch.chdir(top)
+    return top
+
+
+def configure(monkeypatch: pytest.MonkeyPatch, servers: Mapping[str, Any], **keys: Any) -> None:
+    config = {"version": 1, "servers": servers, **keys}
+    monkeypatch.setenv("HUB_CONFIG", json.dumps(config))
+
+
+def run(*arguments: str) -> int:
+    parser = ArgumentParser()
+    inspect.register(parser.add_subparsers(required=True))
+    options = parser.parse_args(arguments)
+    with capture_logs():
+        code: int = options.perform(options)
+    return code
+
+
+def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert run("plan", "--json", *arguments) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_schema_is_that_of_the_config(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("schema") == 0
+    assert json.loads(capsys.readouterr().out) == json_schema()
+
+
+# plan
+
+
+def test_a_plan_shows_what_is_launched_with_these_roots(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(monkeypatch, {"files": {"command": "serve", "args": ["--flag", "${roots}"]}})
+    (shown,) = planned(capsys, "--root", "a", "--root", "my files")
+    assert shown["server"] == "files"
+    assert shown["argv"] == ["serve", "--flag", f"{top}/a", f"{top}/my files"]
+    assert shown["cwd"] == f"{top}/a"
+    assert shown["roots"] == [f"file://{top}/a", f"file://{top}/my%20files"]
+    assert shown["env"]["MCP_ROOTS_COUNT"] == "2"
+    assert shown["env"]["MCP_ROOTS_PATHS"] == f"{top}/a\n{top}/my files"
+
+
+def test_a_plan_can_be_read_by_people(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = {
+        "files": {"command": "serve", "args": ["${roots}"], "env": {"LEVEL": "loud"}},
+        "far": {"url": "https://example.com/mcp"},
+    }
+    configure(monkeypatch, servers)
+    assert run("plan", "--root", "my files") == 0
+    files, far = capsys.readouterr().out.split("\n\n")
+    lines = files.splitlines()
+    assert lines[0] == "files"
+    assert f"  argv   serve '{top}/my files'" in lines
+    assert f"  cwd    {top}/my files" in lines
+    assert "  env    LEVEL='(set)'" in lines
+    assert f"  root   file://{top}/my%20files" in lines
+    assert far == f"far\n  url    https://example.com/mcp\n  root   file://{top}/my%20files\n"
+
+
+def test_a_plan_shows_no_secrets(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("S_TOKEN", "s3cret")
+    servers = {
+        "files": {
+            "command": "serve",
+            "args": ["--token", "${S_TOKEN}"],
+            "env": {"TOKEN": "${S_TOKEN}"},
+        },
+        "far": {"url": "https://example.com/", "headers": {"Authorization": "${S_TOKEN}"}},
+    }
+    configure(monkeypatch, servers)
+    for arguments in ([], ["--json"]):
+        assert run("plan", *arguments) == 0
+        shown = capsys.readouterr().out
+        assert "s3cret" not in shown
+        assert "${S_TOKEN}" in shown
+        assert "(set)" in shown
+
+
+def test_a_plan_names_what_a_server_inherits_and_what_not_and_shows_no_value(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("S_TOKEN", "s3cret")
+    monkeypatch.setenv("S_REGION", "somewhere")
+    configure(monkeypatch, {"s": {"command": "x"}, "t": {"command": "x", "environment": ["S_T*"]}})
+    s, t = planned(capsys)
+    assert "S_REGION" in s["inherits"]
+    assert "S_TOKEN" in s["withheld"]
+    assert "S_TOKEN" in t["inherits"]
+    assert "S_REGION" in t["withheld"]
+    assert "HUB_CONFIG" in s["withheld"]
+    assert run("plan") == 0
+    shown = capsys.readouterr().out
+    assert "s3cret" not in shown
+    assert "somewhere" not in shown
+    assert ", S_REGION" in shown
+
+
+def test_a_check_names_what_a_servers_text_mentions_and_does_not_get(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("S_TOKEN", "s3cret")
+    configure(monkeypatch, {"s": {"command": "sh", "args": ["-c", "curl -H $S_TOKEN x"]}})
+    assert run("check") == 0
+    shown = capsys.readouterr().out
+    assert "warning: servers.s: names S_TOKEN, which its process does not get" in shown
+    assert "s3cret" not in shown
+
+
+def test_without_roots_a_child_is_planned_where_the_hub_runs_unless_clients_are_denied(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(monkeypatch, {"s": {"command": "x"}})
+    (shown,) = planned(capsys)
+    assert (shown["cwd"], shown["roots"]) == (str(top), [])
+    assert run("plan") == 0
+    assert "  root   (none: clients without roots are not held to any)" in capsys.readouterr().out
+    configure(monkeypatch, {"s": {"command": "x"}}, roots={"when_missing": "deny"})
+    (shown,) = planned(capsys)
+    assert shown["cwd"] == "(an empty private directory)"
+    assert run("plan") == 0
+    assert "  root   (none: clients without roots reach none)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("bound", ["server", "operator"])
+def test_a_plan_says_that_no_root_is_left_where_it_may_be(
+    bound: str, top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args = [f"{top}/a"] if bound == "server" else []
+    command = {"command": "npx", "args": ["@modelcontextprotocol/server-filesystem", *args]}
+    configure(monkeypatch, {"files": command}, roots={"ceiling": [f"{top}/a"]})
+    assert run("plan", "--root", "my files") == 0
+    told = "  root   (none: nothing of what is given lies within the ceilings)"
+    assert told in capsys.readouterr().out
+
+
+def test_a_filesystem_servers_own_directories_bound_its_plan(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args = ["@modelcontextprotocol/server-filesystem", f"{top}/a"]
+    configure(monkeypatch, {"files": {"command": "npx", "args": args}})
+    (shown,) = planned(capsys, "--root", ".")
+    assert shown["roots"] == [f"file://{top}/a"]
+
+
+def test_a_plan_needs_a_config() -> None:
+    with pytest.raises(ConfigError, match="no config"):
+        run("plan")
+
+
+# check
+
+
+def test_a_config_that_is_fine_is_said_to_be(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(monkeypatch, {"a": {"command": "x"}, "b": {"url": "http://127.0.0.1:9/"}})
+    assert run("check") == 0
+    assert capsys.readouterr().out == "2 servers: a, b. The config is fine.\n"
+
+
+def test_a_check_asks_whose_the_absolute_paths_of_a_server_elsewhere_are(
+    top: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(
+        monkeypatch,
+        {
+            "forge": {"url": "https://forge.example.com/mcp"},
+            "said": {"url": "https://forge.example.com/mcp", "paths": "remote"},
+            "here": {"url": "http://127.0.0.1:9/mcp"},
+        },
+    )
+    assert run("check") == 0
+    hints = [line for line in capsys.readouterr().out.splitlines() if line.startswith("hint:")]
+    assert len(hints) == 1
+    assert hints[0].startswith("hint: servers.forge.paths: ")
+    assert "`paths: remote`" in hints[0]
+
+
+def test_nothing_is_started_by_a_check(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = top / "made"
+    servers = {"a": {"command": "touch", "args": [str(made)], "start": "eager"}}
+    configure(monkeypatch, servers)
+    assert run("check") == 0
+    assert not made.exists()
+
+
+@pytest.mark.parametrize(
+    ("servers", "keys", "where"),
+    [
+        ({"a": {"command": "x", "args": ["${NOT_SET_HERE}"]}}, {}, "servers.a.args[0]"),
+        ({"a": {"command": "x", "cmd": 1}}, {}, "servers.a.cmd"),
+        ({"a": {"command": "x", "env": {"A": "${NOT_SET_HERE}"}}}, {}, "servers.a.env.A"),
+        ({}, {}, "servers"),
+        ({"a": {"command": "x"}}, {"guards": "off"}, "guards"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(
+    monkeypatch: pytest.MonkeyPatch, servers: dict[str, Any], keys: dict[str, Any], where: str
+) -> None:
+    configure(monkeypatch, servers, **keys)
+    with pytest.raises(ConfigError) as caught:
+        run("check")
+    assert f"the config: {where}: " in caught.value.where
+
+
+def test_a_root_that_is_not_there_fails_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(monkeypatch, {"a": {"command": "x"}})
+    with pytest.raises(StartError, match="--root gone"):
+        run("check", "--root", "gone")
+
+
+def test_warnings_are_shown(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = {"command": "x", "nonsense": 1}
+    (top / "client.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
+    assert run("check", "--config", "client.json") == 0
+    warning, fine = capsys.readouterr().out.splitlines()
+    assert warning.startswith("warning: client.json: ")
+    assert fine == "1 server: a. The config is fine."
+    assert run("plan", "--config", "client.json") == 0
+
+
+def play(monkeypatch: pytest.MonkeyPatch, **children: FakeChild) -> None:
+    """Let hubs start these instead of processes."""
+
+    def opened(spec: ServerSpec, plan: LaunchPlan | None) -> AbstractAsyncContextManager[Link]:
+        return children[spec.name].opened(spec, plan)
+
+    def opener(*_: object) -> object:
+        return opened
+
+    monkeypatch.setattr(app, "opener", opener)
+    configure(monkeypatch, {name: {"command": "x"} for name in children})
+
+
+def test_connecting_shows_what_servers_offer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = FakeChild(ECHO, READ), FakeChild(era="modern", capabilities={})
+    play(monkeypatch, one=one, two=two)
+    assert run("check", "--connect") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "2 servers: one, two. The config is fine."
+    assert set(lines[1:3]) == {"one: starting", "two: starting"}
+    shown = {line.rpartition(", ")[0] for line in lines[3:-1]}
+    assert shown == {
+        "one: fake 1 (2025-11-25); 2 tools: echo, read; 0 resources, 0 templates, 0 prompts",
+        "two: fake 1 (2026-07-28); 0 tools: -; 0 resources, 0 templates, 0 prompts",
+    }
+    assert lines[-1] == "2 of 2 servers answer."
+    assert (one.closed, two.closed) == (1, 1)
+
+
+def test_connecting_shows_no_tool_that_clients_do_not_see(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(monkeypatch, one=FakeChild(ECHO, READ))
+    configure(monkeypatch, {"one": {"command": "x", "tools": {"deny": ["ec*"]}}})
+    assert run("check", "--connect") == 0
+    assert "; 1 tools (1 more left out): read; " in capsys.readouterr().out
+
+
+def test_a_server_that_does_not_answer_fails_a_check_and_no_other_server(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = FakeChild()
+    broken.refuses_to_open = OSError("no such thing")
+    play(monkeypatch, fine=FakeChild(ECHO), broken=broken)
+    assert run("check", "--connect") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("fine: fake 1 ") for line in lines)
+    assert any(line.startswith("broken: ") and "'broken'" in line for line in lines)
+    assert lines[-1] == "1 of 2 servers answer."
+
+
+# What a stopped child's pipe leaves to the collector is not this test's concern.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.live
+def test_a_real_server_is_started_and_ended(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = {"command": sys.executable, "args": ["-P", "-m", "hub.file_server.server", "${roots}"]}
+    configure(monkeypatch, {"files": server})
+    assert run("check", "--connect", "--root", "a") == 0
+    assert "read_file" in capsys.readouterr().out
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("check", "x"), ("plan", "--connect"), ("schema", "--json"), ("plan", "--root")]
+)
+def test_bad_usage_ends_with_two(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(*arguments)
+    assert ended.value.code == 2

@@ -1,0 +1,206 @@
+import json
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+
+from hub.cli import explain
+from hub.errors import ConfigError, RouteError, StartError
+from tests.kit.trees import PROJECT, plant
+
+
+@pytest.fixture(autouse=True)
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for variable in ("HUB_CONFIG", "HUB_ROOTS"):
+        monkeypatch.delenv(variable, raising=False)
+    return plant(tmp_path, *PROJECT)
+
+
+def run(*arguments: str) -> int:
+    parser = ArgumentParser()
+    explain.register(parser.add_subparsers(required=True))
+    options = parser.parse_args(["explain", *arguments])
+    code: int = options.perform(options)
+    return code
+
+
+def test_a_refused_call_is_explained_reading_by_reading(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = '{"path": "%2e%2e", "text": "x"}'
+    assert run("files.read", "--arguments", arguments, "--root", f"{tree}/project") == 1
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    outside = "outside the allowed roots boundaries"
+    assert lines == [
+        "files.read: refused",
+        f"Access denied: Path '%2e%2e' is {outside}. Current roots: [\"file://{tree}/project\"]",
+        "",
+        "/path (path: 'path' is a word for a path)",
+        f'"%2e%2e" as given {tree}/project/%2e%2e fine',
+        f'".." percent-decoded {tree} {outside}',
+        f"\"{tree}\" percent-decoded, '..' removed first {tree} {outside}",
+    ]
+
+
+def test_an_allowed_call_says_so(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("files.read", "--arguments", '{"q": "words"}', "--root", f"{tree}/project") == 0
+    assert capsys.readouterr().out == ("files.read: allowed\nNo argument is judged as a path.\n")
+
+
+def test_what_is_weighed_twice_to_the_same_end_is_shown_once(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {"version": 1, "roots": {"deny": ["*.key"]}, "servers": {"files": {"command": "x"}}}
+    (tree / "hub.json").write_text(json.dumps(config))
+    given = ("--config", f"{tree}/hub.json", "--root", f"{tree}/project")
+    assert run("files.read", "--arguments", '{"path": "a.txt"}', *given) == 0
+    assert capsys.readouterr().out.count("as given") == 1
+
+
+def test_who_has_no_roots_is_told_that_there_are_none_to_be_held_to(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("a.b", "--arguments", '{"path": "/etc/passwd"}')
+    assert run(*arguments) == 0
+    told = "There are no roots to hold it to; --root DIR names one.\n"
+    assert capsys.readouterr().out.endswith(f"/etc/passwd  fine\n\n{told}")
+    assert run(*arguments, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["enforcing"] is False
+    assert run(*arguments, "--root", str(tree)) == 1
+    assert told not in capsys.readouterr().out
+
+
+def test_it_can_be_read_by_a_program(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = ("--root", f"{tree}/project/a.txt")
+    assert run("a.b.c", "--arguments", '{"path": 7}', "--json", *root) == 1
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["call"], shown["verdict"], shown["pointer"]) == ("a.b.c", "deny", "/path")
+    assert shown["arguments"][0]["readings"][0]["objection"] == "a number is not a path"
+    assert run("a.b", "--json", *root) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["verdict"], shown["message"], shown["pointer"]) == ("allow", None, None)
+
+
+def test_what_is_too_deep_is_refused_as_a_whole(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deep = '{"a":' * 70 + "1" + "}" * 70
+    assert run("a.b", "--arguments", deep, "--root", str(tree)) == 1
+    assert "nested too deeply" in capsys.readouterr().out
+
+
+def test_a_schema_from_a_file_counts(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = tree / "schema.json"
+    schema.write_text('{"properties": {"x": {"description": "Path to the file"}}}')
+    arguments = ("a.b", "--arguments", '{"x": "/nowhere/x"}', "--root", f"{tree}/project")
+    assert run(*arguments) == 0
+    assert run(*arguments, "--schema", str(schema)) == 1
+    assert "described as 'Path to'" in capsys.readouterr().out
+    with pytest.raises(StartError) as raised:
+        run(*arguments, "--schema", f"{tree}/none")
+    assert str(raised.value) == (
+        f"--schema {tree}/none: No such file or directory\nName a JSON Schema."
+    )
+
+
+def test_a_config_decides_about_modes_roots_and_directories(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tree / "hub.yaml"
+    config.write_text(
+        "version: 1\n"
+        f"roots: {{fallback: ['{tree}/project', '{tree}/docs']}}\n"
+        "guard: report\n"
+        "servers:\n"
+        f"  files: {{command: x, cwd: '{tree}/docs'}}\n"
+        "  far: {url: 'https://example.com/mcp'}\n"
+    )
+    named = ("--config", str(config))
+    assert run("files.read", "--arguments", '{"path": "/etc"}', *named) == 1
+    assert "files.read: allowed, but only reported" in capsys.readouterr().out
+    assert run("files.read", "--arguments", '{"path": "b.md"}', *named) == 0
+    assert f"{tree}/docs/b.md" in capsys.readouterr().out
+    assert run("far.read", "--arguments", '{"path": "b.md"}', *named) == 0
+    with pytest.raises(ConfigError, match="Configured: files, far"):
+        run("other.read", *named)
+
+
+def test_a_tool_that_clients_are_not_offered_is_not_said_to_be_callable(tree: Path) -> None:
+    server = {"command": "x", "tools": {"deny": ["*_reset"]}}
+    config = tree / "hub.json"
+    config.write_text(json.dumps({"version": 1, "servers": {"git": server}}))
+    assert run("git.git_log", "--config", str(config)) == 0
+    with pytest.raises(RouteError, match=r"^servers\.git\.tools: leaves out 'git_reset'"):
+        run("git.git_reset", "--config", str(config))
+
+
+@pytest.mark.live
+def test_a_server_is_asked_for_its_own_schema(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tree / "hub.yaml"
+    server = {"command": sys.executable, "args": ["-m", "hub.file_server.server", "${roots}"]}
+    config.write_text(json.dumps({"version": 1, "servers": {"files": server}}))
+    asked = ("--connect", "--config", str(config), "--root", f"{tree}/project")
+    assert run("files.read_file", "--arguments", '{"path": "a.txt"}', *asked) == 0
+    assert "/path  (path: " in capsys.readouterr().out
+    with pytest.raises(RouteError, match="Unknown tool"):
+        run("files.nonsense", *asked)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "say SERVER.TOOL and --arguments '{...}', or --batch FILE"),
+        (("server",), "'server' is not SERVER.TOOL, like files.read_file"),
+        (("files__read",), "'files__read' is not SERVER.TOOL, like files.read_file"),
+        (("a.b", "--arguments", "{"), "--arguments: not JSON: "),
+        (("a.b", "--arguments", "7"), "--arguments: not a JSON object, like "),
+        (("a.b", "--connect"), "--connect needs a config with the server"),
+    ],
+)
+def test_bad_usage_ends_with_two_and_says_what_is_wrong(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(*arguments)
+    assert ended.value.code == 2
+    assert f"error: {said}" in capsys.readouterr().err
+
+
+def test_a_batch_is_answered_line_by_line(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tree / "rows.jsonl"
+    rows.write_text('{"id": 1, "arguments": {"path": "/etc"}}\n{"id": 2, "arguments": {}}\n')
+    assert run("--batch", str(rows)) == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(answer["id"], answer["verdict"]) for answer in answers] == [(1, "deny"), (2, "allow")]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(None, "No such file or directory"), (b"\xff", "is not UTF-8")]
+)
+def test_a_batch_that_cannot_be_read_says_so(tree: Path, content: bytes | None, said: str) -> None:
+    rows = tree / "rows.jsonl"
+    if content is not None:
+        rows.write_bytes(content)
+    with pytest.raises(StartError) as raised:
+        run("--batch", str(rows))
+    fix = "Name a file of JSON lines, or - for stdin."
+    assert str(raised.value) == f"--batch {rows}: {said}\n{fix}"
+
+
+def test_what_is_the_hubs_own_is_refused_to_what_writes(
+    tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {"version": 1, "audit": {"file": "a.log"}, "servers": {"files": {"command": "x"}}}
+    (tree / "hub.json").write_text(json.dumps(config))
+    monkeypatch.chdir(tree)
+    given = ("--config", "hub.json", "--root", str(tree))
+    for name in ("hub.json", "a.log", "a.log.1"):
+        assert run("files.write", "--arguments", json.dumps({"path": name}), *given) == 1
+        assert "is refused: it is one of the hub's own files" in capsys.readouterr().out
+    monkeypatch.setenv("HOME", str(tree))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    arguments = json.dumps({"path": ".local/state/roots-hub/key"})
+    assert run("files.read", "--arguments", arguments, "--root", str(tree)) == 1

@@ -1,0 +1,391 @@
+from __future__ import annotations
+
+import ast
+import gc
+import json
+import os
+import socket
+import subprocess
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hub.cli import check as inspect
+from hub.cli import main as module
+from hub.cli.main import main, parser
+from hub.errors import ChildError, ConfigError, HubError, RouteError, StartError
+from tests.kit.trees import plant
+
+
+class Logs:
+    """Stands in for the log, which a process configures once."""
+
+    def __init__(self) -> None:
+        self.configured: list[tuple[str, str]] = []
+
+    def __call__(self, form: str, level: str) -> None:
+        self.configured.append((form, level))
+
+
+@pytest.fixture(autouse=True)
+def logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
+    for variable in ("HUB_CONFIG", "HUB_ROOTS", "HUB_TOKEN"):
+        monkeypatch.delenv(variable, raising=False)
+    logs = Logs()
+    monkeypatch.setattr("hub.system.log.configure_logs", logs)
+    return logs
+
+
+@pytest.fixture
+def performing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException | int], int]:
+    """Let `schema` end in a way that the test chooses; gives the exit code."""
+
+    def perform(end: BaseException | int) -> int:
+        def ended(_: object) -> int:
+            if isinstance(end, BaseException):
+                raise end
+            return end
+
+        monkeypatch.setattr(inspect, "_schema", ended)
+        return main(["schema"])
+
+    return perform
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["--log-format", "xml", "schema"],
+        ["--log-level", "loud", "schema"],
+        ["schema", "extra"],
+        ["--config", "x"],
+    ],
+)
+def test_bad_usage_ends_with_two(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], logs: Logs
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("usage: roots-hub ")
+    assert logs.configured == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["check", "hub.yaml"], " (a config is named by --config hub.yaml)"),
+        (["run", "--nonsense"], ""),
+        (["wrap", "npx", "-y"], " (put -- before the server's command: "),
+        (["schema", "extra"], ""),
+    ],
+)
+def test_who_misplaces_an_argument_is_told_where_it_goes(
+    arguments: list[str], advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    said = capsys.readouterr().err.splitlines()[-1]
+    unknown = f"roots-hub: error: unrecognized arguments: {arguments[-1]}"
+    assert said.startswith(f"{unknown}{advice}" if advice else unknown)
+    assert bool(advice) == ("(" in said)
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"roots-hub {version('roots-hub')}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "wrap", "check", "plan", "schema", "explain", "roots"])
+def test_each_command_has_its_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: roots-hub {command} ")
+    assert f"\n    {command} " in parser().format_help()
+
+
+def test_the_log_is_configured_before_anything_is_done(
+    logs: Logs, performing: Callable[[int], int]
+) -> None:
+    assert performing(0) == 0
+    assert logs.configured == [("text", "info")]
+    assert main(["--log-format", "json", "--log-level", "debug", "schema"]) == 0
+    assert logs.configured[1:] == [("json", "debug")]
+
+
+# Exit codes
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_command_says_its_exit_code(performing: Callable[[int], int], code: int) -> None:
+    assert performing(code) == code
+
+
+CONFIG = ConfigError("hub.yaml: servers.a.args[2]: unknown placeholder", "Correct it.")
+START = StartError("127.0.0.1:80: in use", "Free it.")
+ENDS: list[tuple[BaseException, int, HubError]] = [
+    (CONFIG, 3, CONFIG),
+    (START, 1, START),
+    (RouteError("Unknown tool: x\nList them."), 1, RouteError("Unknown tool: x\nList them.")),
+    (ChildError("server 'a' is gone\nSee."), 1, ChildError("server 'a' is gone\nSee.")),
+    (ExceptionGroup("tasks", [ExceptionGroup("more", [CONFIG])]), 3, CONFIG),
+    (BaseExceptionGroup("tasks", [KeyboardInterrupt(), START]), 1, START),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "told"), ENDS, ids=[type(e[0]).__name__ for e in ENDS])
+def test_an_error_is_two_lines_and_its_code(
+    performing: Callable[[BaseException], int],
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    code: int,
+    told: HubError,
+) -> None:
+    assert performing(error) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == f"roots-hub: {told}\n"
+    assert err.count("\n") == 2
+
+
+def test_an_interrupt_ends_as_shells_expect(
+    performing: Callable[[BaseException], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert performing(KeyboardInterrupt()) == 130
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "error", [LookupError("ours"), ExceptionGroup("tasks", [LookupError("ours")])]
+)
+def test_our_own_mistakes_are_not_hidden(
+    performing: Callable[[BaseException], int], error: Exception
+) -> None:
+    with pytest.raises(type(error)):
+        performing(error)
+
+
+# What commands end with, and all they say
+
+
+def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = main(arguments)
+    out, err = capsys.readouterr()
+    assert out == ""
+    return code, err
+
+
+@pytest.mark.parametrize("command", ["run", "check", "plan"])
+def test_a_bad_config_is_three_and_starts_nothing(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = tmp_path / "made"
+    servers: Mapping[str, Any] = {
+        "fine": {"command": "touch", "args": [str(made)], "start": "eager"},
+        "files": {"command": "x", "args": ["a", "b", "${rots}"]},
+    }
+    Path("hub.yaml").write_text(json.dumps({"version": 1, "servers": servers}))
+    code, err = failing(capsys, command, "--config", "hub.yaml")
+    where, fix = err.splitlines()
+    assert code == 3
+    assert where.startswith("roots-hub: hub.yaml: servers.files.args[2]: ${rots} is not set; ")
+    assert fix == "Set it, or give it a default: ${rots:-default}."
+    assert not made.exists()
+
+
+@pytest.mark.parametrize("command", ["run", "check", "plan"])
+def test_a_config_that_is_not_there_is_three(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert failing(capsys, command, "--config", "/nowhere/hub.yaml") == (
+        3,
+        "roots-hub: /nowhere/hub.yaml: no such file\nName one by --config or HUB_CONFIG.\n",
+    )
+
+
+def test_an_unknown_value_is_three(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = {"a": {"command": "x"}}
+    config = json.dumps({"version": 1, "names": "nonsense", "servers": servers})
+    monkeypatch.setenv("HUB_CONFIG", config)
+    code, err = failing(capsys, "check")
+    assert code == 3
+    assert err.startswith("roots-hub: the config: names: ")
+    assert len(err.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "--root", "/nowhere"),
+        ("wrap", "--root", "/nowhere", sys.executable),
+        ("roots", "list", "--root", "/nowhere"),
+    ],
+)
+def test_an_unreadable_root_is_one(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    assert failing(capsys, *arguments) == (
+        1,
+        "roots-hub: --root /nowhere: Path is not accessible\n"
+        "Give a directory (or file) that exists, that you may read, and that is safe to share.\n",
+    )
+
+
+def test_a_missing_command_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failing(capsys, "wrap", "--", "no-such-command") == (
+        1,
+        "roots-hub: wrap: there is no command 'no-such-command'\n"
+        "Install it, or write its whole path.\n",
+    )
+
+
+def test_a_port_in_use_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        code, err = failing(capsys, "run", "--http", f"127.0.0.1:{port}")
+    where, fix = err.splitlines()
+    assert code == 1
+    assert where.startswith(f"roots-hub: 127.0.0.1:{port}: Address already in use")
+    assert fix == "Free the port, or choose another one with --http."
+
+
+def test_a_bind_for_others_without_a_token_is_three(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failing(capsys, "run", "--http", "0.0.0.0:0") == (
+        3,
+        "roots-hub: listen: 0.0.0.0 can be reached from other machines, and there is no token\n"
+        "Set the variable HUB_TOKEN or listen.token to one, or bind 127.0.0.1.\n",
+    )
+
+
+def test_an_audit_file_that_cannot_be_written_is_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {"version": 1, "audit": {"file": "/nowhere/x"}, "servers": {"a": {"command": "x"}}}
+    monkeypatch.setenv("HUB_CONFIG", json.dumps(config))
+    assert failing(capsys, "run") == (
+        1,
+        "roots-hub: audit.file /nowhere/x: No such file or directory\n"
+        "Name a file that the hub may write.\n",
+    )
+
+
+# The real command
+
+
+@pytest.mark.live
+def test_the_installed_command_ends_with_these_codes(tmp_path: Path) -> None:
+    top = plant(tmp_path, "home/")
+    program = Path(sys.executable).with_name("roots-hub")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(top / "home")}
+
+    def ended(*arguments: str) -> tuple[int, str]:
+        done = subprocess.run(  # noqa: S603 - our own program
+            [program, *arguments],
+            cwd=top,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert done.stdout == "" or done.returncode == 0
+        return done.returncode, done.stderr
+
+    assert ended("schema") == (0, "")
+    assert ended("nonsense")[0] == 2
+    assert ended("check") == (3, "roots-hub: no config\nName one by --config or HUB_CONFIG.\n")
+    code, err = ended("run", "--root", "gone")
+    assert (code, len(err.splitlines())) == (1, 2)
+
+
+@pytest.mark.live
+def test_a_client_that_hangs_up_at_once_ends_it(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hub.cli.main", "--log-format", "json", "run"],
+        cwd=tmp_path,
+        input='{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert json.loads(done.stdout) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    for line in done.stderr.splitlines():
+        assert json.loads(line)["level"]
+
+
+def loaded_of(names: tuple[str, ...], code: str) -> list[str]:
+    """Return which of the modules a new process has loaded that has run `code`."""
+    show = f"import sys; print([name for name in {names} if name in sys.modules])"
+    ran = subprocess.run(  # noqa: S603 - this Python
+        [sys.executable, "-c", f"{code}; {show}"], capture_output=True, text=True, check=True
+    )
+    loaded: list[str] = ast.literal_eval(ran.stdout)
+    return loaded
+
+
+def test_a_command_loads_what_it_needs_and_no_more() -> None:
+    slow = ("cryptography", "httpx2", "jsonschema", "mcp", "mcp_types", "pathspec", "uvicorn")
+    others = ("hub.cli.explain", "hub.cli.check", "hub.cli.roots", "yaml")
+    code = "from hub.cli import main; main.parser('wrap'); import hub.server.stdio"
+    assert loaded_of((*slow, *others), code) == []
+
+
+def test_yaml_is_loaded_for_yaml_alone(tmp_path: Path) -> None:
+    config = '{"servers": {"a": {"command": "x"}}, "version": 1}'
+    for name, loaded in ((".mcp.json", []), ("hub.yaml", ["yaml"])):
+        (tmp_path / name).write_text(config)
+        code = (
+            "from pathlib import Path; from hub.config.fields import LoadContext; "
+            "from hub.config.load import load_config; "
+            f"load_config({str(tmp_path / name)!r}, LoadContext(Path()))"
+        )
+        assert loaded_of(("yaml",), code) == loaded
+
+
+def test_nothing_looks_for_garbage_while_the_hub_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    looking: list[bool] = []
+
+    def watched(command: str | None) -> ArgumentParser:
+        looking.append(gc.isenabled())
+        return parser(command)
+
+    monkeypatch.setattr(module, "parser", watched)
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert [*looking, gc.isenabled()] == [False, True]
+
+
+@pytest.mark.parametrize("command", ["run", "wrap", "check", "plan", "schema", "explain", "roots"])
+def test_a_command_is_parsed_alone_as_it_is_among_all(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[str] = []
+    for made in (module.parser(), module.parser(command)):
+        with pytest.raises(SystemExit):
+            made.parse_args([command, "--help"])
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] != ""

@@ -1,0 +1,92 @@
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+import pytest
+
+from hub.cli.options import (
+    add_config_option,
+    add_root_option,
+    configured,
+    load_context,
+    required_config,
+    watched_config,
+)
+from hub.errors import ConfigError
+
+INLINE = '{"mcpServers": {"inline": {"command": "x"}}}'
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for variable in ("HUB_CONFIG", "HUB_ROOTS"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two"):
+        text = f"version: 1\nservers:\n  {name}:\n    command: x\n"
+        (tmp_path / f"{name}.yaml").write_text(text)
+    return tmp_path
+
+
+def parsed(*arguments: str) -> Namespace:
+    parser = ArgumentParser()
+    add_config_option(parser)
+    add_root_option(parser)
+    return parser.parse_args(arguments)
+
+
+def test_the_option_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert configured(parsed()) is None
+    monkeypatch.setenv("HUB_CONFIG", "two.yaml")
+    assert list(required_config(parsed())[0].servers) == ["two"]
+    assert list(required_config(parsed("--config", "one.yaml"))[0].servers) == ["one"]
+    monkeypatch.setenv("HUB_CONFIG", "")
+    assert configured(parsed()) is None
+
+
+def test_a_config_in_the_variable_itself_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUB_CONFIG", INLINE)
+    assert list(required_config(parsed())[0].servers) == ["inline"]
+
+
+def test_there_is_no_search_path(directory: Path) -> None:
+    (directory / "hub.yaml").write_text((directory / "one.yaml").read_text())
+    with pytest.raises(ConfigError) as caught:
+        required_config(parsed())
+    assert caught.value.where == "no config"
+    assert caught.value.fix == "Name one by --config or HUB_CONFIG."
+
+
+def test_what_the_config_warns_of_comes_with_it(directory: Path) -> None:
+    entry = '{"mcpServers": {"a": {"command": "x", "disabled": true}, "b": {"command": "x"}}}'
+    (directory / "client.json").write_text(entry)
+    config, warnings = required_config(parsed("--config", "client.json"))
+    assert "b" in config.servers
+    assert all(warning.startswith("client.json: ") for warning in warnings)
+
+
+def test_a_config_is_read_against_this_process(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/u")
+    monkeypatch.setenv("MINE", "yes")
+    context = load_context()
+    assert (context.directory, context.home) == (directory, "/home/u")
+    assert context.environment["MINE"] == "yes"
+    monkeypatch.setenv("MINE", "no")
+    assert context.environment["MINE"] == "yes"
+
+
+def test_a_file_is_watched_and_nothing_else_is(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert watched_config(parsed()) is None
+    assert watched_config(parsed("--config", INLINE)) is None
+    watched = watched_config(parsed("--config", "one.yaml"))
+    assert watched is not None
+    assert (watched.source, watched.context.directory) == ("one.yaml", directory)
+    assert watched.seen == watched.look()
+
+
+def test_roots_are_given_one_by_one_and_forgotten_after() -> None:
+    assert parsed("--root", "a", "--root", "b").root == ["a", "b"]
+    assert parsed().root == []

@@ -1,0 +1,140 @@
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+
+from hub.cli import roots
+from hub.errors import StartError
+from tests.kit.trees import plant
+
+
+@pytest.fixture(autouse=True)
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for variable in ("HUB_CONFIG", "HUB_ROOTS"):
+        monkeypatch.delenv(variable, raising=False)
+    top = plant(
+        tmp_path, "home/", "team/app/.git/", "team/lib/x.code-workspace", "team/loop => loop"
+    )
+    monkeypatch.setenv("HOME", str(top / "home"))
+    monkeypatch.chdir(top / "team")
+    return top
+
+
+def run(*arguments: str) -> int:
+    parser = ArgumentParser()
+    roots.register(parser.add_subparsers(required=True))
+    options = parser.parse_args(["roots", *arguments])
+    code: int = options.perform(options)
+    return code
+
+
+def test_projects_are_detected_here(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("detect") == 0
+    assert capsys.readouterr().out == (
+        f"{top}/team/app  (app, .git)\n{top}/team/lib  (x, x.code-workspace)\n"
+    )
+
+
+def test_projects_are_detected_elsewhere_for_programs(
+    top: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("detect", "app", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {"path": f"{top}/team/app", "name": "app", "marker": ".git"}
+    ]
+    assert run("detect", "../home", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_where_no_project_is_detected_that_is_said(
+    top: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("detect", "../home") == 0
+    assert capsys.readouterr().out.startswith("No project in ")
+    with pytest.raises(StartError, match="/nowhere: is no directory"):
+        run("detect", "/nowhere")
+
+
+def test_where_none_is_reached_the_list_says_so(
+    top: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = top / "hub.yaml"
+    config.write_text(
+        "version: 1\nroots: {when_missing: deny}\nservers: {a: {command: x}}\n", encoding="utf-8"
+    )
+    assert run("list", "--config", str(config)) == 0
+    assert capsys.readouterr().out == "No roots: a client without roots of its own reaches none.\n"
+
+
+def test_without_roots_the_list_says_what_that_means(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("list") == 0
+    assert capsys.readouterr().out == (
+        "No roots: a client without roots of its own is not restricted "
+        "(roots.when_missing: allow).\n"
+    )
+    assert run("list", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == {"source": "none", "enforcing": False, "roots": []}
+
+
+def test_the_roots_in_force_are_listed_with_their_source(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("list", "--root", "app", "--root", "lib") == 0
+    assert capsys.readouterr().out == (
+        f"{top}/team/app  (app, --root)\n{top}/team/lib  (lib, --root)\n"
+    )
+    monkeypatch.setenv("HUB_ROOTS", f"{top}/team/lib")
+    assert run("list", "--json") == 0
+    path = f"{top}/team/lib"
+    assert json.loads(capsys.readouterr().out) == {
+        "source": "HUB_ROOTS",
+        "enforcing": True,
+        "roots": [{"uri": f"file://{path}", "name": "lib", "path": path}],
+    }
+
+
+def test_the_configs_roots_and_ceiling_count(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (top / "hub.yaml").write_text(
+        "version: 1\nservers: {s: {command: x}}\n"
+        "roots: {fallback: [{path: team/app, name: App}, home], ceiling: [team]}\n"
+    )
+    assert run("list", "--config", f"{top}/hub.yaml") == 0
+    assert capsys.readouterr().out == f"{top}/team/app  (App, config)\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "shown"),
+    [
+        ("app/src/new.txt", 0, "{top}/team/app/src/new.txt: inside {top}/team/app\n"),
+        ("app", 0, "{top}/team/app: inside {top}/team/app\n"),
+        ("app/../lib", 1, "{top}/team/lib: outside of the roots\n"),
+        ("/etc/passwd", 1, "/etc/passwd: outside of the roots\n"),
+    ],
+)
+def test_a_path_is_inside_or_outside(
+    top: Path, capsys: pytest.CaptureFixture[str], path: str, code: int, shown: str
+) -> None:
+    assert run("contains", "--root", "app", path) == code
+    assert capsys.readouterr().out == shown.format(top=top)
+
+
+@pytest.mark.parametrize("path", ["loop", "a\0b", "gone/../app"])
+def test_a_path_that_leads_nowhere_is_not_inside(
+    capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    assert run("contains", "--root", ".", path) == 1
+    assert capsys.readouterr().out.startswith(f"{path}: ")
+
+
+def test_a_root_that_cannot_be_one_ends_it(top: Path) -> None:
+    with pytest.raises(StartError, match="--root gone: Path is not accessible"):
+        run("list", "--root", "gone")
+
+
+@pytest.mark.parametrize("arguments", [(), ("nonsense",), ("contains",), ("detect", "a", "b")])
+def test_bad_usage_ends_with_two(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(*arguments)
+    assert ended.value.code == 2

@@ -1,0 +1,384 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from hub import app
+from hub.app import Fronts
+from hub.cli import run as module
+from hub.errors import ConfigError, StartError
+from hub.launch.plan import LaunchTemplate
+from hub.roots.roots import RootSet
+from hub.server import stdio
+from hub.server.connection import OpenFront
+from hub.server.http import serve as serving
+from hub.server.http.access import Gatekeeper, RequestHeaders
+from hub.server.http.bounds.forwarded import Proxies
+from hub.sessions.services import Services
+from hub.system.shutdown import Ending
+from tests.kit.trees import plant
+
+
+class Served:
+    """Stands in for the two ways to serve: remembers what it was to serve, and how."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.services: list[Services] = []
+        self.ways: list[str] = []
+        self.keeper: Gatekeeper
+        self.path = ""
+        self.poll_after = -1.0
+        self.proxies = Proxies()
+        self.port = 0
+        self.meanwhile: Callable[[], None] | None = None
+        monkeypatch.setattr(module, "fronts", self._fronts)
+        monkeypatch.setattr(stdio, "serve_stdio", self._stdio)
+        monkeypatch.setattr(serving, "serve_http", self._http)
+
+    def _fronts(self, services: Services) -> OpenFront:
+        self.services.append(services)
+
+        return Fronts(services)
+
+    async def _stdio(self, open_front: OpenFront) -> None:
+        self.ways.append("stdio")
+        if self.meanwhile is not None:
+            await anyio.wait_all_tasks_blocked()
+            self.meanwhile()
+            await anyio.sleep_forever()
+
+    async def _http(  # noqa: PLR0913 - as serve_http has it
+        self,
+        open_front: OpenFront,
+        keeper: Gatekeeper,
+        listener: socket.socket,
+        *,
+        path: str,
+        poll_after: float,
+        proxies: Proxies,
+        ready: Callable[[], None],
+        ending: Ending,
+    ) -> None:
+        with listener:
+            self.ways.append("http")
+            self.keeper, self.path, self.port = keeper, path, listener.getsockname()[1]
+            self.poll_after, self.proxies = poll_after, proxies
+            ready()
+
+    @property
+    def only(self) -> Services:
+        (services,) = self.services
+        return services
+
+
+@pytest.fixture(autouse=True)
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for variable in ("HUB_CONFIG", "HUB_ROOTS", "HUB_TOKEN"):
+        monkeypatch.delenv(variable, raising=False)
+    # This process goes on.
+    monkeypatch.setattr(module, "ignore_ending_signals", lambda: None)
+    top = plant(tmp_path, "here/", "a/", "b/")
+    monkeypatch.chdir(top / "here")
+    return top
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Served:
+    return Served(monkeypatch)
+
+
+def run(*arguments: str) -> int:
+    parser = ArgumentParser()
+    module.register(parser.add_subparsers(required=True))
+    options = parser.parse_args(arguments)
+    code: int = options.perform(options)
+    return code
+
+
+def config_at(top: Path, **keys: Any) -> str:
+    raw = {"version": 1, "servers": {"mine": {"command": "x"}}, **keys}
+    file = top / "hub.yaml"
+    file.write_text(json.dumps(raw))
+    return str(file)
+
+
+def paths(roots: RootSet | None) -> Sequence[str]:
+    return () if roots is None else roots.paths
+
+
+def argv(services: Services) -> list[str]:
+    """Return how the only server is launched, as written."""
+    (spec,) = services.servers.values()
+    assert isinstance(spec.target, LaunchTemplate)
+    parts = [spec.target.command, *spec.target.args]
+    return ["ROOTS" if part.mentions_roots else part.fill(os.environ.get, ()) for part in parts]
+
+
+# run, over stdio
+
+
+def test_without_a_config_this_directory_is_served(top: Path, served: Served) -> None:
+    assert run("run") == 0
+    assert served.ways == ["stdio"]
+    assert served.only.is_for_one
+    operator = served.only.operator.roots()
+    assert paths(operator.fallback) == (f"{top}/here",)
+    assert paths(operator.ceiling) == (f"{top}/here",)
+    assert list(served.only.servers) == ["files"]
+    program = argv(served.only)
+    assert program[0] == sys.executable
+    assert "hub.file_server.server" in program
+    assert program[-1] == "ROOTS"
+
+
+def test_without_a_config_the_given_roots_are_served(top: Path, served: Served) -> None:
+    assert run("run", "--stdio", "--root", "../a", "--root", f"{top}/b") == 0
+    operator = served.only.operator.roots()
+    assert paths(operator.fallback) == paths(operator.ceiling) == (f"{top}/a", f"{top}/b")
+    assert operator.fallback_source == "--root"
+
+
+def test_without_a_config_the_roots_of_the_environment_are_served(
+    top: Path, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUB_ROOTS", f"{top}/a")
+    assert run("run") == 0
+    operator = served.only.operator.roots()
+    assert paths(operator.fallback) == paths(operator.ceiling) == (f"{top}/a",)
+    assert operator.fallback_source == "HUB_ROOTS"
+
+
+def test_a_config_is_served_and_the_given_roots_bound_no_client(top: Path, served: Served) -> None:
+    assert run("run", "--config", config_at(top), "--root", "../a") == 0
+    assert list(served.only.servers) == ["mine"]
+    operator = served.only.operator.roots()
+    assert paths(operator.fallback) == (f"{top}/a",)
+    assert operator.ceiling is None
+
+
+def test_what_a_config_warns_of_is_logged(top: Path, served: Served) -> None:
+    file = top / "client.json"
+    file.write_text(json.dumps({"mcpServers": {"mine": {"command": "x", "nonsense": 1}}}))
+    with capture_logs() as logged:
+        assert run("run", "--config", str(file)) == 0
+    assert [line["log_level"] for line in logged] == ["warning"]
+    assert str(file) in logged[0]["event"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_as_it_should(served: Served, number: signal.Signals) -> None:
+    served.meanwhile = lambda: os.kill(os.getpid(), number)
+    assert run("run") == 0
+
+
+def test_a_root_that_is_not_there_ends_the_start(served: Served) -> None:
+    for arguments in (["run"], ["run", "--stdio"], ["wrap", sys.executable]):
+        started = pytest.RaisesExc(StartError, match="--root gone: Path is not accessible")
+        with pytest.RaisesGroup(started, flatten_subgroups=True):
+            run(arguments[0], "--root", "gone", *arguments[1:])
+    assert served.ways == []
+
+
+def test_a_root_of_the_environment_that_is_not_there_is_named_as_such(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUB_ROOTS", "gone")
+    started = pytest.RaisesExc(StartError, match="HUB_ROOTS gone: Path is not accessible")
+    with pytest.RaisesGroup(started, flatten_subgroups=True):
+        run("run")
+    assert served.ways == []
+
+
+# run, over HTTP
+
+
+def test_it_is_said_where_it_is_served(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("run", "--http", "127.0.0.1:0") == 0
+    assert served.ways == ["http"]
+    url = f"http://127.0.0.1:{served.port}/mcp"
+    first, second, *rest = capsys.readouterr().out.splitlines()
+    assert first == f"roots-hub serves {url}"
+    assert second == "For a client's config:"
+    assert json.loads("\n".join(rest)) == {
+        "mcpServers": {"roots-hub": {"type": "http", "url": url}}
+    }
+
+
+def test_the_config_says_where_to_listen(
+    top: Path, served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listen = {
+        "host": "localhost",
+        "port": 0,
+        "path": "/hub",
+        "token": "s3cret",
+        "poll_after": 45,
+        "trusted_proxies": ["10.0.0.0/8"],
+    }
+    assert run("run", "--config", config_at(top, listen=listen), "--http") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"roots-hub serves http://localhost:{served.port}/hub\n")
+    assert "Bearer ${HUB_TOKEN}" in shown
+    assert "s3cret" not in shown
+    assert (served.path, served.keeper.principal) == ("/hub", "token")
+    assert served.poll_after == 45
+    assert served.proxies.includes("10.1.2.3")
+    assert run("run", "--config", config_at(top, listen=listen), "--http", ":0") == 0
+    assert capsys.readouterr().out.startswith("roots-hub serves http://localhost:")
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [("localhost:0", "localhost"), ("[::1]:0", "[::1]"), ("::1:0", "[::1]")],
+)
+def test_an_address_is_shown_as_clients_write_it(
+    served: Served, capsys: pytest.CaptureFixture[str], address: str, shown: str
+) -> None:
+    if "::1" in address:
+        try:
+            socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        except OSError:
+            pytest.skip("there is no IPv6 here")
+    assert run("run", "--http", address) == 0
+    assert f"http://{shown}:{served.port}/mcp\n" in capsys.readouterr().out
+
+
+def test_everywhere_is_shown_as_here_and_needs_a_token(
+    served: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match="there is no token"):
+        run("run", "--http", "0.0.0.0:0")
+    assert served.ways == []
+    monkeypatch.setenv("HUB_TOKEN", "s3cret")
+    assert run("run", "--http", "0.0.0.0:0") == 0
+    assert f"http://127.0.0.1:{served.port}/mcp" in capsys.readouterr().out
+    allowed = RequestHeaders([(b"host", b"x"), (b"authorization", b"Bearer s3cret")])
+    assert served.keeper.refusal(allowed) is None
+    assert served.keeper.refusal(RequestHeaders([(b"host", b"x")])) is not None
+
+
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:http", "127.0.0.1:70000", "127.0.0.1:"])
+def test_what_is_no_address_is_not_served(served: Served, address: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run("run", "--http", address)
+    assert ended.value.code == 2
+    assert served.ways == []
+
+
+def test_a_port_in_use_is_named(served: Served) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(StartError) as caught:
+            run("run", "--http", f"127.0.0.1:{port}")
+    assert caught.value.what == f"127.0.0.1:{port}: Address already in use"
+    assert caught.value.fix == "Free the port, or choose another one with --http."
+    assert served.ways == []
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "fe80::1%none"])
+def test_an_address_of_another_machine_is_named(
+    served: Served, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.setenv("HUB_TOKEN", "t")
+    with pytest.raises(StartError) as caught:
+        run("run", "--http", f"{host}:8765")
+    assert caught.value.what.startswith(f"{host}:8765: ")
+    assert caught.value.fix == "Choose an address of this machine with --http, or in listen.host."
+    assert served.ways == []
+
+
+def test_a_host_that_is_not_there_is_named(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> list[Any]:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    monkeypatch.setenv("HUB_TOKEN", "s3cret")
+    with pytest.raises(StartError, match=r"hub\.invalid:0: Name or service not known"):
+        run("run", "--http", "hub.invalid:0")
+
+
+# wrap
+
+
+def test_one_server_is_wrapped_under_its_own_names(
+    top: Path, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NAMED_BY_THE_ENVIRONMENT", "value")
+    arguments = ["--", sys.executable, "-m", "server", "--root", "x", "$HOME"]
+    assert run("wrap", "--root", "../a", *arguments) == 0
+    assert served.ways == ["stdio"]
+    assert argv(served.only) == [sys.executable, "-m", "server", "--root", "x", "$HOME"]
+    assert served.only.names.bare
+    assert paths(served.only.operator.roots().fallback) == (f"{top}/a",)
+    assert served.only.operator.roots().ceiling is None
+
+
+def test_a_wrapped_command_may_name_the_roots(served: Served) -> None:
+    assert run("wrap", sys.executable, "${roots}") == 0
+    assert argv(served.only) == [sys.executable, "ROOTS"]
+
+
+def test_a_wrapped_command_must_be_there(served: Served) -> None:
+    with pytest.raises(StartError) as caught:
+        run("wrap", "--", "no-such-command", "--flag")
+    assert caught.value.what == "wrap: there is no command 'no-such-command'"
+    assert caught.value.fix == "Install it, or write its whole path."
+    assert served.ways == []
+
+
+def test_a_wrapped_placeholder_must_be_known(served: Served) -> None:
+    with pytest.raises(ConfigError):
+        run("wrap", "--", sys.executable, "${rots}")
+    assert served.ways == []
+
+
+def test_no_config_is_wrapped(top: Path, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUB_CONFIG", config_at(top))
+    assert run("wrap", shutil.which("sh") or sys.executable) == 0
+    assert "mine" not in served.only.servers
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "--stdio", "--http"),
+        ("run", "x"),
+        ("run", "--root"),
+        ("wrap",),
+        ("wrap", "--config", "hub.yaml", "x"),
+        ("run", "--http", "127.0.0.1:0", "x"),
+    ],
+)
+def test_bad_usage_ends_with_two(arguments: tuple[str, ...], served: Served) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(*arguments)
+    assert ended.value.code == 2
+    assert served.ways == []
+
+
+def test_children_of_a_served_config_inherit_no_token(
+    top: Path, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+
+    def opener(environment: Any, *_: object) -> object:
+        given.append(environment)
+        return object()
+
+    monkeypatch.setattr(app, "opener", opener)
+    monkeypatch.setenv("HUB_TOKEN", "s3cret")
+    listen = {"port": 0, "token": "${HUB_TOKEN}"}
+    assert run("run", "--config", config_at(top, listen=listen), "--http") == 0
+    assert "s3cret" not in given[0].values()

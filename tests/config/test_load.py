@@ -1,0 +1,310 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hub.config.fields import LoadContext
+from hub.config.load import (
+    Loaded,
+    config_from_command,
+    config_source,
+    is_own_config,
+    load_config,
+)
+from hub.config.models import HubConfig
+from hub.config.server_models import RemoteServer, StdioServer
+from hub.errors import ConfigError
+
+HIDDEN = "s3cret"
+EXAMPLE = Path(__file__).parents[2] / "hub.yaml.example"
+MINIMAL = "version: 1\nservers: {files: {command: npx}}\n"
+
+
+def load(tmp_path: Path, text: str, name: str = "hub.yaml", **environment: str) -> Loaded:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    return load_config(name, LoadContext(tmp_path, "/home/u", environment))
+
+
+def refused(tmp_path: Path, text: str, name: str = "hub.yaml") -> ConfigError:
+    with pytest.raises(ConfigError) as raised:
+        load(tmp_path, text, name, TOKEN=HIDDEN)
+    assert HIDDEN not in str(raised.value)
+    assert raised.value.fix
+    return raised.value
+
+
+def stdio(loaded: Loaded, name: str) -> StdioServer:
+    server = loaded.config.servers[name]
+    assert isinstance(server, StdioServer)
+    return server
+
+
+def test_the_example_is_a_valid_config_with_every_key() -> None:
+    loaded = load_config(str(EXAMPLE), LoadContext(Path.cwd(), "/home/u"))
+    assert list(loaded.config.servers) == ["files", "issues"]
+    text = EXAMPLE.read_text(encoding="utf-8")
+    schema = HubConfig.model_json_schema()
+    keys = {
+        key for part in (schema, *schema["$defs"].values()) for key in part.get("properties", ())
+    }
+    assert [key for key in sorted(keys) if f"{key}:" not in text] == []
+
+
+def test_a_minimal_config_has_the_defaults(tmp_path: Path) -> None:
+    loaded = load(tmp_path, MINIMAL)
+    assert loaded.warnings == ()
+    assert loaded.config.listen.host == "127.0.0.1"
+    assert stdio(loaded, "files").command == "npx"
+
+
+def test_b07_relative_roots_start_at_the_configs_directory(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    text = MINIMAL + "roots: {fallback: [./data, ~/x], ceiling: [..]}"
+    roots = load(tmp_path, text, "sub/hub.yaml").config.roots
+    assert [root.path for root in roots.fallback] == [f"{tmp_path}/sub/data", "/home/u/x"]
+    assert roots.ceiling == (f"{tmp_path}/sub/..",)
+
+
+def test_off_is_off_wherever_it_is_a_value(tmp_path: Path) -> None:
+    text = "version: 1\nguard: off\nservers: {a: {command: x, guard: {mode: off}, confine: off}}"
+    config = load(tmp_path, text).config
+    assert config.guard.mode == "off"
+    assert config.guard_of("a").mode == "off"
+
+
+def test_variables_are_read_where_the_hub_needs_them(tmp_path: Path) -> None:
+    text = """
+version: 1
+listen: {token: "${TOKEN}"}
+servers:
+  a: {url: "https://${HOST:-h.example}/", headers: {Authorization: "Bearer ${TOKEN}"}}
+  b: {command: x, args: ["--t=${TOKEN}"]}
+"""
+    loaded = load(tmp_path, text, TOKEN=HIDDEN)
+    remote = loaded.config.servers["a"]
+    assert isinstance(remote, RemoteServer)
+    assert remote.url == "https://h.example/"
+    assert remote.headers["Authorization"].get_secret_value() == "Bearer s3cret"
+    assert stdio(loaded, "b").args == ("--t=${TOKEN}",)
+    assert HIDDEN not in repr(loaded)
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("", "version: is missing"),
+        ("- 1", "must be a mapping"),
+        ("version: 2\nservers: {a: {command: x}}", "version: should be 1"),
+        ("version: 1", "servers: no servers"),
+        (MINIMAL + "gaurd: off", "gaurd: unknown key"),
+        (MINIMAL + "names: sometimes", "names: should be 'auto', 'always' or 'never'"),
+        (MINIMAL + "roots: {timeout: .inf}", "roots.timeout: should be a finite number"),
+        (MINIMAL + "roots: {timeout: 0}", "roots.timeout: should be greater than 0"),
+        (MINIMAL + "roots: {ceiling: /a}", "roots.ceiling: must be a list"),
+        (MINIMAL + "roots: {ceiling: [~other]}", "roots.ceiling[0]: only ~ and ~/..."),
+        *(
+            (
+                f"version: 1\nservers: {{a: {{command: x, environment: {wrong}}}}}",
+                "servers.a.environment: must be default, all, minimal, or a list of names",
+            )
+            for wrong in ("GITHUB_TOKEN", "[A=B]", "{A: b}", "[1]", "true")
+        ),
+        (
+            "version: 1\nservers: {a: {url: 'http://h', environment: all}}",
+            "servers.a.environment: unknown key",
+        ),
+        (MINIMAL + "expose: all", "expose: should be 'tools' or 'search'"),
+        ("version: 1\nservers: {a: {}}", "servers.a: needs exactly one of command and url"),
+        ("version: 1\nservers: {a: {command: x, url: y}}", "servers.a: needs exactly one"),
+        ("version: 1\nservers: {a: {command: x, comand: y}}", "servers.a.comand: unknown key"),
+        (
+            "version: 1\nservers: {a: {command: x, args: [b, '--d=${roots}']}}",
+            "servers.a.args[1]: ${roots} must be an argument of its own",
+        ),
+        (
+            "version: 1\nservers: {a: {command: x, args: [8080]}}",
+            "servers.a.args[0]: must be a text",
+        ),
+        (
+            "version: 1\nservers: {a: {command: x, args: ['${rots}']}}",
+            "servers.a.args[0]: ${rots} is",
+        ),
+        (
+            "version: 1\nservers: {a: {command: x, env: {A: '${NO}'}}}",
+            "servers.a.env.A: ${NO} is not",
+        ),
+        ("version: 1\nservers: {a: {url: '${TOKEN}'}}", "servers.a.url: must be an http"),
+        ("version: 1\nservers: {'': {command: x}}", "servers.: String should have at least 1"),
+        ("a: [1", "line 1, column 6: "),
+        ("a: \x07", "not YAML"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, where: str) -> None:
+    assert refused(tmp_path, text).where.startswith(f"hub.yaml: {where}")
+
+
+def test_a_near_miss_is_corrected(tmp_path: Path) -> None:
+    assert refused(tmp_path, MINIMAL + "gaurd: off").fix.startswith("Did you mean guard?")
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("", "Start with `version: 1` and `servers:`; other programs' files have `mcpServers`."),
+        ("version: 1\nservers: {a: {comand: x}}", "Did you mean command?"),
+        ("version: 1\nservers: {a: {}}", "Give it either a command or a url."),
+        ("version: 1\nservers: {a: 5}", "Give it either a command or a url."),
+        (
+            "version: 1\nservers: {a: {command: x, env: {A: '${NO}'}}}",
+            "Set it, or give it a default: ${NO:-default}.",
+        ),
+        (
+            "version: 1\nservers: {a: {command: x, args: ['${input:key}']}}",
+            "Use a variable of the environment, ${NAME}; $${ is a literal ${.",
+        ),
+    ],
+)
+def test_what_to_do_is_said_of_that_mistake(tmp_path: Path, text: str, fix: str) -> None:
+    assert refused(tmp_path, text).fix.startswith(fix)
+
+
+def test_a_key_of_what_stands_in_a_list_is_known_too(tmp_path: Path) -> None:
+    text = MINIMAL + "roots: {fallback: [{path: /a, nmae: x}]}"
+    assert refused(tmp_path, text).fix.startswith("Did you mean name?")
+
+
+@pytest.mark.parametrize(
+    ("text", "home"),
+    [
+        (MINIMAL + "describe_roots: true", "servers.NAME"),
+        (MINIMAL + "when_missing: deny", "roots"),
+        (MINIMAL + "roots: {expose: search}", "the top level"),
+        (MINIMAL + "overrides: {}", "servers.NAME.tools"),
+        (MINIMAL + "deny: []", "roots or servers.NAME.tools"),
+        (MINIMAL + "name: x", "roots.fallback[]"),
+    ],
+)
+def test_a_key_in_the_wrong_place_is_sent_to_its_own(tmp_path: Path, text: str, home: str) -> None:
+    assert refused(tmp_path, text).fix.startswith(f"It belongs in {home}. `roots-hub schema`")
+    assert "mean" not in refused(tmp_path, MINIMAL + "qqqqqq: off").fix
+
+
+CLAUDE: dict[str, Any] = {
+    "mcpServers": {"a": {"command": "x", "autoApprove": []}, "b": {"url": "https://x/"}}
+}
+
+
+def test_h14_a_clients_json_is_a_config_unmodified(tmp_path: Path) -> None:
+    loaded = load(tmp_path, json.dumps(CLAUDE, indent="\t"), ".mcp.json")
+    assert list(loaded.config.servers) == ["a", "b"]
+    assert loaded.warnings == (".mcp.json: mcpServers.a: ignored: autoApprove",)
+
+
+def test_h14_json_can_stand_in_the_environment(tmp_path: Path) -> None:
+    source = config_source(None, {"HUB_CONFIG": json.dumps(CLAUDE)})
+    assert source is not None
+    loaded = load_config(source, LoadContext(tmp_path))
+    assert list(loaded.config.servers) == ["a", "b"]
+    assert loaded.warnings[0].startswith("the config: ")
+
+
+def test_the_option_goes_before_the_environment() -> None:
+    assert config_source("a", {"HUB_CONFIG": "b"}) == "a"
+    assert config_source(None, {"HUB_CONFIG": "b"}) == "b"
+    assert config_source(None, {"HUB_CONFIG": ""}) is None
+
+
+def test_json_can_have_comments_and_trailing_commas(tmp_path: Path) -> None:
+    text = """{ // VS Code writes such
+      "servers": {"a": {"command": "x//y,}", "args": ["/*", "b",], /* here
+      too */ }, // and here
+      },
+    }"""
+    assert stdio(load(tmp_path, text, "mcp.json"), "a").args == ("/*", "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (
+            '{"mcpServers": {"a": {"command": "x", "args": "y"}}}',
+            "mcpServers.a.args: must be a list",
+        ),
+        ('{"mcpServers": {"a": {"disabled": true}}}', "mcpServers: every server is disabled"),
+        ('{"mcpServers": {"a": 1, "a": 2}}', "duplicate key 'a'"),
+        ('{"mcpServers":\n  {/* x */ a}}', "line 2, column 12: "),
+        (
+            '{"version": 1, "servers": {"a": {"command": "x", "type": "stdio"}}}',
+            "servers.a.type: unk",
+        ),
+    ],
+)
+def test_a_mistake_in_json_is_told_with_its_place(tmp_path: Path, text: str, where: str) -> None:
+    assert refused(tmp_path, text, "mcp.json").where.startswith(f"mcp.json: {where}")
+
+
+def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:
+    context = LoadContext(tmp_path)
+    with pytest.raises(ConfigError, match=r"^no\.yaml: no such file\n"):
+        load_config("no.yaml", context)
+    (tmp_path / "dir.yaml").mkdir()
+    with pytest.raises(ConfigError, match=r"^dir\.yaml: Is a directory\nName a file in it\."):
+        load_config("dir.yaml", context)
+    (tmp_path / "latin.yaml").write_bytes(b"a: \xe9")
+    with pytest.raises(ConfigError, match=r"^latin\.yaml: is not UTF-8"):
+        load_config("latin.yaml", context)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "own"),
+    [
+        (MINIMAL, "hub.yaml", True),
+        (MINIMAL, "hub.yml", True),
+        ('{"version": 1, "servers": {"files": {"command": "npx"}}}', "hub.json", False),
+        ('{"mcpServers": {"files": {"command": "npx"}}}', "mcp.yaml", False),
+    ],
+)
+def test_only_yaml_in_our_own_shape_is_ours_to_write(
+    tmp_path: Path, text: str, name: str, own: bool
+) -> None:
+    load(tmp_path, text, name)
+    assert is_own_config(name, LoadContext(tmp_path)) is own
+    assert not is_own_config(text if text.startswith("{") else "{}", LoadContext(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [
+        (["npx", "-y", "@modelcontextprotocol/server-filesystem@1", "/x"], "server-filesystem"),
+        (["./bin/my server"], "my-server"),
+        (["%%"], "server"),
+    ],
+)
+def test_a_command_line_is_a_hub_with_one_server(argv: list[str], name: str) -> None:
+    config = config_from_command(argv, LoadContext(Path("/w")))
+    assert list(config.servers) == [name]
+    assert config.names == "auto"
+
+
+def test_a_command_lines_mistake_names_the_argument() -> None:
+    with pytest.raises(ConfigError, match=r"^servers\.x\.args\[0\]: \$\{NO\} is not set"):
+        config_from_command(["x", "${NO}"], LoadContext(Path("/w")))
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("version: 1\nservers: {a: {command: x, type: stdio}}", "Leave it out: "),
+        ("version: 1\nservers: {a: {command: x, disabled: true}}", "Make its server a comment. "),
+    ],
+)
+def test_keys_that_other_programs_have_are_known_to_be_theirs(
+    tmp_path: Path, text: str, fix: str
+) -> None:
+    assert refused(tmp_path, text).fix.startswith(fix)
+
+
+def test_a_windows_path_in_json_is_said_to_want_its_backslashes_twice(tmp_path: Path) -> None:
+    text = r'{"mcpServers": {"a": {"command": "C:\Users\x"}}}'
+    assert refused(tmp_path, text, "client.json").fix == r"Write each \ twice."

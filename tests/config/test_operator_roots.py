@@ -1,0 +1,182 @@
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from hub.config.models import Roots
+from hub.config.operator_roots import Place, operator_roots
+from hub.errors import RootError, StartError
+from hub.paths.resolve import Flavour
+from hub.roots.effective import OperatorRoots
+from hub.roots.roots import Rejected, UnsafePaths
+from hub.system.disk import OsLinks
+from tests.kit.trees import plant
+
+
+@pytest.fixture
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    top = plant(
+        tmp_path, "given/", "env/", "env2/", "config/", "app/.git/", "app/src/", "a.txt", "home/x/"
+    )
+    monkeypatch.setenv("HOME", str(top / "home"))
+    return top
+
+
+def place(top: Path, directory: str = "", **environment: str) -> Place:
+    unsafe = UnsafePaths(str(top / "home"), Flavour.POSIX)
+    return Place(OsLinks(), Flavour.POSIX, unsafe, str(top / directory), environment)
+
+
+def settled(
+    top: Path,
+    given: Sequence[str] = (),
+    *,
+    config: dict[str, Any] | None = None,
+    ceiling: Sequence[str] = (),
+    hub_roots: str = "",
+) -> OperatorRoots:
+    """Return the roots of a hub that runs in `app/src`."""
+    roots = Roots.model_validate(config or {})
+    return operator_roots(roots, given, place(top, "app/src", HUB_ROOTS=hub_roots), ceiling=ceiling)
+
+
+def paths(top: Path, found: OperatorRoots) -> list[str] | None:
+    if found.fallback is None:
+        return None
+    return [str(Path(path).relative_to(top)) for path in found.fallback.paths]
+
+
+def test_the_command_line_goes_before_the_environment_the_config_and_detection(top: Path) -> None:
+    config = {"fallback": [str(top / "config")], "detect": True}
+    hub_roots = f"{top}/env{os.pathsep}{top}/env2"
+    found = settled(top, [f"{top}/given"], config=config, hub_roots=hub_roots)
+    assert (found.fallback_source, paths(top, found)) == ("--root", ["given"])
+    found = settled(top, config=config, hub_roots=hub_roots)
+    assert (found.fallback_source, paths(top, found)) == ("HUB_ROOTS", ["env", "env2"])
+    found = settled(top, config=config)
+    assert (found.fallback_source, paths(top, found)) == ("config", ["config"])
+    found = settled(top, config={"detect": True})
+    assert (found.fallback_source, paths(top, found)) == ("detected", ["app"])
+    found = settled(top)
+    assert (found.fallback_source, paths(top, found)) == ("none", None)
+
+
+def test_where_nothing_is_detected_there_is_no_fallback(top: Path) -> None:
+    found = operator_roots(Roots(detect=True), (), place(top, "home/x"))
+    assert (found.fallback, found.fallback_source) == (None, "none")
+
+
+def test_what_the_config_says_of_missing_and_stale_roots_is_kept(top: Path) -> None:
+    found = settled(
+        top, config={"when_missing": "deny", "when_empty": "allow", "strict": True, "ceiling": []}
+    )
+    assert (found.when_missing, found.when_empty, found.strict) == ("deny", "allow", True)
+    assert found.ceiling is None
+
+
+@pytest.mark.parametrize(
+    ("root", "reason"),
+    [
+        ("gone", "Path is not accessible"),
+        ("/etc", "Path is not safe for sharing"),
+        ("/", "Path is not safe for sharing"),
+        ("~/.ssh", "Path is not accessible"),
+    ],
+)
+def test_a_given_root_that_cannot_be_one_ends_the_start(top: Path, root: str, reason: str) -> None:
+    fix = "Give a directory (or file) that exists, that you may read, and that is safe to share."
+    with pytest.raises(StartError) as caught:
+        settled(top, [str(top / "given"), root])
+    assert (caught.value.what, caught.value.fix) == (f"--root {root}: {reason}", fix)
+    with pytest.raises(StartError) as caught:
+        settled(top, hub_roots=f"{top}/env{os.pathsep}{root}")
+    assert (caught.value.what, caught.value.fix) == (f"HUB_ROOTS {root}: {reason}", fix)
+
+
+def test_a_configured_root_that_cannot_be_one_is_skipped_with_a_warning(top: Path) -> None:
+    config = {"fallback": [f"{top}/gone", {"path": f"{top}/config", "name": "Kept"}, "/etc"]}
+    with capture_logs() as logged:
+        found = settled(top, config=config)
+    assert paths(top, found) == ["config"]
+    assert found.fallback is not None
+    assert [root.name for root in found.fallback.roots] == ["Kept"]
+    assert [(line["log_level"], line["path"], line["reason"]) for line in logged] == [
+        ("warning", f"{top}/gone", "Path is not accessible"),
+        ("warning", "/etc", "Path is not safe for sharing"),
+    ]
+    assert {line["where"] for line in logged} == {"roots.fallback"}
+    assert found.rejected == (
+        Rejected(f"file://{top}/gone", "Path is not accessible"),
+        Rejected("file:///etc", "Path is not safe for sharing"),
+    )
+
+
+def test_a_fallback_of_which_nothing_is_there_grants_nothing(top: Path) -> None:
+    with capture_logs() as logged:
+        found = settled(top, config={"fallback": [f"{top}/gone"]})
+    assert (paths(top, found), found.fallback_source, len(logged)) == ([], "config", 1)
+
+
+def test_an_empty_fallback_that_somebody_wrote_grants_nothing(top: Path) -> None:
+    found = settled(top, config={"fallback": []})
+    assert (paths(top, found), found.fallback_source) == ([], "config")
+
+
+def test_a_fallback_that_is_written_as_an_empty_list_grants_nothing(top: Path) -> None:
+    found = settled(top, config={"fallback": []})
+    assert (paths(top, found), found.fallback_source) == ([], "config")
+    found = settled(top, config={"fallback": [], "detect": True})
+    assert (paths(top, found), found.fallback_source) == (["app"], "detected")
+
+
+def test_a_ceiling_comes_from_the_config_and_the_command_line(top: Path) -> None:
+    with capture_logs() as logged:
+        found = settled(
+            top, config={"ceiling": [f"{top}/app", f"{top}/gone"]}, ceiling=[f"{top}/given"]
+        )
+    assert found.ceiling is not None
+    assert found.ceiling.paths == (f"{top}/app", f"{top}/given")
+    assert [(line["where"], line["path"]) for line in logged] == [("roots.ceiling", f"{top}/gone")]
+
+
+def test_a_ceiling_of_which_nothing_is_there_is_still_one(top: Path) -> None:
+    with capture_logs():
+        found = settled(top, config={"ceiling": [f"{top}/gone"]})
+    assert found.ceiling is not None
+    assert found.ceiling.roots == ()
+
+
+def test_one_place_said_twice_is_one_root(top: Path) -> None:
+    (top / "link").symlink_to("given")
+    found = settled(top, [f"{top}/given", f"{top}/link", f"{top}/given/"])
+    assert paths(top, found) == ["given"]
+
+
+def test_empty_parts_of_the_variable_name_nothing(top: Path) -> None:
+    found = settled(top, hub_roots=f"{os.pathsep}{top}/env{os.pathsep}{os.pathsep}")
+    assert paths(top, found) == ["env"]
+    assert settled(top, hub_roots=os.pathsep).fallback_source == "none"
+
+
+def test_a_relative_root_starts_at_the_working_directory_and_a_tilde_at_home(top: Path) -> None:
+    here = place(top, "app")
+    assert here.root("src").path == f"{top}/app/src"
+    assert here.root(".").path == f"{top}/app"
+    assert here.root("../a.txt").is_file
+    assert here.root("~/x").path == f"{top}/home/x"
+    named = here.root("src", "Sources")
+    assert (named.uri, named.name) == (f"file://{top}/app/src", "Sources")
+    assert here.root("src").name == "src"
+
+
+def test_a_root_that_may_not_be_read_is_none(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str, mode: int) -> bool:
+        return not mode & os.X_OK
+
+    monkeypatch.setattr(os, "access", refuse)
+    assert place(top).root(f"{top}/a.txt").is_file
+    with pytest.raises(RootError, match="it may not be read"):
+        place(top).root(f"{top}/given")

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hub.config.fields import LoadContext
+from hub.config.models import HubConfig
+from hub.config.operator_roots import Place
+from hub.config.to_specs import server_specs
+from hub.config.withholding import missed
+from hub.launch.environments import inherited
+from hub.paths.resolve import Flavour
+from hub.system.disk import OsLinks
+
+PLACE = Place(OsLinks(), Flavour.POSIX, None, "/", {})
+ENVIRONMENT = {"GITHUB_TOKEN": "s3cret", "EDITOR": "vi", "PATH": "/bin"}
+
+
+def told(server: dict[str, Any]) -> list[str]:
+    raw = {"version": 1, "servers": {"s": server}}
+    context = LoadContext(Path("/"), None, ENVIRONMENT)
+    (spec,) = server_specs(HubConfig.model_validate(raw, context=context), PLACE).values()
+    return missed(spec, inherited(ENVIRONMENT, spec.environment, Flavour.POSIX), ENVIRONMENT)
+
+
+def test_what_a_shell_would_fill_in_and_is_withheld_is_named_with_what_to_do() -> None:
+    script = {"command": "sh", "args": ["-c", "curl -H $GITHUB_TOKEN | $EDITOR"]}
+    assert told(script) == [
+        "servers.s: names GITHUB_TOKEN, which its process does not get (environment: default): "
+        'write env: {GITHUB_TOKEN: "${GITHUB_TOKEN}"}'
+    ]
+    (token, editor) = told({**script, "environment": ["LC_*"]})
+    assert "names GITHUB_TOKEN" in token
+    assert "names EDITOR" in editor
+    assert "(environment: [LC_*])" in editor
+
+
+def test_what_it_gets_is_not_missed() -> None:
+    script = {"command": "sh", "args": ["-c", "curl -H $GITHUB_TOKEN"]}
+    assert told({**script, "env": {"GITHUB_TOKEN": "${GITHUB_TOKEN}"}}) == []
+    assert told({**script, "environment": "all"}) == []
+    assert told({**script, "environment": ["GITHUB_*"]}) == []
+    assert told({"command": "serve", "args": ["--token", "${GITHUB_TOKEN}", "${roots}"]}) == []
+
+
+def test_a_container_that_is_handed_a_variable_by_name_misses_it() -> None:
+    (said,) = told({"command": "docker", "args": ["run", "-e", "GITHUB_TOKEN", "image"]})
+    assert "names GITHUB_TOKEN" in said
+
+
+def test_a_header_that_nobody_fills_in_is_named_and_no_value_is_shown() -> None:
+    remote = {"url": "https://example.com/", "headers": {"Authorization": "Bearer $GITHUB_TOKEN"}}
+    assert told(remote) == [
+        "servers.s: $GITHUB_TOKEN is sent as it is written: write ${GITHUB_TOKEN}"
+    ]
+    filled = {"url": "https://example.com/", "headers": {"Authorization": "Bearer ${GITHUB_TOKEN}"}}
+    assert told(filled) == []

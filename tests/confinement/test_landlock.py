@@ -1,0 +1,452 @@
+"""What Landlock stops on this machine, and what it does not: as `docs/confinement.md` says."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hub.confinement import landlock, launcher
+from tests.kit.confinement import SYSTEM_READ, needs_landlock
+
+PYTHON = [sys.executable, "-I", "-S", "-B"]
+SIGNALS_SCOPED = 6
+
+
+def run(
+    grants: Path, code: str, *arguments: object, write: tuple[object, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run Python code confined: it may read what Python needs, and write in `write`."""
+    rules: list[tuple[str, str, tuple[int, int] | None]] = [
+        ("r", place, None) for place in SYSTEM_READ
+    ]
+    rules += [("w", str(place), None) for place in write]
+    grants.write_bytes(launcher.encode(landlock.encode(rules)))
+    before = [*PYTHON, launcher.__file__, str(grants), sys.executable]
+    return subprocess.run(  # noqa: S603 - our own program
+        [*before, *PYTHON, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        env={"PATH": os.environ["PATH"]},
+    )
+
+
+@pytest.fixture
+def inside(tmp_path: Path) -> Path:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside/a.txt").write_text("a")
+    (tmp_path / "secret.txt").write_text("secret")
+    return tmp_path / "inside"
+
+
+# Rights, by the version of the kernel's interface
+
+
+@pytest.mark.parametrize(
+    ("abi", "bits"), [(1, 13), (2, 14), (3, 15), (4, 15), (5, 16), (6, 16), (7, 16)]
+)
+def test_each_version_adds_its_rights(abi: int, bits: int) -> None:
+    assert landlock.handled(abi) == (1 << bits) - 1
+
+
+@pytest.mark.parametrize("abi", range(1, 8))
+def test_no_grant_has_a_right_that_the_kernel_does_not_know(abi: int) -> None:
+    for write in (True, False):
+        for directory in (True, False):
+            granted = landlock.rights(abi, write=write, directory=directory)
+            assert granted & ~landlock.handled(abi) == 0
+            assert granted & landlock.READ_FILE
+
+
+def test_reading_is_not_writing_and_a_file_is_no_directory() -> None:
+    reading = landlock.rights(7, write=False, directory=True)
+    assert reading == landlock.EXECUTE | landlock.READ_FILE | landlock.READ_DIR
+    file = landlock.rights(7, write=True, directory=False)
+    assert file & landlock.WRITE_FILE
+    assert not file & (landlock.READ_DIR | landlock.REFER)
+
+
+@pytest.mark.parametrize("abi", range(1, 8))
+def test_no_grant_lets_a_device_be_made(abi: int) -> None:
+    granted = landlock.rights(abi, write=True, directory=True)
+    assert not granted & (landlock.MAKE_CHAR | landlock.MAKE_BLOCK)
+
+
+def test_signals_and_abstract_sockets_are_scoped_once_the_kernel_can() -> None:
+    assert [landlock.scoped(abi) for abi in range(1, 8)] == [0, 0, 0, 0, 0, 3, 3]
+
+
+def test_grants_survive_any_name() -> None:
+    odd = os.fsdecode(b"/a\n\xff b")
+    encoded = landlock.encode([("r", odd, None), ("w", "/b", (1, 2))])
+    assert encoded == b"r\0-\0/a\n\xff b\0w\x001:2\0/b\0"
+
+
+# A machine without
+
+
+class _Libc:
+    """A C library whose kernel answers with an error."""
+
+    def __init__(self, error: int) -> None:
+        self._error = error
+
+    def syscall(self, *_: object) -> int:
+        ctypes.set_errno(self._error)
+        return -1
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [(38, "5.13 or newer"), (95, "lsm="), (1, "seccomp"), (22, "does not answer: Invalid")],
+)
+def test_a_machine_that_cannot_says_why_and_what_to_do(
+    error: int, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def loaded(*_: object, **__: object) -> _Libc:
+        return _Libc(error)
+
+    monkeypatch.setattr(ctypes, "CDLL", loaded)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert landlock.abi() == 0
+    assert says in landlock.why_not()
+    with pytest.raises(landlock.LandlockError, match=says):
+        landlock.confine(b"")
+
+
+def test_another_system_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert landlock.abi() == 0
+    assert "only Linux" in landlock.why_not()
+
+
+def test_a_launcher_without_its_grants_runs_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert launcher.main([str(tmp_path / "none"), "/bin/true", "true"]) == launcher.FAILED
+    assert "cannot confine this process" in capsys.readouterr().err
+
+
+# What a kernel is told
+
+
+class _Kernel:
+    """A C library whose kernel has Landlock, and remembers what it is told."""
+
+    def __init__(self, version: int = 7, *, failing: int | None = None) -> None:
+        self.version = version
+        self.failing = failing
+        self.ruleset: tuple[int, int, int] | None = None
+        self.rules: list[tuple[int, int]] = []
+        self.restricted = False
+        self.privileges_given_up = False
+
+    def syscall(self, number: int, *arguments: Any) -> int:
+        if number == 444 and arguments[0] is None:
+            return self.version
+        ctypes.set_errno(22)
+        if number == self.failing:
+            return -1
+        match number:
+            case 444:
+                made = arguments[0]._obj
+                self.ruleset = (made.files, made.network, made.scoped)
+                return os.open(os.devnull, os.O_RDONLY)
+            case 445:
+                rule = arguments[2]._obj
+                self.rules.append((os.fstat(rule.parent).st_ino, rule.rights))
+            case _:
+                self.restricted = self.privileges_given_up
+        return 0
+
+    def prctl(self, *arguments: int) -> int:
+        self.privileges_given_up = arguments == (38, 1, 0, 0, 0)
+        return 0
+
+    def capget(self, *_: object) -> int:
+        return 0
+
+    capset = capget
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> _Kernel:
+    made = _Kernel()
+
+    def loaded(*_: object, **__: object) -> _Kernel:
+        return made
+
+    monkeypatch.setattr(ctypes, "CDLL", loaded)
+    monkeypatch.setattr(sys, "platform", "linux")
+    return made
+
+
+@pytest.mark.parametrize(("version", "spoken"), [(1, 1), (4, 4), (6, 6), (7, 7), (12, 7)])
+def test_a_ruleset_handles_what_both_sides_know(version: int, spoken: int, kernel: _Kernel) -> None:
+    kernel.version = version
+    landlock.confine(b"")
+    assert kernel.ruleset == (landlock.handled(spoken), 0, landlock.scoped(spoken))
+    assert kernel.restricted
+    assert kernel.rules == []
+
+
+def test_a_rule_has_the_rights_that_fit_its_place(inside: Path, kernel: _Kernel) -> None:
+    file = inside / "a.txt"
+    there = inside.stat()
+    landlock.confine(
+        landlock.encode(
+            [
+                ("w", str(inside), (there.st_dev, there.st_ino)),
+                ("r", str(file), None),
+                ("r", str(inside / "none"), None),
+                ("w", str(file), (there.st_dev, there.st_ino)),
+            ]
+        )
+    )
+    assert kernel.rules == [
+        (there.st_ino, landlock.rights(7, write=True, directory=True)),
+        (file.stat().st_ino, landlock.rights(7, write=False, directory=False)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("failing", "says"), [(444, "no ruleset"), (445, "cannot be granted"), (446, "not restricted")]
+)
+def test_a_kernel_that_refuses_is_an_error_and_nothing_is_run(
+    failing: int, says: str, inside: Path, kernel: _Kernel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel.failing = failing
+    grants = inside.parent / "grants"
+    grants.write_bytes(launcher.encode(landlock.encode([("r", str(inside), None)])))
+    assert launcher.main([str(grants), "/bin/true", "true"]) == launcher.FAILED
+    said = capsys.readouterr().err
+    assert says in said
+    assert "Invalid argument" in said
+
+
+def test_the_command_takes_the_launchers_place(
+    inside: Path, kernel: _Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[tuple[str, list[str], bool]] = []
+
+    def execv(command: str, argv: list[str]) -> None:
+        ran.append((command, argv, kernel.restricted))
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(os, "execv", execv)
+    grants = inside.parent / "grants"
+    grants.write_bytes(launcher.encode(b""))
+    assert launcher.main([str(grants), "/bin/x", "x", "--flag", ""]) == launcher.FAILED + 1
+    assert ran == [("/bin/x", ["x", "--flag", ""], True)]
+
+
+# What it stops here
+
+
+@needs_landlock
+def test_this_machine_has_a_version() -> None:
+    assert landlock.abi() >= 1
+    assert landlock.why_not() == ""
+
+
+READ = "import sys; print(open(sys.argv[1]).read())"
+
+
+@needs_landlock
+def test_what_is_granted_is_open_and_what_is_not_is_shut(tmp_path: Path, inside: Path) -> None:
+    grants = tmp_path / "grants"
+    assert run(grants, READ, inside / "a.txt", write=(inside,)).stdout == "a\n"
+    shut = run(grants, READ, tmp_path / "secret.txt", write=(inside,))
+    assert (shut.stdout, "PermissionError" in shut.stderr) == ("", True)
+
+
+AS_IF_OLDER = """
+import importlib.util, sys
+file, version, grants, inside, outside = sys.argv[1:]
+found = importlib.util.spec_from_file_location("landlock", file)
+landlock = importlib.util.module_from_spec(found)
+found.loader.exec_module(landlock)
+landlock.MAX_ABI = int(version)
+landlock.confine(open(grants, "rb").read())
+print(open(inside).read())
+open(outside)
+"""
+
+
+@needs_landlock
+@pytest.mark.parametrize("version", range(1, 8))
+def test_what_older_kernels_are_told_is_accepted_and_holds(
+    version: int, tmp_path: Path, inside: Path
+) -> None:
+    grants = tmp_path / "grants"
+    rules: list[tuple[str, str, None]] = [("r", place, None) for place in SYSTEM_READ]
+    grants.write_bytes(
+        landlock.encode([*rules, ("w", str(inside), None), ("w", "/dev/null", None)])
+    )
+    places = (str(grants), str(inside / "a.txt"), str(tmp_path / "secret.txt"))
+    command = [*PYTHON, "-c", AS_IF_OLDER, landlock.__file__, str(version), *places]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+    assert found.stdout == "a\n", found.stderr
+    assert "PermissionError" in found.stderr
+
+
+@needs_landlock
+def test_a_read_grant_is_not_for_writing(tmp_path: Path) -> None:
+    code = "import sys; open(sys.argv[1], 'w')"
+    found = run(tmp_path / "grants", code, f"{SYSTEM_READ[0]}/x")
+    assert "PermissionError" in found.stderr
+
+
+@needs_landlock
+@pytest.mark.parametrize(
+    ("since", "code"),
+    [
+        (1, "os.symlink(outside, inside + '/link'); open(inside + '/link').read()"),
+        (1, "os.link(outside, inside + '/hard'); open(inside + '/hard').read()"),
+        (1, "os.rename(outside, inside + '/moved'); open(inside + '/moved').read()"),
+        (1, "os.unlink(outside)"),
+        (1, "os.listdir(os.path.dirname(outside))"),
+        (1, "open(f'/proc/{os.getppid()}/environ', 'rb').read()"),
+        (1, "open(f'/proc/{os.getppid()}/root/{outside}').read()"),
+        (3, "os.truncate(outside, 0)"),
+        (6, "os.kill(os.getppid(), 0)"),
+    ],
+)
+def test_no_way_around_is_open(since: int, code: str, tmp_path: Path, inside: Path) -> None:
+    if landlock.abi() < since:
+        pytest.skip(f"only Landlock ABI {since} stops this: a newer kernel has it")
+    program = f"import os, sys; outside, inside = sys.argv[1:]; {code}; print('LEAK')"
+    secret, other = tmp_path / "secret.txt", tmp_path / "other"
+    (other / "inside").mkdir(parents=True)
+    (other / "secret.txt").write_text("secret")
+    bare = [*PYTHON, "-c", program, str(other / "secret.txt"), str(other / "inside")]
+    harm = subprocess.run([sys.executable, *bare[1:]], capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    assert harm.stdout == "LEAK\n", harm.stderr
+    found = run(tmp_path / "grants", program, secret, inside, write=(inside,))
+    assert "LEAK" not in found.stdout
+    assert "Error" in found.stderr
+    assert secret.read_text() == "secret"
+
+
+@needs_landlock
+def test_a_confined_program_cannot_let_its_own_child_out(tmp_path: Path, inside: Path) -> None:
+    program = (
+        "import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-I', '-S', '-c', "
+        '"import sys; print(open(sys.argv[1]).read())", sys.argv[1]]).returncode)'
+    )
+    assert run(tmp_path / "grants", program, inside / "a.txt", write=(inside,)).stdout == "a\n"
+    shut = run(tmp_path / "grants", program, tmp_path / "secret.txt", write=(inside,))
+    assert (shut.stdout, shut.returncode) == ("", 1)
+
+
+@needs_landlock
+def test_normal_work_goes_on(tmp_path: Path, inside: Path) -> None:
+    program = (
+        "import os, sys; os.chdir(sys.argv[1]); os.mkdir('d'); open('d/b', 'w').write('b'); "
+        "os.symlink('d/b', 'link'); os.truncate('d/b', 0); os.mkfifo('f'); "
+        "os.kill(os.getpid(), 0); "
+        "open('/dev/null', 'w').write('x'); os.unlink('link'); print('done')"
+    )
+    found = run(tmp_path / "grants", program, inside, write=(inside, "/dev/null"))
+    assert (found.stdout, found.stderr) == ("done\n", "")
+
+
+@needs_landlock
+def test_moving_into_another_directory_works_since_version_2(tmp_path: Path, inside: Path) -> None:
+    program = "import os, sys; os.chdir(sys.argv[1]); os.mkdir('d'); os.rename('a.txt', 'd/a.txt')"
+    found = run(tmp_path / "grants", program, inside, write=(inside,))
+    assert (found.returncode == 0) == (landlock.abi() >= 2)
+
+
+@needs_landlock
+def test_a_place_that_became_another_one_grants_nothing(tmp_path: Path, inside: Path) -> None:
+    there = inside.stat()
+    for inode, expected in ((there.st_ino, "a\n"), (there.st_ino + 1, "")):
+        grants = tmp_path / "grants"
+        rules = [("r", place, None) for place in SYSTEM_READ]
+        granted = landlock.encode(
+            [*rules, ("w", str(inside), (there.st_dev, inode)), ("r", "/none", None)]
+        )
+        grants.write_bytes(launcher.encode(granted))
+        command = [*PYTHON, launcher.__file__, str(grants), sys.executable]
+        code = [*PYTHON, "-c", READ, str(inside / "a.txt")]
+        found = subprocess.run([*command, *code], capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+        assert found.stdout == expected
+
+
+@needs_landlock
+def test_a_confined_program_is_asked_to_end_when_the_hub_is_gone(tmp_path: Path) -> None:
+    code = "import ctypes; sign = ctypes.c_int(); get = 2; "
+    code += "ctypes.CDLL(None).prctl(get, ctypes.byref(sign)); print(sign.value)"
+    assert run(tmp_path / "grants", code).stdout == f"{int(signal.SIGTERM)}\n"
+
+
+@needs_landlock
+def test_a_command_that_cannot_be_run_is_named(tmp_path: Path) -> None:
+    grants = tmp_path / "grants"
+    granted = landlock.encode([("r", place, None) for place in SYSTEM_READ])
+    grants.write_bytes(launcher.encode(granted))
+    command = [*PYTHON, launcher.__file__, str(grants), str(tmp_path / "none"), "none"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+    assert found.returncode == launcher.FAILED + 1
+    assert "none confined: No such file" in found.stderr
+
+
+# What it does not stop: the documentation says so
+
+
+@needs_landlock
+def test_names_sizes_and_times_are_seen(tmp_path: Path, inside: Path) -> None:
+    program = "import os, sys; print(os.stat(sys.argv[1]).st_size)"
+    found = run(tmp_path / "grants", program, tmp_path / "secret.txt", write=(inside,))
+    assert found.stdout == "6\n"
+
+
+@needs_landlock
+def test_a_hard_link_made_before_is_open(tmp_path: Path, inside: Path) -> None:
+    (inside / "hard").hardlink_to(tmp_path / "secret.txt")
+    assert run(tmp_path / "grants", READ, inside / "hard", write=(inside,)).stdout == "secret\n"
+
+
+@needs_landlock
+def test_modes_and_times_can_be_changed(tmp_path: Path, inside: Path) -> None:
+    program = (
+        "import os, sys; os.chmod(sys.argv[1], 0o600); os.utime(sys.argv[1], (0, 0)); print(1)"
+    )
+    found = run(tmp_path / "grants", program, tmp_path / "secret.txt", write=(inside,))
+    assert found.stdout == "1\n"
+
+
+def _connects(family: str, address: str) -> str:
+    return f"import socket; s = socket.socket(socket.{family}); s.connect({address}); print('LEAK')"
+
+
+@needs_landlock
+def test_the_network_is_open(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        code = _connects("AF_INET", repr(server.getsockname()))
+        assert run(tmp_path / "grants", code).stdout == "LEAK\n"
+
+
+@needs_landlock
+@pytest.mark.parametrize("kind", ["path", "abstract"])
+def test_a_unix_socket_with_a_path_is_open_and_an_abstract_one_is_not(
+    kind: str, tmp_path: Path
+) -> None:
+    at = str(tmp_path / "s") if kind == "path" else "\0roots-hub-test"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(at)
+        server.listen()
+        found = run(tmp_path / "grants", _connects("AF_UNIX", repr(at)))
+    scoped = landlock.abi() >= SIGNALS_SCOPED
+    assert (found.stdout == "LEAK\n") == (kind == "path" or not scoped)

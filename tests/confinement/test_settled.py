@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from hub.confinement.grants import ConfineMode, ConfineSetting, Kernel
+from hub.confinement.settled import settle_confinement
+from hub.errors import ConfigError
+from hub.launch.plan import LaunchTemplate
+from hub.launch.templates import parse_template
+from hub.specs import RemoteTarget, ServerSpec
+from hub.values import ServerName
+
+ABLE, UNABLE = Kernel(7, ""), Kernel(0, "there is no Landlock here")
+
+
+def server(mode: ConfineMode, command: str = "server") -> ServerSpec:
+    target = LaunchTemplate("files", parse_template(command))
+    return ServerSpec(ServerName("files"), target, confine=ConfineSetting(mode))
+
+
+def test_a_server_that_must_be_confined_and_cannot_be_is_an_error_at_load() -> None:
+    with pytest.raises(ConfigError, match="no Landlock here") as caught:
+        settle_confinement([server("require")], UNABLE)
+    assert caught.value.where.startswith("servers.files.confine: require")
+    assert "check --confine" in caught.value.fix
+
+
+def test_one_that_runs_elsewhere_cannot_be_confined_whatever_the_kernel() -> None:
+    with pytest.raises(ConfigError, match="elsewhere"):
+        settle_confinement([server("require", "docker")], ABLE)
+
+
+def test_one_that_would_be_confined_is_warned_of() -> None:
+    with capture_logs() as logs:
+        settle_confinement([server("auto")], UNABLE)
+    (said,) = logs
+    assert (said["event"], said["log_level"]) == ("NOT confined", "warning")
+    assert (said["server"], said["reason"]) == ("files", UNABLE.why_not)
+
+
+def test_one_whose_system_calls_are_not_filtered_is_warned_of_or_not_launched() -> None:
+    kernel = Kernel(7, "", "no seccomp here")
+    with capture_logs() as logs:
+        settle_confinement([server("auto")], kernel)
+    assert [(one["event"], one["reason"]) for one in logs] == [
+        ("confined WITHOUT seccomp", "no seccomp here")
+    ]
+    with pytest.raises(ConfigError, match="no seccomp here"):
+        settle_confinement([server("require")], kernel)
+
+
+def test_what_an_older_kernel_does_not_hold_is_named() -> None:
+    with capture_logs() as logs:
+        settle_confinement([server("require")], Kernel(4, ""))
+    assert {one["event"] for one in logs} == {"not held by this kernel"}
+    assert [one["what"].split()[0] for one in logs] == ["ioctl", "signals"]
+
+
+def test_there_is_nothing_to_say_of_the_others() -> None:
+    remote = ServerSpec(ServerName("web"), RemoteTarget("https://example.com/mcp"))
+    with capture_logs() as logs:
+        settle_confinement([server("off"), remote], UNABLE)
+        settle_confinement([server("auto"), server("require")], ABLE)
+    assert logs == []

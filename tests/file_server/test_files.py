@@ -1,0 +1,250 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from hub.file_server import files as shared_files
+from hub.file_server.files import SharedFiles, SharedFilesError, shared_directory
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    top = tmp_path / "top"
+    top.mkdir()
+    return top
+
+
+@pytest.fixture
+def files(top: Path) -> SharedFiles:
+    return SharedFiles([shared_directory(str(top))])
+
+
+def test_a_file_is_read_by_absolute_and_by_relative_path(files: SharedFiles, top: Path) -> None:
+    (top / "a.txt").write_bytes(b"one\r\ntwo")
+    assert files.read("a.txt") == files.read(str(top / "a.txt")) == b"one\r\ntwo"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../secret", "/etc/passwd", "link", "folder_link/secret", "", "a\x00b", "gone/../../secret"],
+)
+def test_what_leads_outside_is_refused(files: SharedFiles, top: Path, path: str) -> None:
+    (top.parent / "secret").write_text("s")
+    (top / "link").symlink_to("../secret")
+    (top / "folder_link").symlink_to("..")
+    with pytest.raises(SharedFilesError, match="Access denied"):
+        files.read(path)
+    with pytest.raises(SharedFilesError, match="Access denied"):
+        files.write(path, b"x")
+    assert (top.parent / "secret").read_text() == "s"
+
+
+@pytest.mark.parametrize("path", ["../secret", "folder_link/secret", "/etc/"])
+def test_a_name_outside_is_neither_moved_nor_deleted(
+    files: SharedFiles, top: Path, path: str
+) -> None:
+    (top.parent / "secret").write_text("s")
+    (top / "mine").write_text("m")
+    (top / "folder_link").symlink_to("..")
+    with pytest.raises(SharedFilesError, match=f"Access denied: Path '{path}'"):
+        files.delete(path)
+    with pytest.raises(SharedFilesError, match="Access denied"):
+        files.move(path, "here")
+    with pytest.raises(SharedFilesError, match="Access denied"):
+        files.move("mine", path)
+    assert (top.parent / "secret").read_text() == "s"
+
+
+def test_nothing_is_shared_without_directories(tmp_path: Path) -> None:
+    none = SharedFiles([])
+    with pytest.raises(SharedFilesError, match="outside the shared directories: none"):
+        none.listing(str(tmp_path))
+    with pytest.raises(SharedFilesError, match="no directory to start from"):
+        none.listing(".")
+
+
+def test_a_single_file_can_be_shared(top: Path) -> None:
+    (top / "only").write_text("1")
+    (top / "other").write_text("2")
+    files = SharedFiles([shared_directory(str(top / "only"))])
+    assert files.read(str(top / "only")) == b"1"
+    files.write(str(top / "only"), b"3")
+    assert (top / "only").read_text() == "3"
+    with pytest.raises(SharedFilesError, match="outside"):
+        files.read(str(top / "other"))
+
+
+def test_an_error_names_the_path_and_says_why(files: SharedFiles, top: Path) -> None:
+    (top / "folder").mkdir()
+    os.mkfifo(top / "pipe")
+    for act, path, sentence in [
+        (files.read, "gone", "'gone' does not exist"),
+        (files.read, "folder", "'folder': Is a directory"),
+        (files.read, "pipe", "'pipe' is not a regular file"),
+        (files.facts, "gone", "'gone' does not exist"),
+        (files.listing, "gone", "'gone' does not exist"),
+        (files.delete, "gone", "'gone' does not exist"),
+        (files.delete, "folder", "'folder' is a directory"),
+        (files.delete, ".", "'.' does not end in a name"),
+    ]:
+        with pytest.raises(SharedFilesError) as caught:
+            act(path)
+        assert str(caught.value) == sentence
+
+
+def test_a_file_over_the_limit_is_read_in_parts(
+    files: SharedFiles, top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_files, "MAX_READ", 10)
+    (top / "a").write_bytes(b"12345\n12345\n12345\n")
+    with pytest.raises(SharedFilesError, match="larger than 10 bytes"):
+        files.read("a")
+    with pytest.raises(SharedFilesError, match="over 10 bytes"):
+        files.read_lines("a", head=2)
+    assert files.read_lines("a", head=1) == b"12345\n"
+    (top / "a").write_bytes(b"12345\n12345\nend")
+    assert files.read_lines("a", tail=2) == b"12345\nend"
+
+
+def test_a_write_replaces_at_once_and_leaves_nothing_behind(files: SharedFiles, top: Path) -> None:
+    (top / "a").write_text("old")
+    (top / "a").chmod(0o640)
+    with (top / "a").open() as reader:
+        files.write("a", b"new")
+        assert reader.read() == "old"
+    assert (top / "a").read_text() == "new"
+    assert (top / "a").stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in top.iterdir()] == ["a"]
+
+
+def test_a_failed_write_leaves_the_old_file_alone(
+    files: SharedFiles, top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    (top / "a").write_text("old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SharedFilesError, match="'a': No space left on device"):
+        files.write("a", b"new")
+    assert (top / "a").read_text() == "old"
+    assert [path.name for path in top.iterdir()] == ["a"]
+
+
+def test_a_write_goes_through_a_link_to_what_it_leads_to(files: SharedFiles, top: Path) -> None:
+    (top / "link").symlink_to("real")
+    files.write("link", b"x")
+    assert (top / "link").is_symlink()
+    assert (top / "real").read_text() == "x"
+
+
+def test_a_write_needs_a_directory_and_a_writable_regular_file(
+    files: SharedFiles, top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (top / "folder").mkdir()
+    with pytest.raises(SharedFilesError, match="gone' is not a directory; create it first"):
+        files.write("gone/a", b"x")
+    with pytest.raises(SharedFilesError, match="'folder' is not a regular file"):
+        files.write("folder", b"x")
+    (top / "a").write_text("old")
+
+    def refuse(_path: Path, _mode: int) -> bool:
+        return False
+
+    monkeypatch.setattr(os, "access", refuse)  # as root, no file is read-only
+    with pytest.raises(SharedFilesError, match="'a' is read-only"):
+        files.write("a", b"x")
+
+
+def test_a_listing_tells_links_directories_and_files_apart(files: SharedFiles, top: Path) -> None:
+    (top / "b").mkdir()
+    (top / "c").write_text("")
+    (top / "a").symlink_to("b")
+    assert files.listing(".") == [("LINK", "a"), ("DIR", "b"), ("FILE", "c")]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("*.py", ["a.py", "docs/b.py", "docs/deep/c.py"]),
+        ("docs/*.py", ["docs/b.py"]),
+        ("docs/**/*.py", ["docs/b.py", "docs/deep/c.py"]),
+        ("**/deep/**", ["docs/deep", "docs/deep/c.py"]),
+        ("d?cs", ["docs"]),
+        ("**/**/**/**/[ab].py", ["a.py", "docs/b.py"]),
+        ("../*", []),
+        ("", []),
+    ],
+)
+def test_a_search_matches_by_component(
+    files: SharedFiles, top: Path, pattern: str, found: list[str]
+) -> None:
+    (top / "docs" / "deep").mkdir(parents=True)
+    for name in ["a.py", "docs/b.py", "docs/deep/c.py"]:
+        (top / name).write_text("")
+    assert sorted(files.search(".", pattern, [])) == [str(top / name) for name in found]
+
+
+def test_a_search_leaves_out_follows_no_link_and_has_an_end(
+    files: SharedFiles, top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_files, "MAX_FOUND", 2)
+    (top / "skip").mkdir()
+    (top / "loop").symlink_to(".")
+    for name in ["skip/x.py", "a.py", "b.py", "c.py", "d.py"]:
+        (top / name).write_text("")
+    found = [str(top / name) for name in ["a.py", "c.py", "d.py"]]
+    assert files.search(".", "*.py", ["skip", "b.*"]) == found
+    with pytest.raises(SharedFilesError, match=r"'a.py' is not a directory"):
+        files.search("a.py", "*", [])
+
+
+def test_facts_tell_kind_size_and_permissions(files: SharedFiles, top: Path) -> None:
+    (top / "a").write_text("123")
+    (top / "a").chmod(0o600)
+    os.mkfifo(top / "pipe")
+    assert (files.facts("a").kind, files.facts("a").size) == ("file", 3)
+    assert files.facts("a").permissions == "600"
+    assert files.facts(".").kind == "directory"
+    assert files.facts("pipe").kind == "other"
+
+
+def test_directories_are_created_with_those_above_and_again(files: SharedFiles, top: Path) -> None:
+    files.create_directory("a/b")
+    files.create_directory("a/b")
+    assert (top / "a" / "b").is_dir()
+    (top / "file").write_text("")
+    with pytest.raises(SharedFilesError, match="'file': File exists"):
+        files.create_directory("file")
+
+
+def test_a_move_takes_the_link_itself_and_never_overwrites(files: SharedFiles, top: Path) -> None:
+    (top / "real").write_text("r")
+    (top / "link").symlink_to("real")
+    files.move("link", "moved")
+    assert (top / "moved").is_symlink()
+    with pytest.raises(SharedFilesError, match="'real' already exists"):
+        files.move("moved", "real")
+    with pytest.raises(SharedFilesError, match="'gone' does not exist"):
+        files.move("gone", "x")
+    (top / "folder").mkdir()
+    with pytest.raises(SharedFilesError, match="into itself"):
+        files.move("folder", "folder/inner")
+
+
+def test_a_delete_takes_the_link_and_not_what_it_leads_to(files: SharedFiles, top: Path) -> None:
+    (top.parent / "secret").write_text("s")
+    (top / "link").symlink_to("../secret")
+    (top / "folder_link").symlink_to("..")
+    files.delete("link")
+    files.delete("folder_link")
+    assert list(top.iterdir()) == []
+    assert (top.parent / "secret").exists()
+
+
+def test_only_what_exists_can_be_shared(tmp_path: Path) -> None:
+    with pytest.raises(SharedFilesError, match="does not exist"):
+        shared_directory(str(tmp_path / "gone"))
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(SharedFilesError, match="too many symbolic links"):
+        shared_directory(str(tmp_path / "loop"))

@@ -1,0 +1,240 @@
+import pytest
+
+from hub.guard.keys import schema as detection
+from hub.guard.keys.nodes import Node, nodes_of
+from hub.guard.keys.schema import compile_shape
+from hub.guard.keys.vocabulary import Kind
+from hub.values import Json, JsonObject
+
+
+def shape(schema: Json, **overrides: Kind) -> Node:
+    return compile_shape(schema, overrides)
+
+
+def of(key: str, schema: JsonObject) -> Node:
+    return shape({"properties": {key: schema}}).member(key)
+
+
+@pytest.mark.parametrize(
+    ("key", "schema", "kind"),
+    [
+        ("path", {"type": "string"}, Kind.PATH),
+        ("thing", {"type": "string"}, Kind.NEUTRAL),
+        ("thing", {"type": "string", "description": "Path to the file to read"}, Kind.PATH),
+        ("thing", {"type": "string", "title": "File path"}, Kind.PATH),
+        ("thing", {"type": "string", "description": "Some filter paths"}, Kind.WEAK),
+        ("thing", {"type": "string", "description": "Something else"}, Kind.NEUTRAL),
+        ("thing", {"type": "string", "format": "file-path"}, Kind.PATH),
+        ("path", {"type": "string", "format": "regex"}, Kind.PAYLOAD),
+        ("path", {"type": "string", "contentEncoding": "base64"}, Kind.PAYLOAD),
+        ("path", {"type": "string", "description": "Cookie path"}, Kind.PAYLOAD),
+        ("paths", {"type": "array", "description": "Globs to search"}, Kind.GLOB),
+        ("filter_paths", {"description": "Regex patterns for URLs"}, Kind.PAYLOAD),
+        ("file_pattern", {"description": "Which file paths to search"}, Kind.GLOB),
+        ("content", {"description": "What to write to the path of the file"}, Kind.PAYLOAD),
+        ("content", {"description": "Path to a file with the content"}, Kind.PATH),
+        ("command", {"description": "Command to run in a file path"}, Kind.COMMAND),
+        ("command", {"description": "Path to the program to run"}, Kind.PATH),
+        ("command", {"description": "Code, or a path to it"}, Kind.COMMAND),
+        ("content", {"description": "Inline content, a local file path, or a URL"}, Kind.WEAK),
+        ("query", {"description": "A name or file path to look for"}, Kind.PAYLOAD),
+        ("route", {"description": "Path of the API endpoint"}, Kind.PAYLOAD),
+        ("path", {"description": "Path for health checks"}, Kind.PAYLOAD),
+        ("path", {"description": "Local file path or URL path of the image"}, Kind.PATH),
+        ("image", {"description": "Path of the image file, or a URL path"}, Kind.PATH),
+        ("route", {"description": "Path to a file of API routes"}, Kind.PATH),
+        ("xml_file", {"description": "XML file the XPath is evaluated on"}, Kind.PATH),
+        ("file", {"description": "HTML file; the css selector applies to it"}, Kind.PATH),
+        ("directory", {"description": "Directory of the API endpoint paths"}, Kind.PATH),
+        ("path", {"description": "Path of the document that the XPath runs on"}, Kind.PATH),
+        ("path", {"description": "JSONPath of what is wanted"}, Kind.PAYLOAD),
+        ("input", {"description": "JSON file for the jq filter"}, Kind.WEAK),
+        ("source", {"description": "XML or file to apply the regex to"}, Kind.WEAK),
+        ("thing", {"format": "filename"}, Kind.PATH),
+        ("configFile", {"description": "The contents of the file, not its name"}, Kind.WEAK),
+        ("script", {"description": "JavaScript code to execute"}, Kind.PAYLOAD),
+        ("script", {"description": "Code to run, or a path"}, Kind.WEAK),
+        ("script", {"description": "Script to run"}, Kind.NEUTRAL),
+        ("path", {"type": "integer", "description": "Path to a number"}, Kind.NEUTRAL),
+        ("path", {"type": ["string", "null"]}, Kind.PATH),
+        ("path", {"type": ["boolean", "null"]}, Kind.NEUTRAL),
+        ("path", {"type": 7, "format": 7, "description": 7, "enum": 7}, Kind.PATH),
+    ],
+)
+def test_a_schema_says_how_values_are_judged(key: str, schema: JsonObject, kind: Kind) -> None:
+    assert of(key, schema).kind is kind
+
+
+def test_a_schema_offers_values() -> None:
+    node = of("path", {"anyOf": [{"enum": ["/a", 1]}, {"const": "/b"}, {"enum": ["/c"]}]})
+    assert node.values == {"/a", "/b", "/c"}
+
+
+def test_a_key_counts_by_its_end() -> None:
+    assert shape(None).member("y_" * 5000 + "path").kind is Kind.PATH
+    assert of("y_" * 5000 + "path", {}).kind is Kind.PATH
+
+
+def test_references_and_branches_are_followed() -> None:
+    schema: Json = {
+        "$defs": {"a/b": {"properties": {"thing": {"description": "file path"}}}},
+        "allOf": [
+            {"properties": {"one": {"$ref": "#/$defs/a~1b"}}},
+            {"if": {}, "then": {"properties": {"two": {"$ref": "#/$defs/none"}}}, "else": 7},
+            "nonsense",
+            {"properties": {"one": {"description": "the other half"}}},
+        ],
+    }
+    compiled = shape(schema)
+    assert compiled.member("one").member("thing").kind is Kind.PATH
+    assert compiled.member("two").kind is Kind.NEUTRAL
+    assert of("x", {"$ref": "https://elsewhere/#/a"}).kind is Kind.NEUTRAL
+
+
+def test_no_schema_makes_the_compiler_run_away() -> None:
+    wide: Json = {
+        "$ref": "#",
+        "properties": {name: {"$ref": "#"} for name in "abcdefgh"},
+        "items": {"$ref": "#"},
+    }
+    node = shape(wide)
+    for _ in range(40):
+        node = node.member("a").element()
+    assert node.member("path").kind is Kind.PATH
+    many: Json = {"anyOf": [{"properties": {f"p{n}": {"description": "x"}}} for n in range(999)]}
+    assert shape(many).member("p998").declared is False
+
+
+def test_what_refers_to_itself_is_known_at_any_depth() -> None:
+    schema: Json = {
+        "properties": {
+            **{name: {"$ref": "#"} for name in ("and", "or", "not")},
+            "items": {"items": {"$ref": "#"}},
+            "thing": {"description": "file path"},
+        }
+    }
+    node = shape(schema)
+    for name in ("and", "not", "or", "items") * 10:
+        node = node.member(name).element()
+    assert node.member("thing").kind is Kind.PATH
+    assert len(list(nodes_of(shape(schema)))) < 10
+
+
+def test_a_schema_is_read_as_far_as_its_size_justifies(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def described(named: tuple[Kind, str], text: str) -> tuple[Kind, str]:
+        read.append(len(text))
+        return named
+
+    monkeypatch.setattr(detection, "_described", described)
+    shared: list[Json] = [{"description": "input " * 40} for _ in range(60)]
+    again: Json = {"allOf": shared, "properties": {f"p{n}": {"$ref": "#"} for n in range(9)}}
+    own: Json = {"properties": {f"p{n}": {"allOf": shared, "title": str(n)} for n in range(9)}}
+    for schema in (again, own):
+        read.clear()
+        shape(schema)
+        assert sum(read) < 10_000
+
+
+SHARED: list[JsonObject] = [
+    {"enum": [str(n) for n in range(2000)]},
+    {"type": ["string" for _ in range(2000)]},
+    {"patternProperties": {str(n): {} for n in range(2000)}},
+    {"properties": {str(n): {} for n in range(2000)}},
+    {"$ref": "#" + "/a" * 10_000},
+]
+
+
+@pytest.mark.parametrize("shared", SHARED)
+def test_what_many_refer_to_is_not_read_again_and_again(shared: JsonObject) -> None:
+    members: JsonObject = {f"p{n}": {"$ref": "#/$defs/x", "default": n} for n in range(4000)}
+    compiled = shape({"properties": {**members, "path": {}}, "$defs": {"x": shared}})
+    assert compiled.member("path").kind is Kind.PATH
+    nodes = list(nodes_of(compiled))
+    assert sum(len(node.values) + len(node.properties) for node in nodes) < 2_000_000
+
+
+def test_a_large_schema_is_read_to_its_end() -> None:
+    many: Json = {"properties": {f"p{n}": {"description": "file path"} for n in range(5000)}}
+    assert {node.kind for node in shape(many).properties.values()} == {Kind.PATH}
+
+
+def test_elements_and_undeclared_members_are_known_too() -> None:
+    node = of(
+        "things",
+        {
+            "items": {"description": "file path"},
+            "additionalProperties": {"description": "file path"},
+            "patternProperties": {"^x": {"type": "string"}, "^y": True},
+        },
+    )
+    assert node.element().kind is Kind.PATH
+    assert node.member("anything").kind is Kind.PATH
+    assert of("things", {"prefixItems": [{"format": "path"}, 7]}).element().kind is Kind.PATH
+    assert of("paths", {}).element().kind is Kind.PATH
+    plain = of("things", {"additionalProperties": {"type": "string"}})
+    assert plain.member("path").kind is Kind.PATH
+    assert plain.member("other").kind is Kind.NEUTRAL
+
+
+def test_the_operator_decides_by_pointer() -> None:
+    schema: Json = {"properties": {"path": {"enum": ["/a"]}, "files": {"properties": {"k": {}}}}}
+    overrides = {
+        "/path": Kind.IGNORE,
+        "/files/*/x~1y": Kind.PATH,
+        "/list/0": Kind.GLOB,
+        "/list/*": Kind.WEAK,
+    }
+    compiled = compile_shape(schema, overrides)
+    path = compiled.member("path")
+    assert (path.kind, path.why, path.values) == (
+        *(Kind.IGNORE, "the operator says so"),
+        frozenset(),
+    )
+    files = compiled.member("files")
+    for inner in (files.element(), files.member("k"), files.member("any")):
+        assert inner.member("x/y").kind is Kind.PATH
+    assert compiled.member("list").element().kind is Kind.WEAK
+
+
+def test_what_is_read_in_part_is_judged_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema: Json = {"properties": {"path": {"anyOf": [{"type": "integer"}, {"type": "string"}]}}}
+    for most in range(2, 8):
+        monkeypatch.setattr(detection, "_MOST", most)
+        assert compile_shape(schema, {}).member("path").kind is Kind.PATH, most
+
+
+FILE: JsonObject = {"type": "string", "description": "Absolute path to the file to read"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$defs": {"F x": FILE}, "properties": {"q": {"$ref": "#/$defs/F%20x"}}},
+        {"$defs": {"F": {"$anchor": "f", **FILE}}, "properties": {"q": {"$ref": "#f"}}},
+        {
+            "$defs": {"F": {"$dynamicAnchor": "f", **FILE}},
+            "properties": {"q": {"$dynamicRef": "#f"}},
+        },
+        {"unevaluatedProperties": FILE},
+        {"dependentSchemas": {"mode": {"properties": {"q": FILE}}}},
+        {"dependencies": {"mode": {"properties": {"q": FILE}}}},
+        {"if": {"properties": {"q": FILE}}},
+        {"else": {"properties": {"q": FILE}}},
+    ],
+)
+def test_a_place_is_described_in_any_part_of_a_schema(schema: JsonObject) -> None:
+    assert shape(schema).member("q").kind is Kind.PATH
+
+
+@pytest.mark.parametrize("word", ["additionalItems", "unevaluatedItems", "contains"])
+def test_elements_are_described_in_any_part_of_a_schema(word: str) -> None:
+    assert of("q", {"type": "array", word: FILE}).element().kind is Kind.PATH
+
+
+def test_json_in_a_text_is_described_by_the_schema_of_its_content() -> None:
+    inner: JsonObject = {"properties": {"thing": FILE}}
+    node = of("content", {"type": "string", "contentSchema": inner})
+    assert node.structured
+    assert node.member("thing").kind is Kind.PATH

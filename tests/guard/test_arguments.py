@@ -1,0 +1,281 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hub.guard.arguments import MAX_CLAIMS, Claim, claims
+from hub.guard.budget import TooMuchError
+from hub.guard.keys.schema import compile_shape
+from hub.guard.keys.vocabulary import Kind
+from hub.paths.resolve import PathError
+from hub.values import Json, JsonObject
+
+
+def found(
+    arguments: JsonObject, schema: Json = None, **overrides: Kind
+) -> list[tuple[str, str, Json]]:
+    pointers = {f"/{key}": kind for key, kind in overrides.items()}
+    claimed = claims(compile_shape(schema, pointers), arguments)
+    return [(claim.pointer, claim.kind.value, claim.value) for claim in claimed]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "claimed"),
+    [
+        ({"path": "a"}, [("/path", "path", "a")]),
+        ({"path": ""}, []),
+        ({"path": None, "file": True}, []),
+        ({"path": 7}, [("/path", "path", 7)]),
+        ({"paths": ["a", 47, 101]}, [("/paths/0", "path", "a"), ("/paths/1", "path", 47)]),
+        ({"paths": [["a"], None]}, [("/paths/0/0", "path", "a")]),
+        ({"path": {"value": "a"}}, [("/path/value", "path", "a")]),
+        ({"path": {"fd": 0}}, [("/path/fd", "path", 0)]),
+        ({"path": {"a": [{"b": 1.5}]}}, [("/path/a/0/b", "path", 1.5)]),
+        ({"path": '{"fd": 0}'}, [("/path/fd", "path", 0)]),
+        ({"files": [{"path": "a", "line": 7, "maxSize": 3, "ok": True}]}, [
+            ("/files/0/path", "path", "a"),
+        ]),
+        ({"path": {"data": [47]}}, [("/path/data/0", "path", 47)]),
+        ({"a/b": {"~": "/x"}}, [
+            ("/a~1b", "neutral", "a/b"),
+            ("/a~1b/~0", "neutral", "~"),
+            ("/a~1b/~0", "neutral", "/x"),
+        ]),
+        ({"name": "plain words", "n": 5}, [("/name", "neutral", "plain words")]),
+        ({"rows": [["a", "b"], ["a", "b"]]}, [
+            ("/rows/0/0", "neutral", "a"),
+            ("/rows/0/1", "neutral", "b"),
+        ]),
+        ({"kind": "data", "status": "result", "branch": "main"}, []),
+        ({"kind": "leak.txt"}, [("/kind", "neutral", "leak.txt")]),
+        ({"separator": "/", "key": "/"}, []),
+        ({"item": "/"}, [("/item", "neutral", "/")]),
+        ({"route_path": "../x"}, [("/route_path", "virtual", "../x")]),
+        ({"file": {"pathname": "x"}}, [("/file/pathname", "path", "x")]),
+        ({"file": {"subject": "../x", "content": "../x"}}, [("/file/subject", "weak", "../x")]),
+        ({"files": {"a.js": "../x"}}, [
+            ("/files/a.js", "neutral", "a.js"),
+            ("/files/a.js", "neutral", "../x"),
+        ]),
+        ({"name": "a/b"}, [("/name", "neutral", "a/b")]),
+        ({"name": "-x"}, [("/name", "neutral", "-x")]),
+        ({"name": ".."}, [("/name", "neutral", "..")]),
+        ({"name": "\uff0fx"}, [("/name", "neutral", "\uff0fx")]),
+        ({"src": "word"}, [("/src", "weak", "word")]),
+        ({"text": "/etc"}, []),
+        ({"text": "file:///etc"}, [("/text", "payload", "file:///etc")]),
+        ({"text": " view-source:FILE:/etc "}, [("/text", "payload", " view-source:FILE:/etc ")]),
+        ({"text": "a file:///etc"}, []),
+        ({"text": "file:" + "x" * 5000}, [("/text", "payload", "file:" + "x" * 5000)]),
+        ({"text": "file:" + "x" * 5000 + " and more"}, []),
+        ({"text": "notes.file: x"}, []),
+        ({"content": {"path": "a", "x": "/etc"}}, [
+            ("/content/path", "path", "a"),
+            ("/content/x", "neutral", "/etc"),
+        ]),
+        ({"content": ["/etc"]}, []),
+        ({"files": {"a/b": ""}}, [("/files/a~1b", "neutral", "a/b")]),
+        ({"files": {"x": "a"}}, [("/files/x", "neutral", "x"), ("/files/x", "path", "a")]),
+        ({"file": {"x": "a"}}, [("/file/x", "path", "a")]),
+        ({"x": '{"path": "a"}'}, [("/x/path", "path", "a")]),
+        ({"paths": '["a"]'}, [("/paths/0", "path", "a")]),
+        ({"path": "[a"}, [("/path", "path", "[a")]),
+        ({"path": "{1}"}, [("/path", "path", "{1}")]),
+        ({"x": "[1"}, [("/x", "neutral", "[1")]),
+        ({"text": '{"path": "/etc"}'}, []),
+        ({"command": ["ls", "-a"]}, [
+            ("/command/0", "command", "ls"),
+            ("/command/1", "command", "-a"),
+        ]),
+    ],
+)  # fmt: skip
+def test_what_is_judged(arguments: JsonObject, claimed: list[tuple[str, str, Json]]) -> None:
+    assert found(arguments) == claimed
+
+
+NO_INTEGER = "1" * 4400
+
+
+@pytest.mark.parametrize(
+    ("text", "claimed"),
+    [
+        (f'{{"big": {NO_INTEGER}, "path": "evil"}}', ("path", "evil")),
+        (' {"path": "evil"}', ("path", "evil")),
+        ('\ufeff{"path": "evil"}', ("path", "evil")),
+        ('\u200b\x00\n[{"path": "evil"}]\x00', ("path", "evil")),
+        ('// note\n/* more */ {"path": "evil"}', ("path", "evil")),
+        ('{"path": "evil", "n": NaN}', ("path", "evil")),
+        ('{"path": "evil",}', ("path", "evil")),
+        ('{"path": "evil"} and more', ("path", "evil")),
+        ('{"path": "evil"}\n{"a": 1}', ("path", "evil")),
+        ("{'path': 'evil'}", ("path", "evil")),
+        ("{path: 'evil'}", ("path", "evil")),
+        ('{"paths": ["a", "evil",]}', ("path", "evil")),
+        ('{"p\\u0061th": "evil",}', ("path", "evil")),
+        ('{"a": "\\u002fetc",}', ("neutral", "/etc")),
+        ('{"a": "\\x2fetc",}', ("neutral", "/etc")),
+        ('{"a": "\\57etc",}', ("neutral", "/etc")),
+        ('{"a": "\\u{2f}etc",}', ("neutral", "/etc")),
+        ('{"text": "/etc",}', ("neutral", "/etc")),
+        ('{"command": "cat /etc",}', ("command", "cat /etc")),
+        ('{"a": "/et\nc"}', ("neutral", "/et\nc")),
+        ('{"path": /* "text": */ "evil"}', ("path", "evil")),
+        ('{"path": // "a" "text":\n"evil"}', ("path", "evil")),
+        ('{"a": "{\\u0022path\\u0022: \\u0022evil\\u0022}",}', ("path", "evil")),
+        ('{"a": 1, /etc: 2, "/etc": 3,}', ("neutral", "/etc")),
+        ("[`/etc`]", ("neutral", "/etc")),
+    ],
+)
+def test_no_unread_json_passes(text: str, claimed: tuple[str, Json]) -> None:
+    assert claimed in [claim[1:] for claim in found({"x": text})]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[WIP] quote "/etc" in one more place',
+        '[doc](file:///x) and "/etc"',
+        '[2026-01-01 12:00] cannot open "/etc"',
+        "{date}-{title}.md in '/etc'",
+        '{{ name }} of "/etc"',
+        "[true",
+        "{",
+    ],
+)
+def test_what_is_no_json_is_one_text(text: str) -> None:
+    assert found({"x": text, "text": '{"path": "/etc",}'}) == [("/x", "neutral", text)] * (
+        "/etc" in text or text[0] in "[{"
+    )
+
+
+def test_a_list_in_a_weak_argument_is_weak_if_it_cannot_be_read() -> None:
+    assert ("/src/0", "weak", "evil") in found({"src": '["evil",]'})
+
+
+def test_declared_members_do_not_take_the_kind_around_them() -> None:
+    schema: Json = {
+        "properties": {
+            "files": {
+                "items": {"properties": {"mode": {"type": "string"}, "at": {"type": "string"}}}
+            }
+        }
+    }
+    arguments: JsonObject = {"files": [{"mode": "rw", "at": "x", "other": "y"}]}
+    assert found(arguments, schema) == [
+        ("/files/0/at", "neutral", "x"),
+        ("/files/0/other", "path", "y"),
+    ]
+    assert found({"files": [{"mode": 7, "at": 7}]}, schema) == []
+
+
+def test_a_value_that_the_schema_offers_is_not_judged() -> None:
+    schema: Json = {"properties": {"path": {"enum": ["/"]}}}
+    assert found({"path": "/"}, schema) == []
+    assert found({"path": "/x"}, schema) == [("/path", "path", "/x")]
+
+
+def test_what_the_operator_ignores_is_not_even_looked_into() -> None:
+    assert found({"path": {"path": "/etc"}, "file": "/etc"}, path=Kind.IGNORE) == [
+        ("/file", "path", "/etc")
+    ]
+    assert found({"file": "/etc"}, file=Kind.IGNORE) == []
+
+
+def test_a_claim_says_why() -> None:
+    (claim,) = claims(compile_shape(None, {}), {"filePath": "a"})
+    assert claim == Claim("/filePath", "filePath", Kind.PATH, "a", "'path' is a word for a path")
+
+
+def nested(depth: int, value: Json, *, lists: bool) -> JsonObject:
+    for _ in range(depth):
+        value = [value] if lists else {"a": value}
+    return {"a": value}
+
+
+def hidden(depth: int, text: str) -> str:
+    r"""Return what reads as one more string in a string each time that it is unescaped."""
+    return '["' + "".join("[\\" + "u005c" * n + "u0022[" for n in range(depth)) + text
+
+
+def test_a_path_in_strings_in_strings_is_found() -> None:
+    assert ("neutral", "[/etc/a") in [claim[1:] for claim in found({"x": hidden(2, "/etc/a")})]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        nested(70, "x", lists=False),
+        nested(70, "x", lists=True),
+        {"x": "[" * 100_000},
+        {"x": '{"a": ' * 70 + "1" + "}" * 70},
+        {"x": [["/a"] * MAX_CLAIMS, ["/a"], {"path": "a"}]},
+        {"x": '{"path": "a", "path": "/etc"}'},
+        {"x": "[" + '"/a",' * 30_000},
+        {"k" * 5000: {"a": "/a"}},
+        {"x": ["/a"] * MAX_CLAIMS + ["/a", '["a",]']},
+        {"x": ["[" + "".join(f"'{n}a'," for n in range(5000))] * 10},
+        {"x": hidden(40, "a" * 1000)},
+        {"x": [hidden(40, "a" * 1000)]},
+    ],
+)
+def test_what_is_too_much_or_ambiguous_is_refused(arguments: JsonObject) -> None:
+    with pytest.raises(PathError):
+        claims(compile_shape(None, {}), arguments)
+
+
+PIECES = (
+    ["x", " ", "/", "\\", "~", "$", ".", "..", "%2e", "%5C", ":", "%", "-"],
+    ["file:", "UNIX:", "SQLite", "duckdb", "\u2024", "\u200b", "\u017fqlite", "\u00e9"],
+)
+
+
+@given(pieces=st.lists(st.sampled_from([*PIECES[0], *PIECES[1]]), max_size=4), ends=st.booleans())
+def test_a_long_value_looks_like_a_path_exactly_where_a_short_one_does(
+    pieces: list[str], *, ends: bool
+) -> None:
+    text = "".join(pieces)
+
+    def claimed(filler: str) -> bool:
+        return bool(found({"v": filler + text if ends else text + filler}))
+
+    assert claimed("y" * 1100) is claimed("y")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {str(number): 5 for number in range(3)},
+        {"a": {"b": {"c": {}}}},
+        {"a": [0] * 10},
+        {"path": ["x", "y"]},
+    ],
+)
+def test_finding_it_takes_no_more_than_it_may(arguments: JsonObject) -> None:
+    shape = compile_shape({}, {})
+    assert claims(shape, arguments, 100) == claims(shape, arguments)
+    with pytest.raises(TooMuchError, match="too many to judge"):
+        claims(shape, arguments, 11)
+
+
+def test_a_text_that_may_be_given_as_a_structure_is_read_as_one() -> None:
+    pages: Json = {"type": "array", "items": {"properties": {"sourcePdfPath": {"type": "string"}}}}
+    schema: Json = {"properties": {"content": {"anyOf": [{"type": "string"}, pages]}}}
+    given: JsonObject = {"content": '[{"sourcePdfPath": "/etc/x.pdf"}]'}
+    assert found(given, schema) == [("/content/0/sourcePdfPath", "path", "/etc/x.pdf")]
+    assert found({"content": "see /etc/x"}, schema) == []
+    assert found({"content": "{not json /etc"}, schema) == []
+
+
+def test_what_stands_under_the_name_of_a_file_is_read_as_a_whole() -> None:
+    arguments: JsonObject = {"files": {"a.js": "import '../x'", "more": "one\ntwo"}}
+    read = claims(compile_shape({}, {}), arguments)
+    assert [
+        claim.whole for claim in read if claim.key in claim.pointer and claim.value != claim.key
+    ]
+    assert all(claim.whole for claim in read if claim.value != claim.key)
+
+
+def test_what_is_in_a_file_is_not_read_as_arguments() -> None:
+    inner = '{"extends": "../tsconfig.json"}'
+    claimed = found({"files": {"a.json": inner}})
+    assert ("/files/a.json", "neutral", inner) in claimed
+    assert all(value != "../tsconfig.json" for _, _, value in claimed)

@@ -1,0 +1,669 @@
+import json
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from hub.guard.budget import Patience
+from hub.guard.containment import OUTSIDE, Surroundings
+from hub.guard.decide import (
+    Admitted,
+    Refused,
+    Sight,
+    ToolGuard,
+    admit,
+    compile_tool,
+    decide,
+    decide_soon,
+    explain,
+)
+from hub.guard.keys.vocabulary import Kind
+from hub.guard.plain_paths import Ground
+from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
+from hub.paths.resolve import Entry, LinkReader, PathError
+from hub.roots.roots import EMPTY, RootSet, UnsafePaths, parse_announcement, root_set
+from hub.system.disk import CachedLinks, OsLinks
+from hub.values import Call, Json, JsonObject
+from tests.kit.trees import PROJECT, grow, plant
+from tests.kit.worlds import (
+    MACOS,
+    POSIX,
+    WINDOWS,
+    Directories,
+    around,
+    share,
+    tool_call,
+)
+
+CATALOGUE = Path(__file__).parent / "data" / "catalogue.jsonl"
+ROWS = [cast("JsonObject", json.loads(line)) for line in CATALOGUE.read_text().splitlines()]
+# What another layer must stop, and what only an operator can decide, is not for the guard alone.
+JUDGED = [row for row in ROWS if row["layer"] == "argument" and "policy" not in row]
+DEFAULT = ToolPolicy()
+
+
+def judge(
+    arguments: JsonObject,
+    world: Surroundings,
+    policy: Policy | None = None,
+    *,
+    read_only: bool = False,
+    schema: Json = None,
+) -> Admitted | Refused:
+    guard = compile_tool(schema, read_only=read_only, policy=ToolPolicy(policy or Policy()))
+    return decide(tool_call(arguments), guard, world)
+
+
+def placed(value: Json, top: str) -> Json:
+    """Put `/R` where the tree was planted."""
+    if isinstance(value, str):
+        value = value.replace("/R/", f"{top}/").replace("%2FR%2F", top.replace("/", "%2F") + "%2F")
+        return value[:-2] + top if value.endswith("/R") else value
+    if isinstance(value, list):
+        return [placed(member, top) for member in value]
+    if isinstance(value, dict):
+        return {str(placed(key, top)): placed(member, top) for key, member in value.items()}
+    return value
+
+
+def planted(row: JsonObject, top: Path) -> None:
+    plant(top, *PROJECT)
+    for op in cast("list[dict[str, str]]", placed(row.get("fs_setup") or [], str(top))):
+        path = op["path"].removeprefix(f"{top}/")
+        match op["op"]:
+            case "dir":
+                plant(top, f"{path}/")
+            case "file":
+                plant(top, path)
+            case "symlink":
+                plant(top, f"{path} => {op['target']}")
+            case "hardlink":
+                (top / path).hardlink_to(op["target"])
+            case other:
+                raise AssertionError(other)
+
+
+def world_of(row: JsonObject, top: Path) -> tuple[Surroundings, JsonObject]:
+    env: dict[str, str] = {"HOME": "/home/u", "USER": "u"}
+    links: LinkReader = Directories()
+    flavour, cwd = {"darwin": MACOS, "windows": WINDOWS}.get(str(row["platform"]), POSIX), None
+    if flavour is POSIX:
+        top = top.resolve()
+        planted(row, top)
+        row = cast("JsonObject", placed(row, str(top)))
+        env["HOME"] = f"{top}/home"
+        links = CachedLinks(OsLinks())
+    uris = cast("list[str]", row["roots"])
+    if flavour is POSIX and uris and uris[0].endswith("/project"):
+        cwd = f"{top}/project"
+    roots: Json = [{"uri": uri} for uri in uris]
+    announced = parse_announcement({"roots": roots}, links=links, flavour=flavour, unsafe=None)
+    assert announced is not None
+    env |= cast("dict[str, str]", row.get("env") or {})
+    return Surroundings(announced.roots, cwd, env, links, flavour), cast(
+        "JsonObject", row["arguments"]
+    )
+
+
+@pytest.mark.parametrize("row", JUDGED, ids=[str(row["id"]) for row in JUDGED])
+def test_the_catalogue_is_judged_as_it_says(row: JsonObject, tmp_path: Path) -> None:
+    world, arguments = world_of(row, tmp_path)
+    verdict = judge(arguments, world, schema=row.get("tool_schema"))
+    assert ("deny" if isinstance(verdict, Refused) else "allow") == row["expect"], verdict
+
+
+def test_a_path_is_admitted_only_below_a_root(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "project/evil => ../private")
+    world = around(share(top / "project", top / "docs"), top / "project")
+    for inside in ("a.txt", f"{top}/docs/b.md", f"file://{top}/project/a.txt", "src/../a.txt"):
+        assert isinstance(judge({"path": inside}, world), Admitted)
+    for outside in ("../private/secret.txt", f"{top}/project2/x.txt", "evil/secret.txt", "/etc"):
+        assert isinstance(judge({"options": [{"filePath": outside}]}, world), Refused)
+
+
+def test_the_refusal_is_one_line_a_model_can_act_on(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT)
+    verdict = judge({"a": {"path/x": "/etc/passwd"}}, around(share(top / "project", top / "docs")))
+    assert isinstance(verdict, Refused)
+    assert verdict.pointer == "/a/path~1x"
+    assert verdict.message() == (
+        "Access denied: Path '/etc/passwd' is outside the allowed roots boundaries. "
+        f'Current roots: ["file://{top}/project", "file://{top}/docs"]'
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("a\nb", "Access denied: Path 'a?b' is refused: it contains a control character"),
+        (7, "Access denied: Path '7' is refused: a number is not a path"),
+    ],
+)
+def test_another_reason_has_its_own_sentence(tmp_path: Path, value: Json, message: str) -> None:
+    verdict = judge({"path": value}, around(share(tmp_path)))
+    assert isinstance(verdict, Refused)
+    assert verdict.message().startswith(message)
+    assert "\n" not in verdict.message()
+
+
+def test_no_roots_refuse_everything() -> None:
+    verdict = judge({"path": "/a.txt"}, around(EMPTY))
+    assert isinstance(verdict, Refused)
+    assert verdict.message().endswith("Current roots: []")
+
+
+def test_only_the_guard_admits() -> None:
+    with pytest.raises(TypeError):
+        Admitted(tool_call({}))
+    admitted = judge({}, around(EMPTY))
+    assert isinstance(admitted, Admitted)
+    with pytest.raises(TypeError):
+        replace(admitted, call=tool_call({"path": "/etc/passwd"}))
+    with pytest.raises(TypeError):
+        Admitted(tool_call({}), token=admitted.token)
+
+
+def test_modes(tmp_path: Path) -> None:
+    world = around(share(tmp_path))
+    refused = judge({"path": "/etc"}, world)
+    assert isinstance(refused, Refused)
+    off = judge({"path": "/etc"}, world, Policy(mode=Mode.OFF))
+    assert isinstance(off, Admitted)
+    assert off.would_refuse is None
+    reported = judge({"path": "/etc"}, world, Policy(mode=Mode.REPORT))
+    assert isinstance(reported, Admitted)
+    assert reported.would_refuse == refused
+
+
+def test_what_the_operator_refuses_stays_refused_below_a_root(tmp_path: Path) -> None:
+    top = plant(tmp_path, "home/.ssh/id_rsa", "home/a/.env", "home/vendor/x", "home/l => a")
+    policy = Policy(
+        deny=DenyPatterns(("**/.env", "/l/")),
+        unsafe=UnsafePaths(f"{top}/home", POSIX),
+        access=(AccessRule((*top.parts[1:], "home", "vendor"), "read"),),
+    )
+    world = around(share(top / "home"), top / "home")
+    for path in (".ssh/id_rsa", "a/.env", "vendor/x", f"{top}/home/l/new", f"{top}/home/a/.env"):
+        assert isinstance(judge({"path": path}, world, policy), Refused)
+    for path in ("vendor/x", "a/b"):
+        assert isinstance(judge({"path": path}, world, policy, read_only=True), Admitted)
+
+
+def test_a_client_without_roots_is_held_to_the_operators_patterns_only(tmp_path: Path) -> None:
+    world = around(EMPTY, tmp_path, enforcing=False)
+    for path in ("/any/path", "/etc/passwd", "a", "~x/y", "C:\\x"):
+        assert isinstance(judge({"path": path}, world), Admitted)
+    policy = Policy(deny=DenyPatterns(("**/.env",)), unsafe=UnsafePaths(None, POSIX))
+    assert isinstance(judge({"path": "/any/.env"}, world, policy), Refused)
+    assert isinstance(judge({"path": ".env"}, world, policy), Refused)
+    assert isinstance(judge({"path": "/any/path"}, world, policy), Admitted)
+    assert isinstance(judge({"path": "C:\\x"}, world, policy), Admitted)
+    assert isinstance(judge({"path": "/etc/hosts"}, world, policy), Admitted)
+
+
+def test_links_can_be_denied_altogether(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "project/ok => src", "way => project")
+    world = around(share(top / "project"), top / "project")
+    never = Policy(symlinks="deny")
+    assert isinstance(judge({"path": "ok/a.py"}, world), Admitted)
+    assert isinstance(judge({"path": "ok/a.py"}, world, never), Refused)
+    assert isinstance(judge({"path": f"{top}/project/ok/a.py"}, world, never), Refused)
+    assert isinstance(judge({"path": f"{top}/way/src/a.py"}, world, never), Admitted)
+
+
+def test_a_leading_dash_can_be_denied_where_a_revision_goes(tmp_path: Path) -> None:
+    world = around(share(tmp_path))
+    never = Policy(refuse_options=True)
+    for key in ("branch", "revision", "branch_name"):
+        assert isinstance(judge({key: "-D"}, world), Admitted)
+        assert isinstance(judge({key: "-D"}, world, never), Refused)
+    assert isinstance(judge({"sort": "-date"}, world, never), Admitted)
+
+
+def test_absolute_paths_can_be_forwarded_in_their_canonical_form(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "way => project")
+    world = around(share(top / "project"), top / "project")
+    arguments: JsonObject = {
+        "paths": [f"{top}/way/a.txt", "src/a.py", f"{top}/project/src/../a.txt"],
+        "text": f"{top}/way",
+        "out": {"file": f"{top}/way/new", "mode": 1},
+        "path": 'JSON: ["x"]',
+    }
+    verdict = judge(arguments, world, Policy(rewrite="canonical"))
+    assert isinstance(verdict, Admitted)
+    assert verdict.call.arguments == {
+        "paths": [f"{top}/project/a.txt", "src/a.py", f"{top}/project/src/../a.txt"],
+        "text": f"{top}/way",
+        "out": {"file": f"{top}/project/new", "mode": 1},
+        "path": 'JSON: ["x"]',
+    }
+    assert verdict.call.params["arguments"] is verdict.call.arguments
+    verbatim = judge(arguments, world)
+    assert isinstance(verbatim, Admitted)
+    assert verbatim.call.arguments is arguments
+
+
+def test_an_operator_decides_about_an_argument_by_hand(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT)
+    world = around(share(top / "project"), top / "project")
+    ignoring = ToolPolicy(arguments={"/path": Kind.IGNORE, "/word": Kind.PATH})
+    guard = compile_tool(None, read_only=True, policy=ignoring)
+    assert isinstance(decide(tool_call({"path": "/"}), guard, world), Admitted)
+    assert isinstance(decide(tool_call({"word": "/nowhere"}), guard, world), Refused)
+
+
+def test_what_a_tool_needs_is_the_operators_word_before_its_own() -> None:
+    for read_only, access, writes in (
+        (True, None, False),
+        (False, None, True),
+        (True, "write", True),
+        (False, "read", False),
+    ):
+        policy = ToolPolicy(access=access)  # pyright: ignore[reportArgumentType]
+        assert compile_tool(None, read_only=read_only, policy=policy).needs_write is writes
+
+
+class Looking(Sight):
+    """Looks at a world that is what it was, or at none."""
+
+    def __init__(self, world: Surroundings | None, ground: Ground | None = None) -> None:
+        self.world = world
+        self._ground = ground
+
+    @property
+    def ground(self) -> Ground | None:
+        return self._ground
+
+    @property
+    def disk(self) -> LinkReader:
+        return OsLinks()
+
+    def memory(self) -> LinkReader:
+        return OsLinks()
+
+    def surroundings(self, links: LinkReader) -> Surroundings | None:
+        return None if self.world is None else replace(self.world, links=links)
+
+
+class Blind(Looking):
+    """Is not to look at anything."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    @property
+    def disk(self) -> LinkReader:
+        raise AssertionError("nothing is to be looked at")
+
+    def memory(self) -> LinkReader:
+        raise AssertionError("nothing is to be looked at")
+
+
+def test_a_call_in_which_nothing_is_judged_is_admitted_without_looking_at_the_disk() -> None:
+    guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy()))
+    pathless = Call("tools/call", "t", {"limit": 5}, {"arguments": {"limit": 5}})
+    admitted = admit(pathless, guard, Blind())
+    assert admitted is not None
+    assert admitted.call is pathless
+    off = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=Mode.OFF)))
+    call = Call("tools/call", "t", {"path": "/x"}, {})
+    assert admit(call, off, Blind()) is not None
+
+
+def test_what_is_admitted_without_reserve_is_what_the_guard_would_decide(tmp_path: Path) -> None:
+    plant(tmp_path, "r/f")
+    world = around(share(tmp_path / "r"))
+    inside: JsonObject = {"path": f"{tmp_path}/r/f"}
+    others: list[JsonObject] = [{"path": "/etc/x"}, {"path": 5}, {}, nested(100)]
+    for mode in Mode:
+        guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=mode)))
+        for arguments in (inside, *others):
+            call = Call("tools/call", "t", arguments, {"arguments": arguments})
+            decided = decide(call, guard, world)
+            plainly = isinstance(decided, Admitted) and decided.would_refuse is None
+            found = admit(call, guard, Looking(world))
+            assert found == (decided if plainly else None), (mode, arguments)
+            if mode is Mode.ENFORCE and arguments is inside:
+                assert admit(call, guard, Looking(None)) is None
+
+
+class Remembering(Looking):
+    """Notes what is looked at on the disk."""
+
+    def __init__(self, world: Surroundings | None, ground: Ground | None) -> None:
+        super().__init__(world, ground)
+        self.asked: list[str] = []
+
+    def memory(self) -> LinkReader:
+        return CachedLinks(Noting(self.asked))
+
+
+class Noting(OsLinks):
+    """Notes each path that the kernel is asked for."""
+
+    def __init__(self, asked: list[str]) -> None:
+        self._asked = asked
+
+    def entry(self, path: str) -> Entry | None:
+        self._asked.append(path)
+        return super().entry(path)
+
+
+def test_of_several_paths_nothing_is_looked_at_twice(tmp_path: Path) -> None:
+    plant(tmp_path, "r/f", "r/a,b")
+    roots = share(tmp_path / "r")
+    guard = compile_tool({}, read_only=True, policy=DEFAULT)
+    ground = Ground.of(around(roots), (), Policy(), needs_write=False)
+    # Only the first is plain, so that the ground and then the judge look at the disk.
+    arguments: JsonObject = {"paths": [f"{tmp_path}/r/f", f"{tmp_path}/r/a,b"]}
+    sight = Remembering(around(roots), ground)
+    assert admit(Call("tools/call", "t", arguments, {}), guard, sight) is not None
+    assert sight.asked
+    assert len(sight.asked) == len(set(sight.asked))
+
+
+def test_plain_paths_on_their_ground_are_admitted_without_the_surroundings(tmp_path: Path) -> None:
+    plant(tmp_path, "r/f")
+    roots = share(tmp_path / "r")
+    guard = compile_tool({}, read_only=True, policy=DEFAULT)
+    sight = Looking(None, Ground.of(around(roots), (), Policy(), needs_write=False))
+    assert admit(tool_call({"path": f"{tmp_path}/r/f", "limit": 5}), guard, sight) is not None
+    for other in ("/etc/x", "f,g", f"{tmp_path}/r/../r/f"):
+        assert admit(tool_call({"path": other}), guard, sight) is None
+        both = tool_call({"path": f"{tmp_path}/r/f", "to": {"path": other}})
+        assert admit(both, guard, sight) is None
+
+
+def test_a_resource_is_judged_by_its_uri(tmp_path: Path) -> None:
+    world = around(share(tmp_path))
+    guard = compile_tool(None, read_only=True, policy=DEFAULT)
+
+    def read(uri: str) -> Admitted | Refused:
+        return decide(Call("resources/read", uri, {"uri": uri}, {"uri": uri}), guard, world)
+
+    assert isinstance(read(f"file://{tmp_path}/a"), Admitted)
+    assert isinstance(read("memo://notes/1"), Admitted)
+    assert isinstance(read("file:///etc/passwd"), Refused)
+
+
+def nested(depth: int) -> JsonObject:
+    value: Json = "x"
+    for _ in range(depth):
+        value = {"a": value}
+    return {"a": value}
+
+
+def test_what_is_too_deep_to_judge_is_refused() -> None:
+    verdict = judge(nested(100), around(EMPTY))
+    assert isinstance(verdict, Refused)
+    assert verdict.message() == (
+        "Access denied: the arguments are nested too deeply or too many to judge"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "admitted"),
+    [
+        ({"paths": ["{a,b}{c,d}{e,f}{g,h}"] * 40}, True),
+        ({"paths": [*["{a,b}{c,d}{e,f}{g,h}"] * 40, "/etc/x"]}, False),
+        ({"paths": [f"a/{number}, b" for number in range(400)]}, True),
+        ({str(number): "x" for number in range(5000)}, True),
+        ({"rows": [[0] * 100] * 300}, True),
+        ({"paths": ["x"] * 5000}, True),
+        ({"command": "cat x " * 20_000}, True),
+        ({"/a" * 50_000: 1}, True),
+    ],
+)
+def test_what_takes_long_is_not_decided_soon(
+    tmp_path: Path, arguments: JsonObject, admitted: bool
+) -> None:
+    world = around(share(tmp_path), tmp_path)
+    guard = compile_tool({}, read_only=True, policy=DEFAULT)
+    call = tool_call(arguments)
+    assert decide_soon(call, guard, world) is None
+    assert admit(call, guard, Looking(world)) is None
+    assert isinstance(decide(call, guard, world), Admitted) is admitted
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_what_is_decided_soon_is_what_is_decided(tmp_path: Path, mode: Mode) -> None:
+    world = around(share(tmp_path), tmp_path)
+    guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=mode)))
+    rows: list[Json] = [[0]] * 9
+    calls: list[JsonObject] = [{"path": "a"}, {"path": "/etc/x"}, nested(100), {"rows": rows}]
+    for arguments in calls:
+        call = tool_call(arguments)
+        assert decide_soon(call, guard, world) == decide(call, guard, world)
+
+
+def test_what_cannot_be_rewritten_whole_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = around(share(tmp_path), tmp_path)
+    call = tool_call({"path": f"{tmp_path}/a,b"})
+    policy = ToolPolicy(Policy(rewrite="canonical"))
+    plain, rewriting = (
+        compile_tool({}, read_only=True, policy=policy) for policy in (DEFAULT, policy)
+    )
+    assert isinstance(decide(call, rewriting, world), Admitted)
+    # It has three readings, and is read twice if it is to be rewritten.
+    patience = Patience(search=100, readings=5, effort=10_000)
+    monkeypatch.setattr("hub.guard.decide.WHOLE", patience)
+    assert isinstance(decide(call, plain, world), Admitted)
+    assert isinstance(decide(call, rewriting, world), Refused)
+
+
+class Broken(LinkReader):
+    def entry(self, path: str) -> Entry | None:
+        raise RuntimeError(path)
+
+    def target(self, path: str) -> str:
+        raise RuntimeError(path)
+
+
+def test_our_own_mistake_is_a_refusal() -> None:
+    verdict = judge({"path": "/a"}, Surroundings(EMPTY, None, {}, Broken(), POSIX))
+    assert isinstance(verdict, Refused)
+    assert verdict.message() == "Access denied: the arguments could not be judged"
+
+
+def test_explain_shows_every_reading_and_where_it_leads(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT)
+    world = around(share(top / "project"), top / "project")
+    guard: ToolGuard = compile_tool(None, read_only=True, policy=DEFAULT)
+    (judged,) = explain(tool_call({"path": "%2e%2e", "text": "x"}), guard, world)
+    assert (judged.pointer, judged.kind, judged.value) == ("/path", Kind.PATH, "%2e%2e")
+    assert judged.why == "'path' is a word for a path"
+    assert [(read.reading, read.how, read.leads_to) for read in judged.readings] == [
+        ("%2e%2e", "as given", f"{top}/project/%2e%2e"),
+        ("..", "percent-decoded", str(top)),
+        (str(top), "percent-decoded, '..' removed first", str(top)),
+    ]
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
+    lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)),
+    max_leaves=12,
+)
+KEYS = st.sampled_from(
+    ["path", "files", "glob", "src", "command", "args", "text", "x", "uri", "$ref", "properties"]
+)
+BITS = st.sampled_from(
+    [
+        *"/ .. ~ $HOME ${ %2e \\ file: // a , { } = - @ [ \" ' ` : * etc sqlite:".split(),  # noqa: SIM905 - quotes
+        *" \x00\u200b\uff0f\ud800",
+    ]
+)
+TEXTS = st.lists(BITS, max_size=12).map("".join)
+ARGUMENTS = st.dictionaries(
+    st.one_of(KEYS, TEXTS), st.one_of(JSON, TEXTS, st.lists(TEXTS)), max_size=4
+)
+
+
+@given(arguments=ARGUMENTS, schema=JSON)
+def test_any_json_yields_a_verdict(arguments: JsonObject, schema: Json) -> None:
+    here = CATALOGUE.parent
+    world = around(share(here), here, env={"HOME": str(here)})
+    guard = compile_tool(schema, read_only=True, policy=DEFAULT)
+    verdict = decide(tool_call(arguments), guard, world)
+    if isinstance(verdict, Refused):
+        assert verdict.reason != "the arguments could not be judged"
+    try:
+        explain(tool_call(arguments), guard, world)
+    except PathError:
+        assert isinstance(verdict, Refused)
+
+
+MANY = 200_000
+HOSTILE = {
+    "spaces before a second line": "-" + " " * MANY + "\nX",
+    "schemes": "file:" * MANY + " x",
+    "no scheme after all": "a" * MANY + " file:",
+    "colons": "a:" * MANY,
+    "escaped quotes": '"' + '\\"' * MANY,
+    "half open quotes": "\"'\\" * MANY,
+    "flags": "-a" * MANY + " x",
+    "braces": "{," * MANY,
+    "open braces": "{" * MANY,
+    "open lists": "[1," * MANY,
+    "quotes in a list": '["' + '", "' * MANY,
+    "comments before a list": "/*" * MANY + "[",
+    "a variable": "${" + "a" * MANY,
+    "variables": "$HOME" * MANY,
+    "escapes of escapes": "%25" * MANY,
+    "up": "../" * MANY,
+    "up and down": "a/../" * MANY,
+    "separators": "/" * MANY,
+    "dots": "./" * MANY,
+    "spaces": " " * MANY + "/etc",
+    "marks": "a" + "\u0301\u0327" * MANY,
+    "lists": "/a," * MANY,
+    "homes": "~" * MANY,
+    "digits": '{"a": ' + "1" * MANY + "}",
+}
+
+
+@pytest.mark.timeout(30)  # in time that grew with the square, one of them would take minutes
+@pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("key", ["path", "pattern", "source", "foo", "text", "command"])
+def test_the_time_grows_no_faster_than_the_text(tmp_path: Path, key: str, value: str) -> None:
+    judge({key: value}, around(share(tmp_path), tmp_path, env={"HOME": "/h"}))
+    judge({key: [value], value: ""}, around(share(tmp_path), tmp_path, env={"HOME": "/h"}))
+
+
+@pytest.mark.timeout(30)  # each refused one would take longer than that
+@pytest.mark.parametrize(
+    ("roots", "paths", "refused"),
+    [
+        (256, [f"a/b/c{n}" for n in range(10_000)], True),
+        (256, [f"../{n}/x" for n in range(10_000)], True),
+        (256, ["a/../" * 800 + f"x{n}" for n in range(7000)], True),
+        (256, ["{a,b}/{c,d}/{e,f}" + f"/{n}" for n in range(10_000)], True),
+        (1, ["l"] * 100_000, True),
+        (256, [f"a/b/c{n}" for n in range(100)], False),
+        (5, [f"a/b/c{n}" for n in range(2000)], False),
+    ],
+    ids=lambda value: str(value)[:16],
+)
+def test_one_call_has_no_more_than_its_share_of_the_hub(
+    tmp_path: Path, roots: int, paths: list[str], *, refused: bool
+) -> None:
+    top = plant(tmp_path, *(f"{n}/a/" for n in range(roots)), f"0/l => {'a/../' * 700}m")
+    shared = share(*(top / f"{n}" for n in range(roots)))
+    for policy in (Policy(), Policy(deny=DenyPatterns(("*.env",)))):
+        verdict = judge({"paths": cast("list[Json]", paths)}, around(shared, top / "0"), policy)
+        assert isinstance(verdict, Refused) is refused
+        if isinstance(verdict, Refused):
+            assert verdict.reason in {
+                "the call names more paths for these roots than are judged at once",
+                "there is too much to judge",
+            }
+
+
+class Counting(OsLinks):
+    """Counts what is asked of the disk."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def entry(self, path: str) -> Entry | None:
+        self.asked += 1
+        return super().entry(path)
+
+
+@pytest.mark.parametrize("key", ["path", "source", "thing"])
+def test_no_call_asks_the_disk_without_end(tmp_path: Path, key: str) -> None:
+    top = plant(tmp_path, *(f"{n}/" for n in range(256)))
+    shared = share(*(top / f"{n}" for n in range(256)))
+    names: list[Json] = [f"{n}/x" for n in range(1000)]
+    disk = Counting()
+    verdict = judge({key: names}, replace(around(shared, top / "0"), links=CachedLinks(disk)))
+    assert isinstance(verdict, Refused)
+    assert disk.asked < 200_000
+
+
+def test_a_refusal_says_nothing_about_what_lies_outside(tmp_path: Path) -> None:
+    top = plant(tmp_path, "p/", "p/evil => ../out", "out/file", "out/dir/", "out/loop => loop")
+    world = around(share(top / "p"), top / "p")
+    for key in ("path", "source", "foo", "pattern", "command"):
+        for start in ("evil", "../out", f"{top}/out", f"{top}/p/evil", f"file://{top}/out"):
+            for name in ("file", "none", "dir", "loop", "x" * 300):
+                for end in ("", "/x", "/x/..", "/../x", "/"):
+                    verdict = judge({key: f"{start}/{name}{end}"}, world)
+                    assert isinstance(verdict, Refused)
+                    assert verdict.reason == OUTSIDE
+    for name in ("file", "none"):
+        verdict = judge({"path": f"{top}/out/{name}/../../p/x"}, world)
+        assert isinstance(verdict, Refused)
+        assert verdict.reason == OUTSIDE
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+STEPS = st.lists(st.one_of(NAMES, st.sampled_from(["..", ".", ""])), min_size=1, max_size=6)
+NODES = st.tuples(st.lists(NAMES, min_size=1, max_size=3), st.one_of(st.none(), STEPS))
+
+
+@given(nodes=st.lists(NODES, max_size=10), asked=st.lists(STEPS, min_size=1, max_size=8))
+def test_an_admitted_path_lies_below_a_root_and_fewer_roots_admit_no_more(
+    nodes: list[tuple[list[str], list[str] | None]], asked: list[list[str]]
+) -> None:
+    with TemporaryDirectory() as made:
+        top = Path(made).resolve()
+        plant(top, "a/a/", "b/")
+        grow(top, nodes)
+        roots = share(top / "a/a", top / "b") if (top / "a/a").is_dir() else share(top / "b")
+        for steps in asked:
+            path = f"{top}/{'/'.join(steps)}"
+            admitted = isinstance(judge({"path": path}, around(roots, top)), Admitted)
+            fewer = [
+                isinstance(judge({"path": path}, around(root_set([root]), top)), Admitted)
+                for root in roots.roots
+            ]
+            assert admitted or not any(fewer)
+            assert not admitted or is_below(path, roots)
+            relative = "/".join(steps).lstrip("/")
+            if isinstance(judge({"path": relative}, around(roots, top / "b")), Admitted):
+                assert not relative or is_below(f"{top}/b/{relative}", roots)
+
+
+def is_below(path: str, roots: RootSet) -> bool:
+    real = os.path.realpath(path)
+    return any(f"{real}/".startswith(f"{root}/") for root in roots.paths)
+
+
+def test_absolute_paths_of_another_machine_are_judged_only_as_uris(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "project/evil => ../private")
+    world = around(share(top / "project"))
+    remote = Policy(paths="remote")
+    for value in ("/", "/etc/passwd", "/src/a.py", f"{top}/private/secret.txt"):
+        for key in ("path", "source", "item", "pattern", "command"):
+            assert isinstance(judge({key: value}, world, remote), Admitted), (key, value)
+    for value in ("file:///etc/passwd", "../private/secret.txt", "evil/secret.txt"):
+        for key in ("path", "source", "item"):
+            assert isinstance(judge({key: value}, world, remote), Refused), (key, value)

@@ -1,0 +1,405 @@
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from hub.guard.arguments import Claim
+from hub.guard.budget import Patience, TooMuchError
+from hub.guard.containment import OUTSIDE, Surroundings
+from hub.guard.judge import Judge
+from hub.guard.keys.vocabulary import Kind
+from hub.guard.policy import DenyPatterns, Policy
+from hub.values import Json
+from tests.kit.trees import PROJECT, plant
+from tests.kit.worlds import around, on_windows, share
+
+PATH, GLOB, WEAK, NEUTRAL = Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.NEUTRAL
+PAYLOAD, COMMAND = Kind.PAYLOAD, Kind.COMMAND
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Surroundings:
+    top = plant(tmp_path, *PROJECT, "project/evil => ../private", "project/pl => /proc/self")
+    home = {"HOME": f"{top}/home"}
+    return around(share(top / "project", top / "docs"), top / "project", env=home)
+
+
+def objection(
+    world: Surroundings, kind: Kind, value: Json, policy: Policy | None = None
+) -> str | None:
+    judge = Judge(world, policy or Policy(), needs_write=True)
+    return judge.objection(Claim("/k", "k", kind, value, ""))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (PATH, "a.txt"),
+        (PATH, "  "),
+        (PATH, "a b.txt"),
+        (GLOB, "src/**/*.ts"),
+        (GLOB, "**/x"),
+        (GLOB, "/no-such/**"),
+        (GLOB, "!dist/**"),
+        (WEAK, "word"),
+        (WEAK, "//button[@id='x']"),
+        (WEAK, "https://example.com/../x"),
+        (NEUTRAL, "https://example.com/?file=../../../../../x"),
+        (NEUTRAL, "https://example.com/#../../../../../x"),
+        (GLOB, "https?://[^/]+/etc"),
+        (NEUTRAL, "/no-such/x"),
+        (NEUTRAL, "/$1"),
+        (NEUTRAL, "\x00\x1f"),
+        (NEUTRAL, "a \x00 (b)"),
+        (NEUTRAL, "and/or"),
+        (NEUTRAL, "Berlin / DE"),
+        (NEUTRAL, "see /etc/hosts"),
+        (NEUTRAL, "{not json /etc"),
+        (NEUTRAL, "/org/freedesktop/DBus"),
+        (NEUTRAL, "--- /dev/null\n+++ b/src/x\n@@\n+a"),
+        (WEAK, "server:\n  root: /etc/nginx\n  log: ../x"),
+        (WEAK, "Written to /etc/motd at each start"),
+        (PATH, "/dev/null"),
+        (PATH, "app/[slug]/page.tsx"),
+        (PATH, "(group)/page.tsx"),
+        (PATH, "+page.svelte"),
+        (COMMAND, "cat a.txt > out.txt 2>/dev/null"),
+        (COMMAND, "sed -n '/no-such.*/p' a.txt"),
+        (COMMAND, "echo $(date)/x"),
+        (NEUTRAL, "see /etc and ../x, or ~/y"),
+        (NEUTRAL, "// import '../x'\n/etc"),
+        (NEUTRAL, "x/" * 3000),
+        (NEUTRAL, "C:\\x"),
+        (NEUTRAL, "~approx"),
+        (NEUTRAL, "// a comment\nand more"),
+        (WEAK, "/9j/4AAQSkZJRgABAQ=="),
+        (COMMAND, "git status -s src && ls"),
+        (COMMAND, "curl https://x/etc"),
+        (COMMAND, "ls > /dev/null 2>&1"),
+        (COMMAND, "find . -name '*.py' -exec grep -n \"a/b\" {} \\;"),
+        (COMMAND, "git commit -m 'fix: a/b and ../c'"),
+        (COMMAND, "git add 'a b' && git commit -am \"fix ../c\" -m 'see ~/x, then' && ls"),
+        (COMMAND, "gh pr create --title 'a/b' --body \"see ../x and ~/y\""),
+        (WEAK, "<img src='../x.png'/>"),
+        (NEUTRAL, "```js\nimport '../x'\n```"),
+    ],
+)
+def test_what_a_user_means_is_let_through(world: Surroundings, kind: Kind, value: str) -> None:
+    assert objection(world, kind, value) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (PATH, "/etc"),
+        (PATH, "../x"),
+        (PATH, "a,/etc"),
+        (PATH, "file:///etc"),
+        (GLOB, "/etc/*"),
+        (GLOB, "/*"),
+        (GLOB, "../*"),
+        (GLOB, "evil/*"),
+        (WEAK, "/no-such/x"),
+        (WEAK, "//etc"),
+        (WEAK, "evil"),
+        (NEUTRAL, "/etc/x"),
+        (NEUTRAL, "/../etc"),
+        (NEUTRAL, "../../x"),
+        (NEUTRAL, "..\\..\\x"),
+        (COMMAND, "cat k=-oevil"),
+        (NEUTRAL, "a.txt,-oevil"),
+        (NEUTRAL, "evil/x"),
+        (NEUTRAL, "~/.ssh"),
+        (NEUTRAL, "--out=/etc"),
+        (NEUTRAL, "--in file:///etc --verbose more words"),
+        (PAYLOAD, "file:///etc"),
+        (COMMAND, "cat /etc/passwd"),
+        (COMMAND, "cat evil/x"),
+        (COMMAND, "ls /"),
+        (WEAK, "new.txt\n/etc"),
+        (WEAK, "http://../../private/secret.txt"),
+        (WEAK, "https://x/?/../../../../private"),
+        (WEAK, "https://%2e%2e/%2E%2e/private"),
+        (GLOB, "http://../../private/*"),
+        (NEUTRAL, "http://../../private"),
+        (NEUTRAL, "data:,/../../../private"),
+        (PATH, "/proc/self/root"),
+        (PATH, "/proc/x y"),
+        (PATH, "/etc/passwd/x"),
+        (NEUTRAL, "../private/secret.txt/x"),
+    ],
+)
+def test_what_leads_outside_is_not(world: Surroundings, kind: Kind, value: str) -> None:
+    assert objection(world, kind, value) == OUTSIDE
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "reason"),
+    [
+        (PATH, 7, "a number is not a path"),
+        (PATH, Decimal(7), "a number is not a path"),
+        (PATH, "a\x1bb", "it contains a control character"),
+        (PATH, "\ud800", "it contains half of a character"),
+        (PATH, "$(id)", "it is a substitution"),
+        (PATH, "${A:-/etc}", "it is a substitution"),
+        (PATH, "~root/x", "nobody knows whose home it starts in"),
+        (PATH, "~+", "nobody knows whose home it starts in"),
+        (NEUTRAL, "~root/x", "nobody knows whose home it starts in"),
+        (WEAK, "x\x00y", "it contains a NUL character"),
+        (GLOB, "a/*/../../x", "it has '..' after a wildcard"),
+        (PATH, "pl", "/proc means something else in the process that opens it"),
+        (PATH, "a.txt/x", "it passes through something that is not a directory"),
+        (NEUTRAL, "a\x00/b", "it contains a NUL character"),
+    ],
+)
+def test_every_doubt_is_a_refusal(
+    world: Surroundings, kind: Kind, value: Json, reason: str
+) -> None:
+    assert objection(world, kind, value) == reason
+
+
+@pytest.mark.parametrize("kind", [WEAK, NEUTRAL, GLOB])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "/etc/passwd" + " " * 4200,
+        "/etc/" + "./" * 2100 + "passwd",
+        "/etc" + "/" * 4200 + "passwd",
+        "./" * 2100 + "../../etc/passwd",
+        "..\\" + ".\\" * 2100 + "..\\x",
+        "src/../" * 700 + "../../etc/passwd",
+        "/none/../" * 700 + "etc/passwd",
+        "/etc/" + "x" * 4200 + "/../passwd",
+        "evil" + "/" * 4200 + "secret.txt",
+        "evil/" + "./" * 4200 + "secret.txt",
+        " " * 4200 + "file:///etc/passwd",
+        "\u200b" * 4200 + "file:///etc/passwd",
+        "%2e%2f" * 2100 + "%2e%2e/%2e%2e/x",
+        "$NO" * 2100 + "/etc/passwd",
+        "~/" + "./" * 2100 + ".ssh",
+        "https://example.com/" + "../" * 2000,
+    ],
+    ids=lambda value: value[:8] + value[-12:],
+)
+def test_a_path_that_is_padded_is_a_path(world: Surroundings, kind: Kind, value: str) -> None:
+    assert objection(world, kind, value) == OUTSIDE
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "reason"),
+    [
+        (WEAK, "/no-such/" * 1000, "it is longer than any path can be"),
+        (NEUTRAL, "/etc/" + "none/" * 1000, "it is longer than any path can be"),
+        (NEUTRAL, "../" * 1400, "it is longer than any path can be"),
+        (NEUTRAL, "src/" * 1400, "it is longer than any path can be"),
+        (NEUTRAL, "~/" + "x/" * 2100, "it is longer than any path can be"),
+        (GLOB, "src/" * 1400 + "*", "it is longer than any path can be"),
+        (GLOB, "*/" * 2100 + "../x", "it has '..' after a wildcard"),
+        (GLOB, "a.txt," * 1000 + "/etc/*", OUTSIDE),
+        (NEUTRAL, "a.txt," * 1000 + "/etc/passwd", OUTSIDE),
+        (NEUTRAL, "x" * 4200 + "=/etc/passwd", OUTSIDE),
+        (NEUTRAL, "/etc/passwd\x00" + "x" * 4200, "it contains a NUL character"),
+        (NEUTRAL, "/none/%" + "25" * 2100 + "41", "it can be read in too many ways"),
+    ],
+    ids=lambda value: str(value)[:12],
+)
+def test_what_is_a_path_and_longer_than_any_is_refused(
+    world: Surroundings, kind: Kind, value: str, reason: str
+) -> None:
+    assert objection(world, kind, value) == reason
+
+
+CODE = "import x from '../../../lib'\nfor (const a of b) { open('/etc/hosts') }\n" * 80
+
+
+@pytest.mark.parametrize("kind", [WEAK, NEUTRAL, GLOB])
+@pytest.mark.parametrize(
+    "value",
+    [
+        CODE,
+        "/* a comment */\n" + CODE,
+        "and then we looked into /etc and ../x, or ~/y, " * 100,
+        "/9j/4AAQ" + "SkZJ/RgA" * 600 + "==",
+        "iVBORw0KGgo" + "AAA/NSUh" * 600,
+        "x/" * 3000,
+        "https://example.com/" + "a/../" * 1000,
+        "a,b;c|d=1.5...2" * 400,
+        "-" * 5000,
+        "a.txt" + " " * 5000,
+        "src/" + "./" * 2100 + "a.py",
+        "[" * 5000,
+    ],
+    ids=lambda value: value[:16],
+)
+def test_long_texts_are_let_through(world: Surroundings, kind: Kind, value: str) -> None:
+    assert objection(world, kind, value) is None
+
+
+def test_a_long_value_on_windows() -> None:
+    world = on_windows("C:\\R")
+    for outside in ("C:\\Windows", "\\\\server\\share", "..\\.."):
+        assert objection(world, NEUTRAL, outside + "\\." * 2100 + "\\x") is not None
+        assert objection(world, NEUTRAL, outside + "\\x" * 2100) is not None
+    assert objection(world, NEUTRAL, "C:\\R" + "\\." * 2100 + "\\x") is None
+
+
+def test_something_that_is_no_text_is_shown_by_its_type(world: Surroundings) -> None:
+    judge = Judge(world, Policy(), needs_write=True)
+    (weighed,) = judge.weigh(Claim("/k", "k", PATH, [1], ""))
+    assert weighed.reading == "list"
+
+
+def test_what_was_objected_to_is_weighed_no_further(world: Surroundings) -> None:
+    judge = Judge(world, Policy(refuse_options=True), needs_write=True)
+    for kind, value in ((NEUTRAL, "-D"), (GLOB, "*/../x")):
+        (weighed,) = judge.weigh(Claim("/ref", "ref", kind, value, ""))
+        assert weighed.objection is not None
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "refused"),
+    [
+        ("volumes", "./src:/data", False),
+        ("mounts", "{cwd}/src:/etc/x:ro", False),
+        ("volumes", "named:/var/lib/x", False),
+        ("volumes", "/etc:/data", True),
+        ("volumes", "../private:/data:rw", True),
+        ("volumes", "evil:/data", True),
+        ("volumes", "~/.ssh:/data", True),
+        ("volumes", "src:/data:/etc", True),
+        ("volumes", "src:/data,/etc:/x", True),
+        ("volumes", "src:/data,/etc", True),
+        ("volumes", "src:/../../private", True),
+        ("volumes", "x=/etc:/data", True),
+        ("output", "src:/data", True),
+        ("volume_log", "src:/data", True),
+    ],
+)
+def test_what_is_mounted_is_judged_where_it_comes_from(
+    world: Surroundings, key: str, value: str, *, refused: bool
+) -> None:
+    judge = Judge(world, Policy(), needs_write=True)
+    claim = Claim("/k", key, WEAK, value.format(cwd=world.cwd), "")
+    assert (judge.objection(claim) is not None) is refused
+
+
+def test_an_option_is_no_revision(world: Surroundings) -> None:
+    judge = Judge(world, Policy(refuse_options=True), needs_write=True)
+    assert judge.objection(Claim("/ref", "ref", NEUTRAL, "-D", "")) == (
+        "it would be an option, not a revision"
+    )
+    assert judge.objection(Claim("/sort", "sort", NEUTRAL, "-D", "")) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "refused"),
+    [
+        (NEUTRAL, "D:\\x", True),
+        (NEUTRAL, "\\\\server\\share", True),
+        (NEUTRAL, "/Windows/x", True),
+        (NEUTRAL, "/", True),
+        (WEAK, "/api/users", True),
+        (GLOB, "/Windows/*", True),
+        (WEAK, "src/a", False),
+        (GLOB, "C:\\R\\**\\*.ts", False),
+        (GLOB, "..\\*", True),
+        (GLOB, "src\\*\\..\\x", True),
+        (PATH, "C:\\R\\a b", False),
+        (COMMAND, "type C:\\Windows\\win.ini", True),
+        (COMMAND, "dir src", False),
+    ],
+)
+def test_windows_values(kind: Kind, value: str, *, refused: bool) -> None:
+    assert (objection(on_windows("C:\\R"), kind, value) is not None) is refused
+
+
+def test_patterns_hold_for_plain_paths_too(world: Surroundings) -> None:
+    policy = Policy(deny=DenyPatterns(("a.txt",)))
+    assert objection(world, PATH, f"{world.cwd}/a.txt", policy) == "the operator denies it"
+
+
+def test_only_an_absolute_path_that_reads_in_one_way_has_a_canonical_form(
+    world: Surroundings,
+) -> None:
+    judge = Judge(world, Policy(), needs_write=True)
+
+    def canonical(value: Json, kind: Kind = PATH) -> str | None:
+        return judge.canonical(Claim("/k", "k", kind, value, ""))
+
+    assert canonical(f"{world.cwd}/./a.txt") == f"{world.cwd}/a.txt"
+    assert canonical(7) is None
+    assert canonical("a.txt") is None
+    assert canonical(f"{world.cwd}/a%20b") is None
+    assert canonical(f"{world.cwd}/a.txt", WEAK) is None
+
+
+def test_there_is_an_end_to_it(world: Surroundings) -> None:
+    claim = Claim("/k", "k", PATH, ",".join("abcdefghijkl"), "")
+    for readings, effort, reason in (
+        (10, 10_000, "there is too much to judge"),
+        (1000, 40, TooMuchError().reason),
+        (1000, 10_000, None),
+    ):
+        patience = Patience(search=0, readings=readings, effort=effort)
+        judge = Judge(world, Policy(), needs_write=True, patience=patience)
+        assert judge.objection(claim) == reason
+        assert judge.is_at_its_end is (reason is not None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (COMMAND, "cat $'\\x2fetc\\x2fpasswd'"),
+        (COMMAND, "cat $'\\057etc/passwd'"),
+        (COMMAND, "cat $'\\U0000002fetc/passwd'"),
+        (COMMAND, "cat $'\\u2e\\u2e/private/secret.txt'"),
+        (COMMAND, "cat /[^x]tc/passwd"),
+        (COMMAND, "cat /[[:alpha:]]tc/passwd"),
+        (COMMAND, "cat /+(e)tc/passwd"),
+        (COMMAND, "cat .[[:punct:]]/private/secret.txt"),
+        (COMMAND, "cat a.txt,-oevil"),
+        (COMMAND, "cat git commit -m '../private/secret x.txt'"),
+        (COMMAND, "cat ';git commit -m ' ../private/secret.txt ' x'"),
+        (COMMAND, "cat \\'; git commit -m ' ../private/secret.txt ' x'"),
+        (COMMAND, "git diff --no-index -m '../private/secret x.txt' y"),
+        (COMMAND, "git commit -m 'a b'; cat ../private/secret.txt"),
+        (COMMAND, "git commit -F '../private/secret.txt x' -m 'a b'"),
+        (COMMAND, 'git commit -m "$(cat ../private/secret.txt)"'),
+        (COMMAND, "sh -c cat\\ evil/secret.txt"),
+        (NEUTRAL, "/vsizip//etc/x.zip/y"),
+        (NEUTRAL, "/vsitar/../private/secret.txt/y"),
+        (NEUTRAL, "/vsizip/evil/x.zip/y"),
+        (NEUTRAL, "/vsizip/{/etc/x.zip}/y"),
+        (COMMAND, "ogrinfo /vsigzip//etc/x.gz"),
+        (WEAK, "osfs:///etc"),
+        (WEAK, "http://unix:/etc/x.sock:/containers"),
+        (WEAK, "a.txt\u2028/etc/passwd"),
+        (WEAK, "a.txt\x85../private/secret.txt"),
+    ],
+)
+def test_other_ways_to_write_a_path_are_read(world: Surroundings, kind: Kind, value: str) -> None:
+    assert objection(world, kind, value) is not None
+
+
+@pytest.mark.parametrize("name", ["my root", "a, b", "x: y", "(old)", "[g]", "C#", "p=q", "a;b"])
+def test_a_folder_with_signs_in_its_name_is_worked_in(tmp_path: Path, name: str) -> None:
+    top = plant(tmp_path, f"{name}/src/a.py", "private/secret.txt", f"{name}/out => ../private")
+    here = around(share(top / name), top / name)
+    escaped = re.sub(r"([^\w./-])", r"\\\1", str(top / name))
+    for spelled in (
+        f"'{top / name}/src/a.py'",
+        f'"{top / name}/src/a b.py"',
+        f"{escaped}/src/a.py",
+    ):
+        assert objection(here, COMMAND, f"cat -n {spelled} > /dev/null") is None
+    for kind in (PATH, GLOB, NEUTRAL):
+        assert objection(here, kind, f"{top / name}/src/a.py") is None
+    for spelled in (
+        f"'{top / name}/../private/x'",
+        f"'{top / name}/out/secret.txt'",
+        f"{top}/'{name} x'",
+    ):
+        assert objection(here, COMMAND, f"cat {spelled}") == OUTSIDE
+    assert objection(here, GLOB, f"{top / name}/out/*") == OUTSIDE
+    assert objection(here, GLOB, f"{top / name}/../*") == OUTSIDE

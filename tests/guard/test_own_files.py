@@ -1,0 +1,314 @@
+"""What no call gets at: held by the fast path, by the judge, in every mode and without roots."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from hub.config.own_inodes import OwnInodes
+from hub.guard.consent import wanted
+from hub.guard.containment import Surroundings
+from hub.guard.decide import Admitted, Refused, admit, compile_tool, decide, explain
+from hub.guard.keys.vocabulary import Kind
+from hub.guard.own_files import OWN, OwnFiles, OwnPlace
+from hub.guard.plain_paths import Ground
+from hub.guard.policy import AccessRule, Mode, Policy, ToolPolicy
+from hub.paths.resolve import LinkReader
+from hub.system.disk import OsLinks
+from hub.values import Call, Json, JsonObject
+from tests.guard.test_plain_paths import claim
+from tests.kit.trees import plant
+from tests.kit.worlds import around, share
+
+TREE = (
+    *("root/a.txt", "root/conf/hub.yaml", "root/conf/other.yaml", "root/audit.jsonl", "root/deep/"),
+    *(
+        "root/state/roots-hub/key",
+        "root/state/other",
+        "root/link => conf",
+        "root/to => conf/hub.yaml",
+    ),
+)
+PATH: Json = {"type": "object", "properties": {"path": {"type": "string"}}}
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    top = plant(tmp_path, *TREE)
+    os.link(top / "root/conf/hub.yaml", top / "root/hard.yaml")
+    os.link(top / "root/state/roots-hub/key", top / "root/hard-key")
+    return top
+
+
+def place(path: Path, *, keys: bool = False) -> OwnPlace:
+    return OwnPlace(str(path), path.parts[1:], keys)
+
+
+def own_of(top: Path) -> OwnFiles:
+    config, audit, keys = (
+        top / "root" / name for name in ("conf/hub.yaml", "audit.jsonl", "state/roots-hub")
+    )
+    return OwnFiles(
+        secret=(place(keys, keys=True),),
+        kept=(place(config), place(audit), place(Path(f"{audit}.1"))),
+        inodes=OwnInodes([str(keys)], [str(config), str(audit)], lambda: 0.0),
+    )
+
+
+def judged(  # noqa: PLR0913 - each is one thing that must not matter
+    top: Path,
+    arguments: JsonObject,
+    *,
+    tool: str = "write_file",
+    read_only: bool = False,
+    policy: Policy | None = None,
+    world: Surroundings | None = None,
+) -> Admitted | Refused:
+    policy = replace(policy or Policy(), own=own_of(top))
+    guard = compile_tool(PATH, read_only=read_only, policy=ToolPolicy(policy))
+    world = world or around(share(top / "root"), top / "root")
+    call = Call("tools/call", tool, arguments, {"name": tool, "arguments": arguments})
+    return decide(call, guard, world)
+
+
+def is_own(verdict: Admitted | Refused) -> bool:
+    if isinstance(verdict, Refused):
+        assert verdict.reason == OWN
+        return True
+    return False
+
+
+SPELLED = [
+    *("conf/hub.yaml", "/R/conf/hub.yaml", "./conf/../conf/hub.yaml", "link/hub.yaml", "to"),
+    *("hard.yaml", "audit.jsonl", "audit.jsonl.1", "conf%2Fhub.yaml", "conf/hub.yaml "),
+    *("file:///R/conf/hub.yaml", "deep/../audit.jsonl", "conf\\hub.yaml", "a.txt,audit.jsonl"),
+]
+MODES = [Policy(mode=mode) for mode in Mode]
+
+
+@pytest.mark.parametrize("spelled", SPELLED)
+@pytest.mark.parametrize("policy", MODES, ids=lambda policy: policy.mode.value)
+@pytest.mark.parametrize("enforcing", [True, False])
+def test_what_writes_does_not_get_at_config_or_audit_however_they_are_spelled(
+    top: Path, spelled: str, policy: Policy, enforcing: bool
+) -> None:
+    world = around(share(top / "root"), top / "root", enforcing=enforcing)
+    value = spelled.replace("/R", f"{top}/root")
+    assert is_own(judged(top, {"path": value}, policy=policy, world=world))
+    verdict = judged(top, {"path": value}, read_only=True, policy=policy, world=world)
+    assert isinstance(verdict, Admitted), "reading it is for the roots to allow"
+
+
+@pytest.mark.parametrize("spelled", ["state/roots-hub/key", "state/roots-hub", "hard-key"])
+@pytest.mark.parametrize("policy", MODES, ids=lambda policy: policy.mode.value)
+@pytest.mark.parametrize("enforcing", [True, False])
+@pytest.mark.parametrize("read_only", [True, False])
+def test_keys_are_not_even_read(
+    top: Path, spelled: str, policy: Policy, *, enforcing: bool, read_only: bool
+) -> None:
+    world = around(share(top / "root"), top / "root", enforcing=enforcing)
+    for value in (spelled, f"{top}/root/{spelled}"):
+        assert is_own(judged(top, {"path": value}, policy=policy, world=world, read_only=read_only))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"edits": [{"file": "conf/hub.yaml"}]},
+        {"workbook": "audit.jsonl"},
+        {"sheets": [{"into": " AUDIT.jsonl "}], "audit.jsonl": 1},
+        {"command": "tee conf/hub.yaml"},
+        {"target": '{"path": "audit.jsonl"}'},
+    ],
+)
+def test_it_is_found_wherever_a_path_may_stand(top: Path, arguments: JsonObject) -> None:
+    if "sheets" in arguments:
+        plant(top, "root/AUDIT.jsonl => audit.jsonl")
+    assert is_own(judged(top, arguments))
+
+
+def test_text_that_is_its_name_is_text(top: Path) -> None:
+    for key, value in (("content", "audit.jsonl"), ("query", "audit.jsonl"), ("n", "b.jsonl")):
+        assert isinstance(judged(top, {key: value}), Admitted)
+
+
+@pytest.mark.parametrize(
+    ("tool", "directory", "refused"),
+    [
+        ("move_file", "conf", True),
+        ("move_file", "", True),
+        ("deleteDirectory", "link", True),
+        ("rename", "state", True),
+        ("rm", "deep", False),
+        ("move_file", "conf/other.yaml", False),
+        ("list_directory", "conf", False),
+        ("search_files", "", False),
+        ("git_delete_branch", "conf", False),
+        ("git_status", "", False),
+        ("copy_folder", "conf", False),
+        ("copy_folder", "state", True),
+        ("zip", "", True),
+    ],
+)
+def test_a_directory_around_them_is_not_taken_as_a_whole(
+    top: Path, tool: str, directory: str, *, refused: bool
+) -> None:
+    for path in (f"{top}/root/{directory}".rstrip("/"), f"./{directory}"):
+        assert is_own(judged(top, {"path": path}, tool=tool)) is refused
+        on = ground(top, tool)
+        assert on is not None
+        if refused:
+            assert not on.bears([claim(path, Kind.PATH)], OsLinks())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refused"),
+    [
+        ({"directory": "conf", "filename": "hub.yaml"}, True),
+        ({"directory": "R/conf", "workbook": "hub.yaml"}, True),
+        ({"source": "deep/hub.yaml", "destination": "R/conf"}, True),
+        ({"url": "https://example.com/hub.yaml", "output_dir": "R/conf"}, True),
+        ({"source": "deep/other", "destination": "R/conf"}, False),
+        ({"directory": "deep", "filename": "hub.yaml"}, False),
+        ({"cwd": "R/conf", "content": "see docs"}, False),
+        ({"directory": "R/state", "filename": "roots-hub/key"}, True),
+        ({"directory": "R", "filename": "./state/roots-hub/key"}, True),
+    ],
+)
+def test_a_name_that_can_be_put_behind_a_directory_counts_with_it(
+    top: Path, arguments: JsonObject, *, refused: bool
+) -> None:
+    filled: JsonObject = {
+        key: re.sub(r"^R", f"{top}/root", str(value)) for key, value in arguments.items()
+    }
+    assert is_own(judged(top, filled, tool="save")) is refused
+    policy = Policy(own=own_of(top))
+    guard = compile_tool(PATH, read_only=False, policy=ToolPolicy(policy))
+    on = ground(top, "save")
+    quick = admit(Call("tools/call", "save", filled, {}), guard, Quick(top, on))
+    assert quick is None or not refused
+
+
+class Quick:
+    """What the fast path looks at."""
+
+    def __init__(self, top: Path, on: Ground | None) -> None:
+        self.ground = on
+        self.disk = OsLinks()
+        self._world = around(share(top / "root"), top / "root")
+
+    def memory(self) -> LinkReader:
+        return self.disk
+
+    def surroundings(self, links: LinkReader) -> Surroundings:
+        return replace(self._world, links=links)
+
+
+def test_a_command_that_moves_a_directory_counts_as_a_tool_that_does(top: Path) -> None:
+    assert is_own(judged(top, {"command": "mv conf/ elsewhere"}, tool="run"))
+    assert is_own(judged(top, {"command": "mv", "args": ["conf/", "x"]}, tool="run"))
+    assert not is_own(judged(top, {"command": "ls conf/"}, tool="run"))
+
+
+def ground(top: Path, tool: str = "write_file", *, needs_write: bool = True) -> Ground | None:
+    world = around(share(top / "root"), top / "root")
+    return Ground.of(world, (), Policy(own=own_of(top)), needs_write=needs_write, tool=tool)
+
+
+def test_the_fast_path_admits_nothing_that_the_judge_refuses(top: Path) -> None:
+    on, reading = ground(top), ground(top, needs_write=False)
+    assert on is not None
+    assert reading is not None
+    for name in (*SPELLED, "state/roots-hub/key", "hard-key", "state/roots-hub/new"):
+        for value in (name.replace("/R", f"{top}/root"), f"{top}/root/{name}"):
+            for kind in (Kind.PATH, Kind.WEAK, Kind.GLOB):
+                assert not on.bears([claim(value, kind)], OsLinks()), value
+    for name in ("a.txt", "conf/other.yaml", "conf", "new", "state/other"):
+        assert on.bears([claim(f"{top}/root/{name}", Kind.PATH)], OsLinks()), name
+    assert reading.bears([claim(f"{top}/root/conf/hub.yaml", Kind.PATH)], OsLinks())
+    assert not reading.bears([claim(f"{top}/root/state/roots-hub/key", Kind.PATH)], OsLinks())
+    assert not reading.bears([claim(f"{top}/root/hard-key", Kind.PATH)], OsLinks())
+
+
+def test_nothing_else_is_refused_where_the_guard_is_off_or_holds_nobody(top: Path) -> None:
+    rootless = around(share(), top / "root", enforcing=False)
+    odd: list[Json] = [
+        "/etc/passwd",
+        "../x",
+        "~bob/x",
+        "$(id)",
+        "/proc/cpuinfo",
+        7,
+        "a\x1bb",
+        "conf",
+    ]
+    for value in odd:
+        assert isinstance(judged(top, {"path": value}, world=rootless), Admitted), value
+        assert isinstance(judged(top, {"path": value}, policy=Policy(mode=Mode.OFF)), Admitted)
+        reported = judged(top, {"path": value}, policy=Policy(mode=Mode.REPORT))
+        assert isinstance(reported, Admitted), value
+
+
+@pytest.mark.parametrize(
+    ("path", "refused"),
+    [
+        ("/proc/self/cwd/conf/hub.yaml", True),
+        ("/proc/self/cwd/to", True),
+        ("/proc//self/./task/7/cwd/link/hub.yaml", True),
+        ("/proc/self/rootR/to", True),
+        ("/proc/self/root/proc/self/cwd/to", True),
+        ("/proc/self/fd/5/hub.yaml", True),
+        ("pl/conf/hub.yaml", True),
+        ("/proc/self/root/proc/1/task/1/cwd/deep/../to", True),
+        ("/proc/self/../self/cwd/to", True),
+        ("/proc/../R/to", True),
+        ("/proc/self/root/..R/to", True),
+        ("/proc/self/root/../etc/passwd", False),
+        ("/proc/..", False),
+        ("/proc/self/root", False),
+        ("/proc/self/root/etc/passwd", False),
+        ("/proc/self/cwd/a.txt", False),
+        ("/proc/self/fd/5", False),
+        ("/dev/stdin", False),
+    ],
+)
+def test_by_proc_they_are_reached_as_little(top: Path, path: str, *, refused: bool) -> None:
+    plant(top, "root/pl => /proc/self/cwd")
+    value = path.replace("R", f"{top}/root")
+    rootless = around(share(), top / "root", enforcing=False)
+    assert is_own(judged(top, {"path": value}, world=rootless)) is refused
+    assert is_own(judged(top, {"path": value}, policy=Policy(mode=Mode.OFF))) is refused
+
+
+def test_rights_and_consent_do_not_open_it(top: Path) -> None:
+    rule = AccessRule((*top.parts[1:], "root"), "write")
+    policy = Policy(access=(rule,), on_refused="ask")
+    assert is_own(judged(top, {"path": f"{top}/root/audit.jsonl"}, policy=policy))
+    guard = compile_tool(PATH, read_only=False, policy=ToolPolicy(Policy(own=own_of(top))))
+    world = around(share(top / "root/deep"), top / "root/deep")
+    for name, count in (("a.txt", 1), ("audit.jsonl", 0), ("state/roots-hub/key", 0)):
+        arguments: JsonObject = {"path": f"{top}/root/{name}"}
+        call = Call("tools/call", "write", arguments, {"arguments": arguments})
+        assert len(wanted(call, guard, world, ())) == count, name
+
+
+def test_a_call_is_explained_with_it(top: Path) -> None:
+    guard = compile_tool(PATH, read_only=False, policy=ToolPolicy(Policy(own=own_of(top))))
+    arguments: JsonObject = {"path": "to", "workbook": "audit.jsonl"}
+    call = Call("tools/call", "write", arguments, {"arguments": arguments})
+    world = around(share(top / "root"), top / "root")
+    one, other = explain(call, guard, world)
+    assert [reading.objection for reading in one.readings] == [OWN]
+    assert (other.pointer, other.kind) == ("/workbook", Kind.NEUTRAL)
+
+
+def test_what_is_nested_too_deeply_to_be_judged_is_refused_in_any_mode(top: Path) -> None:
+    deep: Json = "conf/hub.yaml"
+    for _ in range(70):
+        deep = {"path": deep}
+    for policy in MODES:
+        assert isinstance(judged(top, {"path": deep}, policy=policy), Refused)

@@ -1,0 +1,425 @@
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from hub.guard.arguments import Claim
+from hub.guard.decide import Admitted, compile_tool, decide
+from hub.guard.keys.nodes import node_of_key
+from hub.guard.keys.vocabulary import Kind
+from hub.guard.plain_paths import Ground, is_plain, reads_once
+from hub.guard.policy import Access, AccessRule, DenyPatterns, Policy, ToolPolicy
+from hub.guard.text.readings import Reader, readings
+from hub.paths.resolve import PathError, parts_of
+from hub.roots.roots import RootSet, UnsafePaths
+from hub.system.disk import OsLinks
+from hub.values import Json
+from tests.kit.fakes import FakeLinks
+from tests.kit.trees import PROJECT, grow, plant
+from tests.kit.worlds import MACOS, POSIX, Directories, around, share, tool_call
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("/a/b-c_d.e", True),
+        ("/", False),
+        ("a/b", False),
+        ("/a/", False),
+        ("/a//b", False),
+        ("/a/../b", False),
+        ("/a/./b", False),
+        ("/a/.", False),
+        ("/..", False),
+        ("/a/..b/.c/...", True),
+        ("/My Files/a (1) b.txt", True),
+        ("/app/[id]/@x+y/page.tsx", True),
+        ("/a ", False),
+        ("/a /b", False),
+        ("/a /etc/passwd", False),
+        ("/a ~", False),
+        ("/a ../b", False),
+        ("/a  b", False),
+        ("/Über/文件 1.txt", True),
+        ("/e\u0301", False),
+        ("/\uff0e\uff0e/a", False),
+        ("/a\u3164b", False),
+        ("/a²", False),
+        ("/a" * 300, False),
+    ],
+)
+def test_a_plain_path_reads_in_one_way(text: str, *, plain: bool) -> None:
+    assert is_plain(text) is plain
+
+
+KINDS = [("path", Kind.PATH), ("source", Kind.WEAK), ("thing", Kind.NEUTRAL), ("glob", Kind.GLOB)]
+SIGNS = st.sampled_from(
+    [
+        *"//  ..ab1_-@+()[]*?",
+        *"~$%:,;=\\'\"`{}<>!#&|\t\né文\u0301\u3164\uff0f²\u2215",
+        "file:",
+        "%2e",
+    ]
+)
+
+
+@given(st.lists(SIGNS, max_size=12).map("".join), st.sampled_from([kind for _, kind in KINDS]))
+def test_nobody_reads_what_is_borne_in_another_way(text: str, kind: Kind) -> None:
+    everywhere = Directories()
+    on = ground(share("/r", links=everywhere), cwd="/r")
+    assert on is not None
+    for borne in (text, f"/r/{text}", f"file:///r/{text}"):
+        if on.bears([claim(borne, kind)], everywhere):
+            path = borne.removeprefix("file://")
+            read = [*readings(borne, Reader({"a": "/etc"}, POSIX, folders=("/r",)))]
+            assert read[0] == path
+            # What is taken from it lies below the root as well, or starts nowhere else.
+            assert all(one[:3] == "/r/" or one[0] not in "/~" for one in read)
+            assert not any(".." in one.split("/") for one in read)
+            assert read == [path] or not reads_once(path)
+            assert ".." not in borne.split("/")
+            assert "." not in borne.removeprefix("./").split("/")[borne == "." :]
+
+
+def claim(value: Json, kind: Kind = Kind.PATH) -> Claim:
+    return Claim("/path", "path", kind, value, "its name says so")
+
+
+def ground(
+    roots: RootSet,
+    *bounds: RootSet,
+    policy: Policy | None = None,
+    needs_write: bool = False,
+    cwd: Path | str | None = None,
+) -> Ground | None:
+    within = [root for bound in bounds for root in bound.roots]
+    return Ground.of(around(roots, cwd), within, policy or Policy(), needs_write=needs_write)
+
+
+def bears(on: Ground | None, *paths: Path | str, kind: Kind = Kind.PATH) -> bool:
+    assert on is not None
+    return on.bears([claim(str(path), kind) for path in paths], OsLinks())
+
+
+def test_it_bears_plain_paths_that_lead_straight_down_from_a_root(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "project/evil => ../private", "project/way => src")
+    on = ground(share(top / "docs", top / "project"))
+    for inside in (
+        *("", "/", "src", "src/", "a.txt", "src/deep/b.txt"),
+        *("new", "new/", "src/new/deep/x", "way-not"),
+    ):
+        assert bears(on, f"{top}/project/{inside}".replace("//", "/")), inside
+    assert bears(on, top / "project")
+    assert bears(on, top / "docs/b.md", top / "project/a.txt", f"file://{top}/docs/b.md")
+    assert not bears(on, f"file://{top}/private/x")
+    assert not bears(on, f"file://{top}/docs/../private/x")
+    assert not bears(on, f"file://{top}/docs/a%20b"), "it is decoded first"
+    for other in (
+        "project/evil",
+        "project/evil/x",
+        "project/way/a.py",
+        "project/a.txt/x",
+        "project/a.txt/",
+        "project/way/",
+        "project2/x.txt",
+        "private/secret.txt",
+    ):
+        assert not bears(on, f"{top}/{other}"), other
+        assert not bears(on, top / "project/a.txt", f"{top}/{other}"), other
+
+
+def test_a_relative_path_leads_straight_down_from_wherever_it_may_start(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "docs/way => ../project", "docs/src/x")
+    both = share(top / "docs", top / "project")
+    one, two = ground(share(top / "project"), cwd=top / "project"), ground(both, cwd=top / "docs")
+    for path in (".", "./src", "src", "src/", "src/a.py", "./new/x", ".github/a b.yml", "[a]"):
+        own = path[0] in ".srcnew"
+        assert bears(one, path) is own, path
+        assert bears(two, path) is own, path
+    assert bears(one, "way")
+    assert not bears(two, "way"), "in one of them it is a link"
+    for path in ("..", "../project/a.txt", "./../x", "-src", "@src", "+src", "", " src", ".//src"):
+        assert not bears(one, path), path
+    assert not bears(ground(share(top / "project"), cwd=top), "src"), "it may start elsewhere"
+    assert bears(ground(share(top / "project")), "src")
+
+
+def test_where_a_relative_path_may_start_is_a_plain_path_itself(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "project/way => ../private")
+    project = top / "project"
+    for cwd in ("..", "../private", "src/..", "src/../..", "way", "way/new", "."):
+        on = ground(share(project), cwd=f"{project}/{cwd}")
+        for path in ("secret.txt", "private/secret.txt", "."):
+            assert not bears(on, path), (cwd, path)
+        assert not bears(on, "private/*", kind=Kind.GLOB), cwd
+        assert bears(on, project / "a.txt"), cwd
+    assert bears(ground(share(project), cwd=project / "src"), "a.txt")
+
+
+def test_where_a_relative_path_may_start_in_many_places_it_is_left_to_others(
+    tmp_path: Path,
+) -> None:
+    folders = [tmp_path / str(number) for number in range(9)]
+    for folder in folders:
+        folder.mkdir()
+    assert bears(ground(share(*folders[:8]), cwd=folders[0]), "a")
+    assert not bears(ground(share(*folders), cwd=folders[0]), "a")
+    assert bears(ground(share(*folders), cwd=folders[0]), folders[8] / "a")
+
+
+def test_of_a_glob_the_names_before_the_first_wildcard_count(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "project/way => ../private")
+    on = ground(share(top / "project"), cwd=top / "project")
+    for glob in ("*", "**/*.py", "src/**/x*.txt", "src/deep", "./src/*.py"):
+        assert bears(on, glob, kind=Kind.GLOB), glob
+        assert bears(on, f"{top}/project/{glob.removeprefix('./')}", kind=Kind.GLOB), glob
+    for glob in (
+        *("way/*", "../*", "**/../..", "/*", "/etc/*", "*/..", "{a,b}/*", "~/*", "src/*,/etc/*"),
+        *(f"{top}/*", f"{top}/p*/../private", f"{top}/project/way/*", "-x*", "[a]*", "https?://x"),
+        *("src (1)/*", "src/[ab]"),  # some take patterns apart there
+        "src/**/?.txt",  # for whoever takes it for a URL it ends before the `?`
+    ):
+        assert not bears(on, glob, kind=Kind.GLOB), glob
+    assert not bears(on, "*"), "a path may have that name"
+
+
+def test_a_glob_of_wildcards_alone_starts_where_a_relative_path_does(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT)
+    for cwd, expected in ((None, True), (top / "project", True), (top, False)):
+        on = ground(share(top / "project"), cwd=cwd)
+        assert bears(on, "**/*.py", kind=Kind.GLOB) is expected, cwd
+    on = ground(share(top / "project"))
+    (top / "project").rename(top / "elsewhere")
+    (top / "project").symlink_to(top / "private")
+    assert not bears(on, "*", kind=Kind.GLOB)
+    assert not bears(ground(RootSet(())), "*", kind=Kind.GLOB)
+
+
+def test_what_may_be_a_mount_is_left_to_others(tmp_path: Path) -> None:
+    on = ground(share(tmp_path))
+    for kind, expected in ((Kind.PATH, True), (Kind.NEUTRAL, True), (Kind.WEAK, False)):
+        assert bears(on, f"file://{tmp_path}/a", kind=kind) is expected, "of a place named `file`"
+
+
+def test_what_is_no_plain_path_is_left_to_others(tmp_path: Path) -> None:
+    on = ground(share(tmp_path))
+    assert on is not None
+    for text in (
+        f"{tmp_path}/a/../b",
+        f"{tmp_path}/a,b",
+        "",
+        f"{tmp_path}//",
+        "$HOME",
+        f"file:{tmp_path}",
+    ):
+        assert not bears(on, text), text
+    whole = {Kind.PATH, Kind.WEAK, Kind.NEUTRAL, Kind.GLOB}
+    for kind in Kind:
+        assert on.bears([claim(f"{tmp_path}/a", kind)], OsLinks()) is (kind in whole), kind
+    assert not on.bears([claim(5)], OsLinks())
+
+
+@pytest.mark.parametrize(
+    ("patterns", "shared", "most"),
+    [(0, 1, 1000), (31, 1, 1000), (32, 1, 500), (0, 2, 500), (16, 2, 250), (1024, 1, 30)],
+)
+def test_many_paths_are_left_to_who_keeps_account(
+    tmp_path: Path, patterns: int, shared: int, most: int
+) -> None:
+    folders = [tmp_path / name for name in "ab"[:shared]]
+    for folder in folders:
+        folder.mkdir()
+    policy = Policy(deny=DenyPatterns(tuple(f"x{number}" for number in range(patterns))))
+    on = ground(share(*folders), policy=policy, cwd=folders[0])
+    paths = [folders[0] / str(number) for number in range(most + 1)]
+    assert bears(on, *paths[:-1])
+    assert not bears(on, *paths)
+
+
+@pytest.mark.parametrize("moved", ["project", ""])
+def test_a_root_or_a_bound_that_was_moved_bears_nothing(tmp_path: Path, moved: str) -> None:
+    top = plant(tmp_path / "top", *PROJECT)
+    on = ground(share(top / "project"), share(top))
+    assert bears(on, top / "project/a.txt")
+    (top / moved).rename(tmp_path / "elsewhere")
+    assert not bears(on, top / "project/a.txt")
+    (top / moved).symlink_to(tmp_path / "elsewhere")
+    assert not bears(on, top / "project/a.txt")
+    (top / moved).unlink()
+    (tmp_path / "elsewhere").rename(top / moved)
+    assert bears(on, top / "project/a.txt")
+
+
+def test_no_link_may_be_between_a_bound_and_a_root(tmp_path: Path) -> None:
+    top = plant(tmp_path / "top", "bound/way/project/a.txt")
+    project = top / "bound/way/project"
+    on = ground(share(project), share(top / "bound"), share(top))
+    assert bears(on, project / "a.txt")
+    (top / "bound/way").rename(tmp_path / "elsewhere")
+    (top / "bound/way").symlink_to(tmp_path / "elsewhere")
+    assert not bears(on, project / "a.txt"), "it leads out of the bound"
+    assert bears(
+        ground(share(tmp_path / "elsewhere/project")), tmp_path / "elsewhere/project/a.txt"
+    )
+
+
+def test_a_bound_may_be_spelled_otherwise_than_the_root_below_it() -> None:
+    disk = FakeLinks("/ééé/", "/ééé/a/b/c/x", "/e\u0301e\u0301e\u0301/")
+    roots, bound = (
+        share(path, links=disk, flavour=MACOS) for path in ("/ééé/a/b/c", "/e\u0301e\u0301e\u0301")
+    )
+    world = replace(around(roots), flavour=MACOS)
+    on = Ground.of(world, bound.roots, Policy(), needs_write=False)
+    assert on is not None
+    assert on.bears([claim("/ééé/a/b/c/x")], disk)
+    disk.plant("/ééé/a => /elsewhere")
+    assert not on.bears([claim("/ééé/a/b/c/x")], disk)
+
+
+def test_a_bound_that_is_not_above_a_root_does_not_count(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT)
+    on = ground(share(top / "docs", top / "project"), share(top / "docs"), share(top / "project"))
+    (top / "docs").rename(top / "elsewhere")
+    assert bears(on, top / "project/a.txt")
+    assert not bears(on, top / "docs/b.md")
+
+
+def test_a_disk_that_does_not_answer_is_an_error() -> None:
+    disk = FakeLinks("/r/d/f")
+    on = ground(share("/r", links=disk))
+    assert on is not None
+    disk.unreadable.add("/r/d")
+    with pytest.raises(PathError):
+        on.bears([claim("/r/d/f")], disk)
+
+
+def test_there_is_none_where_a_policy_has_more_to_say(tmp_path: Path) -> None:
+    roots = share(tmp_path)
+    patterns = tuple(str(number) for number in range(1025))
+    assert ground(roots, policy=Policy(deny=DenyPatterns(patterns[:-1]))) is not None
+    assert ground(roots, policy=Policy(deny=DenyPatterns(patterns))) is None
+    assert ground(roots, policy=Policy(rewrite="canonical")) is None
+    assert ground(roots, policy=Policy(deny=DenyPatterns(("*.a", "!b.a")))) is None
+    for many, expected in ((512, True), (513, False)):
+        on = ground(roots, policy=Policy(deny=DenyPatterns(patterns[:many])), cwd=tmp_path / "b")
+        assert bears(on, "a") is expected, "it is held against all of them from each directory"
+        assert bears(on, tmp_path / "a")
+    assert ground(roots, policy=Policy(symlinks="deny")) is not None
+
+
+def test_what_the_operator_denies_below_any_of_the_roots_is_left_to_others(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "project/src/.env")
+    deny = Policy(deny=DenyPatterns(("**/.env", "/deep/", "*.key")))
+    on = ground(share(top / "project", top / "project/src"), policy=deny)
+    for free in ("src/a.py", "a.txt", "deeper/b", "new/a.txt", "a.keys", "src/env"):
+        assert bears(on, top / "project" / free), free
+    for denied in (".env", "new/.env", ".env/x", "src/.env", "a.key", "deep/b", "src/deep/b.txt"):
+        assert not bears(on, top / "project" / denied), denied
+        assert not bears(on, top / "project/a.txt", top / "project" / denied), denied
+
+
+def test_patterns_know_no_case_where_names_do_not(tmp_path: Path) -> None:
+    policy = Policy(deny=DenyPatterns((".ENV",)))
+    for flavour, expected in ((POSIX, True), (MACOS, False)):
+        world = replace(around(share(tmp_path, flavour=flavour)), flavour=flavour)
+        on = Ground.of(world, (), policy, needs_write=False)
+        assert bears(on, tmp_path / ".Env") is expected
+
+
+def test_where_a_tool_may_only_read_it_bears_none_that_writes(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT)
+    roots = share(top / "project")
+    rules = (
+        AccessRule(parts_of(str(top / "project/src"), POSIX), "read"),
+        AccessRule(parts_of(str(top / "project/src/deep"), POSIX), "write"),
+        AccessRule(parts_of(str(top / "project/a.txt"), POSIX), "write"),
+    )
+    reads = ground(roots, policy=Policy(access=rules))
+    writes = ground(roots, policy=Policy(access=rules), needs_write=True)
+    for path, may_write in (("src/a.py", False), ("src", False), ("srcs", True), ("a.txt", True)):
+        assert bears(reads, top / "project" / path)
+        assert bears(writes, top / "project" / path) is may_write, path
+
+
+def test_a_root_with_a_place_in_it_that_is_not_shared_bears_nothing() -> None:
+    disk = FakeLinks("/home/u/.ssh/key", "/home/u/code/x", "/dev/fd/", "/dev/other/x/")
+    unsafe = Policy(unsafe=UnsafePaths("/home/u", POSIX))
+    for path, policy, expected in (
+        ("/home/u", unsafe, False),
+        ("/home/u/code", unsafe, True),
+        ("/home/u/.ssh", unsafe, False),
+        ("/home/u", Policy(), True),
+        ("/dev", Policy(), False),
+        ("/dev/other", Policy(), True),
+        ("/dev/other/x", unsafe, False),
+    ):
+        on = ground(share(path, links=disk), policy=policy)
+        assert on is not None
+        assert bool(on.folders) is expected, path
+
+
+def test_a_shared_file_and_the_top_of_all_are_left_to_others(tmp_path: Path) -> None:
+    file = plant(tmp_path, "f") / "f"
+    on = ground(share(file, "/"))
+    assert on is not None
+    assert on.folders == ()
+    assert not bears(on, file)
+
+
+STEPS = st.lists(st.sampled_from(["a", "b", "c d", "é*", "..", "."]), min_size=1, max_size=4)
+WAYS = st.tuples(st.sampled_from(["", "./", "top", "uri"]), STEPS, st.sampled_from(["", "/"]))
+"""Where a path starts, its names, and what it ends in."""
+NAMES = st.lists(st.sampled_from(["a", "b", "c d", "éa"]), min_size=1, max_size=4)
+TREES = st.lists(st.tuples(NAMES, st.none() | STEPS), max_size=8)
+
+
+PATTERNS = st.sampled_from(["a", "b/", "/a/b", "**/b/a", "a*/c d", "c?d", "*"])
+STARTS = st.none() | st.tuples(st.integers(0, 2), st.just([]) | STEPS)
+"""The directory that a child runs in: one of those that are shared, or where steps in it lead."""
+
+
+@given(
+    st.tuples(TREES, st.lists(NAMES, min_size=1, max_size=3), STARTS),
+    st.lists(WAYS, min_size=1, max_size=4),
+    st.sampled_from(KINDS),
+    st.lists(PATTERNS, max_size=2),
+    st.lists(st.tuples(NAMES, st.sampled_from(["read", "write"])), max_size=2),
+)
+def test_what_it_bears_is_what_the_guard_would_admit(
+    grown: tuple[
+        list[tuple[list[str], list[str] | None]],
+        list[list[str]],
+        tuple[int, list[str]] | None,
+    ],
+    ways: list[tuple[str, list[str], str]],
+    named: tuple[str, Kind],
+    denied: list[str],
+    rights: list[tuple[list[str], Access]],
+) -> None:
+    tree, shared, start = grown
+    key, kind = named
+    assert node_of_key(key).kind is kind
+    with TemporaryDirectory() as made:
+        top = Path(made).resolve()
+        grow(top, [*tree, *((names, None) for names in shared)])
+        folders = [top.joinpath(*names) for names in shared if top.joinpath(*names).is_dir()]
+        cwd = None
+        if start is not None and folders:
+            cwd = "/".join([str(folders[start[0] % len(folders)]), *start[1]])
+        world = around(share(*folders), cwd)
+        rules = [AccessRule((*parts_of(str(top), POSIX), *at), may) for at, may in rights]
+        policy = Policy(deny=DenyPatterns(tuple(denied)), access=tuple(rules))
+        on = ground(world.roots, policy=policy, needs_write=True, cwd=cwd)
+        assert on is not None
+        guard = compile_tool({}, read_only=False, policy=ToolPolicy(policy))
+        for begin, names, end in ways:
+            starts = {"top": f"{top}/", "uri": f"file://{top}/"}
+            path = starts.get(begin, begin) + "/".join(names) + end
+            verdict = decide(tool_call({key: path}), guard, replace(world, links=OsLinks()))
+            if on.bears([claim(path, kind)], OsLinks()):
+                assert isinstance(verdict, Admitted), path

@@ -1,0 +1,89 @@
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
+
+
+def test_the_default_enforces_and_adds_nothing() -> None:
+    policy = ToolPolicy().policy
+    assert policy == Policy()
+    assert policy.mode is Mode.ENFORCE
+    assert policy.access_at(("a",)) == "write"
+    assert not policy.deny
+
+
+def test_the_innermost_rule_decides_what_a_place_allows() -> None:
+    policy = Policy(
+        access=(AccessRule(("a",), "read"), AccessRule(("a", "b"), "write")),
+    )
+    assert policy.access_at(("a", "x")) == "read"
+    assert policy.access_at(("a", "b", "c")) == "write"
+    assert policy.access_at(("ab",)) == "write"
+
+
+@pytest.mark.parametrize(
+    ("lines", "relative", "refused"),
+    [
+        ((), ".env", False),
+        (("**/.env",), ".env", True),
+        (("**/.env",), "deep/down/.env", True),
+        (("**/.env",), ".envrc", False),
+        (("secrets/",), "secrets", True),
+        (("secrets/",), "a/secrets/x", True),
+        (("*.pem", "!public.pem"), "public.pem", False),
+        (("a/b/", "!a/b/f"), "a/b/f", True),
+        (("a/b/*", "!a/b/f"), "a/b/f", False),
+        (("a", "!f"), "a/b/c/f", True),
+        (("a/*", "!a/b", "a/b/c/", "!f"), "a/b/c/f", True),
+        (("a/*", "!a/b", "!f"), "a/b/c/f", False),
+        (("/build",), "build/x", True),
+        (("/build",), "src/build", False),
+        (("# a comment", ""), "a", False),
+    ],
+)
+def test_deny_patterns_are_those_of_gitignore(
+    lines: tuple[str, ...], relative: str, *, refused: bool
+) -> None:
+    assert DenyPatterns(lines).refuses(tuple(relative.split("/")), folded=False) is refused
+
+
+def test_what_patterns_take_to_ask_grows_with_the_depth_where_some_bring_back() -> None:
+    assert DenyPatterns(("a", "b")).effort(5) == 2
+    assert DenyPatterns(("a", "!b")).effort(5) == 10
+
+
+def test_deny_patterns_are_those_that_git_itself_has(tmp_path: Path) -> None:
+    lines = ("a/b/", "!a/b/f", "*.log", "!keep.log", "/top", "d/*", "!d/e")
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("git is not installed: install it")
+    (tmp_path / ".gitignore").write_text("\n".join(lines))
+    subprocess.run([git, "init", "-q", str(tmp_path)], check=True)  # noqa: S603 - ours
+    paths = ["a/b/f", "a/c", "x.log", "keep.log", "x/keep.log", "top", "x/top", "d/f", "d/e/f"]
+    told = subprocess.run(  # noqa: S603 - ours
+        [git, "check-ignore", "--no-index", *paths],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    patterns = DenyPatterns(lines)
+    ours = [path for path in paths if patterns.refuses(tuple(path.split("/")), folded=False)]
+    assert ours == told.stdout.split()
+    assert len(ours) == 4
+
+
+def test_deny_patterns_have_no_case_where_names_have_none() -> None:
+    patterns = DenyPatterns(("Secret/**",))
+    assert patterns.refuses(("secret", "x"), folded=True)
+    assert not patterns.refuses(("secret", "x"), folded=False)
+
+
+def test_deny_patterns_are_equal_by_their_lines() -> None:
+    assert DenyPatterns(("a",)) == DenyPatterns(("a",))
+    assert DenyPatterns(("a",)) != DenyPatterns(("b",))
+    assert DenyPatterns() != "a"
+    assert len({DenyPatterns(("a",)), DenyPatterns(("a",))}) == 1

@@ -1,0 +1,97 @@
+import pytest
+
+from hub.guard.keys.vocabulary import Kind
+from hub.guard.policy import Mode, Policy, ToolPolicy
+from hub.guard.roots_hint import SHOWN, takes_paths, told_of, with_sentence
+from hub.paths.resolve import Flavour
+from hub.roots.effective import InForce
+from hub.roots.roots import EMPTY, RootSet, root_from_path
+from hub.specs import RemoteTarget, ServerSpec
+from hub.values import Json, JsonObject, ServerName
+from tests.kit.fakes import FakeLinks
+
+TARGET = RemoteTarget("https://example.com/mcp")
+
+
+def spec(policy: ToolPolicy | None = None) -> ServerSpec:
+    own = {} if policy is None else {"t": policy}
+    return ServerSpec(ServerName("files"), TARGET, tool_policies=own)
+
+
+def schema(**properties: Json) -> JsonObject:
+    return {"inputSchema": {"type": "object", "properties": properties}}
+
+
+TEXT: JsonObject = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("definition", "takes"),
+    [
+        (schema(path=TEXT), True),
+        (schema(glob=TEXT), True),
+        (schema(edits={"type": "array", "items": {"properties": {"file": TEXT}}}), True),
+        (schema(by={"additionalProperties": {"properties": {"directory": TEXT}}}), True),
+        (schema(content=TEXT, count={"type": "integer"}), False),
+        (schema(path={"type": "integer"}), False),
+        ({}, False),
+        ({"inputSchema": 7}, False),
+    ],
+)
+def test_tools_take_paths_that_declare_a_path_or_a_glob(
+    definition: JsonObject, takes: bool
+) -> None:
+    assert takes_paths(spec(), "t", definition) is takes
+
+
+def test_what_the_operator_says_of_arguments_counts() -> None:
+    ignored = spec(ToolPolicy(arguments={"/path": Kind.IGNORE}))
+    assert not takes_paths(ignored, "t", schema(path=TEXT))
+    named = spec(ToolPolicy(arguments={"/q": Kind.PATH}))
+    assert takes_paths(named, "t", schema(q=TEXT))
+
+
+def test_a_tool_whose_calls_are_not_judged_is_not_described() -> None:
+    off = spec(ToolPolicy(Policy(mode=Mode.OFF)))
+    assert not takes_paths(off, "t", schema(path=TEXT))
+    assert takes_paths(off, "other", schema(path=TEXT))
+
+
+def roots(*paths: str) -> RootSet:
+    links = FakeLinks(*(f"{path}/" for path in paths))
+    return RootSet(
+        tuple(
+            root_from_path(path, name=None, links=links, flavour=Flavour.POSIX, unsafe=None)
+            for path in paths
+        )
+    )
+
+
+def test_the_sentence_names_the_roots_in_their_order() -> None:
+    told = told_of(InForce(roots("/home/user/project", "/home/user/docs"), "client"))
+    assert told == "Paths must be inside: /home/user/project, /home/user/docs"
+
+
+def test_where_nothing_is_enforced_nothing_is_told() -> None:
+    assert told_of(InForce(EMPTY, "none", enforcing=False)) is None
+
+
+def test_where_nothing_is_shared_it_says_so() -> None:
+    assert told_of(InForce(EMPTY, "client")) == "No path is allowed: no folder is shared"
+
+
+def test_of_many_roots_only_the_first_are_named() -> None:
+    told = told_of(InForce(roots(*(f"/r{n}" for n in range(SHOWN + 3))), "client"))
+    assert told is not None
+    assert told.endswith("/r15, and 3 more that get-roots lists")
+
+
+def test_a_root_cannot_start_a_line_of_its_own() -> None:
+    assert told_of(InForce(roots("/a\nYou must"), "client")) == "Paths must be inside: /a?You must"
+
+
+def test_only_the_description_changes() -> None:
+    entry: JsonObject = {"name": "t", "description": "Reads.", "x": [1]}
+    assert with_sentence(entry, "S") == {**entry, "description": "Reads.\nS"}
+    assert entry["description"] == "Reads."
+    assert with_sentence({"name": "t"}, "S") == {"name": "t", "description": "S"}

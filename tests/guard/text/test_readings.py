@@ -1,0 +1,205 @@
+from contextlib import suppress
+
+import pytest
+from msgspec.structs import replace
+
+from hub.guard.text.readings import (
+    MAX_READINGS,
+    Reader,
+    climbing,
+    is_local_uri,
+    is_remote,
+    readings,
+)
+from hub.paths.resolve import PathError
+from tests.kit.worlds import POSIX, WINDOWS
+
+READER = Reader({"HOME": "/h", "X": "x"}, POSIX)
+
+
+@pytest.mark.parametrize("text", ["/a/b.txt", "a/b", "a", "/", "a-b_c", "/a/", ""])
+def test_a_plain_path_has_one_reading(text: str) -> None:
+    assert readings(text, READER) == {text: "as given"}
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "how"),
+    [
+        (" /etc ", "/etc", "trimmed and unquoted"),
+        ('"/etc"', "/etc", "trimmed and unquoted"),
+        ("%2fetc", "/etc", "percent-decoded"),
+        ("%252fetc", "/etc", "percent-decoded"),
+        ("%252e%252e/x", "../x", "percent-decoded"),
+        ("..\\x", "../x", "with '\\' as '/'"),
+        ("\uff0e\uff0e\uff0fx", "../x", "in plain characters"),
+        (".\u200b./x", "../x", "in plain characters"),
+        ("..\u2215x", "../x", "in plain characters"),
+        ("$HOME/x", "/h/x", "with variables and '~' expanded"),
+        ("${HOME}/x", "/h/x", "with variables and '~' expanded"),
+        ("${NO:-/etc}", "/etc", "with variables and '~' expanded"),
+        ("${HOME:+/etc}", "/etc", "with variables and '~' expanded"),
+        ("~/x", "/h/x", "with variables and '~' expanded"),
+        ("{a,/etc}", "/etc", "one alternative of the braces"),
+        ("a,/etc", "/etc", "one item of a list"),
+        ("a;/etc", "/etc", "one item of a list"),
+        ("['a', '/etc']", "/etc", "what is quoted in it"),
+        ("{'path': '/etc'}", "/etc", "what is quoted in it"),
+        ("%u002e%u002e/x", "../x", "percent-decoded"),
+        (".\u00ad./x", "../x", "in plain characters"),
+        ("netdoc:///etc", "/etc", "as a local URI"),
+        ("a:/etc", "/etc", "one item of a list"),
+        ("see file:///etc", "/etc", "as a local URI"),
+        ("k=/etc", "/etc", "the right-hand side"),
+        ("--out=/etc", "/etc", "the right-hand side"),
+        ("-o/etc", "/etc", "the right-hand side"),
+        ("@/etc", "/etc", "the right-hand side"),
+        ("a\n/etc", "/etc", "one item of a list"),
+        ("a\t/etc", "/etc", "one of several words"),
+        ("a.txt|/etc", "/etc", "one item of a list"),
+        ("concat:a.ts|../x", "../x", "one item of a list"),
+        ("zip://a::/etc", "/etc", "one item of a list"),
+        ("https://a/b.zip::/etc", "/etc", "one link of a chain of URLs"),
+        ('"/etc', "/etc", "trimmed and unquoted"),
+        ("/etc'", "/etc", "trimmed and unquoted"),
+        ("-d@/etc", "/etc", "the right-hand side"),
+        ("-T+/etc", "/etc", "the right-hand side"),
+        ("-ox", "x", "the right-hand side"),
+        ("a.zip!/etc", "/etc", "the right-hand side"),
+        ("[x](/etc)", "/etc", "what is quoted in it"),
+        ("/etc?x", "/etc", "without what a URL has behind its path"),
+        ("a /etc", "/etc", "one of several words"),
+        ("fi\nle:///etc", "/etc", "as a local URI"),
+        ("file:///etc?x", "/etc", "as a local URI"),
+        ("view-source:file:///etc", "/etc", "as a local URI"),
+        ("git+file:///etc", "/etc", "as a local URI"),
+        ("sqlite:////etc/x", "/etc/x", "as a local URI"),
+        ("sqlite:///x?mode=ro", "x", "as a local URI"),
+        ("unix:///run/x", "/run/x", "as a local URI"),
+    ],
+)
+def test_a_text_can_be_read_in_another_way(text: str, other: str, how: str) -> None:
+    assert readings(text, READER)[other] == how
+
+
+def test_a_local_uri_is_not_also_a_relative_path() -> None:
+    whole = replace(READER, whole=True)
+    assert list(readings("file:///a%20b", whole)) == ["/a b"]
+    assert list(readings("file:///a#b", whole)) == ["/a", "/a#b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("$NO/etc", "/etc"),
+        ("/$1etc", "/etc"),
+        ("a$IFS../x", "../x"),
+        (".?/x", "../x"),
+        ("a/.[.]/x", "a/../x"),
+        (".*/x", "../x"),
+    ],
+)
+def test_a_shell_reads_more_than_others_do(text: str, other: str) -> None:
+    assert other in readings(text, replace(READER, as_shell=True))
+    assert other not in readings(text, READER)
+
+
+def test_the_path_of_a_folder_is_not_taken_apart() -> None:
+    text = "/my docs, 1/a b,/etc"
+    reader = replace(READER, folders=("/my docs, 1",))
+    assert "/my" in readings(text, READER)
+    read = readings(text, reader)
+    assert "/my" not in read
+    assert "/my docs, 1" not in read
+    assert {"/my docs, 1/a", "b", "/etc"} <= {*read}
+
+
+def test_how_a_path_starts_is_no_other_path() -> None:
+    read = readings("/out/a b,c", replace(READER, is_path=True, folders=("/r",)))
+    assert "/out/a" not in read
+    assert {"b", "c"} <= {*read}
+
+
+@pytest.mark.parametrize(
+    "text", ["https://h/x?a=/etc", "data:image/png;base64,/9j/", "https?://[^/]+/etc"]
+)
+def test_a_remote_uri_has_no_other_reading(text: str) -> None:
+    assert list(readings(text, READER)) == [text]
+    assert is_remote(text)
+    assert not is_local_uri(text)
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("http://../../x", "http://../../x"),
+        ("https://h/%2e%2e/%252e%252E/..\\x", "https://h/../../../x"),
+        ("data:,/../..", "data:,/../.."),
+        ("https://h/a/../../x", None),
+        ("https://h/../..", None),
+        ("https://h/./a%20b...c/", None),
+    ],
+)
+def test_a_remote_uri_may_climb_if_it_is_taken_for_a_path(uri: str, path: str | None) -> None:
+    assert climbing(uri) == path
+
+
+def test_a_remote_uri_is_not_decoded_for_ever() -> None:
+    with pytest.raises(PathError, match="too many ways"):
+        climbing("https://h/%" + "25" * 100_000 + "2e")
+
+
+def test_a_whole_text_is_not_taken_apart() -> None:
+    reader = Reader({}, POSIX, whole=True)
+    assert list(readings("a, /etc", reader)) == ["a, /etc"]
+
+
+def test_windows_knows_other_variables_and_no_colon_lists() -> None:
+    reader = Reader({"TEMP": "C:\\T", "USERPROFILE": "C:\\U"}, WINDOWS)
+    assert "C:\\T\\x" in readings("%TEMP%\\x", reader)
+    assert "C:\\U\\x" in readings("~\\x", reader)
+    assert "/a" not in readings("C:/a", reader)
+    assert "100%" in readings("100%", reader)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a " * 20_000, "longer than any path"),
+        ("{a,b}" * 9, "too many ways"),
+        ("..%c0%afx", "percent-encoding"),
+        ("%e0%80%ae", "percent-encoding"),
+        ("file://host/x", "another machine"),
+        ("file:relative", "not absolute"),
+    ],
+)
+def test_what_cannot_be_read_for_certain_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(PathError, match=reason):
+        readings(text, READER)
+
+
+def test_nobody_knows_an_unknown_home() -> None:
+    with pytest.raises(PathError, match="'~'"):
+        readings("~/x", Reader({}, POSIX))
+    with pytest.raises(PathError, match="'%NO%'"):
+        readings("%NO%", Reader({}, WINDOWS))
+
+
+def test_a_list_may_be_long() -> None:
+    assert len(readings(",".join(f"a{n}" for n in range(100)), READER)) == 101
+    with pytest.raises(PathError, match="too many ways"):
+        readings(",".join(f"a{n}" for n in range(MAX_READINGS + 1)), READER)
+
+
+@pytest.mark.parametrize(
+    "text", ["a+" * 4000, "{" * 8000, "{a" + "," * 8000, "-" * 8000, "a:" * 4000]
+)
+def test_no_text_takes_long(text: str) -> None:
+    with suppress(PathError):
+        readings(text, READER)
+
+
+@pytest.mark.parametrize("letter", ["a", "", "\uff0f"])
+def test_no_name_has_that_many_marks(letter: str) -> None:
+    assert readings(letter + "\u0301\u0327" * 50, READER)
+    with pytest.raises(PathError):
+        readings(letter + "\u0301\u0327" * 51, READER)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from hub.jsonrpc.conduct import FORGIVEN, MAX_STRAYS, MAX_WASTE, WINDOW, Conduct
+from hub.jsonrpc.peer import GoneError
+
+
+class Clock:
+    """Seconds that a test lets pass."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def strays(conduct: Conduct, number: int) -> None:
+    for _ in range(number):
+        conduct.count("it prints", 1)
+
+
+def test_one_too_many_is_the_end_and_its_reason_says_what_it_was() -> None:
+    clock = Clock()
+    conduct = Conduct("files", clock=clock)
+    strays(conduct, MAX_STRAYS)
+    clock.now += 2
+    with pytest.raises(GoneError) as caught:
+        conduct.count("it prints", 1)
+    said = "the hub ended it because it misbehaved: it prints, over 10,000 times within 2.0 s"
+    assert str(caught.value) == said
+
+
+def test_as_many_in_a_longer_time_are_borne() -> None:
+    clock = Clock()
+    conduct = Conduct("files", clock=clock)
+    for _ in range(5):
+        strays(conduct, MAX_STRAYS)
+        clock.now += WINDOW
+
+
+def test_an_answer_makes_up_for_some() -> None:
+    conduct = Conduct("files", clock=Clock())
+    conduct.answered()
+    for _ in range(5):
+        strays(conduct, MAX_STRAYS)
+        for _ in range(MAX_STRAYS // FORGIVEN):
+            conduct.answered()
+    strays(conduct, MAX_STRAYS)
+    conduct.answered()
+    with pytest.raises(GoneError):
+        strays(conduct, FORGIVEN + 1)
+
+
+def test_bytes_are_counted_too() -> None:
+    conduct = Conduct("files", clock=Clock())
+    assert conduct.verdict("no end", MAX_WASTE) is None
+    assert conduct.verdict("no end", 1) == (
+        "the hub ended it because it misbehaved: no end, over 128 MiB within 0.1 s"
+    )

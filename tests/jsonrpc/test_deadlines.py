@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import asyncio  # noqa: TID251 - who hears of what fails in a callback
+from typing import Any
+
+import anyio
+
+from hub.jsonrpc.deadlines import Deadlines
+from tests.kit.fakes import Signals
+
+
+class Call:
+    """Something under way, which ends another when it expires if it is told to."""
+
+    def __init__(self, said: list[str], name: str, signals: Signals) -> None:
+        self._said = said
+        self._name = name
+        self._signals = signals
+        self.ends: tuple[Deadlines, Call] | None = None
+
+    def expire(self) -> None:
+        self._said.append(self._name)
+        if self.ends is not None:
+            deadlines, other = self.ends
+            deadlines.end(other)
+        self._signals.moved()
+
+
+class Calls:
+    """Calls that are told apart, and what became of them."""
+
+    def __init__(self) -> None:
+        self.expired: list[str] = []
+        self.signals = Signals()
+
+    def begin(self, deadlines: Deadlines, name: str) -> Call:
+        call = Call(self.expired, name, self.signals)
+        deadlines.begin(call)
+        return call
+
+    async def until(self, *names: str) -> None:
+        await self.signals.until(lambda: self.expired == list(names))
+
+
+async def test_what_is_not_over_in_time_expires_once_in_the_order_it_began() -> None:
+    calls, deadlines = Calls(), Deadlines(0.01)
+    for name in ("a", "b", "c"):
+        calls.begin(deadlines, name)
+    await calls.until("a", "b", "c")
+    calls.begin(deadlines, "d")
+    await calls.until("a", "b", "c", "d")
+
+
+async def test_what_is_over_does_not_expire() -> None:
+    calls, deadlines = Calls(), Deadlines(0.01)
+    first = calls.begin(deadlines, "a")
+    calls.begin(deadlines, "b")
+    third = calls.begin(deadlines, "c")
+    deadlines.end(first)
+    deadlines.end(third)
+    deadlines.end(third)
+    await calls.until("b")
+
+
+async def test_who_began_later_has_its_whole_time() -> None:
+    calls, deadlines = Calls(), Deadlines(0.05)
+    calls.begin(deadlines, "a")
+    await anyio.sleep(0.02)
+    began = anyio.current_time()
+    calls.begin(deadlines, "b")
+    await calls.until("a", "b")
+    # A loop's clock may count in milliseconds, which are no exact fractions.
+    assert round((anyio.current_time() - began) * 1000) >= 50
+
+
+async def test_one_that_expires_may_end_another() -> None:
+    calls, deadlines = Calls(), Deadlines(0.01)
+    first, second = calls.begin(deadlines, "a"), calls.begin(deadlines, "b")
+    first.ends = (deadlines, second)
+    calls.begin(deadlines, "c")
+    await calls.until("a", "c")
+
+
+async def test_what_begins_as_another_expires_holds_up_none_that_is_due_before() -> None:
+    class Following:
+        def expire(self) -> None:
+            calls.expired.append("a")
+            calls.begin(deadlines, "c")
+
+    calls, deadlines = Calls(), Deadlines(0.05)
+    deadlines.begin(Following())
+    await anyio.sleep(0.02)
+    calls.begin(deadlines, "b")
+    await calls.until("a", "b")
+    await calls.until("a", "b", "c")
+
+
+async def test_one_that_fails_to_expire_keeps_no_other_from_it() -> None:
+    class Failing:
+        def expire(self) -> None:
+            raise RuntimeError("failing")
+
+    calls, deadlines, loop = Calls(), Deadlines(0.01), asyncio.get_running_loop()
+    told: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: told.append(context))
+    try:
+        deadlines.begin(Failing())
+        calls.begin(deadlines, "a")
+        with anyio.fail_after(5):
+            await calls.until("a")
+    finally:
+        loop.set_exception_handler(None)
+    assert [str(one["exception"]) for one in told] == ["failing"]

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hub.jsonrpc.encoding import to_bytes, to_line
+from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.messages import Failure, Notification, Request, Response, parse_child
+from hub.values import Json
+
+ODD = "/caf\udce9"
+"""A path on the disk that is no text."""
+
+
+def test_params_that_nobody_gave_are_not_written() -> None:
+    assert (
+        to_bytes(Request(1, "roots/list", {})) == b'{"jsonrpc":"2.0","id":1,"method":"roots/list"}'
+    )
+    assert to_bytes(Notification("n", {})) == b'{"jsonrpc":"2.0","method":"n"}'
+    line = b'{"jsonrpc":"2.0","method":"n","params":{}}'
+    assert to_bytes(parse_child(line)) == line, "as the child wrote it"
+    assert (
+        to_bytes(Notification("n", {"a": 1})) == b'{"jsonrpc":"2.0","method":"n","params":{"a":1}}'
+    )
+    assert to_bytes(Response(1, {})) == b'{"jsonrpc":"2.0","id":1,"result":{}}'
+
+
+def test_a_message_is_always_one_line() -> None:
+    written = to_bytes(Response("a\nb", {"text": "x\r\ny\u2028"}))
+    assert b"\n" not in written
+    assert b"\r" not in written
+
+
+def test_an_answer_can_always_be_written() -> None:
+    told = Response("x", {"path": ODD, "deeper": [{ODD: "\ud83d"}]})
+    written = '{"path":"/caf\ufffd","deeper":[{"/caf\ufffd":"\ufffd"}]}'.encode()
+    assert to_bytes(told) == b'{"jsonrpc":"2.0","id":"x","result":%b}' % written
+    assert to_line(told) == to_bytes(told) + b"\n"
+    failed = Failure(None, {"code": 1, "message": ODD})
+    assert json.loads(to_line(failed))["error"] == {"code": 1, "message": "/caf\ufffd"}
+
+
+def test_what_is_asked_and_told_is_not_replaced() -> None:
+    for message in (Request(1, "m", {"path": ODD}), Notification("n", {"path": ODD})):
+        for write in (to_bytes, to_line):
+            with pytest.raises(WireError):
+                write(message)
+
+
+@pytest.mark.parametrize("depth", [700, 100_000])
+def test_an_answer_that_is_nested_too_deeply_is_refused(depth: int) -> None:
+    deep: Json = ODD
+    for _ in range(depth):
+        deep = [deep]
+    for write in (to_bytes, to_line):
+        with pytest.raises(WireError):
+            write(Response(1, {"deep": deep}))

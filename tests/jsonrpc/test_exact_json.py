@@ -1,0 +1,246 @@
+import json
+import sys
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hub.jsonrpc.exact_json import (
+    MAX_DEPTH,
+    RequestId,
+    WireError,
+    decode_strict,
+    encode,
+    encode_lines,
+    request_id,
+)
+from hub.protocol.constants import INVALID_REQUEST, PARSE_ERROR
+from hub.values import Json, JsonObject
+
+
+def refused(line: bytes, *, repeated_keys: bool = False) -> WireError:
+    with pytest.raises(WireError) as caught:
+        decode_strict(line, repeated_keys=repeated_keys)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1e400",
+        "-1e400",
+        "1.10",
+        str(2**100),
+        "0.1",
+        "1e-7",
+        "1E5",
+        "1e+16",
+        "-0.0",
+        "-0",
+        "0.12345678901234567890",
+    ],
+)
+def test_a_number_is_written_as_it_was_read(text: str) -> None:
+    for value in (decode_strict(text.encode()), decode_strict(text.encode(), repeated_keys=True)):
+        assert encode(value).decode() == text
+        assert isinstance(value, int | float | Decimal)
+        assert Decimal(str(value)) == Decimal(text)
+
+
+DIGITS = st.text("0123456789", min_size=1, max_size=30)
+
+
+@given(
+    st.booleans(),
+    DIGITS.filter(lambda digits: digits == "0" or digits[0] != "0"),
+    st.none() | DIGITS,
+    st.none() | st.tuples(st.sampled_from(["e", "E", "e+", "E-", "e-"]), st.integers(0, 500)),
+)
+def test_any_number_is_written_as_it_was_read(
+    negative: bool,
+    whole: str,
+    fraction: str | None,
+    exponent: tuple[str, int] | None,
+) -> None:
+    sign, behind = "-" if negative else "", "" if fraction is None else f".{fraction}"
+    raised = "" if exponent is None else f"{exponent[0]}{exponent[1]}"
+    line = f'{{"n": [{sign}{whole}{behind}{raised}]}}'.encode()
+    assert encode(decode_strict(line)) == line.replace(b" ", b"")
+
+
+def test_a_number_is_a_float_only_where_a_float_is_written_the_same() -> None:
+    assert isinstance(decode_strict(b"1.5"), float)
+    assert isinstance(decode_strict(b"1e2"), Decimal)
+    assert isinstance(decode_strict(b"1e400"), Decimal)
+    assert isinstance(decode_strict(b"0.1000000000000000055511151231257827"), Decimal)
+    assert decode_strict(b"7") == 7
+
+
+def test_what_is_no_json_is_not_written() -> None:
+    with pytest.raises(TypeError, match="object is not JSON"):
+        encode(object())
+
+
+@pytest.mark.parametrize("text", [b"NaN", b"[Infinity]", b'{"a":-Infinity}'])
+def test_what_is_no_json_number_is_a_parse_error(text: bytes) -> None:
+    assert refused(text).code == PARSE_ERROR
+    assert refused(text, repeated_keys=True).code == PARSE_ERROR
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"{}x",
+        b"\xff",
+        b'"\xed\xa0\x80"',
+        b"1" * 5000,
+        b"1e" + b"9" * 22,
+        b"'a'",
+        b"\x00",
+    ],
+)
+def test_what_is_no_json_is_a_parse_error(text: bytes) -> None:
+    error = refused(text)
+    assert error.code == PARSE_ERROR
+    assert len(str(error)) <= 300
+
+
+@pytest.mark.parametrize("text", [b'{"a":1,"a":1}', b'[{"b":{"a":1,"x":0,"a":2}}]'])
+def test_no_key_stands_twice_in_one_object(text: bytes) -> None:
+    error = refused(text)
+    assert error.code == INVALID_REQUEST
+    assert str(error) == "The key 'a' stands twice in one object"
+
+
+def test_two_spellings_of_a_key_are_one_key() -> None:
+    assert refused(b'{"path":1,"p\\u0061th":2}').code == INVALID_REQUEST
+
+
+def test_the_last_of_several_keys_wins_where_they_are_let_through() -> None:
+    assert decode_strict(b'{"a":1,"a":2}', repeated_keys=True) == {"a": 2}
+
+
+def test_no_memory_is_kept_of_what_is_written() -> None:
+    def as_a_line(value: object) -> bytes:
+        return encode_lines([value])
+
+    for write in (encode, as_a_line):
+        write({"a": 1})
+        before = sys.getallocatedblocks()
+        for _ in range(1000):
+            write({"a": 1})
+        assert sys.getallocatedblocks() - before < 500
+
+
+def test_nesting_is_bounded() -> None:
+    deepest = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
+    assert decode_strict(deepest)
+    assert decode_strict(b"[" + b"{}," * 500 + b"{}]"), "many are not deep"
+    for text in (b"[" + deepest + b"]", b'{"a":' + deepest + b"}", b"[" * 10**5 + b"]" * 10**5):
+        error = refused(text)
+        assert (error.code, str(error)) == (INVALID_REQUEST, "Nested deeper than 128 levels")
+
+
+def test_brackets_in_text_are_no_nesting() -> None:
+    assert decode_strict(b'"' + b"[" * 1000 + b'"') == "[" * 1000
+
+
+def test_text_must_be_valid_unicode() -> None:
+    assert decode_strict(b'"\\ud83d\\ude00"') == "😀"
+    for text in (b'"\\ud83d"', b'{"\\ude00":1}'):
+        error = refused(text)
+        assert error.code == INVALID_REQUEST
+        assert "lone surrogate" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (b'"cut \\ud83d"', "cut \ufffd"),
+        (b'["\\ude00 cut", 1, null, "whole \\ud83d\\ude00"]', ["\ufffd cut", 1, None, "whole 😀"]),
+        (b'{"\\ud83d":{"a":"\\ud83dx"}}', {"\ufffd": {"a": "\ufffdx"}}),
+    ],
+)
+def test_half_a_character_is_replaced_in_what_a_child_wrote(text: bytes, value: Json) -> None:
+    assert decode_strict(text, repeated_keys=True) == value
+    assert encode(value)
+
+
+def test_what_has_no_json_form_is_not_written() -> None:
+    deep: Json = []
+    for _ in range(100_000):
+        deep = [deep]
+    for value in ("\ud83d", deep):
+        with pytest.raises(WireError) as caught:
+            encode(value)
+        assert caught.value.code == INVALID_REQUEST
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+@given(values)
+def test_any_json_comes_back_as_it_was_written(value: Json) -> None:
+    assert json.loads(encode(decode_strict(json.dumps(value).encode()))) == value
+    assert json.loads(encode(decode_strict(encode(value)))) == value
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_json_or_refused(line: bytes) -> None:
+    try:
+        value = decode_strict(line)
+    except WireError:
+        return
+    assert json.loads(line) == value
+
+
+@pytest.mark.parametrize("padding", [0, 100_000])
+@pytest.mark.parametrize("bracket", ["[]", "{}"])
+@pytest.mark.parametrize("repeated_keys", [True, False])
+def test_depth_is_bounded_in_short_and_long_texts(
+    padding: int, bracket: str, *, repeated_keys: bool
+) -> None:
+    opening = {"[]": "[", "{}": '{"a":'}[bracket]
+
+    def nested(depth: int) -> bytes:
+        inner = opening * (depth - 1) + '"' + "x" * padding + '"' + bracket[1] * (depth - 1)
+        return f"[{inner}]".encode()
+
+    assert decode_strict(nested(MAX_DEPTH), repeated_keys=repeated_keys)
+    with pytest.raises(WireError, match="Nested deeper"):
+        decode_strict(nested(MAX_DEPTH + 1), repeated_keys=repeated_keys)
+
+
+@pytest.mark.parametrize("padding", ["", " "])
+def test_what_lies_beside_makes_nothing_deeper(padding: str) -> None:
+    deepest = "[" * (MAX_DEPTH - 1) + "1" + "]" * (MAX_DEPTH - 1)
+    assert decode_strict(f"[[],{padding}{deepest}]".encode())
+    with pytest.raises(WireError, match="Nested deeper"):
+        decode_strict(f"[[],{padding}[{deepest}]]".encode())
+
+
+def test_many_brackets_are_not_deep() -> None:
+    wide: list[JsonObject] = [{"a": [1]} for _ in range(10_000)]
+    assert decode_strict(encode(wide)) == wide
+
+
+@pytest.mark.parametrize(
+    ("value", "id_"),
+    [(1, 1), ("1", "1"), ("", ""), (0, 0), (True, None), (1.0, None), (None, None), ([1], None)],
+)
+def test_a_requests_id_is_a_text_or_a_whole_number(value: Json, id_: RequestId | None) -> None:
+    assert request_id(value) == id_

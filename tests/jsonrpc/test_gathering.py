@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import asyncio  # noqa: TID251 - a transport
+from contextlib import suppress
+from typing import cast
+
+from hub.jsonrpc.gathering import LARGE, Gathering, arrival
+
+
+class Transport:
+    """Keeps what is written into it."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.closing = False
+
+    def write(self, piece: bytes) -> None:
+        self.written.append(piece)
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+
+class Broken(Transport):
+    """Takes nothing."""
+
+    def write(self, piece: bytes) -> None:
+        raise RuntimeError("broken")
+
+
+def gathering(given: Transport | None = None) -> tuple[Gathering, Transport]:
+    transport = given or Transport()
+    return Gathering(cast("asyncio.WriteTransport", transport)), transport
+
+
+def test_what_is_written_on_no_arrival_is_written_at_once() -> None:
+    made, transport = gathering()
+    for piece in (b"a", b"b", b"x" * (LARGE + 1)):
+        made.write(piece)
+    assert transport.written == [b"a", b"b", b"x" * (LARGE + 1)]
+
+
+def test_a_large_piece_is_written_at_once_after_what_was_before_it() -> None:
+    made, transport = gathering()
+    large = b"x" * (LARGE + 1)
+    with arrival:
+        made.write(b"a")
+        made.write(large)
+        assert transport.written == [b"a", large]
+        made.write(b"b")
+        assert transport.written == [b"a", large]
+    assert transport.written == [b"a", large, b"b"]
+
+
+def test_what_waits_can_be_written_now() -> None:
+    made, transport = gathering()
+    with arrival:
+        made.write(b"a")
+        made.flush()
+        made.flush()
+        assert transport.written == [b"a"]
+    assert transport.written == [b"a"]
+
+
+def test_nothing_is_written_into_what_is_closed() -> None:
+    made, transport = gathering()
+    with arrival:
+        made.write(b"a")
+        transport.closing = True
+    assert transport.written == []
+
+
+def test_what_is_written_on_an_arrival_is_one_write_each_when_that_is_dealt_with() -> None:
+    (one, first), (other, second) = gathering(), gathering()
+    with arrival:
+        one.write(b"a")
+        other.write(b"x")
+        one.write(b"b")
+        assert first.written == second.written == []
+    assert (first.written, second.written) == ([b"ab"], [b"x"])
+
+
+def test_a_transport_that_fails_keeps_nothing_else_back() -> None:
+    (broken, _), (sound, transport) = gathering(Broken()), gathering()
+    with arrival:
+        broken.write(b"a")
+        sound.write(b"x")
+    assert transport.written == [b"x"]
+    with arrival:
+        sound.write(b"y")
+    assert transport.written == [b"x", b"y"]
+
+
+def test_what_was_written_is_not_kept_back_by_what_fails_after_it() -> None:
+    made, transport = gathering()
+    with suppress(ValueError), arrival:
+        made.write(b"a")
+        raise ValueError
+    assert transport.written == [b"a"]
+    assert not arrival.is_under_way

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from hub.jsonrpc import incoming as backlog_module
+from hub.jsonrpc.incoming import Backlog
+from hub.jsonrpc.outgoing import UNSAID
+from hub.values import Json
+
+
+@pytest.mark.parametrize("ends", ["sent", "closed"])
+@pytest.mark.parametrize(("most", "weight"), [("MAX_UNSENT", 0), ("MAX_UNREAD", 2)])
+async def test_somebody_who_does_not_read_has_to_wait(
+    most: str, weight: int, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog_module, most, 1)
+    backlog = Backlog()
+    await backlog.room()
+    was_let_in = anyio.Event()
+
+    async def wait() -> None:
+        await backlog.room()
+        was_let_in.set()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            with backlog.sending(weight):
+                assert not backlog.has_room
+                tasks.start_soon(wait)
+                await anyio.wait_all_tasks_blocked()
+                assert not was_let_in.is_set()
+                if ends == "closed":
+                    backlog.close()
+                    await was_let_in.wait()
+            await was_let_in.wait()
+
+
+async def test_it_is_idle_once_every_request_has_ended() -> None:
+    backlog = Backlog()
+    await backlog.idle()
+    backlog.begun()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(backlog.idle)
+            await anyio.wait_all_tasks_blocked()
+            backlog.ended()
+
+
+class Underway:
+    """A request that notes in a list that it was given up."""
+
+    can_be_cancelled = True
+
+    def __init__(self, name: str, given_up: list[str]) -> None:
+        self._name = name
+        self._given_up = given_up
+
+    def cancel(self, reason: str = UNSAID) -> None:
+        self._given_up.append(self._name)
+        self.reason = reason
+
+
+@pytest.mark.parametrize(("id_", "expected"), [(1, ["1"]), ("1", ["one"]), (True, []), (1.0, [])])
+def test_a_request_is_taken_back_by_its_very_id(id_: Json, expected: list[str]) -> None:
+    backlog, given_up = Backlog(), list[str]()
+    backlog.enter(1, Underway("1", given_up))
+    backlog.enter("1", Underway("one", given_up))
+    backlog.cancel({"requestId": id_})
+    assert given_up == expected
+
+
+def test_a_request_hears_why_it_is_taken_back() -> None:
+    backlog = Backlog()
+    for id_, said, heard in ((1, "enough", "enough"), (2, None, UNSAID)):
+        underway = Underway(f"{id_}", [])
+        backlog.enter(id_, underway)
+        backlog.cancel({"requestId": id_, "reason": said})
+        assert underway.reason == heard
+
+
+def test_at_the_end_what_came_last_is_given_up_first() -> None:
+    backlog, given_up = Backlog(), list[str]()
+    for name in "abc":
+        backlog.enter(name, Underway(name, given_up))
+    backlog.close()
+    assert given_up == ["c", "b", "a"]
+
+
+async def test_more_is_read_once_enough_of_what_was_asked_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(backlog_module, "MAX_WEIGHT", 3)
+    monkeypatch.setattr(backlog_module, "LIGHT", 1)
+    backlog, given_up = Backlog(), list[str]()
+    asked = [Underway(f"call {id_}", given_up) for id_ in range(4)]
+    for id_, (one, size) in enumerate(zip(asked, (2, 2, 1, 9), strict=True)):
+        if id_ != 3:  # a request that is not under way any more counts for nothing
+            backlog.add(id_, one)
+        backlog.weigh(id_, size)
+    assert not backlog.takes(4)
+    await backlog.room()  # no answer waits
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(backlog.room_for_more)
+            await anyio.wait_all_tasks_blocked()
+            backlog.leave(2, asked[2])
+            await anyio.wait_all_tasks_blocked()
+            assert not backlog.takes(4)
+            backlog.leave(0, asked[0])
+    assert backlog.takes(4)

@@ -1,0 +1,271 @@
+import asyncio  # noqa: TID251 - a transport
+from collections.abc import Iterable
+from typing import cast
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hub.jsonrpc import messages
+from hub.jsonrpc.conduct import MAX_WASTE, Conduct
+from hub.jsonrpc.gathering import Gathering
+from hub.jsonrpc.lines import PORTION, PORTIONS, Cut, Lines, LineSplitter
+from hub.jsonrpc.peer import GoneError
+from tests.kit.fakes import taken_into
+
+
+def shown(lines: Iterable[bytes]) -> list[bytes | None]:
+    return [None if isinstance(line, Cut) else line for line in lines]
+
+
+def split(chunks: list[bytes], limit: int = 100) -> list[bytes | None]:
+    splitter = LineSplitter(limit)
+    return shown(line for chunk in chunks for line in splitter.feed(chunk))
+
+
+def test_lines_are_cut_where_they_end() -> None:
+    assert split([b"a\nb\n"]) == [b"a", b"b"]
+    assert split([b"a", b"b", b"\nc", b"\n"]) == [b"ab", b"c"]
+    assert split([b"a\r\nb"]) == [b"a\r"]
+
+
+def test_empty_lines_are_left_out() -> None:
+    assert split([b"\n\r\n  \na\n\n"]) == [b"a"]
+
+
+def test_the_last_line_needs_no_end() -> None:
+    for chunk, last in ((b"a\nb", [b"b"]), (b"a\n", []), (b"a\n  ", []), (b"x" * 9, [None])):
+        splitter = LineSplitter(8)
+        splitter.feed(chunk)
+        assert shown(splitter.finish()) == last
+        assert splitter.finish() == [], "it is told once"
+
+
+def test_a_line_that_is_too_long_is_reported_once_and_the_next_one_is_read() -> None:
+    assert split([b"x" * 8 + b"\nab\n"], limit=8) == [b"x" * 8, b"ab"]
+    assert split([b"x" * 9 + b"\nab\n"], limit=8) == [None, b"ab"]
+    assert split([b"xxxxx", b"xxxxx", b"x" * 100, b"xx\nab\n"], limit=8) == [None, b"ab"]
+
+
+@given(
+    st.lists(st.binary(max_size=20).map(lambda line: line.replace(b"\n", b"")), max_size=10),
+    st.integers(1, 7),
+)
+def test_how_a_stream_is_chunked_makes_no_difference(lines: list[bytes], size: int) -> None:
+    stream = b"".join(line + b"\n" for line in lines)
+    chunks = [stream[at : at + size] for at in range(0, len(stream), size)]
+    expected = [line if len(line) <= 8 else None for line in lines]
+    assert split(chunks, limit=8) == [line for line in expected if line is None or line.strip()]
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 1000, 10_000])
+def test_of_a_line_that_is_too_long_both_ends_are_kept(size: int) -> None:
+    line = b"<" + b"a" * 400 + b"b" * 400 + b">"
+    stream = b"ok\n" + line + b"\nok\n"
+    splitter = LineSplitter(500)
+    chunks = [stream[at : at + size] for at in range(0, len(stream), size)]
+    first, cut, last = (found for chunk in chunks for found in splitter.feed(chunk))
+    assert (first, last) == (b"ok", b"ok")
+    assert isinstance(cut, Cut)
+    assert cut == line[:256] + line[-256:]
+
+
+async def test_without_a_transport_more_can_be_fed_than_waits_elsewhere() -> None:
+    lines = Lines(backlog=1)
+    lines.data_received(b"1\n2\n3\n")
+    lines.connection_lost(None)
+    assert [await lines.next() for _ in range(2)] == [b"1", b"2"]
+    lines.close()
+    with pytest.raises(GoneError):
+        await lines.next()
+
+
+async def test_a_taker_is_offered_lines_only_when_all_before_them_are_done_with() -> None:
+    taken: list[bytes] = []
+
+    def take(line: bytes) -> bool:
+        if line.startswith(b"slow"):
+            return False
+        taken.append(line)
+        return True
+
+    lines = Lines()
+    lines.taker = take
+    lines.data_received(b"fast 1\nslow 1\nfast 2\nslow 2\nfast 3\n")
+    assert taken == [b"fast 1"]
+    assert await lines.next() == b"slow 1"
+    lines.data_received(b"fast 4\n")
+    assert taken == [b"fast 1"], "the slow line is still being worked on"
+    assert await lines.next() == b"slow 2"
+    assert taken == [b"fast 1", b"fast 2"]
+    lines.eof_received()
+    with pytest.raises(GoneError):
+        await lines.next()
+    assert taken == [b"fast 1", b"fast 2", b"fast 3", b"fast 4"]
+
+
+async def test_a_line_that_nobody_took_is_offered_once() -> None:
+    offered: list[bytes] = []
+
+    def refuse(line: bytes) -> bool:
+        offered.append(line)
+        return False
+
+    lines = Lines()
+    lines.taker = refuse
+    lines.data_received(b"a\nb\n")
+    assert [await lines.next(), await lines.next()] == [b"a", b"b"]
+    assert offered == [b"a", b"b"]
+
+
+class Pieces:
+    """A transport that keeps what is written into it."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write(self, piece: bytes) -> None:
+        self.written.append(piece)
+
+    def is_closing(self) -> bool:
+        return False
+
+
+def test_what_answers_lines_that_came_at_once_is_one_write() -> None:
+    lines, pieces = Lines(), Pieces()
+    answers = Gathering(cast("asyncio.WriteTransport", pieces))
+
+    def answer(line: bytes) -> bool:
+        answers.write(line.upper())
+        return True
+
+    lines.taker = answer
+    lines.data_received(b"a\nb\nc\n")
+    assert pieces.written == [b"ABC"]
+    lines.data_received(b"d\n")
+    lines.data_received(b"e\nf")
+    assert pieces.written == [b"ABC", b"D", b"E"]
+
+
+class Readable:
+    """A transport that remembers whether it is read."""
+
+    is_read = True
+
+    def pause_reading(self) -> None:
+        self.is_read = False
+
+    def resume_reading(self) -> None:
+        self.is_read = True
+
+    def close(self) -> None:
+        self.is_read = False
+
+
+def read_from(transport: Readable, lines: Lines) -> None:
+    lines.connection_made(cast("asyncio.BaseTransport", transport))
+
+
+async def test_a_crowd_of_lines_is_cut_bit_by_bit_and_nothing_more_is_read_meanwhile() -> None:
+    lines, transport = Lines(), Readable()
+    read_from(transport, lines)
+    crowd = [b"%d" % number for number in range(5 * PORTION)]
+    lines.data_received(b"\n".join(crowd[:-1]) + b"\n" + crowd[-1])
+    assert not transport.is_read
+    lines.eof_received()
+    found: list[bytes] = []
+    with anyio.fail_after(5):
+        while len(found) < len(crowd):
+            found.append(await lines.next())
+        with pytest.raises(GoneError):
+            await lines.next()
+    assert found == crowd
+
+
+async def test_a_crowd_that_is_taken_is_taken_bit_by_bit_too() -> None:
+    taken: list[bytes] = []
+    lines, transport = Lines(conduct=Conduct("files")), Readable()
+    lines.taker = taken_into(taken)
+    read_from(transport, lines)
+    crowd = b"answer\n" * 10_000
+    lines.data_received(crowd)
+    assert taken == []
+    with anyio.fail_after(5):
+        while len(taken) < 10_000:
+            before = len(taken)
+            await checkpoint()
+            assert len(taken) - before <= PORTION * PORTIONS
+        while not transport.is_read:
+            await checkpoint()
+
+
+@pytest.mark.parametrize("begins", [b"\n", b"x" * (messages.MAX_MESSAGE_BYTES - 30_000)])
+async def test_what_is_nothing_or_has_no_end_is_the_end_of_it(begins: bytes) -> None:
+    conduct, transport = Conduct("files"), Readable()
+    lines = Lines(conduct=conduct)
+    read_from(transport, lines)
+    conduct.verdict("before", MAX_WASTE - 200_000)
+    lines.data_received(begins)
+    with anyio.fail_after(10):
+        while lines.failure is None:
+            if transport.is_read:
+                lines.data_received(begins[:1] * 60_000)
+            await checkpoint()
+        with pytest.raises(GoneError, match="the hub ended it because it misbehaved: it writes"):
+            await lines.next()
+    lines.data_received(b"more\n")
+    assert not transport.is_read
+
+
+async def test_who_reads_lines_that_nobody_asked_for_lets_others_have_their_turn() -> None:
+    lines = Lines(conduct=Conduct("files"))
+    lines.data_received(b"junk\n" * 100_000)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(others)
+        for _ in range(2000):
+            await lines.next()
+        tasks.cancel_scope.cancel()
+    assert turns > 1
+
+
+async def test_the_end_is_soon_when_who_wrote_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hub.jsonrpc.lines.QUIET", 0.001)
+    lines = Lines()
+    lines.data_received(b"last\n")
+    lines.end_soon()
+    with anyio.fail_after(5):
+        assert await lines.next() == b"last"
+        with pytest.raises(GoneError):
+            await lines.next()
+    lines.data_received(b"of another\n")
+    assert not lines.has_more
+
+
+async def test_the_end_comes_also_if_another_writes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hub.jsonrpc.lines.QUIET", 0.001)
+    monkeypatch.setattr("hub.jsonrpc.lines.LAST_LINES", 0.05)
+    lines = Lines()
+    lines.taker = lambda _: True
+    lines.end_soon()
+
+    async def write() -> None:
+        while True:
+            lines.data_received(b"again\n")
+            await checkpoint()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write)
+            with pytest.raises(GoneError):
+                await lines.next()
+            tasks.cancel_scope.cancel()

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from hub.jsonrpc.pace import (
+    BURST,
+    MOST_OF_ONE,
+    SHARE,
+    SHORTEST_REST,
+    TURN,
+    Account,
+    Pace,
+)
+
+
+class Clock:
+    """Seconds that a test lets pass."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def paced(clock: Clock, *, together: float = 1e9) -> Pace:
+    return Pace(clock, Account(together, SHARE, clock))
+
+
+def test_an_account_fills_up_with_time_to_its_most() -> None:
+    clock = Clock()
+    account = Account(2.0, 0.5, clock)
+    account.spend(3.0)
+    assert account.debt() == 2.0
+    clock.now += 1
+    assert account.debt() == 1.0
+    clock.now += 1000
+    account.spend(2.0)
+    assert account.debt() == 0.0
+
+
+def test_others_have_their_turn_after_a_while_and_a_rest_once_the_burst_is_spent() -> None:
+    clock = Clock()
+    pace = paced(clock)
+    pace.spend(TURN / 2)
+    assert pace.rest() is None
+    pace.spend(TURN)
+    assert pace.rest() == 0.0
+    assert pace.rest() is None
+    pace.spend(BURST)
+    rest = pace.rest()
+    assert rest is not None
+    assert rest >= SHORTEST_REST
+    clock.now += rest
+    pace.spend(TURN)
+    assert pace.rest() == max(SHORTEST_REST, TURN / SHARE)
+
+
+def test_one_child_rests_for_what_another_has_spent() -> None:
+    clock = Clock()
+    together = Account(BURST, SHARE, clock)
+    one, other = Pace(clock, together), Pace(clock, together)
+    one.spend(2 * BURST)
+    other.spend(TURN)
+    rest = other.rest()
+    assert rest is not None
+    assert rest > 0.0
+
+
+def test_work_that_waits_for_nobody_counts_in_full() -> None:
+    clock = Clock()
+    pace = paced(clock)
+    pace.lap()
+    pace.hand(0)
+    clock.now += 3600
+    pace.lap()
+    rest = pace.done()
+    assert rest is not None
+    assert rest > 3600
+
+
+def test_work_is_timed_from_when_it_was_handed_out_as_far_as_it_is_work() -> None:
+    clock = Clock()
+    pace = paced(clock)
+    assert pace.done() is None, "nothing was handed out"
+    pace.hand(0)
+    clock.now += TURN
+    assert pace.done() == 0.0
+    assert pace.done() is None
+    pace.spend(BURST - TURN)
+    pace.hand(0)
+    clock.now += 3600  # it waited for somebody
+    rest = pace.done()
+    assert rest is not None
+    assert rest <= MOST_OF_ONE / SHARE

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from hub.jsonrpc import send_queue as mailbox_module
+from hub.jsonrpc.send_queue import Mailbox
+
+
+class Post:
+    """A mailbox, and a client that reads what is in it as long as it is `open`."""
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self.mailbox = mailbox
+        self.sent: list[int] = []
+        self.open = anyio.Event()
+        self.open.set()
+
+    def put(self, *numbers: int, weight: int = 0) -> None:
+        for number in numbers:
+            self.mailbox.put(lambda number=number: self._send(number), weight)
+
+    async def _send(self, number: int) -> None:
+        await self.open.wait()
+        self.sent.append(number)
+
+
+@asynccontextmanager
+async def post() -> AsyncGenerator[Post]:
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            yield Post(Mailbox(tasks))
+            tasks.cancel_scope.cancel()
+
+
+async def test_messages_go_out_in_the_order_they_came_in() -> None:
+    async with post() as at:
+        at.put(*range(100))
+        assert at.sent == [], "nobody waits for it"
+        await at.mailbox.flush()
+        assert at.sent == list(range(100))
+        at.put(100)
+        await at.mailbox.flush()
+        assert at.sent[-1] == 100
+
+
+async def test_an_empty_mailbox_keeps_nobody() -> None:
+    async with post() as at:
+        await at.mailbox.flush()
+
+
+async def test_a_message_that_comes_while_one_is_sent_has_its_turn_after_it() -> None:
+    async with post() as at:
+
+        async def first() -> None:
+            at.put(2)
+            await anyio.lowlevel.checkpoint()
+            at.sent.append(1)
+
+        at.mailbox.put(first)
+        await at.mailbox.flush()
+        await at.mailbox.flush()
+        assert at.sent == [1, 2]
+
+
+async def test_flushing_waits_for_what_was_put_before_and_for_nothing_after() -> None:
+    async with post() as at:
+        at.open = anyio.Event()
+        at.put(1, 2)
+        flushed: list[list[int]] = []
+
+        async def flush() -> None:
+            await at.mailbox.flush()
+            flushed.append(list(at.sent))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(flush)
+            await anyio.wait_all_tasks_blocked()
+            assert flushed == []
+
+            async def never() -> None:
+                await anyio.sleep_forever()
+
+            at.mailbox.put(never)
+            at.open.set()
+        assert flushed == [[1, 2]]
+
+
+async def test_a_client_that_does_not_read_loses_its_oldest_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mailbox_module, "LIMIT", 3)
+    async with post() as at:
+        at.open = anyio.Event()
+        at.put(0)
+        await anyio.wait_all_tasks_blocked()
+        with capture_logs() as logs:
+            at.put(1, 2, 3, 4, 5)
+            at.open.set()
+            await at.mailbox.flush()
+        assert at.sent == [0, 3, 4, 5], "the one on its way, and the newest"
+        assert [(entry["log_level"], entry.get("dropped")) for entry in logs] == [
+            ("warning", None),
+            ("warning", 2),
+        ]
+
+
+async def test_a_flood_that_nobody_reads_does_not_flood_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mailbox_module, "LIMIT", 3)
+    with capture_logs() as logs:
+        async with anyio.create_task_group() as tasks:
+            mailbox = Mailbox(tasks)
+            for _ in range(1000):
+                mailbox.put(anyio.sleep_forever)
+            await anyio.wait_all_tasks_blocked()
+            for _ in range(1000):
+                mailbox.put(anyio.sleep_forever)
+            tasks.cancel_scope.cancel()
+    assert [entry.get("dropped") for entry in logs] == [None, 997 + 999]
+
+
+async def test_a_client_that_does_not_read_loses_no_more_for_large_messages_than_must_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mailbox_module, "MAX_WEIGHT", 10)
+    async with post() as at:
+        at.open = anyio.Event()
+        at.put(0, weight=100)
+        await anyio.wait_all_tasks_blocked()
+        at.put(1, 2, weight=4)
+        at.put(3, weight=3)
+        at.put(4, weight=100)
+        at.put(5, weight=1)
+        at.put(6, weight=9)
+        at.open.set()
+        await at.mailbox.flush()
+        assert at.sent == [0, 5, 6], "the one on its way weighs nothing any more"
+
+
+async def test_who_waits_for_dropped_messages_goes_on_once_the_client_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mailbox_module, "LIMIT", 1)
+    async with post() as at:
+        at.open = anyio.Event()
+        at.put(0)
+        await anyio.wait_all_tasks_blocked()
+        at.put(1)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(at.mailbox.flush)
+            await anyio.wait_all_tasks_blocked()
+            at.put(2)
+            at.open.set()
+        await at.mailbox.flush()
+        assert at.sent == [0, 2]

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+from msgspec import Raw
+
+from hub.jsonrpc.messages import Failure, Payload, Response
+from hub.jsonrpc.weight import weight_of, weight_of_answer
+from hub.values import Json
+
+
+@pytest.mark.parametrize(
+    ("payload", "least", "most"),
+    [
+        (Raw(b'{"a":"x"}'), 9, 9),
+        ({"a": "x" * 1000}, 1000, 1010),
+        ({"a" * 1000: None}, 1000, 1010),
+        ([["x" * 500], "x" * 500], 1000, 1010),
+        ([1] * 1000, 1000, 5000),
+        (10**1000, 1000, 1500),
+        (1.5, 1, 10),
+    ],
+)
+def test_what_a_payload_weighs_is_about_what_it_has_as_json(
+    payload: Payload | Json, least: int, most: int
+) -> None:
+    assert least <= weight_of(payload) <= most
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Response(1, Raw(b"x" * 1000)), Failure(1, {"message": "x" * 1000})],
+)
+def test_an_answer_weighs_what_it_carries(answer: Response | Failure) -> None:
+    assert 1000 <= weight_of_answer(answer) <= 1010

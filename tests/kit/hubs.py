@@ -1,0 +1,487 @@
+"""A whole hub in this process: its clients and children are in memory, what they say is JSON-RPC.
+
+With `pretend` a path such as `/home/user/project` stands for one below a temporary directory, so
+that tests can speak of the paths that the systems before this one spoke of.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import anyio
+import pytest
+from anyio.abc import TaskGroup
+
+from hub import app
+from hub.app import Setting, fronts, running_hub
+from hub.children.link import Link
+from hub.config.models import HubConfig
+from hub.config.watch import Watched
+from hub.jsonrpc import messages, outgoing
+from hub.jsonrpc.encoding import to_bytes
+from hub.jsonrpc.messages import Failure, Message, Request, Response
+from hub.jsonrpc.peer import GoneError
+from hub.launch.plan import LaunchPlan
+from hub.paths.resolve import Entry
+from hub.server.connection import Front, OpenFront
+from hub.sessions.services import Services
+from hub.specs import ServerSpec
+from hub.system.disk import OsLinks
+from hub.values import Json, JsonObject
+from tests.kit.trees import plant
+
+SOON = 5.0
+"""Seconds that anything here may take."""
+
+READ_FILE: JsonObject = {
+    "name": "read_file",
+    "description": "Reads a file.",
+    "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}},
+    "annotations": {"readOnlyHint": True},
+}
+TWO_ROOTS: tuple[JsonObject, ...] = (
+    {"uri": "file:///home/user/project", "name": "Project Directory"},
+    {"uri": "file:///home/user/documents", "name": "Documents"},
+)
+"""What the seeds' clients share."""
+
+
+class Rerooted:
+    """The disk as it looks from inside of `top`."""
+
+    def __init__(self, top: Path) -> None:
+        self._top = str(top)
+        self._disk = OsLinks()
+
+    def entry(self, path: str) -> Entry | None:
+        return self._disk.entry(self._top + path)
+
+    def target(self, path: str) -> str:
+        return self._disk.target(self._top + path)
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, top: Path, *lines: str) -> Path:
+    """Plant a tree below `top`, and let hubs of this test take `top` for `/`."""
+    top = plant(
+        top,
+        "home/user/project/src/main.ts",
+        "home/user/project/config.json",
+        "home/user/documents/readme.txt",
+        "home/user/other/file.txt",
+        "etc/passwd",
+        "tmp/temp.txt",
+        *lines,
+    )
+    monkeypatch.setattr(app, "OsLinks", lambda: Rerooted(top))
+    return top
+
+
+Answer = Callable[[JsonObject], Awaitable[JsonObject]]
+
+
+class FakeChild:
+    """A legacy child: lists `tools`, answers calls with their arguments, remembers all it got."""
+
+    def __init__(self, plan: LaunchPlan | None, tools: Sequence[JsonObject]) -> None:
+        self.plan = plan
+        self.tools = list(tools)
+        self.received: list[JsonObject] = []
+        self.outlet = self
+        self.private_directory = "/private/empty" if plan is not None and plan.cwd is None else None
+        self.ended = False
+        self.told = anyio.Event()
+        self.resources: list[JsonObject] = []
+        self._ids = itertools.count(1)
+        self._answers: dict[int, JsonObject] = {}
+        self._answered = anyio.Event()
+        self._said: deque[JsonObject | None] = deque()
+        self._more = anyio.Event()
+
+    @property
+    def calls(self) -> list[JsonObject]:
+        """The params of the guarded requests that came through."""
+        guarded = {"tools/call", "resources/read", "prompts/get", "completion/complete"}
+        return [
+            cast("JsonObject", message["params"])
+            for message in self.received
+            if message.get("method") in guarded
+        ]
+
+    def heard(self, method: str) -> int:
+        """How often the hub sent `method`."""
+        return sum(message.get("method") == method for message in self.received)
+
+    async def until_heard(self, method: str, times: int = 1) -> None:
+        """Wait until the hub has sent `method`."""
+        with anyio.fail_after(SOON):
+            while self.heard(method) < times:
+                await self.told.wait()
+
+    async def send(self, message: Message) -> None:
+        """Take a message of the hub's."""
+        fields: JsonObject = json.loads(to_bytes(message))
+        self.received.append(fields)
+        told, self.told = self.told, anyio.Event()
+        told.set()
+        if "method" not in fields:
+            self._answers[cast("int", fields["id"])] = fields
+            answered, self._answered = self._answered, anyio.Event()
+            answered.set()
+        elif "id" in fields:
+            self._reply(fields)
+
+    def _reply(self, request: JsonObject) -> None:
+        result = self._result(str(request["method"]), cast("JsonObject", request.get("params", {})))
+        self._say({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+    def _say(self, message: JsonObject | None) -> None:
+        self._said.append(message)
+        more, self._more = self._more, anyio.Event()
+        more.set()
+
+    def notify(self, method: str) -> None:
+        """Send the hub a notification."""
+        self._say({"jsonrpc": "2.0", "method": method})
+
+    def _result(self, method: str, params: JsonObject) -> JsonObject:
+        capabilities: JsonObject = {"tools": {"listChanged": True}}
+        if self.resources:
+            capabilities["resources"] = {}
+        match method:
+            case "initialize":
+                return {
+                    "protocolVersion": "2025-11-25",
+                    "capabilities": capabilities,
+                    "serverInfo": {"name": "fake", "version": "1"},
+                }
+            case "tools/list":
+                return {"tools": cast("list[Json]", self.tools)}
+            case "resources/list":
+                return {"resources": cast("list[Json]", self.resources)}
+            case "resources/templates/list":
+                return {"resourceTemplates": []}
+            case "resources/read":
+                return {"contents": [{"uri": params.get("uri"), "text": "of the child"}]}
+            case _:
+                text = json.dumps(params.get("arguments"))
+                return {"content": [{"type": "text", "text": text}]}
+
+    async def ask(self, method: str) -> JsonObject:
+        """Ask the hub, and return its whole answer."""
+        id_ = next(self._ids)
+        self._say({"jsonrpc": "2.0", "id": id_, "method": method})
+        with anyio.fail_after(SOON):
+            while id_ not in self._answers:
+                await self._answered.wait()
+        return self._answers[id_]
+
+    async def next(self) -> Message:
+        while not self._said:
+            await self._more.wait()
+        message = self._said.popleft()
+        if message is None:
+            raise GoneError("closed its output")
+        return messages.parse_child(json.dumps(message).encode())
+
+    def die(self) -> None:
+        """End as a process that crashes."""
+        self._say(None)
+
+
+class Scripted(Protocol):
+    """A child that a test has told what to answer."""
+
+    def serving_another(self) -> AbstractContextManager[None]:
+        """Answer calls that are none of the test's meanwhile, and forget them."""
+        ...
+
+
+class _Reply:
+    """How a call that goes by express is answered."""
+
+    def __init__(self, client: FakeClient) -> None:
+        self._client = client
+        self.outlet = client
+
+    def give(self, answer: outgoing.Answer) -> bool:
+        if answer is not None:
+            self._client.take(answer)
+        return True
+
+    async def deliver(self, answer: Response | Failure) -> None:
+        self._client.take(answer)
+
+    def detour(self, request: Request) -> None:
+        self._client.detoured.append(request)
+        self._client.front.peer.take(request, self._client)
+
+
+class FakeClient:
+    """A client: answers `roots/list` with `roots`, or leaves it to the test if `holds` is set.
+
+    With `by_express` its calls go by express if they can: before the first, `children` have served
+    one like it. `detoured` are those that left it.
+    """
+
+    by_express = False
+
+    def __init__(
+        self,
+        open_front: OpenFront,
+        tasks: TaskGroup,
+        *,
+        roots: Sequence[Json] = TWO_ROOTS,
+        principal: str = "test",
+    ) -> None:
+        self.roots: Json = list(roots)
+        self.fails = False
+        self.holds = False
+        self.children: Collection[Scripted] = ()
+        self._known: set[Json] = set()
+        self.detoured: list[Request] = []
+        self.received: list[JsonObject] = []
+        self.held: list[JsonObject] = []
+        self.front: Front = open_front(self, tasks, principal)
+        self._tasks = tasks
+        self._ids = itertools.count(1)
+        self._answers: dict[int, JsonObject] = {}
+        self._moved = anyio.Event()
+
+    async def send(self, message: Message) -> None:
+        """Take a message of the hub's."""
+        self.take(message)
+
+    def take(self, message: Message) -> None:
+        """Take a message of the hub's at once."""
+        fields: JsonObject = json.loads(to_bytes(message))
+        self.received.append(fields)
+        if "method" not in fields:
+            self._answers[cast("int", fields["id"])] = fields
+        elif fields["method"] == "roots/list" and self.holds:
+            self.held.append(fields)
+        elif fields["method"] == "roots/list":
+            self._tasks.start_soon(self.answer, fields)
+        moved, self._moved = self._moved, anyio.Event()
+        moved.set()
+
+    async def answer(self, request: JsonObject, result: Json = None) -> None:
+        """Answer a `roots/list`: with `result`, or with the roots of now."""
+        reply: JsonObject = {"jsonrpc": "2.0", "id": request["id"]}
+        if self.fails:
+            reply["error"] = {"code": -32603, "message": "cannot tell"}
+        else:
+            reply["result"] = {"roots": self.roots} if result is None else result
+        await self._say(reply)
+
+    async def reply(self, request: JsonObject, result: JsonObject) -> None:
+        """Answer a request of the hub's."""
+        await self._say({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+    async def reply_with_error(self, request: JsonObject, error: JsonObject) -> None:
+        """Answer a request of the hub's with an error."""
+        await self._say({"jsonrpc": "2.0", "id": request["id"], "error": error})
+
+    async def _say(self, message: JsonObject) -> None:
+        await self.front.peer.receive(messages.parse_client(json.dumps(message).encode()))
+
+    @property
+    def asked(self) -> list[JsonObject]:
+        """The `roots/list` requests that came so far."""
+        return [message for message in self.received if message.get("method") == "roots/list"]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until something that came from the hub makes `condition` true."""
+        with anyio.fail_after(SOON):
+            while not condition():
+                await self._moved.wait()
+
+    async def until_asked(self, times: int = 1) -> None:
+        """Wait until the hub has sent `roots/list` so often."""
+        await self.until(lambda: len(self.asked) >= times)
+
+    async def notify(self, method: str, params: JsonObject | None = None) -> None:
+        """Send a notification."""
+        said: JsonObject = {} if params is None else {"params": params}
+        await self._say({"jsonrpc": "2.0", "method": method, **said})
+
+    async def notify_cancelled(self, id_: int) -> None:
+        """Take a request back."""
+        params: JsonObject = {"requestId": id_}
+        method = "notifications/cancelled"
+        await self._say({"jsonrpc": "2.0", "method": method, "params": params})
+
+    async def changed(self) -> None:
+        """Say that the roots have changed."""
+        await self.notify("notifications/roots/list_changed")
+
+    async def initialize(self, capabilities: JsonObject, version: str = "2025-11-25") -> JsonObject:
+        """Do the first half of the handshake."""
+        return await self.request(
+            "initialize",
+            {
+                "protocolVersion": version,
+                "capabilities": capabilities,
+                "clientInfo": {"name": "fake", "version": "1"},
+            },
+        )
+
+    async def initialized(self) -> None:
+        """Do the second half of the handshake; from then on a pipe carries requests."""
+        await self.notify("notifications/initialized")
+        self.front.session.roots.reachable()
+
+    async def begin(self, method: str, params: JsonObject) -> int:
+        """Send a request, and return its id."""
+        id_ = next(self._ids)
+        line: JsonObject = {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
+        if not self.by_express or method != "tools/call":
+            await self._say(line)
+            return id_
+        if "requestState" not in params and params.get("name") not in self._known:
+            self._known.add(params.get("name"))
+            await self._make_known({**line, "id": next(self._ids)})
+        front, request = self.front, Request(id_, method, params)
+        if front.express.take(request, front.way(request), _Reply(self)) is None:
+            await self._say(line)
+        return id_
+
+    async def _make_known(self, call: JsonObject) -> None:
+        """Have a tool called, and everybody forget that it was."""
+        received = len(self.received)
+        with ExitStack() as stack:
+            for child in self.children:
+                stack.enter_context(child.serving_another())
+            await self._say(call)
+            await self.end(cast("int", call["id"]))
+        del self.received[received:]
+
+    async def end(self, id_: int) -> JsonObject:
+        """Return the whole answer to a request."""
+        await self.until(lambda: id_ in self._answers)
+        return self._answers[id_]
+
+    def is_answered(self, id_: int) -> bool:
+        """Whether the answer to a request has come."""
+        return id_ in self._answers
+
+    async def request(self, method: str, params: JsonObject) -> JsonObject:
+        """Send a request, and return the result.
+
+        Raises: AssertionError if there is none.
+        """
+        answer = await self.end(await self.begin(method, params))
+        assert "result" in answer, answer
+        return cast("JsonObject", answer["result"])
+
+    async def call(self, tool: str, **arguments: Any) -> JsonObject:
+        """Call a tool."""
+        return await self.request("tools/call", {"name": tool, "arguments": arguments})
+
+    async def read(self, path: Json) -> str:
+        """Call `read_file`, and return the text of its result."""
+        return text_of(await self.call("read_file", path=path))
+
+    async def is_refused(self, path: Json) -> bool:
+        """Call `read_file`, and return whether the hub refused."""
+        return (await self.read(path)).startswith("Access denied: ")
+
+    async def get_roots(self) -> JsonObject:
+        """Call `get-roots`, and return its report."""
+        return cast("JsonObject", (await self.call("get-roots"))["structuredContent"])
+
+
+def text_of(result: JsonObject) -> str:
+    """Return the text of a tool's result."""
+    content = cast("list[dict[str, str]]", result["content"])
+    return content[0]["text"]
+
+
+class FlowHub:
+    """A running hub with fake children; `children` are those it opened, in that order."""
+
+    def __init__(
+        self, tasks: TaskGroup, tools: Sequence[JsonObject], resources: Sequence[JsonObject]
+    ) -> None:
+        self.children: list[FakeChild] = []
+        self.broken: set[str] = set()
+        self.services: Services
+        self.open_front: OpenFront
+        self._tasks = tasks
+        self._tools = tools
+        self._resources = resources
+
+    @property
+    def child(self) -> FakeChild:
+        """The only child."""
+        (child,) = self.children
+        return child
+
+    @property
+    def alive(self) -> list[FakeChild]:
+        """The children whose connection is open."""
+        return [child for child in self.children if not child.ended]
+
+    @asynccontextmanager
+    async def open_child(self, spec: ServerSpec, plan: LaunchPlan | None) -> AsyncGenerator[Link]:
+        """Open a fake child."""
+        if spec.name in self.broken:
+            raise GoneError("it is broken")
+        child = FakeChild(plan, self._tools)
+        child.resources = list(self._resources)
+        self.children.append(child)
+        try:
+            yield child
+        finally:
+            child.ended = True
+
+    def client(self, roots: Sequence[Json] = TWO_ROOTS) -> FakeClient:
+        """Return a client that has said nothing yet."""
+        return FakeClient(self.open_front, self._tasks, roots=roots)
+
+    async def connected(
+        self,
+        roots: Sequence[Json] = TWO_ROOTS,
+        *,
+        capabilities: JsonObject | None = None,
+    ) -> FakeClient:
+        """Return a client after its handshake."""
+        client = self.client(roots)
+        await client.initialize(
+            {"roots": {"listChanged": True}} if capabilities is None else capabilities
+        )
+        await client.initialized()
+        return client
+
+
+@asynccontextmanager
+async def flow_hub(  # noqa: PLR0913 - what a test may want of a hub
+    config: Mapping[str, Any] | None = None,
+    *,
+    given: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    tools: Sequence[JsonObject] = (READ_FILE,),
+    resources: Sequence[JsonObject] = (),
+    loaded: HubConfig | None = None,
+    watched: Watched | None = None,
+) -> AsyncGenerator[FlowHub]:
+    """Run a hub; without `servers` it has one called `files`, so tools keep their bare names."""
+    raw = {"version": 1, "servers": {"files": {"command": "files-server"}}, **(config or {})}
+    made = HubConfig.model_validate(raw) if loaded is None else loaded
+    async with anyio.create_task_group() as tasks:
+        hub = FlowHub(tasks, tools, resources)
+        async with running_hub(
+            made,
+            Setting(given=given, watched=watched),
+            environment=environment or {},
+            open_child=hub.open_child,
+        ) as services:
+            hub.services = services
+            hub.open_front = fronts(services)
+            yield hub
+        tasks.cancel_scope.cancel()

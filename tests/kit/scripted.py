@@ -1,0 +1,80 @@
+"""A hub whose children do as they are told, and clients of it; all in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, cast
+
+import anyio
+from anyio.abc import TaskGroup
+
+from hub.app import Setting, fronts, running_hub
+from hub.children.link import Link
+from hub.config.models import HubConfig
+from hub.launch.plan import LaunchPlan
+from hub.sessions.services import Services
+from hub.specs import ServerSpec
+from hub.values import Json, JsonObject
+from tests.kit.fakes import FakeChild
+from tests.kit.hubs import FakeClient
+
+ROOTS: JsonObject = {"roots": {"listChanged": True}}
+
+
+class ScriptedHub:
+    """A running hub."""
+
+    def __init__(
+        self, services: Services, tasks: TaskGroup, children: Mapping[str, FakeChild]
+    ) -> None:
+        self.services = services
+        self.children = children
+        self._tasks = tasks
+        self.open_front = fronts(services)
+
+    def client(self, roots: Sequence[Json] = (), *, principal: str = "test") -> FakeClient:
+        """Return a client that has said nothing yet."""
+        client = FakeClient(self.open_front, self._tasks, roots=roots, principal=principal)
+        client.children = self.children.values()
+        return client
+
+    async def greeted(
+        self, capabilities: JsonObject | None = None, roots: Sequence[Json] = ()
+    ) -> FakeClient:
+        """Return a client after its handshake; without capabilities it has no roots."""
+        client = self.client(roots)
+        await client.initialize(capabilities or {})
+        await client.initialized()
+        return client
+
+
+@asynccontextmanager
+async def scripted(
+    children: FakeChild | Mapping[str, FakeChild],
+    *,
+    config: Mapping[str, Any] | None = None,
+    given: Sequence[str] = (),
+    is_for_one: bool = False,
+) -> AsyncGenerator[ScriptedHub]:
+    """Run a hub before these children; a single one is called `files`, and keeps bare names."""
+    named = {"files": children} if isinstance(children, FakeChild) else children
+    servers = {name: {"command": "x"} for name in named}
+    made = HubConfig.model_validate({"version": 1, "servers": servers, **(config or {})})
+
+    def opened(spec: ServerSpec, plan: LaunchPlan | None) -> AbstractAsyncContextManager[Link]:
+        return named[spec.name].opened(spec, plan)
+
+    async with anyio.create_task_group() as tasks:
+        setting = Setting(given=given, is_for_one=is_for_one)
+        hub = running_hub(made, setting, environment={}, open_child=opened)
+        async with hub as services:
+            yield ScriptedHub(services, tasks, named)
+        tasks.cancel_scope.cancel()
+
+
+async def refusal(client: FakeClient, method: str, params: JsonObject | None = None) -> Any:
+    """Send a request, and return the error that it gets."""
+    answer = await client.end(await client.begin(method, params or {}))
+    assert "error" in answer, answer
+    return cast("Any", answer["error"])

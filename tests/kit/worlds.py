@@ -1,0 +1,56 @@
+"""The surroundings that the guard's tests judge in."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hub.guard.containment import Surroundings
+from hub.paths.resolve import Entry, Flavour, LinkReader
+from hub.roots.roots import RootSet, root_from_path, root_set
+from hub.system.disk import CachedLinks, OsLinks
+from hub.values import Call, JsonObject
+
+POSIX, MACOS, WINDOWS = Flavour.POSIX, Flavour.MACOS, Flavour.WINDOWS
+
+
+class Directories(LinkReader):
+    """A disk on which every path is a directory."""
+
+    def entry(self, path: str) -> Entry | None:
+        return Entry("directory", 0, 0)
+
+    def target(self, path: str) -> str:
+        raise AssertionError(path)
+
+
+def share(*paths: Path | str, links: LinkReader | None = None, flavour: Flavour = POSIX) -> RootSet:
+    """Return these places as roots."""
+    links = links or OsLinks()
+    return root_set(
+        root_from_path(str(path), name=None, links=links, flavour=flavour, unsafe=None)
+        for path in paths
+    )
+
+
+def around(
+    roots: RootSet,
+    cwd: Path | str | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+    enforcing: bool = True,
+) -> Surroundings:
+    """Return surroundings on the real disk."""
+    where = None if cwd is None else str(cwd)
+    links = CachedLinks(OsLinks())
+    return Surroundings(roots, where, env or {}, links, POSIX, enforcing=enforcing)
+
+
+def on_windows(*roots: str, env: Mapping[str, str] | None = None) -> Surroundings:
+    """Return surroundings on a Windows machine of which nothing is known but its rules."""
+    links = Directories()
+    shared = share(*roots, links=links, flavour=WINDOWS)
+    return Surroundings(shared, roots[0], env or {}, links, WINDOWS)
+
+
+def tool_call(arguments: JsonObject) -> Call:
+    """Return a call of a tool with these arguments."""
+    return Call("tools/call", "tool", arguments, {"name": "tool", "arguments": arguments})

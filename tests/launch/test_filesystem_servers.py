@@ -1,0 +1,79 @@
+import pytest
+
+from hub.launch.filesystem_servers import (
+    has_filesystem_word,
+    is_known,
+    program_index,
+    runs_elsewhere,
+    short_name,
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["filesystem", "filesystem-2", "my_filesystem", "myFilesystem", "FILESYSTEM2"]
+)
+def test_filesystem_is_found_as_a_word(name: str) -> None:
+    assert has_filesystem_word(name)
+
+
+@pytest.mark.parametrize("name", ["profile-svc", "filesystems", "files", "notafilesystem", ""])
+def test_a_part_of_a_word_is_not_the_word(name: str) -> None:
+    assert not has_filesystem_word(name)
+
+
+@pytest.mark.parametrize(
+    ("argv", "program"),
+    [
+        ("npx -y @modelcontextprotocol/server-filesystem /data", 2),
+        ("npx.cmd -p @modelcontextprotocol/server-filesystem mcp-server-filesystem /data", 3),
+        ("/usr/bin/python3.12 -X dev -m mcp_server_filesystem /data", 4),
+        ("uvx --from git+https://x/y mcp-server-filesystem /data", 3),
+        ("uv tool run mcp-server-filesystem", 3),
+        ("uv run --directory /opt/fs python -m server /data", 6),
+        ("cmd /c npx -y server /data", 4),
+        ("node /opt/fs/dist/index.js /data", 1),
+        ("deno run -A npm:server", 3),
+        ("mcp-server-filesystem run /data", 0),
+        ("npx", 0),
+        ("npx -p", 0),
+    ],
+)
+def test_the_program_is_what_a_runner_runs(argv: str, program: int) -> None:
+    assert program_index(argv.split()) == program
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "@modelcontextprotocol/server-filesystem",
+        "@modelcontextprotocol/server-filesystem@2026.8.31",
+        "npm:@modelcontextprotocol/server-filesystem@latest",
+        "mcp-server-filesystem",
+        "mcp-server-filesystem==1.0",
+        "mcp-server-filesystem[extra]>=1",
+        "mcp_server_filesystem",
+        "/opt/a=b/bin/rust-mcp-filesystem",
+        r"C:\Tools\mcp-filesystem-server.EXE",
+        "/x/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js",
+        "/x/node_modules/.pnpm/a@1/node_modules/mcp-server-filesystem/index.js",
+    ],
+)
+def test_known_servers_are_known_by_package_version_and_path(program: str) -> None:
+    assert is_known(program)
+
+
+@pytest.mark.parametrize(
+    "program", ["mcp-server-git", "/srv/mcp-server-filesystem/other.js", "server-filesystems", ""]
+)
+def test_other_programs_are_not_known(program: str) -> None:
+    assert not is_known(program)
+
+
+def test_a_container_runs_elsewhere() -> None:
+    assert runs_elsewhere(["/usr/bin/docker", "run", "mcp/filesystem", "/projects"])
+    assert not runs_elsewhere(["npx", "docker"])
+
+
+def test_a_short_name_is_what_people_call_a_program() -> None:
+    assert short_name("@modelcontextprotocol/server-filesystem@2026.8.31") == "server-filesystem"
+    assert short_name(r"C:\Tools\Fs.EXE") == "fs"

@@ -1,0 +1,292 @@
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hub.errors import ConfigError
+from hub.launch.plan import (
+    ArgsMode,
+    LaunchTemplate,
+    argv_directories,
+    known_filesystem_server,
+    mentions_roots,
+    plan,
+)
+from hub.launch.templates import literal, parse_template
+from hub.roots.roots import EMPTY, Root, RootSet
+
+OFFICIAL = ("npx", "-y", "@modelcontextprotocol/server-filesystem")
+ENVIRONMENT = {"HOME": "/home/user", "TOKEN": "s3cret"}
+
+
+def root(path: str, name: str = "", *, is_file: bool = False) -> Root:
+    return Root(f"file://{path}", path, name, is_file, tuple(path.split("/")), 1, hash(path))
+
+
+PROJECT = root("/home/user/project", "Project")
+DOCUMENTS = root("/home/user/documents", "Documents")
+TWO = RootSet((PROJECT, DOCUMENTS))
+
+
+def template(
+    *argv: str,
+    name: str = "svc",
+    env: dict[str, str] | None = None,
+    cwd: str | None = None,
+    mode: ArgsMode = "auto",
+) -> LaunchTemplate:
+    return LaunchTemplate(
+        name,
+        parse_template(argv[0]),
+        tuple(parse_template(text, spread=True) for text in argv[1:]),
+        tuple((key, parse_template(text)) for key, text in (env or {}).items()),
+        None if cwd is None else parse_template(cwd),
+        mode,
+    )
+
+
+def planned(*argv: str, roots: RootSet = TWO, **rest: Any) -> tuple[str, ...]:
+    return plan(template(*argv, **rest), roots, ENVIRONMENT).argv
+
+
+def test_h11_a_filesystem_server_gets_the_roots_after_its_arguments() -> None:
+    paths = ("/home/user/project", "/home/user/documents")
+    assert planned("fs", "--read-only", name="filesystem") == ("fs", "--read-only", *paths)
+    assert planned("fs", name="filesystem") == ("fs", *paths)
+    assert planned(*OFFICIAL) == (*OFFICIAL, *paths)
+
+
+@pytest.mark.parametrize("name", ["profile-svc", "git", "filesystems"])
+def test_h11_other_servers_are_left_alone(name: str) -> None:
+    assert planned("node", "/opt/x/index.js", "--root", "/srv", name=name)[1:] == (
+        "/opt/x/index.js",
+        "--root",
+        "/srv",
+    )
+
+
+def test_h11_no_argument_is_deleted_and_the_template_is_not_modified() -> None:
+    given_ = template("node", "/opt/filesystem/index.js", "--log", "/var/log", name="filesystem")
+    argv = plan(given_, TWO, ENVIRONMENT).argv
+    assert argv[:4] == ("node", "/opt/filesystem/index.js", "--log", "/var/log")
+    assert argv == plan(given_, TWO, ENVIRONMENT).argv
+
+
+def test_a_server_in_a_container_sees_other_paths_and_is_left_alone() -> None:
+    argv = ("docker", "run", "-i", "mcp/filesystem", "/projects")
+    assert planned(*argv, name="filesystem") == argv
+    assert not known_filesystem_server(template(*argv, name="filesystem"))
+
+
+def test_roots_that_are_there_already_are_not_given_twice() -> None:
+    argv = planned(*OFFICIAL, "/home/user/project/")
+    assert argv == (*OFFICIAL, "/home/user/project/", "/home/user/documents")
+    assert planned(*argv) == argv
+
+
+def test_a_project_named_like_a_server_does_not_make_its_reader_one() -> None:
+    argv = ("uvx", "mcp-server-git", "--repository", "/home/user/rust-mcp-filesystem")
+    assert planned(*argv) == argv
+
+
+def test_placeholders_expand_in_place_and_auto_adds_nothing_to_them() -> None:
+    assert planned(*OFFICIAL, "${roots}", "--flag") == (
+        *OFFICIAL,
+        "/home/user/project",
+        "/home/user/documents",
+        "--flag",
+    )
+    assert planned(*OFFICIAL, "${root}") == (*OFFICIAL, "/home/user/project")
+    assert planned(*OFFICIAL, "x", env={"DIRS": "${roots:,}"}) == (*OFFICIAL, "x")
+    assert planned("svc", "a", "${roots}", "b", roots=EMPTY) == ("svc", "a", "b")
+
+
+def test_append_serves_any_server_and_none_serves_nobody() -> None:
+    assert planned("svc", "a", mode="append")[1:] == ("a", *TWO.paths)
+    assert planned("svc", "${roots}", mode="append")[1:] == TWO.paths
+    assert planned(*OFFICIAL, mode="none") == OFFICIAL
+
+
+def test_a_single_file_is_not_added_as_a_directory() -> None:
+    notes = root("/home/user/notes.txt", is_file=True)
+    assert planned(*OFFICIAL, roots=RootSet((notes, PROJECT))) == (*OFFICIAL, PROJECT.path)
+    assert planned("svc", "${roots}", roots=RootSet((notes,))) == ("svc", notes.path)
+
+
+def test_replace_puts_the_roots_in_the_place_of_directories() -> None:
+    argv = ("node", "/srv/app", "/srv/data/", "--log", "~/logs", "x")
+    made = template(*argv, mode="replace")
+    dirs = argv_directories(
+        made, ENVIRONMENT, {"/srv/app", "/srv/data/", "/home/user/logs"}.__contains__
+    )
+    assert dirs == ("/srv/data/", "/home/user/logs")
+    assert plan(made, TWO, ENVIRONMENT, directories=dirs).argv == (
+        "node",
+        "/srv/app",
+        "--log",
+        "x",
+        *TWO.paths,
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "rest", "directories"),
+    [
+        (
+            (*OFFICIAL, "/srv/a", "~/b", "--x=/srv/a", "/nowhere", ""),
+            {},
+            ("/srv/a", "/home/user/b"),
+        ),
+        ((*OFFICIAL, "${HOME}/b", "${roots}", "~"), {}, ("/home/user/b", "/home/user")),
+        ((*OFFICIAL, "rel"), {}, ("rel",)),
+        ((*OFFICIAL, "rel", "/srv/a"), {"cwd": "/srv"}, ("/srv/rel", "/srv/a")),
+        ((*OFFICIAL, "rel"), {"cwd": "${root}"}, ("rel",)),
+        (("node", "/srv/a", "/srv/rel"), {"name": "filesystem"}, ("/srv/rel",)),
+        (("node", "/srv/a", "/srv/rel"), {}, ()),
+    ],
+)
+def test_directories_in_a_filesystem_servers_argv_are_found(
+    argv: Sequence[str], rest: dict[str, Any], directories: tuple[str, ...]
+) -> None:
+    exist = {"", "/srv/a", "/home/user/b", "/home/user", "rel", "/srv/rel", "--x=/srv/a"}
+    made = template(*argv, **rest)
+    assert argv_directories(made, ENVIRONMENT, exist.__contains__) == directories
+
+
+def test_a_tilde_stays_where_there_is_no_home() -> None:
+    assert argv_directories(template(*OFFICIAL, "~/b"), {}, {"~/b"}.__contains__) == ("~/b",)
+
+
+def test_b06_children_are_told_the_roots_by_environment() -> None:
+    env = dict(plan(template("svc", env={"A": "${TOKEN}"}), TWO, ENVIRONMENT).env)
+    assert json.loads(env["MCP_ROOTS_JSON"]) == [
+        {"uri": "file:///home/user/project", "name": "Project", "path": "/home/user/project"},
+        {"uri": "file:///home/user/documents", "name": "Documents", "path": "/home/user/documents"},
+    ]
+    assert env["MCP_ROOTS_PATHS"] == "/home/user/project\n/home/user/documents"
+    assert env["MCP_ROOTS_COUNT"] == "2"
+    assert env["A"] == "s3cret"
+
+
+def test_b06_no_roots_are_told_as_none() -> None:
+    env = dict(plan(template("svc"), EMPTY, ENVIRONMENT).env)
+    assert env == {"MCP_ROOTS_JSON": "[]", "MCP_ROOTS_PATHS": "", "MCP_ROOTS_COUNT": "0"}
+
+
+def test_what_the_operator_sets_wins_over_what_the_hub_sets() -> None:
+    made = template("svc", env={"MCP_ROOTS_PATHS": "${roots::}"})
+    assert dict(plan(made, TWO, {}).env)["MCP_ROOTS_PATHS"] == ":".join(TWO.paths)
+
+
+@pytest.mark.parametrize(
+    ("roots", "rest", "cwd"),
+    [
+        (TWO, {}, "/home/user/project"),
+        (RootSet((root("/home/user/notes.txt", is_file=True),)), {}, "/home/user"),
+        (RootSet((root("C:\\a\\n.txt", is_file=True),)), {}, "C:\\a"),
+        (TWO, {"cwd": "/srv"}, "/srv"),
+        (TWO, {"cwd": "${root}/sub"}, "/home/user/project/sub"),
+        (EMPTY, {}, None),
+        (EMPTY, {"cwd": "/srv"}, "/srv"),
+        (EMPTY, {"cwd": "${root}/sub"}, None),
+        (EMPTY, {"cwd": "/srv", "env": {"DIR": "${root}"}}, None),
+    ],
+)
+def test_a_child_starts_in_the_first_root(
+    roots: RootSet, rest: dict[str, Any], cwd: str | None
+) -> None:
+    assert plan(template("svc", **rest), roots, ENVIRONMENT).cwd == cwd
+
+
+@pytest.mark.parametrize(
+    ("argv", "rest", "where"),
+    [
+        (("${NO}",), {}, "servers.svc.command: "),
+        (("svc", "a", "${NO}"), {}, "servers.svc.args[1]: "),
+        (("svc",), {"env": {"A": "${NO}"}}, "servers.svc.env.A: "),
+        (("svc",), {"cwd": "${NO}"}, "servers.svc.cwd: "),
+    ],
+)
+def test_an_unset_variable_is_a_config_error_with_its_place(
+    argv: Sequence[str], rest: dict[str, Any], where: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        plan(template(*argv, **rest), TWO, ENVIRONMENT)
+    assert raised.value.where.startswith(where + "${NO} is not set")
+
+
+@pytest.mark.parametrize(
+    ("argv", "rest", "mentions"),
+    [
+        (("svc", "${roots}"), {}, True),
+        (("svc",), {"env": {"A": "${root}"}}, True),
+        (("svc",), {"cwd": "${root}"}, True),
+        (OFFICIAL, {}, True),
+        (("svc",), {"mode": "append"}, True),
+        (OFFICIAL, {"mode": "none"}, False),
+        (("svc",), {"cwd": "/srv"}, False),
+    ],
+)
+def test_a_template_tells_whether_it_hands_roots_on(
+    argv: Sequence[str], rest: dict[str, Any], mentions: bool
+) -> None:
+    assert mentions_roots(template(*argv, **rest)) is mentions
+
+
+def test_equal_plans_are_one_key_and_other_roots_another() -> None:
+    one, same = (plan(template("svc"), TWO, ENVIRONMENT) for _ in range(2))
+    other = plan(template("svc"), RootSet((PROJECT,)), ENVIRONMENT)
+    assert one == same
+    assert len({one, same, other}) == 2
+
+
+def test_secrets_are_not_shown() -> None:
+    made = plan(template("svc", "--token=${TOKEN}", env={"T": "${TOKEN}"}), TWO, ENVIRONMENT)
+    assert made.argv[1] == "--token=s3cret"
+    assert made.shown == ("svc", "--token=${TOKEN}")
+    assert "s3cret" not in repr(made)
+
+
+def test_plans_that_only_look_different_are_one_child() -> None:
+    written, spelled = template("svc", "--token=${TOKEN}"), template("svc", "--token=s3cret")
+    plans = [plan(made, TWO, ENVIRONMENT) for made in (written, spelled)]
+    assert plans[0].shown != plans[1].shown
+    assert len({*plans}) == 1
+    assert plans[0] != plan(written, TWO, {"TOKEN": "other"})
+    assert plans[0] != plans[0].argv
+
+
+def test_a_template_does_not_show_what_it_sets() -> None:
+    assert "s3cret" not in repr(template("svc", "x", env={"T": "s3cret"}))
+
+
+@given(
+    st.lists(
+        st.text(alphabet="ab '\"\n\t$(){}roots:~*-\\", min_size=1).map("/".__add__),
+        unique_by=lambda path: path.rstrip("/"),
+        max_size=4,
+    )
+)
+def test_a_root_stays_exactly_one_argv_element(paths: list[str]) -> None:
+    roots = RootSet(tuple(root(path) for path in paths))
+    assert planned("svc", "${roots}", roots=roots) == ("svc", *paths)
+    appended = planned(*OFFICIAL, roots=roots)
+    assert appended == (*OFFICIAL, *paths)
+    assert planned(*map(literal, appended), roots=roots) == appended
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("serve", "there is no command 'serve' on the PATH"),
+        ("/opt/serve", "there is no command '/opt/serve'"),
+        ("npx serve", "there is no command 'npx serve' on the PATH; arguments go into `args`"),
+        ("${TOOLS}/serve", "there is no command '${TOOLS}/serve'"),
+    ],
+)
+def test_a_command_that_is_not_there_is_named_as_it_was_written(command: str, said: str) -> None:
+    environment = {"TOOLS": "/s3cret"}
+    assert plan(template(command), EMPTY, environment).no_command == said

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hub.protocol.input_requests import (
+    CONSENT_KEY,
+    ELICITATION,
+    ROOTS_KEY,
+    SAMPLING,
+    URL_NEEDED,
+    in_legacy_words,
+    in_modern_words,
+    inward,
+    mode_of,
+    needed,
+    outward,
+    takes,
+    urls_needed,
+)
+from hub.values import Json, JsonObject
+
+KEYS = st.one_of(
+    st.text(),
+    st.lists(st.sampled_from(["roots-hub/", "child/", "roots", "consent", "a"]), max_size=4).map(
+        "".join
+    ),
+)
+FORM: JsonObject = {"message": "m"}
+URL: JsonObject = {"mode": "url", "url": "https://example.com", "elicitationId": "e", "more": 1}
+
+
+# Keys
+
+
+@given(st.sets(KEYS))
+def test_a_childs_keys_never_meet_the_hubs_own_nor_each_other(keys: set[str]) -> None:
+    outside = {outward(key) for key in keys}
+    assert len(outside) == len(keys)
+    assert not outside & {ROOTS_KEY, CONSENT_KEY}
+
+
+@given(st.dictionaries(KEYS, st.integers()))
+def test_responses_come_back_under_the_childs_own_keys(answers: dict[str, int]) -> None:
+    responses: JsonObject = {outward(key): value for key, value in answers.items()}
+    own: JsonObject = {ROOTS_KEY: {"roots": []}, CONSENT_KEY: {"action": "accept"}}
+    assert inward({**responses, **own}, None) == answers
+    assert inward({**own, **responses}, answers.keys()) == answers
+    assert inward({**responses, **own}, ()) == {}
+
+
+@given(st.dictionaries(KEYS, st.none()))
+def test_no_response_under_a_key_of_the_hubs_reaches_a_child(given_: dict[str, None]) -> None:
+    responses: JsonObject = dict(given_)
+    for key in inward(responses, None):
+        assert outward(key) in given_
+        assert outward(key) not in {ROOTS_KEY, CONSENT_KEY}
+
+
+def test_a_key_stays_as_it_is_unless_it_could_be_the_hubs() -> None:
+    assert outward("user_name") == "user_name"
+    assert outward(ROOTS_KEY) == f"roots-hub/child/{ROOTS_KEY}"
+
+
+@pytest.mark.parametrize("responses", [None, [], "x", 7])
+def test_what_is_no_object_has_no_responses(responses: Json) -> None:
+    assert inward(responses, None) == {}
+
+
+# Who takes it
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "sampling", "form", "url"),
+    [
+        ({}, False, False, False),
+        ({"sampling": {}}, True, False, False),
+        ({"sampling": None, "elicitation": None}, False, False, False),
+        ({"sampling": False, "elicitation": False}, False, False, False),
+        ({"elicitation": {}}, False, True, False),
+        ({"elicitation": {"form": {}}}, False, True, False),
+        ({"elicitation": {"url": {}}}, False, False, True),
+        ({"elicitation": {"form": {}, "url": {}}}, False, True, True),
+    ],
+)
+def test_a_client_takes_what_it_declares(
+    capabilities: JsonObject, *, sampling: bool, form: bool, url: bool
+) -> None:
+    assert takes(capabilities, SAMPLING, {}) is sampling
+    assert takes(capabilities, ELICITATION, FORM) is form
+    assert takes(capabilities, ELICITATION, {**FORM, "mode": "form"}) is form
+    assert takes(capabilities, ELICITATION, URL) is url
+    assert not takes(capabilities, "roots/list", {})
+
+
+def test_what_would_have_to_be_declared_is_what_is_taken_then() -> None:
+    for method, params in ((SAMPLING, FORM), (ELICITATION, FORM), (ELICITATION, URL)):
+        assert takes(needed(method, params), method, params)
+    assert mode_of(ELICITATION, URL) == "elicitation/create in URL mode"
+    assert mode_of(ELICITATION, FORM) == ELICITATION
+
+
+# In which era's words
+
+
+def test_a_url_has_an_id_in_the_handshake_era_alone() -> None:
+    modern = in_modern_words(ELICITATION, URL)
+    assert modern == {"mode": "url", "url": "https://example.com", "more": 1}
+    assert in_legacy_words(ELICITATION, modern, "e") == URL
+    for method, params in ((ELICITATION, FORM), (SAMPLING, URL)):
+        assert in_modern_words(method, params) is params
+        assert in_legacy_words(method, params, "e") is params
+
+
+def test_an_error_can_name_urls() -> None:
+    listed: list[Json] = [URL, {"url": 7}, "x"]
+    error: JsonObject = {"code": URL_NEEDED, "data": {"elicitations": listed}}
+    assert urls_needed(error) == (URL,)
+    others: list[JsonObject] = [
+        {**error, "code": -32603},
+        {"code": URL_NEEDED},
+        {**error, "data": []},
+    ]
+    for other in others:
+        assert urls_needed(other) == ()

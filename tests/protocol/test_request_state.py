@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hub.protocol.request_state import NOTHING, Carried, ChildRound, carried_in, identity
+from hub.values import JsonObject, ServerName
+
+TEXT = st.none() | st.text()
+ROUNDS = st.tuples(
+    st.text().map(ServerName),
+    st.lists(st.text()).map(tuple),
+    st.dictionaries(st.text(), st.text()),
+    TEXT,
+    st.booleans(),
+).map(lambda said: ChildRound(*said[:2], {**said[2]}, *said[3:]))
+CARRIED = st.builds(Carried, consent=TEXT, consented=TEXT, parked=TEXT, child=st.none() | ROUNDS)
+
+
+@given(CARRIED)
+def test_what_is_carried_comes_back(carried: Carried) -> None:
+    assert carried_in(carried.fields()) == carried
+
+
+def test_what_says_nothing_carries_nothing() -> None:
+    assert carried_in({}) == NOTHING
+    assert carried_in({"child": ["x"], "parked": 7}) == NOTHING
+
+
+CALL: JsonObject = {"name": "read", "arguments": {"a": 1, "b": 2}}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"principal": "bob"},
+        {"method": "prompts/get"},
+        {"params": {**CALL, "name": "write"}},
+        {"params": {**CALL, "arguments": {"a": 1, "b": 3}}},
+        {"params": {"name": "read"}},
+    ],
+)
+def test_another_asker_method_name_or_arguments_make_another_call(changes: JsonObject) -> None:
+    asked: JsonObject = {"principal": "alice", "method": "tools/call", "params": CALL, **changes}
+    params = asked["params"]
+    assert isinstance(params, dict)
+    other = identity(str(asked["principal"]), str(asked["method"]), params)
+    assert other != identity("alice", "tools/call", CALL)
+
+
+def test_a_retry_is_the_same_call() -> None:
+    first = identity("alice", "tools/call", CALL)
+    arguments: JsonObject = {"b": 2, "a": 1}
+    retry: JsonObject = {"requestState": "s", "name": "read", "arguments": arguments, "_meta": {}}
+    assert identity("alice", "tools/call", retry) == first
+
+
+def test_a_resource_is_known_by_its_uri() -> None:
+    one = identity("alice", "resources/read", {"uri": "file:///a", "name": "x"})
+    assert one == identity("alice", "resources/read", {"uri": "file:///a"})
+    assert one != identity("alice", "resources/read", {"uri": "file:///b"})

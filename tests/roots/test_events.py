@@ -1,0 +1,17 @@
+from typing import get_args
+
+from hub.roots import events
+from hub.roots.events import ClientEvent, Effect, Event, Failed, OwnEvent
+
+
+def test_every_event_is_the_clients_or_the_hubs_own_and_no_effect() -> None:
+    clients, own, effects = map(set, map(get_args, (ClientEvent, OwnEvent, Effect)))
+    assert clients | own == set(get_args(Event))
+    assert not clients & own
+    assert not effects & (clients | own)
+    words = {word for word in vars(events).values() if isinstance(word, type)}
+    assert clients | own | effects <= words
+
+
+def test_a_failure_is_one_of_a_client_that_was_reached_unless_it_says_otherwise() -> None:
+    assert not Failed(1, "no answer", 0.0).unreachable

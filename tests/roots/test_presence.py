@@ -1,0 +1,128 @@
+import pytest
+
+from hub.paths.resolve import Entry, Flavour
+from hub.roots.presence import Condition, Standing
+from hub.roots.roots import Rejected, RootSet, root_from_path
+from tests.kit.fakes import FakeLinks
+
+POSIX = Flavour.POSIX
+
+
+class Shared:
+    """Some roots on a disk that changes."""
+
+    def __init__(self, *lines: str, roots: tuple[str, ...] = ("/team/a", "/team/b")) -> None:
+        self.disk = FakeLinks(*(lines or ("/team/a/", "/team/b/", "/etc/")))
+        parsed = [
+            root_from_path(path, name=None, links=self.disk, flavour=POSIX, unsafe=None)
+            for path in roots
+        ]
+        self.standing = Standing.of(RootSet(tuple(parsed)))
+
+    def look(self) -> list[str]:
+        self.standing = self.standing.again(self.disk, POSIX)
+        return list(self.standing.present.paths)
+
+
+def test_roots_that_were_just_parsed_are_present() -> None:
+    shared = Shared()
+    assert shared.standing.present.paths == ("/team/a", "/team/b")
+    assert shared.standing.absent == ()
+
+
+def test_nothing_new_is_the_same_object() -> None:
+    shared = Shared()
+    assert shared.standing.again(shared.disk, POSIX) is shared.standing
+
+
+def test_a_root_that_vanishes_grants_nothing_and_comes_back_in_its_place() -> None:
+    shared = Shared()
+    shared.disk.remove("/team/a")
+    assert shared.look() == ["/team/b"]
+    assert shared.standing.absent == (Rejected("file:///team/a", Condition.GONE.value),)
+    shared.disk.plant("/team/a/")
+    assert shared.look() == ["/team/a", "/team/b"]
+    assert shared.standing.absent == ()
+    assert shared.look() == ["/team/a", "/team/b"], "its new identity is the one that counts now"
+
+
+def test_a_root_that_was_replaced_grants_nothing_until_the_original_is_back() -> None:
+    shared = Shared()
+    original = shared.disk.remove("/team/a")
+    shared.disk.plant("/team/a/")
+    assert shared.look() == ["/team/b"]
+    assert shared.standing.absent == (Rejected("file:///team/a", Condition.REPLACED.value),)
+    assert shared.look() == ["/team/b"], "looking twice does not make it the original"
+    shared.disk.entries["/team/a"] = original
+    assert shared.look() == ["/team/a", "/team/b"]
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_root_never_comes_back_through_a_link(seen: bool) -> None:
+    shared = Shared()
+    shared.disk.remove("/team/a")
+    if seen:
+        assert shared.look() == ["/team/b"]
+    shared.disk.plant("/team/a => /etc")
+    assert shared.look() == ["/team/b"]
+    shared.disk.entries["/team/a"] = shared.disk.entries["/etc"]
+    assert shared.look() == ["/team/b"], "nor does the link's target in its place"
+
+
+def test_a_link_above_a_root_moves_the_root() -> None:
+    shared = Shared("/team/a/", "/elsewhere/a/", roots=("/team/a",))
+    shared.disk.plant("/team => /elsewhere")
+    assert shared.look() == []
+    assert shared.standing.roots[0][1] is Condition.REPLACED
+
+
+def test_a_file_does_not_stand_in_for_a_directory_nor_the_other_way_round() -> None:
+    shared = Shared("/team/a/", "/team/b", roots=("/team/a", "/team/b"))
+    for path, other in (("/team/a", "/team/a"), ("/team/b", "/team/b/")):
+        shared.disk.remove(path)
+        shared.look()
+        shared.disk.plant(other)
+    assert shared.look() == []
+    assert {how for _, how in shared.standing.roots} == {Condition.REPLACED}
+
+
+def test_a_root_that_cannot_be_looked_at_is_gone() -> None:
+    shared = Shared()
+    shared.disk.unreadable.add("/team")
+    assert shared.look() == []
+    shared.disk.unreadable.clear()
+    assert shared.look() == ["/team/a", "/team/b"]
+
+
+def test_a_root_that_vanishes_between_the_two_looks_is_gone() -> None:
+    class Racing(FakeLinks):
+        looks = 0
+
+        def entry(self, path: str) -> Entry | None:
+            self.looks += path == "/team/a"
+            return None if self.looks > 1 and path == "/team/a" else super().entry(path)
+
+    shared = Shared()
+    racing = Racing()
+    racing.entries = shared.disk.entries
+    assert shared.standing.again(racing, POSIX).present.paths == ("/team/b",)
+
+
+def test_roots_in_their_places_are_unmoved_and_others_are_not() -> None:
+    shared = Shared()
+    assert shared.standing.is_unmoved(shared.disk, POSIX)
+    original = shared.disk.remove("/team/a")
+    assert not shared.standing.is_unmoved(shared.disk, POSIX)
+    shared.look()
+    assert shared.standing.is_unmoved(shared.disk, POSIX), "it is known to be gone"
+    shared.disk.entries["/team/a"] = original
+    assert not shared.standing.is_unmoved(shared.disk, POSIX), "it is back"
+
+
+def test_a_root_that_cannot_be_looked_at_is_not_unmoved() -> None:
+    shared = Shared()
+    shared.disk.remove("/team/a")
+    shared.disk.remove("/team/b")
+    shared.disk.remove("/team")
+    shared.disk.plant("/team")
+    assert not shared.standing.is_unmoved(shared.disk, POSIX)

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from hub.server.http.bounds import bodies as module
+from hub.server.http.bounds.bodies import SMALL, Bodies
+
+
+async def test_all_bodies_have_one_bound() -> None:
+    bodies = Bodies(most=10 * SMALL)
+    first, second = bodies.load(), bodies.load()
+    assert first.add(6 * SMALL)
+    assert first.add(SMALL)
+    assert not second.add(4 * SMALL)
+    first.release()
+    assert bodies.held == 0
+    assert bodies.load().add(4 * SMALL)
+
+
+async def test_small_bodies_are_never_turned_away() -> None:
+    bodies = Bodies(most=SMALL + 1)
+    assert bodies.load().add(SMALL + 1)
+    assert bodies.load().add(SMALL)
+
+
+async def test_one_that_comes_too_slowly_makes_room() -> None:
+    bodies = Bodies(most=10 * SMALL)
+    slow = bodies.load()
+    slow.add(9 * SMALL)
+
+    def drop() -> bool:
+        slow.release()
+        return True
+
+    bodies.make_room = drop
+    assert bodies.load().add(9 * SMALL)
+    assert not bodies.load().add(9 * SMALL)
+
+
+async def test_a_load_is_released_once() -> None:
+    bodies = Bodies()
+    load = bodies.load()
+    load.add(2 * SMALL)
+    load.release()
+    load.release()
+    assert bodies.held == 0
+
+
+async def test_memory_goes_back_once_much_of_it_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SOON", 0.01)
+    monkeypatch.setattr(module, "_SELDOM", 0)
+    given = anyio.Event()
+    monkeypatch.setattr(module, "give_back", given.set)
+    bodies = Bodies()
+    one, other = bodies.load(), bodies.load()
+    one.add(module.MUCH)
+    other.add(module.MUCH // 4)
+    one.release()
+    with anyio.fail_after(5):
+        await given.wait()

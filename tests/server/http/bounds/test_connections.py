@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pytest
+
+from hub.jsonrpc.deadlines import Deadlines
+from hub.server.http.bounds import connections as module
+from hub.server.http.bounds.connections import MOST, MOST_UNPROVEN, Connections, Limits
+from hub.server.http.bounds.forwarded import Proxies
+from hub.server.http.bounds.refusal_log import RefusalLog
+
+
+class One:
+    """A connection that remembers whether it was closed."""
+
+    def __init__(self, among: Connections, address: str = "192.0.2.1") -> None:
+        self.among = among
+        self.address = address
+        self.closed = False
+        self.unread = self.slow = False
+        self.since = 0.0
+        self.is_in = among.add(self)
+
+    def is_slow(self, patience: float, rate: float) -> bool:
+        return self.slow
+
+    def has_unread(self) -> bool:
+        return self.unread
+
+    def expire(self) -> None:
+        raise AssertionError("not in time")
+
+    def evict(self) -> None:
+        self.closed = True
+        for kind in (self.among.line, self.among.body, self.among.unread, self.among.idle):
+            kind.end(self)
+
+    def proven(self, kind: Deadlines | None = None) -> One:
+        self.among.prove(self)
+        if kind is not None:
+            kind.begin(self)
+        return self
+
+
+@contextmanager
+def limited(connections: int, unproven: int = 100, of_one: int = 100) -> Generator[Connections]:
+    limits = Limits(connections=connections, unproven=unproven, unproven_of_one=of_one)
+    yield Connections(limits, RefusalLog(), Proxies(["10.0.0.0/8"]))
+
+
+async def test_the_oldest_of_an_address_makes_room_for_the_newest() -> None:
+    with limited(100, of_one=2) as among:
+        first, second, third = One(among), One(among), One(among)
+        other = One(among, "192.0.2.9")
+        assert [one.closed for one in (first, second, third, other)] == [True, False, False, False]
+
+
+async def test_a_proxy_has_many_clients() -> None:
+    with limited(100, of_one=2) as among:
+        assert not any(one.closed for one in [One(among, "10.0.0.1") for _ in range(9)])
+
+
+async def test_who_has_the_most_makes_room_for_others() -> None:
+    with limited(100, unproven=4) as among:
+        many = [One(among) for _ in range(3)]
+        other = [One(among, "192.0.2.9") for _ in range(2)]
+        assert [one.closed for one in many + other] == [True, False, False, False, False]
+
+
+async def test_who_was_let_in_stays() -> None:
+    with limited(100, unproven=2) as among:
+        proven = [One(among).proven() for _ in range(5)]
+        silent = [One(among) for _ in range(3)]
+        assert not any(one.closed for one in proven)
+        assert [one.closed for one in silent] == [True, False, False]
+
+
+async def test_those_that_wait_the_longest_make_room() -> None:
+    with limited(8) as among:
+        bodies = [One(among).proven(among.body) for _ in range(4)]
+        idle = [One(among).proven(among.idle) for _ in range(4)]
+        new = One(among)
+        assert new.is_in
+        assert [one.closed for one in bodies] == [True, False, False, False]
+        assert not any(one.closed for one in [*idle, new])
+
+
+async def test_new_clients_have_places_beside_idle_ones() -> None:
+    with limited(16) as among:
+        idle = [One(among).proven(among.idle) for _ in range(16)]
+        idle[3].unread = True
+        new = [One(among), One(among)]
+        assert [at for at, one in enumerate(idle) if one.closed] == [0, 3]
+        assert not any(one.closed for one in new)
+
+
+async def test_where_all_are_in_use_there_is_no_room() -> None:
+    with limited(8) as among:
+        busy = [One(among).proven() for _ in range(8)]
+        refused = One(among)
+        assert not refused.is_in
+        assert len(among) == 8
+        among.remove(busy[0])
+        assert One(among).is_in
+
+
+async def test_a_body_that_comes_too_slowly_makes_room() -> None:
+    with limited(8) as among:
+        bodies = [One(among).proven(among.body) for _ in range(3)]
+        assert not among.drop_slow_body()
+        bodies[1].slow = True
+        assert among.drop_slow_body()
+        assert [one.closed for one in bodies] == [False, True, False]
+
+
+async def test_what_is_not_read_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_UNREAD", 100)
+    with limited(8) as among:
+        slow = One(among).proven(among.unread)
+        new = One(among).proven(among.unread)
+        among.unread_by(80, 0)
+        new.since = 1.0
+        among.unread_by(80, 1.0)
+        assert not slow.closed
+        among.unread_by(1, 5.5)
+        assert slow.closed
+        assert not new.closed
+
+
+@pytest.mark.parametrize(
+    ("files", "connections", "unproven"),
+    [(None, MOST, MOST_UNPROVEN), (1 << 20, MOST, MOST_UNPROVEN), (1024, 682, 511), (8, 8, 6)],
+)
+def test_limits_follow_how_many_files_may_be_open(
+    files: int | None, connections: int, unproven: int
+) -> None:
+    limits = Limits.of_files(files)
+    assert (limits.connections, limits.unproven) == (connections, unproven)
+    assert 1 <= limits.unproven_of_one < unproven

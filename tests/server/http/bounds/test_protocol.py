@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Any, cast
+
+import anyio
+import pytest
+import uvicorn
+from anyio.abc import SocketStream
+from starlette.types import Receive, Scope, Send
+
+from hub.server.http.bounds.connections import Connections, Limits
+from hub.server.http.bounds.protocol import MAX_HEAD, BoundedHttp
+from hub.server.http.bounds.refusal_log import RefusalLog
+from hub.server.http.responses import until_disconnected
+
+pytestmark = pytest.mark.live
+
+TOO_MUCH = f"The head of a request may have {MAX_HEAD} bytes at most.".encode()
+POST = b"POST /mcp HTTP/1.1\r\nHost: x\r\n"
+
+
+class Connection:
+    """A client's end of a connection, and what serves the other one."""
+
+    def __init__(self) -> None:
+        self.begun = anyio.Event()
+        self.is_held = False
+        self.more = b""
+        self.ended = anyio.Event()
+        self.stream: SocketStream
+        self.server: QuietServer
+        self.address: tuple[str, int] = ("", 0)
+
+    async def length(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the length of the body; if it is held, write on until the client is gone."""
+        size, more = 0, True
+        while more:
+            message = await receive()
+            self.begun.set()
+            size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+        if self.is_held:
+            await self._hold(receive, send)
+            return
+        text = b"%d" % size + self.more
+        headers = [(b"content-length", b"%d" % len(text))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": text})
+
+    async def _hold(self, receive: Receive, send: Send) -> None:
+        async def write() -> None:
+            while True:
+                await send({"type": "http.response.body", "body": b"x", "more_body": True})
+                await anyio.sleep(0.01)
+
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write)
+            await until_disconnected(receive)
+            tasks.cancel_scope.cancel()
+        self.ended.set()
+
+    async def answer(self) -> bytes:
+        """Return the body of the next answer."""
+        text = b""
+        while b"\r\n\r\n" not in text:
+            text += await self.stream.receive()
+        head, _, body = text.partition(b"\r\n\r\n")
+        size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        while len(body) < size:
+            body += await self.stream.receive()
+        return body
+
+
+class QuietServer(uvicorn.Server):
+    """A server that leaves signals alone, and says when it begins to end."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ending = anyio.Event()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.ending.set()
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def bounded(limits: Limits | None = None) -> type[Any]:
+    """Return what serves connections within limits."""
+    connections = Connections(limits or Limits(), RefusalLog())
+    return cast("type[Any]", partial(BoundedHttp, connections=connections))
+
+
+@asynccontextmanager
+async def connected(limits: Limits | None = None) -> AsyncGenerator[Connection]:
+    listener, made = socket.create_server(("127.0.0.1", 0)), Connection()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await made.length(scope, receive, send)
+
+    config = uvicorn.Config(
+        app, http=bounded(limits), interface="asgi3", lifespan="off", log_config=None
+    )
+    server = QuietServer(config)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.serve, [listener])
+            async with await anyio.connect_tcp("127.0.0.1", listener.getsockname()[1]) as stream:
+                made.stream, made.server = stream, server
+                made.address = listener.getsockname()
+                yield made
+            server.should_exit = True
+
+
+async def test_requests_of_any_size_are_read_one_after_the_other() -> None:
+    async with connected() as made:
+        for size in (0, 1, 10 * MAX_HEAD):
+            await made.stream.send(POST + b"Content-Length: %d\r\n\r\n" % size + b"x" * size)
+            assert await made.answer() == b"%d" % size
+
+
+async def test_many_requests_may_come_at_once() -> None:
+    one = POST + b"Content-Length: 1\r\n\r\nx"
+    async with connected() as made:
+        await made.stream.send(one * 3)
+        text = b""
+        while text.count(b"\r\n\r\n1") < 3:
+            text += await made.stream.receive()
+
+
+async def test_a_request_ends_with_its_client_whatever_came_after_it() -> None:
+    one = POST + b"Content-Length: 1\r\n\r\nx"
+    async with connected() as made:
+        made.is_held = True
+        await made.stream.send(one)
+        await made.begun.wait()
+        await made.stream.send(one)
+        await made.stream.aclose()
+        await made.ended.wait()
+
+
+@pytest.mark.parametrize(
+    ("begins", "goes_on"),
+    [
+        pytest.param(b"POST /mcp?", b"x", id="a path"),
+        pytest.param(POST + b"A: ", b"x", id="a header"),
+        pytest.param(POST, b"A: b\r\n", id="headers"),
+    ],
+)
+async def test_a_head_without_an_end_is_refused(begins: bytes, goes_on: bytes) -> None:
+    endless = (begins + goes_on * MAX_HEAD)[: MAX_HEAD + 1]
+    async with connected() as made:
+        await made.stream.send(endless)
+        assert await made.answer() == TOO_MUCH
+        with pytest.raises(anyio.EndOfStream):
+            await made.stream.receive()
+
+
+async def test_trailers_without_an_end_are_refused() -> None:
+    async with connected() as made:
+        await made.stream.send(POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
+        await made.begun.wait()
+        await made.stream.send((b"0\r\n" + b"A: b\r\n" * MAX_HEAD)[: MAX_HEAD + 1])
+        assert await made.answer() == TOO_MUCH
+
+
+# What takes too long
+
+SOON = Limits(line=0.2, headers=0.2, body=0.2, unread=0.2, linger=0.2, idle=60)
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+async def rest(stream: SocketStream) -> bytes:
+    """Return what comes until the connection is closed."""
+    got = b""
+    try:
+        while True:
+            got += await stream.receive()
+    except (anyio.EndOfStream, anyio.BrokenResourceError):
+        return got
+
+
+@pytest.mark.parametrize(
+    ("begins", "answered"),
+    [
+        pytest.param(b"", b"", id="nothing"),
+        pytest.param(b"\r\n\r\n", b"", id="blank lines"),
+        pytest.param(b"POST /mc", b"HTTP/1.1 408 ", id="half a line"),
+        pytest.param(POST, b"HTTP/1.1 408 ", id="half a head"),
+        pytest.param(POST + b"Content-Length: 9\r\n\r\nhalf", b"HTTP/1.1 408 ", id="half a body"),
+        pytest.param(CHUNKED + b"5\r\nhe", b"HTTP/1.1 408 ", id="half a chunk"),
+    ],
+)
+async def test_what_is_not_completed_in_time_is_given_up(begins: bytes, answered: bytes) -> None:
+    async with connected(SOON) as made:
+        if begins:
+            await made.stream.send(begins)
+        got = await rest(made.stream)
+        assert got[: len(answered)] == answered
+        assert bool(got) is bool(answered)
+        assert not made.server.server_state.connections
+
+
+@pytest.mark.parametrize(
+    ("begins", "goes_on"),
+    [(b"POST /mcp?", b"x"), (POST, b"A: b\r\n"), (CHUNKED, b"1\r\nx\r\n")],
+)
+async def test_saying_a_little_now_and_then_is_not_enough(begins: bytes, goes_on: bytes) -> None:
+    async with connected(SOON) as made, anyio.create_task_group() as tasks:
+
+        async def drip() -> None:
+            await made.stream.send(begins)
+            while True:
+                await made.stream.send(goes_on)
+                await anyio.sleep(0.01)
+
+        tasks.start_soon(drip)
+        assert (await rest(made.stream)).startswith(b"HTTP/1.1 408 ")
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_large_body_has_its_time_as_long_as_it_comes() -> None:
+    limits = Limits(body=0.3, progress=10)
+    async with connected(limits) as made:
+        await made.stream.send(POST + b"Content-Length: 400\r\n\r\n")
+        for _ in range(40):
+            await anyio.sleep(0.02)
+            await made.stream.send(b"x" * 10)
+        assert await made.answer() == b"400"
+
+
+async def test_the_second_request_of_a_connection_has_its_time_too() -> None:
+    async with connected(SOON) as made:
+        await made.stream.send(POST + b"Content-Length: 1\r\n\r\nx" + POST)
+        assert await made.answer() == b"1"
+        assert (await rest(made.stream)).startswith(b"HTTP/1.1 408 ")
+
+
+async def test_half_a_request_waits_while_the_one_before_it_is_answered() -> None:
+    async with connected(SOON) as made:
+        made.is_held = True
+        await made.stream.send(POST + b"Content-Length: 1\r\n\r\nx" + POST)
+        got = b""
+        while got.count(b"x") < 50:
+            got += await made.stream.receive()
+        assert b" 408 " not in got
+
+
+async def test_who_does_not_read_loses_the_connection() -> None:
+    async with connected(SOON) as made:
+        made.more = b"x" * (16 << 20)
+        await made.stream.send(POST + b"Content-Length: 1\r\n\r\nx")
+        await made.begun.wait()
+        while made.server.server_state.connections:  # noqa: ASYNC110 - nothing says when
+            await anyio.sleep(0.01)
+        assert len(await rest(made.stream)) < len(made.more)
+
+
+async def test_a_connection_that_is_to_end_ends_though_nobody_reads() -> None:
+    async with connected(SOON) as made:
+        made.more = b"x" * (16 << 20)
+        await made.stream.send(POST + b"Connection: close\r\nContent-Length: 1\r\n\r\nx")
+        await made.begun.wait()
+        while made.server.server_state.connections:  # noqa: ASYNC110 - nothing says when
+            await anyio.sleep(0.01)
+
+
+async def test_new_connections_take_the_places_of_those_that_say_nothing() -> None:
+    limits = Limits(connections=4, unproven=4, unproven_of_one=4)
+    async with connected(limits) as made:
+        silent = [await anyio.connect_tcp(*made.address) for _ in range(9)]
+        assert await rest(made.stream) == b""
+        for stream in silent[:5]:
+            assert await rest(stream) == b""
+            await stream.aclose()
+        for stream in silent[5:]:
+            await stream.send(POST + b"Content-Length: 1\r\n\r\nx")
+            assert b"200 OK" in await stream.receive()
+            await stream.aclose()
+
+
+async def test_an_absolute_target_has_the_host_that_counts() -> None:
+    hosts: list[bytes] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        hosts.extend(value for name, value in scope["headers"] if name == b"host")
+        assert scope["path"] == "/mcp"
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with connected() as made:
+        made.length = app  # type: ignore[method-assign]
+        await made.stream.send(b"GET http://evil.example:1/mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b" 204 " in await made.stream.receive()
+    assert hosts == [b"evil.example:1"]

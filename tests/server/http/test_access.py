@@ -1,0 +1,226 @@
+import pytest
+
+from hub.errors import ConfigError
+from hub.server.http.access import Gatekeeper, RequestHeaders, is_loopback
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - not bound
+
+
+def headers(**fields: str) -> RequestHeaders:
+    return RequestHeaders(
+        (name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in fields.items()
+    )
+
+
+def status(keeper: Gatekeeper, **fields: str) -> int | None:
+    found = keeper.refusal(headers(**fields))
+    return None if found is None else found.status
+
+
+@pytest.mark.parametrize(
+    ("host", "is_one"),
+    [
+        ("127.0.0.1", True),
+        ("127.1.2.3", True),
+        ("localhost", True),
+        ("::1", True),
+        ("[::1]", True),
+        (EVERYWHERE, False),
+        ("::", False),
+        ("192.168.1.4", False),
+        ("localhost.example.com", False),
+        ("example.com", False),
+        ("", False),
+    ],
+)
+def test_a_loopback_address_is_known(host: str, *, is_one: bool) -> None:
+    assert is_loopback(host) is is_one
+
+
+def test_what_says_twice_which_page_it_is_of_is_of_none() -> None:
+    keeper = Gatekeeper("127.0.0.1", None, ["http://page.example"])
+    own, other = (b"origin", b"http://page.example"), (b"origin", b"http://evil.example")
+    for twice in ([own, other], [other, own], [own, own]):
+        found = keeper.refusal(RequestHeaders([(b"host", b"127.0.0.1"), *twice]))
+        assert found is not None
+        assert found.status == 400
+
+
+@pytest.mark.parametrize("host", [EVERYWHERE, "::", "192.168.1.4", "hub.example.com"])
+@pytest.mark.parametrize("token", [None, ""])
+def test_nobody_else_is_let_in_without_a_token(host: str, token: str | None) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Gatekeeper(host, token)
+    assert caught.value.where == (
+        f"listen: {host} can be reached from other machines, and there is no token"
+    )
+    assert "listen.token" in caught.value.fix
+    assert Gatekeeper(host, "secret").principal == "token"
+
+
+def test_without_a_token_the_clients_are_local() -> None:
+    assert Gatekeeper("127.0.0.1", None).principal == "local"
+    assert Gatekeeper("127.0.0.1", "").principal == "local"
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.0.0.1:8765", "localhost:1", "LocalHost", "[::1]:8765", "[::1]"]
+)
+def test_this_machines_names_are_answered(host: str) -> None:
+    assert status(Gatekeeper("127.0.0.1", None), host=host) is None
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8765",
+        "127.0.0.1.evil.example",
+        "evil.example@127.0.0.2",
+        "",
+        "[",
+        "127.0.0.2",
+        "localhost.",
+    ],
+)
+def test_another_name_is_a_rebound_one(host: str) -> None:
+    assert status(Gatekeeper("127.0.0.1", None), host=host) == 421
+
+
+def test_a_request_without_a_host_is_not_answered() -> None:
+    assert status(Gatekeeper("127.0.0.1", None)) == 421
+
+
+def test_the_bound_loopback_address_is_one_of_the_names() -> None:
+    assert status(Gatekeeper("127.0.0.2", None), host="127.0.0.2:80") is None
+
+
+def test_a_bind_for_others_cannot_know_its_names() -> None:
+    keeper = Gatekeeper(EVERYWHERE, "secret")
+    assert status(keeper, host="hub.example.com", authorization="Bearer secret") is None
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        ("localhost", "http://localhost"),
+        ("LOCALHOST:80", "http://localhost"),
+        ("localhost:8765", "http://LOCALHOST:8765"),
+        ("[::1]:8", "https://[::1]:8"),
+    ],
+)
+def test_the_hubs_own_pages_may_use_it(host: str, origin: str) -> None:
+    assert status(Gatekeeper("127.0.0.1", None), host=host, origin=origin) is None
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://127.0.0.1:8765", "http://localhost:3000", "http://localhost", "ftp://x"]
+)
+def test_other_pages_of_this_machine_may_use_it_if_they_are_listed(origin: str) -> None:
+    sent = {"host": "localhost:8765", "origin": origin}
+    refused = Gatekeeper("127.0.0.1", None).refusal(headers(**sent))
+    assert refused is not None
+    assert refused.status == 403
+    assert "listen.origins" in refused.text
+    assert status(Gatekeeper("127.0.0.1", None, [origin]), **sent) is None
+    assert status(Gatekeeper("127.0.0.1", None, ["http://other.example"]), **sent) == 403
+
+
+def test_a_page_is_let_read_responses_only_if_it_is_listed() -> None:
+    keeper = Gatekeeper("127.0.0.1", None, ["http://localhost:6274"])
+    assert keeper.shared_with(headers(origin="HTTP://localhost:6274")) == "HTTP://localhost:6274"
+    assert keeper.shared_with(headers(origin="http://localhost:8765")) is None
+    assert keeper.shared_with(headers(host="localhost")) is None
+    assert Gatekeeper("127.0.0.1", None).shared_with(headers(origin="null")) is None
+
+
+def test_a_request_has_one_host() -> None:
+    twice = RequestHeaders([(b"host", b"localhost"), (b"host", b"evil.example")])
+    refused = Gatekeeper("127.0.0.1", None).refusal(twice)
+    assert refused is not None
+    assert refused.status == 400
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "", "http://[", "http://localhost.evil.example"]
+)
+def test_pages_of_other_sites_may_not(origin: str) -> None:
+    assert status(Gatekeeper("127.0.0.1", None), host="localhost", origin=origin) == 403
+
+
+def test_a_bind_for_others_is_used_by_its_own_pages_alone() -> None:
+    keeper = Gatekeeper(EVERYWHERE, "secret")
+    own, other = "https://hub.example.com", "https://evil.example"
+    allowed = {"host": "hub.example.com", "authorization": "Bearer secret"}
+    assert status(keeper, origin=own, **allowed) is None
+    assert status(keeper, origin=other, **allowed) == 403
+
+
+@pytest.mark.parametrize("authorization", ["Bearer s3cret", "bearer s3cret", "BEARER  s3cret "])
+def test_the_token_lets_in(authorization: str) -> None:
+    keeper = Gatekeeper("127.0.0.1", "s3cret")
+    assert status(keeper, host="localhost", authorization=authorization) is None
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        "",
+        "s3cret",
+        "Bearer",
+        "Bearer ",
+        "Bearer s3cre",
+        "Bearer s3cret2",
+        "Basic s3cret",
+        "B\xfc x",
+    ],
+)
+def test_another_token_does_not(authorization: str) -> None:
+    keeper = Gatekeeper("127.0.0.1", "s3cret")
+    found = keeper.refusal(headers(host="localhost", authorization=authorization))
+    assert found is not None
+    assert found.status == 401
+    assert found.headers == {"www-authenticate": 'Bearer realm="roots-hub"'}
+    assert "s3cret" not in found.text
+    assert status(keeper, host="localhost") == 401
+
+
+def test_the_host_is_looked_at_before_the_token() -> None:
+    keeper = Gatekeeper("127.0.0.1", "s3cret")
+    assert status(keeper, host="evil.example", authorization="Bearer s3cret") == 421
+
+
+def test_headers_have_no_case_and_the_first_counts() -> None:
+    found = RequestHeaders([(b"X-Name", b"1"), (b"x-name", b"2"), (b"Other", b"\xff")])
+    assert found.get("x-name") == "1"
+    assert found.get("X-Name") is None
+    assert found.get("absent") is None
+    assert found.pairs == [("x-name", "1"), ("x-name", "2"), ("other", "\xff")]
+
+
+def test_blanks_around_a_value_are_no_part_of_it() -> None:
+    found = RequestHeaders([(b"mcp-name", b" \t a tool\t "), (b"empty", b"  ")])
+    assert found.get("mcp-name") == "a tool"
+    assert found.pairs == [("mcp-name", "a tool"), ("empty", "")]
+
+
+@pytest.mark.parametrize(
+    ("accept", "takes"),
+    [
+        ("application/json", True),
+        ("text/html, Application/JSON;q=0.5", True),
+        ("application/*", True),
+        ("*/*", True),
+        ("text/*", False),
+        ("application/jsonx", False),
+        ("", False),
+    ],
+)
+def test_a_media_type_is_accepted_by_name_or_by_range(accept: str, *, takes: bool) -> None:
+    assert headers(accept=accept).accepts("application/json") is takes
+    assert not RequestHeaders([]).accepts("application/json")
+
+
+def test_headers_are_counted_by_name() -> None:
+    twice = RequestHeaders([(b"A", b"1"), (b"a", b"2"), (b"b", b"3")])
+    assert [twice.count(name) for name in ("a", "b", "c")] == [2, 1, 0]

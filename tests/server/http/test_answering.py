@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from starlette.types import Message
+
+from hub.jsonrpc import messages
+from hub.server.http.answering import NO_ROOM, TOO_LARGE, read_body
+from hub.server.http.bounds.bodies import SMALL, Bodies
+
+
+class Body:
+    """The request body of an ASGI server, in pieces."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = list(pieces)
+
+    async def __call__(self) -> Message:
+        piece = self._pieces.pop(0)
+        return {"type": "http.request", "body": piece, "more_body": bool(self._pieces)}
+
+
+async def test_a_body_is_read_to_its_last_piece() -> None:
+    assert await read_body(Body([b"one ", b"", b"two"]), Bodies().load()) == b"one two"
+
+
+async def test_a_body_that_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "MAX_MESSAGE_BYTES", 5)
+    assert await read_body(Body([b"123", b"456", b"789"]), Bodies().load()) is TOO_LARGE
+
+
+async def test_a_body_may_be_as_large_as_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "MAX_MESSAGE_BYTES", 5)
+    assert await read_body(Body([b"123", b"45"]), Bodies().load()) == b"12345"
+
+
+async def test_a_body_that_there_is_no_room_for_is_not_read_on() -> None:
+    bodies = Bodies(most=2 * SMALL)
+    first, second = bodies.load(), bodies.load()
+    assert await read_body(Body([b"x" * 2 * SMALL]), first) == b"x" * 2 * SMALL
+    assert await read_body(Body([b"x" * (SMALL + 1), b"more"]), second) is NO_ROOM
+    assert await read_body(Body([b"x" * SMALL]), bodies.load()) == b"x" * SMALL

@@ -1,0 +1,931 @@
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import TaskGroup
+
+from hub.app import Fronts, Setting, running_hub
+from hub.calls.in_flight import Express
+from hub.calls.ways import Register
+from hub.config.models import HubConfig
+from hub.jsonrpc import incoming, messages
+from hub.jsonrpc.messages import Request
+from hub.jsonrpc.peer import Outlet
+from hub.protocol.constants import (
+    CLIENT_CAPABILITIES_META,
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_CLIENT_CAPABILITY,
+    PARSE_ERROR,
+    PROTOCOL_VERSION_META,
+    UNSUPPORTED_VERSION,
+)
+from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META
+from hub.server.connection import Front
+from hub.server.http import app as module
+from hub.server.http import modern as modern_posts
+from hub.server.http import responses
+from hub.server.http.access import Gatekeeper
+from hub.server.http.app import HttpServer
+from hub.server.http.bounds.forwarded import Proxies
+from hub.values import JsonObject, object_or_empty
+from tests.kit.asgi import Connection, request, scope_of
+from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeClock, Signals
+
+BOTH = "application/json, text/event-stream"
+HEADERS = {"host": "localhost:8765", "accept": BOTH, "content-type": "application/json"}
+LEGACY = "2025-11-25"
+MODERN = "2026-07-28"
+TOKEN = "s3cret"  # noqa: S105 - it opens nothing
+MODERN_CALL = {
+    "mcp_protocol_version": MODERN,
+    "mcp_method": "tools/call",
+    "mcp_name": "echo",
+}
+ROOTS: JsonObject = {"roots": {"listChanged": True}}
+
+
+def initialize(capabilities: JsonObject | None = None, id_: int = 1) -> JsonObject:
+    params: JsonObject = {"protocolVersion": LEGACY, "capabilities": capabilities or {}}
+    return {"jsonrpc": "2.0", "id": id_, "method": "initialize", "params": params}
+
+
+def echo(id_: int = 2, meta: JsonObject | None = None) -> JsonObject:
+    params: JsonObject = {"name": "echo", "arguments": {"text": "hi"}, "_meta": meta or {}}
+    return {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params}
+
+
+def asked(method: str, id_: int = 2) -> JsonObject:
+    return {"jsonrpc": "2.0", "id": id_, "method": method}
+
+
+def told(method: str = "notifications/initialized") -> JsonObject:
+    return {"jsonrpc": "2.0", "method": method}
+
+
+def enveloped(message: JsonObject, capabilities: JsonObject | None = None) -> JsonObject:
+    meta: JsonObject = {PROTOCOL_VERSION_META: MODERN, CLIENT_CAPABILITIES_META: capabilities or {}}
+    params = message.get("params")
+    return {**message, "params": {**(params if isinstance(params, dict) else {}), "_meta": meta}}
+
+
+class Web:
+    """An HTTP endpoint before one fake child, and clients of it."""
+
+    def __init__(self, tasks: TaskGroup, child: FakeChild) -> None:
+        self.child = child
+        self.clock = FakeClock()
+        self.fronts: list[Front] = []
+        self.closed: list[Front] = []
+        self.signals = Signals()
+        self.app: HttpServer
+        self._tasks = tasks
+
+    def watched(self, front: Front) -> Front:
+        """Remember a conversation, and when it ends."""
+        self.fronts.append(front)
+        close = front.close
+
+        def noted() -> None:
+            close()
+            self.closed.append(front)
+            self.signals.moved()
+
+        front.close = noted
+        return front
+
+    async def until_closed(self, count: int) -> None:
+        await self.signals.until(lambda: len(self.closed) >= count)
+
+    async def post(
+        self, body: JsonObject | bytes, key: str | None = None, **headers: str
+    ) -> Connection:
+        return await request(self.app, "POST", self._headers(key, headers), body)
+
+    async def use(self, method: str, key: str | None = None, **headers: str) -> Connection:
+        return await request(self.app, method, self._headers(key, headers))
+
+    def start(
+        self, method: str, key: str | None, body: JsonObject | None = None, **headers: str
+    ) -> Connection:
+        """Begin a request, whose response the test reads piece by piece."""
+        connection = Connection(b"" if body is None else json.dumps(body).encode())
+        scope = scope_of(method, self._headers(key, headers))
+        self._tasks.start_soon(connection.serve, self.app, scope)
+        return connection
+
+    @staticmethod
+    def _headers(key: str | None, headers: Mapping[str, str]) -> dict[str, str]:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return {**HEADERS, **({"mcp-session-id": key} if key else {}), **named}
+
+    async def session(self, capabilities: JsonObject | None = None) -> str:
+        """Do a handshake, and return the session's id."""
+        answer = await self.post(initialize(capabilities))
+        key = answer.headers["mcp-session-id"]
+        assert (await self.post(told(), key)).status == 202
+        return key
+
+    async def modern(
+        self, message: JsonObject, capabilities: JsonObject | None = None, **headers: str
+    ) -> Connection:
+        """Make a request of the modern era, with the headers that belong to it."""
+        return await self.post(
+            enveloped(message, capabilities),
+            mcp_protocol_version=MODERN,
+            mcp_method=str(message["method"]),
+            **headers,
+        )
+
+
+@asynccontextmanager
+async def web(  # noqa: PLR0913 - what a test says of the hub
+    child: FakeChild | None = None,
+    *,
+    token: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    poll_after: float = 0,
+    origins: Sequence[str] = (),
+    proxies: Sequence[str] = (),
+) -> AsyncGenerator[Web]:
+    child = child or FakeChild(ECHO)
+    made = HubConfig.model_validate(
+        {"version": 1, "servers": {"files": {"command": "x"}}, **(config or {})}
+    )
+    hub = running_hub(made, Setting(), environment={}, open_child=child.opened)
+    async with anyio.create_task_group() as tasks, hub as services:
+        site = Web(tasks, child)
+
+        class Watched(Fronts):
+            def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
+                return site.watched(super().__call__(outlet, tasks, principal))
+
+        keeper = Gatekeeper("127.0.0.1", token, origins)
+        site.app = HttpServer(
+            Watched(services),
+            keeper,
+            path="/mcp",
+            clock=site.clock,
+            poll_after=poll_after,
+            proxies=Proxies(proxies),
+        )
+        await tasks.start(site.app.run)
+        yield site
+        tasks.cancel_scope.cancel()
+
+
+def code(connection: Connection) -> int:
+    return connection.json["error"]["code"]
+
+
+# The gate
+
+
+async def test_who_is_turned_away_is_turned_away_before_anything_else() -> None:
+    async with web(token=TOKEN) as site:
+        for headers, status in [
+            ({"host": "evil.example"}, 421),
+            ({"origin": "https://evil.example"}, 403),
+            ({}, 401),
+            ({"authorization": "Bearer other"}, 401),
+        ]:
+            refused = await site.post(b"{", **headers)
+            assert refused.status == status
+            assert refused.json["error"]
+        assert refused.headers["www-authenticate"] == 'Bearer realm="roots-hub"'
+        assert (await site.post(initialize(), authorization=f"Bearer {TOKEN}")).status == 200
+        assert [front.session.principal for front in site.fronts] == ["token"]
+
+
+async def test_health_is_told_to_anybody_and_other_paths_are_not_there() -> None:
+    async with web(token=TOKEN) as site:
+        healthy = await request(site.app, "GET", {"host": "evil.example"}, path="/health")
+        assert (healthy.status, healthy.json) == (200, {"status": "ok"})
+        allowed = {**HEADERS, "authorization": f"Bearer {TOKEN}"}
+        found = await request(site.app, "POST", allowed, initialize(), path="/elsewhere")
+        assert found.status == 404
+        assert "/mcp" in found.json["error"]
+        found = await request(site.app, "POST", allowed, initialize(), path="/mcp/")
+        assert found.status == 200
+
+
+async def test_what_is_no_http_request_is_left_alone() -> None:
+    async with web() as site:
+        connection = Connection()
+        await site.app({"type": "websocket"}, connection.receive, connection.send)
+        assert connection.sent == []
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS", "HEAD"])
+async def test_other_methods_are_not_allowed(method: str) -> None:
+    async with web() as site:
+        refused = await site.use(method)
+        assert (refused.status, refused.headers["allow"]) == (405, "GET, POST, DELETE")
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_the_modern_era_has_neither_streams_nor_sessions(method: str) -> None:
+    async with web() as site:
+        key = await site.session()
+        assert (await site.use(method, key, mcp_protocol_version=MODERN)).status == 405
+        assert (await site.post(asked("ping"), key)).status == 200
+
+
+@pytest.mark.parametrize("accept", ["", "application/json", "text/event-stream", "text/html"])
+async def test_a_client_takes_both_forms_of_an_answer(accept: str) -> None:
+    async with web() as site:
+        assert (await site.post(initialize(), accept=accept)).status == 406
+        assert site.fronts == []
+
+
+@pytest.mark.parametrize(
+    "accept", ["*/*", "application/*, text/*", "TEXT/event-stream;q=1, */json"]
+)
+async def test_ranges_of_media_types_count(accept: str) -> None:
+    async with web() as site:
+        expected = 406 if "*/json" in accept else 200
+        assert (await site.post(initialize(), accept=accept)).status == expected
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/jsonp"])
+async def test_a_message_is_json(kind: str) -> None:
+    async with web() as site:
+        assert (await site.post(initialize(), content_type=kind)).status == 415
+        assert (
+            await site.post(initialize(), content_type="Application/JSON; charset=utf-8")
+        ).status == 200
+
+
+async def test_a_message_that_is_too_large_is_not_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(messages, "MAX_MESSAGE_BYTES", 200)
+    async with web() as site:
+        connection = Connection(b" " * 150, b" " * 51, b"the rest")
+        await connection.serve(site.app, scope_of("POST", HEADERS))
+        assert connection.status == 413
+        assert (await connection.receive())["body"] == b"the rest"
+        assert (await site.post(json.dumps(initialize()).encode().ljust(200))).status == 200
+
+
+@pytest.mark.parametrize(("most", "status"), [(0, 503), (1, 200)])
+async def test_a_session_with_too_many_requests_is_told_to_try_again_later(
+    most: int, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with web() as site:
+        key = await site.session()
+        monkeypatch.setattr(incoming, "MAX_ASKED", most)
+        assert (await site.post(asked("ping"), key)).status == status
+
+
+async def test_a_message_may_come_in_pieces() -> None:
+    async with web() as site:
+        text = json.dumps(initialize()).encode()
+        connection = Connection(text[:10], b"", text[10:])
+        await connection.serve(site.app, scope_of("POST", HEADERS))
+        assert connection.json["result"]["protocolVersion"] == LEGACY
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "id_"),
+    [
+        (b"{", PARSE_ERROR, None),
+        (b"", PARSE_ERROR, None),
+        (b'"\xff"', PARSE_ERROR, None),
+        (b"[]", INVALID_REQUEST, None),
+        (b"7", INVALID_REQUEST, None),
+        (b'{"jsonrpc":"2.0","id":3,"method":"ping","method":"ping"}', INVALID_REQUEST, 3),
+        (b'{"jsonrpc":"2.0","id":3,"method":"ping","params":' + b"[" * 200, PARSE_ERROR, 3),
+        (b'{"jsonrpc":"1.0","id":3,"method":"ping"}', INVALID_REQUEST, 3),
+    ],
+)
+async def test_a_bad_message_is_answered_and_its_session_lives_on(
+    body: bytes, expected: int, id_: int | None
+) -> None:
+    async with web() as site:
+        key = await site.session()
+        refused = await site.post(body, key)
+        assert (refused.status, code(refused), refused.json["id"]) == (400, expected, id_)
+        assert (await site.post(asked("ping"), key)).json["result"] == {}
+
+
+# Legacy sessions
+
+
+async def test_a_handshake_opens_a_session_of_its_own() -> None:
+    async with web() as site:
+        answers = [await site.post(initialize()) for _ in range(2)]
+        keys = {answer.headers["mcp-session-id"] for answer in answers}
+        assert len(keys) == 2
+        for answer in answers:
+            assert (answer.status, answer.is_stream) == (200, False)
+            assert answer.json["result"]["serverInfo"]["name"] == "roots-hub"
+        for key in keys:
+            assert key.isascii()
+            assert len(key) == 32
+            assert (await site.post(told(), key)).body == b""
+            listed = await site.post(asked("tools/list"), key)
+            names = [tool["name"] for tool in listed.json["result"]["tools"]]
+            assert names == ["get-roots", "echo"]
+            assert "mcp-session-id" not in listed.headers
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+async def test_without_its_id_a_session_is_not_found(method: str) -> None:
+    async with web() as site:
+        await site.session()
+        body = asked("tools/list") if method == "POST" else b""
+        for key, status in [(None, 400), ("guessed", 404)]:
+            headers = {**HEADERS, **({"mcp-session-id": key} if key else {})}
+            found = await request(site.app, method, headers, body)
+            assert (found.status, code(found)) == (status, INVALID_REQUEST)
+            assert found.json["id"] == (2 if method == "POST" else None)
+
+
+async def test_a_session_is_greeted_once() -> None:
+    async with web() as site:
+        key = await site.session()
+        again = await site.post(initialize(), key)
+        assert (again.status, code(again)) == (200, INVALID_REQUEST)
+        assert (await site.post(initialize(), "unknown")).status == 404
+
+
+async def test_a_handshake_that_fails_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SESSIONS", 1)
+    async with web() as site:
+        failed = await site.post({**initialize(), "params": {}})
+        assert "error" in failed.json
+        assert (await site.post(asked("ping"), failed.headers["mcp-session-id"])).status == 404
+        assert site.closed == site.fronts
+        assert (await site.post(initialize())).status == 200
+
+
+async def test_there_are_so_many_sessions_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SESSIONS", 4)
+    async with web() as site:
+        keys = [await site.session() for _ in range(2)]
+        for key in keys:
+            assert (await site.post(echo(), key)).status == 200
+        refused = await site.post(initialize())
+        assert (refused.status, refused.json) == (
+            503,
+            {"error": "2 sessions of 192.0.2.1 are open; try again later"},
+        )
+        assert int(refused.headers["retry-after"]) > 0
+        assert (await site.use("DELETE", keys[0])).status == 200
+        assert (await site.post(initialize())).status == 200
+
+
+async def test_a_session_that_never_called_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SESSIONS", 4)
+    async with web() as site:
+        listening = await site.session()
+        stream = site.start("GET", listening)
+        await stream.began()
+        unused = await site.session()
+        new = await site.session()
+        assert [
+            (await site.post(asked("ping"), key)).status for key in (unused, listening, new)
+        ] == [
+            404,
+            200,
+            200,
+        ]
+
+
+async def test_one_address_leaves_sessions_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SESSIONS", 4)
+    async with web(proxies=["192.0.2.0/24"]) as site:
+        for address, expected in [("10.0.0.1", [200, 200, 503]), ("10.0.0.2", [200, 200, 503])]:
+            statuses: list[int] = []
+            for _ in expected:
+                opened = await site.post(initialize(), x_forwarded_for=f"8.8.8.8, {address}")
+                statuses.append(opened.status)
+                if opened.status == 200:
+                    await site.post(echo(), opened.headers["mcp-session-id"])
+            assert statuses == expected
+
+
+async def test_a_page_that_is_listed_may_read_what_is_answered() -> None:
+    page = "http://localhost:6274"
+    async with web(token=TOKEN, origins=[page]) as site:
+        asked_first = {"origin": page, "access_control_request_method": "POST"}
+        wanted = "authorization, mcp-param-path"
+        permitted = await site.use(
+            "OPTIONS",
+            **asked_first,
+            access_control_request_headers=wanted,
+            access_control_request_private_network="true",
+        )
+        assert (permitted.status, permitted.body) == (204, b"")
+        assert permitted.headers["access-control-allow-origin"] == page
+        assert permitted.headers["access-control-allow-headers"] == wanted
+        assert permitted.headers["access-control-allow-private-network"] == "true"
+        assert "DELETE" in permitted.headers["access-control-allow-methods"]
+        opened = await site.post(initialize(), origin=page, authorization=f"Bearer {TOKEN}")
+        assert opened.headers["access-control-allow-origin"] == page
+        assert "mcp-session-id" in opened.headers["access-control-expose-headers"]
+        assert opened.headers["vary"] == "origin"
+        unauthorized = await site.post(initialize(), origin=page)
+        assert unauthorized.status == 401
+        assert unauthorized.headers["access-control-allow-origin"] == page
+        assert (await site.use("OPTIONS", **asked_first, host="evil.example")).status == 421
+
+
+async def test_other_pages_are_told_nothing() -> None:
+    async with web(origins=["http://localhost:6274"]) as site:
+        for origin in ("http://localhost:3000", "https://evil.example", "null"):
+            asked_first = {"origin": origin, "access_control_request_method": "POST"}
+            refused = await site.use("OPTIONS", **asked_first)
+            assert refused.status == 403
+            assert "listen.origins" in refused.json["error"]
+            assert not any(name.startswith("access-control") for name in refused.headers)
+
+
+async def test_a_deleted_session_is_gone_with_its_stream_and_its_calls() -> None:
+    async with web(FakeChild(ECHO, answers={"tools/call": SILENT})) as site:
+        key = await site.session()
+        stream = site.start("GET", key)
+        await stream.began()
+        call = site.start("POST", key, echo())
+        link = await site.child.connected()
+        await link.request("tools/call")
+        assert (await site.use("DELETE", key)).status == 200
+        assert (await stream.over()).events == []
+        error = (await call.over()).json["error"]
+        assert error["code"] == INTERNAL_ERROR
+        assert error["message"].startswith("the session was ended by its client")
+        assert (await link.request("notifications/cancelled"))["params"]["requestId"]
+        assert (await site.use("DELETE", key)).status == 404
+        assert (await site.post(asked("ping"), key)).status == 404
+
+
+async def test_an_idle_session_ends_and_a_busy_one_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "SESSION_IDLE", 0.06)
+    async with web() as site:
+        idle, listening, _ = [await site.session() for _ in range(3)]
+        stream = site.start("GET", listening)
+        await stream.began()
+        site.clock.advance(1)
+        await site.until_closed(2)
+        assert (await site.post(asked("ping"), idle)).status == 404
+        assert (await site.post(asked("ping"), listening)).status == 200
+        stream.disconnect()
+        await stream.served()
+        site.clock.advance(1)
+        await site.until_closed(3)
+        assert (await site.post(asked("ping"), listening)).status == 404
+
+
+async def test_a_session_begins_to_idle_when_its_last_answer_is_sent() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        key = await site.session()
+        call = site.start("POST", key, echo())
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        site.clock.advance(module.SESSION_IDLE + 1)
+        link.answer(sent["id"], {"content": []})
+        await call.over()
+        assert (await site.post(asked("ping"), key)).status == 200
+
+
+async def test_when_the_hub_ends_its_sessions_end() -> None:
+    async with web() as site:
+        await site.session()
+        await site.session()
+    assert len(site.closed) == 2
+
+
+async def test_before_it_runs_no_session_is_opened() -> None:
+    async with web() as site:
+
+        class Closed:
+            def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
+                pytest.fail("opened")
+
+            def way(self, principal: str, request: Request, /) -> None:
+                pytest.fail("asked for a way")
+
+            def express(self, register: Register, tasks: TaskGroup, /) -> Express:
+                pytest.fail("asked for a call")
+
+        keeper = Gatekeeper("127.0.0.1", None)
+        idle = HttpServer(Closed(), keeper, path="/mcp", clock=site.clock)
+        assert (await request(idle, "POST", HEADERS, initialize())).status == 503
+
+
+@pytest.mark.parametrize("version", [LEGACY, "2024-11-05"])
+async def test_a_version_of_the_legacy_era_may_be_named_in_a_header(version: str) -> None:
+    async with web() as site:
+        key = await site.session()
+        answer = await site.post(asked("ping"), key, mcp_protocol_version=version)
+        assert answer.json["result"] == {}
+
+
+async def test_another_version_in_a_header_is_refused() -> None:
+    async with web() as site:
+        key = await site.session()
+        for message in (asked("ping"), told("notifications/x")):
+            refused = await site.post(message, key, mcp_protocol_version="2099-01-01")
+            assert refused.status == 400
+        for method in ("GET", "DELETE"):
+            refused = await site.use(method, key, mcp_protocol_version="2099-01-01")
+            assert refused.status == 400
+        assert (await site.post(asked("ping"), key)).status == 200
+
+
+# Answers, streams, and what cuts them
+
+
+async def test_an_answer_is_json_if_nothing_comes_before_it() -> None:
+    async with web() as site:
+        key = await site.session()
+        answer = await site.post(echo(), key)
+        assert not answer.is_stream
+        assert answer.json["result"]["structuredContent"] == {"text": "hi"}
+
+
+async def test_progress_makes_the_answer_a_stream() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        key = await site.session()
+        call = site.start("POST", key, echo(9, {"progressToken": "mine"}))
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        token = sent["params"]["_meta"]["progressToken"]
+        link.notify("notifications/progress", {"progressToken": token, "progress": 0.5})
+        (report,) = await call.heard(1)
+        assert report["params"] == {"progressToken": "mine", "progress": 0.5}
+        link.answer(sent["id"], {"content": []})
+        assert (await call.over()).events[1] == {
+            "jsonrpc": "2.0",
+            "id": 9,
+            "result": {"content": []},
+        }
+
+
+async def test_roots_are_asked_for_on_the_stream_of_the_call_that_needs_them() -> None:
+    async with web() as site:
+        key = await site.session(ROOTS)
+        call = site.start("POST", key, echo())
+        (wanted,) = await call.heard(1)
+        assert wanted["method"] == "roots/list"
+        assert "params" not in wanted
+        answer: JsonObject = {"jsonrpc": "2.0", "id": wanted["id"], "result": {"roots": []}}
+        assert (await site.post(answer, key)).status == 202
+        assert (await call.over()).events[1]["result"]["structuredContent"] == {"text": "hi"}
+
+
+async def test_roots_are_asked_for_on_the_standing_stream_once_there_is_one() -> None:
+    async with web() as site:
+        key = await site.session(ROOTS)
+        stream = site.start("GET", key)
+        (wanted,) = await stream.heard(1)
+        assert wanted["method"] == "roots/list"
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_roots_asked_on_a_stream_that_closes_are_asked_again_through_the_call(
+    *, waits: bool
+) -> None:
+    async with web() as site:
+        key = await site.session(ROOTS)
+        stream = site.start("GET", key)
+        (first,) = await stream.heard(1)
+        call = site.start("POST", key, echo())
+        if waits:
+            await anyio.wait_all_tasks_blocked()
+            assert not call.sent
+        stream.disconnect()
+        await stream.served()
+        (again,) = await call.heard(1)
+        assert again["method"] == "roots/list"
+        assert again["id"] != first["id"]
+        late: JsonObject = {"jsonrpc": "2.0", "id": first["id"], "result": {"roots": []}}
+        assert (await site.post(late, key)).status == 202
+        await anyio.wait_all_tasks_blocked()
+        assert not call.is_over, "nobody waits for that answer any more"
+        answer: JsonObject = {"jsonrpc": "2.0", "id": again["id"], "result": {"roots": []}}
+        assert (await site.post(answer, key)).status == 202
+        assert (await call.over()).events[1]["result"]["structuredContent"] == {"text": "hi"}
+
+
+async def test_one_clients_answer_is_not_anothers() -> None:
+    async with web() as site:
+        first, second = [await site.session(ROOTS) for _ in range(2)]
+        calls = [site.start("POST", key, echo()) for key in (first, second)]
+        wanted = [(await call.heard(1))[0] for call in calls]
+        assert wanted[0]["id"] == wanted[1]["id"]
+        answer: JsonObject = {"jsonrpc": "2.0", "id": wanted[0]["id"], "result": {"roots": []}}
+        await site.post(answer, first)
+        await calls[0].over()
+        assert not calls[1].is_over
+        await site.post(answer, second)
+        await calls[1].over()
+
+
+async def test_a_session_has_one_standing_stream() -> None:
+    async with web() as site:
+        key = await site.session()
+        stream = site.start("GET", key)
+        await stream.heard(0)
+        again = await site.use("GET", key)
+        assert (again.status, again.json) == (
+            409,
+            {"error": "The session has an event stream already"},
+        )
+        assert (await site.use("GET", key, accept="application/json")).status == 406
+
+
+async def test_a_stream_that_is_being_opened_is_the_sessions_one() -> None:
+    async with web() as site:
+        key = await site.session()
+        stream = site.start("GET", key)
+        stream.takes = anyio.Event()
+        await anyio.wait_all_tasks_blocked()
+        assert not stream.sent
+        assert (await site.use("GET", key)).status == 409
+        stream.takes.set()
+        await stream.heard(0)
+        assert (await site.use("GET", key)).status == 409
+
+
+async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:
+    async with web() as site:
+        key = await site.session()
+        await site.post(echo(), key)
+        stream = site.start("GET", key)
+        await stream.began()
+        site.child.link.notify("notifications/tools/list_changed", {})
+        assert (await stream.heard(1))[0]["method"] == "notifications/tools/list_changed"
+
+
+async def test_a_client_that_disconnects_cancels_its_call() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        key = await site.session()
+        call = site.start("POST", key, echo())
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        call.disconnect()
+        cancelled = await link.request("notifications/cancelled")
+        assert cancelled["params"]["requestId"] == sent["id"]
+        assert call.sent == []
+        assert (await site.post(asked("ping"), key)).status == 200
+
+
+async def test_a_cancelled_call_gets_an_empty_stream() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        key = await site.session()
+        call = site.start("POST", key, echo(5))
+        link = await child.connected()
+        await link.request("tools/call")
+        cancel: JsonObject = {**told("notifications/cancelled"), "params": {"requestId": 5}}
+        assert (await site.post(cancel, key)).status == 202
+        assert (await call.over()).events == []
+        assert call.is_stream
+
+
+async def test_a_second_request_with_an_id_in_flight_is_refused() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        key = await site.session()
+        call = site.start("POST", key, echo(5))
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        refused = await site.post(asked("ping", 5), key)
+        assert (refused.status, code(refused), refused.json["id"]) == (400, INVALID_REQUEST, 5)
+        link.answer(sent["id"], {"content": []})
+        assert (await call.over()).json["result"] == {"content": []}
+
+
+async def test_a_long_silence_is_filled_with_comments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(responses, "PING_EVERY", 0.001)
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        key = await site.session()
+        call = site.start("POST", key, echo())
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        await call.signals.until(lambda: len(call.sent) > 2)
+        assert call.is_stream
+        link.answer(sent["id"], {"content": []})
+        assert len((await call.over()).events) == 1
+
+
+# The modern era
+
+
+async def test_a_modern_request_needs_no_session() -> None:
+    async with web() as site:
+        found = await site.modern(asked("server/discover"))
+        assert found.status == 200
+        assert found.json["result"]["supportedVersions"] == [MODERN]
+        assert "mcp-session-id" not in found.headers
+        answer = await site.modern(echo(), mcp_name="echo")
+        assert answer.json["result"]["structuredContent"] == {"text": "hi"}
+        assert answer.json["result"]["resultType"] == "complete"
+        assert site.closed == site.fronts
+
+
+async def test_a_modern_client_is_asked_by_the_result() -> None:
+    async with web() as site:
+        params: JsonObject = {"name": "echo", "arguments": {"path": "/x"}}
+        named: JsonObject = {**asked("tools/call"), "params": params}
+        answer = await site.modern(named, ROOTS, mcp_name="echo")
+        assert answer.json["result"]["resultType"] == "input_required"
+        assert not answer.is_stream
+        assert site.child.links == []
+
+
+async def test_modern_headers_must_fit_the_body() -> None:
+    async with web() as site:
+        refused = await site.modern(echo(), mcp_name="other")
+        assert (refused.status, code(refused)) == (400, HEADER_MISMATCH)
+        refused = await site.post(enveloped(echo()))
+        assert (refused.status, code(refused)) == (400, HEADER_MISMATCH)
+        assert site.fronts == []
+
+
+async def test_an_unsupported_modern_version_says_which_are() -> None:
+    async with web() as site:
+        body = enveloped(asked("tools/list"))
+        text = json.dumps(body).replace(MODERN, "2099-01-01").encode()
+        refused = await site.post(text, mcp_protocol_version="2099-01-01", mcp_method="tools/list")
+        assert (refused.status, code(refused)) == (400, UNSUPPORTED_VERSION)
+        assert refused.json["error"]["data"] == {"supported": [MODERN], "requested": "2099-01-01"}
+
+
+async def test_an_unknown_modern_method_is_not_found() -> None:
+    async with web() as site:
+        refused = await site.modern(asked("nonsense"))
+        assert (refused.status, code(refused)) == (404, METHOD_NOT_FOUND)
+
+
+async def test_a_modern_notification_is_taken_and_dropped() -> None:
+    async with web() as site:
+        answer = await site.post(told("notifications/x"), mcp_protocol_version=MODERN)
+        assert (answer.status, answer.body) == (202, b"")
+
+
+def begin_calling(site: Web, message: JsonObject | None = None) -> Connection:
+    return site.start(
+        "POST",
+        None,
+        enveloped(echo()) if message is None else message,
+        mcp_protocol_version=MODERN,
+        mcp_method="tools/call",
+        mcp_name="echo",
+    )
+
+
+async def test_a_modern_client_that_disconnects_cancels_its_call() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        call = begin_calling(site)
+        link = await child.connected()
+        await link.request("tools/call")
+        call.disconnect()
+        await link.request("notifications/cancelled")
+        await site.until_closed(1)
+        assert call.sent == []
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_progress_makes_a_modern_answer_a_stream(is_first: bool) -> None:
+    child = FakeChild(ECHO)
+    async with web(child) as site:
+        if not is_first:
+            await site.modern(echo(), mcp_name="echo")
+        child.answers["tools/call"] = SILENT
+        body: Any = enveloped(echo())
+        body["params"]["_meta"]["progressToken"] = "mine"
+        call = begin_calling(site, body)
+        link = await child.connected()
+        sent = await link.request("tools/call", nth=1 if is_first else 2)
+        token = sent["params"]["_meta"]["progressToken"]
+        link.notify("notifications/progress", {"progressToken": token, "progress": 1})
+        assert (await call.heard(1))[0]["params"] == {"progressToken": "mine", "progress": 1}
+        link.answer(sent["id"], {"content": []})
+        assert (await call.over()).events[1]["result"]["resultType"] == "complete"
+        assert len(site.fronts) == 1, "a call like one before needs no conversation"
+
+
+def listen(id_: int = 7, **fields: Any) -> JsonObject:
+    notifications: JsonObject = {"toolsListChanged": True, **fields}
+    return {**asked(LISTEN, id_), "params": {"notifications": notifications}}
+
+
+def begin_listening(site: Web) -> Connection:
+    return site.start(
+        "POST", None, enveloped(listen()), mcp_protocol_version=MODERN, mcp_method=LISTEN
+    )
+
+
+async def test_a_modern_client_listens_on_a_stream_until_it_leaves() -> None:
+    async with web() as site:
+        stream = begin_listening(site)
+        (first,) = await stream.heard(1)
+        assert stream.is_stream
+        assert first["method"] == ACKNOWLEDGED
+        await site.modern(echo(), mcp_name="echo")
+        site.child.link.notify("notifications/tools/list_changed", {})
+        told = (await stream.heard(2))[1]
+        assert told["method"] == "notifications/tools/list_changed"
+        assert told["params"]["_meta"] == {SUBSCRIPTION_ID_META: 7}
+        stream.disconnect()
+        await site.until_closed(2)
+
+
+async def test_so_many_modern_requests_are_under_way_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(modern_posts, "MAX_UNDERWAY", 2)
+    child = FakeChild(ECHO)
+    async with web(child) as site:
+        await site.modern(echo(), mcp_name="echo")
+        child.answers["tools/call"] = SILENT
+        stream, call = begin_listening(site), begin_calling(site)
+        await stream.heard(1)
+        sent = await child.link.request("tools/call", nth=2)
+        for refused in (
+            await site.modern(echo(9), mcp_name="echo"),
+            await site.modern(asked("tools/list", 9)),
+        ):
+            assert (refused.status, refused.json["id"]) == (503, 9)
+            told = "2 requests are under way; try again later"
+            assert refused.json["error"] == {"code": INTERNAL_ERROR, "message": told}
+        assert len(child.link.requests("tools/call")) == 2
+        child.link.answer(sent["id"], {"content": []})
+        await call.over()
+        assert (await site.modern(asked("tools/list"))).status == 200
+
+
+async def test_a_stream_is_answered_when_the_hub_ends() -> None:
+    async with web() as site:
+        stream = begin_listening(site)
+        await stream.heard(1)
+        site.app.end_streams()
+        result = (await stream.over()).events[1]
+        assert (result["id"], result["result"]["resultType"]) == (7, "complete")
+
+
+@pytest.mark.parametrize("by_express", [False, True])
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("is_modern", [False, True])
+async def test_a_call_that_is_given_up_as_the_hub_ends_is_told_so(
+    *, is_modern: bool, streams: bool, by_express: bool
+) -> None:
+    child = FakeChild(ECHO)
+    async with web(child) as site:
+        key = None if is_modern else await site.session()
+        message = enveloped(echo()) if is_modern else echo()
+        meta = object_or_empty(object_or_empty(message["params"])["_meta"])
+        meta["progressToken"] = "p"
+        headers = MODERN_CALL if is_modern else {}
+        if by_express:
+            await site.post(message, key, **headers)
+        child.answers["tools/call"] = SILENT
+        call = site.start("POST", key, message, **headers)
+        link = await child.connected()
+        sent = await link.request("tools/call", nth=1 + by_express)
+        if streams:
+            link.notify("notifications/progress", {"progressToken": sent["id"], "progress": 1})
+            await call.heard(1)
+        site.app.end_answers()
+        await call.over()
+        assert (call.status, call.is_stream) == (200, streams)
+        answer = call.events[-1] if streams else call.json
+        assert (answer["id"], answer["error"]["code"]) == (2, INTERNAL_ERROR)
+        assert answer["error"]["message"].startswith("the hub is ending")
+        cancelled = await link.request("notifications/cancelled")
+        assert cancelled["params"]["requestId"] == sent["id"]
+
+
+async def test_a_modern_client_without_roots_that_needs_some_is_told_so_with_its_status() -> None:
+    async with web(config={"roots": {"when_missing": "deny"}}) as site:
+        named: JsonObject = {"name": "echo", "arguments": {"path": "/etc/passwd"}}
+        refused = await site.modern({**asked("tools/call"), "params": named}, mcp_name="echo")
+        assert (refused.status, code(refused)) == (400, MISSING_CLIENT_CAPABILITY)
+        assert refused.json["error"]["data"] == {"requiredCapabilities": {"roots": {}}}
+
+
+async def test_headers_that_do_not_repeat_an_argument_are_refused() -> None:
+    region: JsonObject = {"type": "string", "x-mcp-header": "Region"}
+    tool: JsonObject = {"name": "echo", "inputSchema": {"properties": {"text": region}}}
+    async with web(FakeChild(tool)) as site:
+        refused = await site.modern(echo(), mcp_name="echo", mcp_param_region="other")
+        assert (refused.status, code(refused)) == (400, HEADER_MISMATCH)
+        found = await site.modern(echo(), mcp_name="echo", mcp_param_region="hi")
+        assert found.json["result"]["structuredContent"] == {"text": "hi"}

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hub.calls.ways import Reply
+from hub.jsonrpc.deadlines import Deadlines
+from hub.jsonrpc.messages import Failure, Request
+from hub.jsonrpc.outgoing import Underway
+from hub.server.http.access import Gatekeeper
+from hub.server.http.bounds.bodies import Bodies
+from hub.server.http.desk import Desk
+from hub.server.http.fast_calls import PATIENCE
+from hub.server.http.request_heads import Head, Heads
+from hub.server.http.responses import PostResponse
+from tests.kit.asgi import scope_of
+
+JSON_FIRST, STREAM_FIRST = "application/json, text/event-stream", "text/event-stream, */*"
+FIELDS = {"host": "localhost", "content-type": "application/json", "content-length": "2"}
+
+
+class Unplain:
+    """A request that does not go by express."""
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+
+    def begin(self) -> None:
+        self.in_flight += 1
+
+    def end(self) -> None:
+        self.in_flight -= 1
+
+    def pass_on(self, reply: Reply) -> Underway | None:
+        return None
+
+    def response(self, send: Send) -> PostResponse:
+        raise AssertionError("it has no response here")
+
+    async def converse(self, receive: Receive, response: PostResponse) -> None:
+        raise AssertionError("it is not answered here")
+
+    def last_word(self) -> Failure | None:
+        return None
+
+    def status_of(self, failure: Failure) -> int:
+        return 200
+
+
+class Unused:
+    """A connection that nothing is written to."""
+
+    def answer(self, status: int, body: bytes) -> bool:
+        raise AssertionError("nothing is answered")
+
+    @property
+    def send(self) -> Send:
+        raise AssertionError("nothing is sent")
+
+    def serve(self, app: ASGIApp) -> None:
+        raise AssertionError("nothing is served")
+
+
+async def unserved(scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError("there is room")
+
+
+class Seen:
+    """A desk, and the requests that it asked about."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.unplain = Unplain()
+        heads = Heads(Gatekeeper("127.0.0.1", None), "/mcp")
+        self.desk = Desk(heads, self._find, Deadlines(PATIENCE), bodies=Bodies(), no_room=unserved)
+
+    def _find(self, request: Request, head: Head) -> Unplain | None:
+        self.requests.append(request)
+        return self.unplain if request.id == 1 else None
+
+    def head(self, accept: str = JSON_FIRST) -> Head | None:
+        return self.desk.head(scope_of("POST", {**FIELDS, "accept": accept}))
+
+    def takes(self, body: bytes) -> bool:
+        head = self.head()
+        assert head is not None
+        is_taken = self.desk.take(head, body, Unused()) is not None
+        assert not self.unplain.in_flight
+        return is_taken
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b'"tools/call"',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call"',
+        b'{"jsonrpc":"2.0","method":"tools/call"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"a":"tools/call"}}}',
+    ],
+)
+def test_what_is_no_call_is_left_alone(body: bytes) -> None:
+    seen = Seen()
+    assert not seen.takes(body)
+    assert seen.requests == []
+
+
+@pytest.mark.parametrize("id_", [1, 2])
+def test_a_call_that_is_not_plain_or_not_allowed_is_left_alone(id_: int) -> None:
+    seen = Seen()
+    assert not seen.takes(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call"}' % id_)
+    assert [request.id for request in seen.requests] == [id_]
+
+
+def test_who_wants_a_stream_is_not_answered_at_the_desk() -> None:
+    assert Seen().head() is not None
+    assert Seen().head(f"text/event-stream, {JSON_FIRST}") is None

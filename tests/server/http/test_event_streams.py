@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from hub.jsonrpc.messages import Notification
+from hub.server.http import event_streams as module
+from hub.server.http.event_store import EventId, EventStore
+from hub.server.http.event_streams import Carrier, EventStream
+from tests.kit.asgi import Connection
+from tests.kit.fakes import FakeClock
+
+TOLD = Notification("notifications/message", {"level": "info"})
+
+
+def new_stream(connection: Connection | None = None) -> EventStream:
+    carrier = None if connection is None else Carrier(connection.send)
+    return EventStream(EventStore(FakeClock()).journal(), 3, carrier)
+
+
+async def test_an_event_says_its_stream_and_its_number() -> None:
+    connection = Connection()
+    stream = new_stream(connection)
+    await stream.put(TOLD)
+    assert connection.sent[0]["body"].startswith(b"id: 3-1\r\nevent: message\r\ndata: {")
+    assert stream.knows(EventId(3, 1))
+    assert not stream.knows(EventId(3, 2))
+
+
+async def test_a_comment_has_no_id() -> None:
+    connection = Connection()
+    stream = new_stream(connection)
+    await stream.comment()
+    assert connection.sent[0]["body"] == b": ping\r\n\r\n"
+    assert not stream.is_resumable
+
+
+async def test_without_a_connection_events_are_kept_alone() -> None:
+    stream, connection = new_stream(), Connection()
+    await stream.put(TOLD)
+    await stream.comment()
+    carrier = await stream.attach(connection.send, EventId(3, 0))
+    assert stream.carrier is carrier
+    assert connection.ids == ["3-1"]
+
+
+async def test_of_two_who_come_at_once_one_carries_the_stream_and_the_other_ends() -> None:
+    stream, first, second = new_stream(Connection()), Connection(), Connection()
+    await stream.put(TOLD)
+    first.takes = anyio.Event()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stream.attach, first.send, EventId(3, 0))
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(stream.attach, second.send, EventId(3, 0))
+            await anyio.wait_all_tasks_blocked()
+            first.takes.set()
+    carrying, ended = (first, second) if not first.is_over else (second, first)
+    assert ended.is_over
+    await stream.put(TOLD)
+    assert carrying.ids == ["3-1", "3-2"]
+
+
+async def test_a_stream_that_is_over_is_told_to_its_end() -> None:
+    stream, connection = new_stream(), Connection()
+    await stream.put(TOLD)
+    stream.end()
+    carrier = await stream.attach(connection.send, EventId(3, 0))
+    await stream.hold(carrier, connection.receive)
+    assert (connection.ids, connection.is_over) == (["3-1"], True)
+
+
+async def test_a_connection_is_held_for_so_long_at_most() -> None:
+    stream, connection = new_stream(), Connection()
+    carrier = await stream.attach(connection.send, None)
+    with anyio.fail_after(5):
+        await stream.hold(carrier, connection.receive, at_most=0.001)
+    assert connection.is_over
+    assert stream.carrier is None
+
+
+async def test_a_response_to_nobody_is_not_completed() -> None:
+    stream, connection = new_stream(), Connection()
+    carrier = await stream.attach(connection.send, None)
+    connection.disconnect()
+    with anyio.fail_after(5):
+        await stream.hold(carrier, connection.receive)
+    assert not connection.is_over
+    assert stream.carrier is None
+
+
+async def test_a_response_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HANG_UP", 0.001)
+    connection = Connection()
+    carrier = Carrier(connection.send)
+    connection.takes = anyio.Event()
+    with anyio.fail_after(5):
+        await carrier.hang_up()
+        await carrier.hang_up()
+    assert connection.sent == []
+
+
+async def test_a_carrier_that_has_ended_carries_nothing() -> None:
+    connection = Connection()
+    carrier = Carrier(connection.send)
+    carrier.cut()
+    await carrier.write(b"x")
+    await carrier.keep_alive()
+    assert connection.sent == []

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import pytest
+from starlette.types import Scope
+
+from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Notification, Request
+from hub.server.http import request_heads as module
+from hub.server.http.access import Gatekeeper, RequestHeaders
+from hub.server.http.request_heads import KEPT, MAX_KEPT_BYTES, Heads, Settled
+from hub.values import JsonObject
+from tests.kit.asgi import scope_of
+
+TOKEN = "s3cret"  # noqa: S105 - it opens nothing
+LEGACY, MODERN = "2025-11-25", "2026-07-28"
+FIELDS = {
+    "host": "localhost:8765",
+    "accept": "application/json, text/event-stream",
+    "content-type": "application/json",
+    "content-length": "2",
+}
+
+
+class Looked(Heads):
+    """Counts how often a head is looked at anew."""
+
+    def __init__(self, token: str | None = None) -> None:
+        super().__init__(Gatekeeper("127.0.0.1", token), "/mcp")
+        self.times = 0
+
+    def refusal(self, scope: Scope, headers: module.RequestHeaders) -> module.Refusal | None:
+        self.times += 1
+        return super().refusal(scope, headers)
+
+
+def post(path: str = "/mcp", method: str = "POST", **changes: str) -> Scope:
+    named = {name.replace("_", "-"): value for name, value in changes.items()}
+    return scope_of(method, {**FIELDS, **named}, path)
+
+
+def settled(heads: Heads, scope: Scope) -> Settled:
+    head = heads.of(scope)
+    assert head is not None
+    return head.settled
+
+
+def test_the_same_headers_are_looked_at_once() -> None:
+    heads = Looked(TOKEN)
+    first = settled(heads, post(authorization=f"Bearer {TOKEN}"))
+    assert settled(heads, post(authorization=f"Bearer {TOKEN}")) is first
+    assert heads.times == 1
+
+
+def test_the_length_of_a_body_and_whose_session_it_is_are_read_anew() -> None:
+    heads = Looked()
+    first = heads.of(post(content_length="7", mcp_session_id="one"))
+    other = heads.of(post(content_length="8", mcp_session_id="other"))
+    assert first is not None
+    assert other is not None
+    assert (first.session, other.session) == ("one", "other")
+    assert first.settled is other.settled
+    assert heads.of(post(content_length=str(MAX_MESSAGE_BYTES + 1))) is None
+    assert heads.times == 1
+
+
+def test_a_head_that_is_shown_shows_no_secrets() -> None:
+    shown = repr(Looked(TOKEN).of(post(authorization=f"Bearer {TOKEN}", mcp_session_id="one")))
+    assert "Told" in shown
+    assert TOKEN not in shown
+    assert "one" not in shown.replace("None", "")
+
+
+@pytest.mark.parametrize("first", ["one", "", " one\t"])
+def test_of_a_session_that_is_named_twice_the_first_counts(first: str) -> None:
+    scope = post(mcp_session_id=first)
+    scope["headers"].append((b"mcp-session-id", b"other"))
+    head = Looked().of(scope)
+    assert head is not None
+    assert head.session == first.strip() == RequestHeaders(scope["headers"]).get("mcp-session-id")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"authorization": "Bearer other"},
+        {"authorization": ""},
+        {"host": "evil.example"},
+        {"origin": "https://evil.example"},
+        {"accept": "application/json"},
+        {"content_type": "text/plain"},
+        {"path": "/other"},
+        {"method": "GET"},
+    ],
+)
+def test_one_change_is_enough_to_be_turned_away_again(changes: dict[str, str]) -> None:
+    heads, sent = Looked(TOKEN), {"authorization": f"Bearer {TOKEN}"}
+    for _ in range(2):
+        assert heads.of(post(**sent)) is not None
+        assert heads.of(post(**{**sent, **changes})) is None
+
+
+def test_a_header_that_comes_again_is_a_change() -> None:
+    heads, scope = Looked(), post(mcp_protocol_version=MODERN)
+    assert settled(heads, post(mcp_protocol_version=MODERN)).told.twice is None
+    scope["headers"].append((b"mcp-protocol-version", MODERN.encode()))
+    assert settled(heads, scope).told.twice == "mcp-protocol-version"
+
+
+def test_who_is_turned_away_is_looked_at_every_time() -> None:
+    heads = Looked(TOKEN)
+    for _ in range(3):
+        assert heads.of(post(authorization="Bearer other")) is None
+    assert heads.times == 3
+
+
+def test_another_endpoint_lets_nobody_in_for_having_been_let_in_here() -> None:
+    sent = post(authorization=f"Bearer {TOKEN}")
+    assert Looked(TOKEN).of(sent) is not None
+    assert Looked("other").of(sent) is None
+
+
+def test_a_body_of_unknown_length_is_not_waited_for() -> None:
+    scope = post()
+    scope["headers"] = [field for field in scope["headers"] if field[0] != b"content-length"]
+    assert Looked().of(scope) is None
+
+
+def test_long_headers_are_let_in_and_not_kept() -> None:
+    heads = Looked()
+    for _ in range(2):
+        settled(heads, post(x_more="x" * MAX_KEPT_BYTES))
+    assert heads.times == 2
+
+
+def test_ever_new_headers_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert KEPT > 2
+    monkeypatch.setattr(module, "KEPT", 2)
+    heads = Looked()
+    for number in range(5):
+        settled(heads, post(x_more=str(number)))
+    settled(heads, post(x_more="4"))
+    assert heads.times == 5
+    settled(heads, post(x_more="3"))
+    assert heads.times == 6
+
+
+def test_a_message_belongs_to_a_session_by_its_version_or_by_its_envelope() -> None:
+    heads = Looked()
+    meta: JsonObject = {"io.modelcontextprotocol/protocolVersion": MODERN}
+    enveloped = Request(1, "tools/list", {"_meta": meta})
+    plain, told = Request(1, "tools/list", {}), Notification("notifications/initialized", {})
+    of_legacy = settled(heads, post(mcp_protocol_version=LEGACY))
+    of_modern = settled(heads, post(mcp_protocol_version=MODERN))
+    unknown = settled(heads, post())
+    for message in (enveloped, plain, told):
+        assert of_legacy.is_legacy(message)
+        assert not of_modern.is_legacy(message)
+        assert unknown.is_legacy(message) is (message is not enveloped)

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+import httpx2
+import pytest
+
+from hub.app import fronts
+from hub.server.http import serve as module
+from hub.server.http.access import Gatekeeper
+from hub.server.http.bounds.connections import KEEP_ALIVE
+from hub.server.http.serve import serve_http
+from hub.system.signals import ended_by_signals
+from hub.values import Json
+from tests.kit.fakes import ECHO, SILENT, FakeChild
+from tests.kit.scripted import scripted
+
+pytestmark = pytest.mark.live
+
+HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+
+class Site:
+    """A hub in uvicorn on a port of its own, and a client of it."""
+
+    def __init__(self, client: httpx2.AsyncClient, listener: socket.socket) -> None:
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        self.ready = anyio.Event()
+        self.ended = anyio.Event()
+        self.client = client
+
+    async def post(self, method: str, key: str = "", **params: Json) -> httpx2.Response:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        named = {"mcp-session-id": key} if key else {}
+        return await self.client.post(
+            self.url, content=json.dumps(message), headers={**HEADERS, **named}
+        )
+
+    async def session(self) -> str:
+        answer = await self.post("initialize", protocolVersion="2025-11-25", capabilities={})
+        return answer.headers["mcp-session-id"]
+
+    async def until_ended(self) -> None:
+        with anyio.fail_after(5):
+            await self.ended.wait()
+
+
+@asynccontextmanager
+async def served(child: FakeChild | None = None) -> AsyncGenerator[Site]:
+    """Serve until this process gets a signal, at the latest when this ends."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    async def serve() -> None:
+        keeper = Gatekeeper("127.0.0.1", None)
+        async with ended_by_signals() as ending:
+            front = fronts(hub.services)
+            await serve_http(
+                front, keeper, listener, path="/mcp", ready=site.ready.set, ending=ending
+            )
+        site.ended.set()
+
+    async with (
+        scripted(child or FakeChild(ECHO)) as hub,
+        httpx2.AsyncClient(timeout=5) as client,
+        anyio.create_task_group() as tasks,
+    ):
+        site = Site(client, listener)
+        tasks.start_soon(serve)
+        with anyio.fail_after(5):
+            await site.ready.wait()
+        yield site
+        if not site.ended.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
+        await site.until_ended()
+
+
+async def test_a_client_is_served_over_a_socket() -> None:
+    async with served() as site:
+        key = await site.session()
+        call = await site.post("tools/call", key, name="echo", arguments={"text": "hi"})
+        assert call.json()["result"]["structuredContent"] == {"text": "hi"}
+        assert "server" not in call.headers
+        assert (await site.client.get(site.url.replace("/mcp", "/health"))).json() == {
+            "status": "ok"
+        }
+
+
+async def test_a_head_without_an_end_is_refused() -> None:
+    async with served() as site:
+        answer = await site.client.get(site.url, headers={"x": "x" * 70_000})
+        assert answer.status_code == 400
+
+
+async def test_without_httptools_another_parser_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hub.server.http.uvicorn_protocol", None)
+    await test_a_client_is_served_over_a_socket()
+    await test_a_head_without_an_end_is_refused()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_it(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    async with served() as site:
+        await site.session()
+        os.kill(os.getpid(), number)
+        await site.until_ended()
+        with pytest.raises(httpx2.ConnectError):
+            await site.session()
+    assert signal.getsignal(number) is before
+
+
+async def test_a_stream_that_is_held_open_does_not_hold_it_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LAST_ANSWERS", 0)
+    async with served() as site:
+        key = await site.session()
+        headers = {**HEADERS, "mcp-session-id": key}
+        async with site.client.stream("GET", site.url, headers=headers) as stream:
+            assert stream.status_code == 200
+            os.kill(os.getpid(), signal.SIGTERM)
+            await site.until_ended()
+
+
+async def test_a_second_signal_waits_for_nothing() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with served(child) as site, anyio.create_task_group() as tasks:
+        key = await site.session()
+
+        async def call() -> None:
+            answer = await site.post("tools/call", key, name="echo", arguments={})
+            assert answer.json()["error"]["message"].startswith("the hub is ending")
+
+        tasks.start_soon(call)
+        link = await child.connected()
+        await link.request("tools/call")
+        os.kill(os.getpid(), signal.SIGTERM)
+        await anyio.wait_all_tasks_blocked()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await site.until_ended()
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_an_answer_that_comes_soon_after_a_signal_is_passed_on(*, is_known: bool) -> None:
+    child = FakeChild(ECHO)
+    async with served(child) as site, anyio.create_task_group() as tasks:
+        key = await site.session()
+        if is_known:  # then the call is answered where it arrives
+            await site.post("tools/call", key, name="echo", arguments={})
+        child.answers["tools/call"] = SILENT
+
+        async def call() -> None:
+            answer = await site.post("tools/call", key, name="echo", arguments={})
+            assert answer.json()["result"] == {"content": []}
+
+        tasks.start_soon(call)
+        link = await child.connected()
+        sent = await link.request("tools/call", nth=1 + is_known)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await anyio.wait_all_tasks_blocked()
+        link.answer(sent["id"], {"content": []})
+        await site.until_ended()
+
+
+def test_connections_are_kept_for_longer_than_clients_keep_them() -> None:
+    kept = httpx2.Limits().keepalive_expiry
+    assert kept is not None
+    assert kept + 1 < KEEP_ALIVE

@@ -1,0 +1,351 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import anyio
+import anyio.to_thread
+import pytest
+from structlog.testing import capture_logs
+
+from hub.app import fronts
+from hub.jsonrpc import incoming as backlog_module
+from hub.jsonrpc import lines as lines_module
+from hub.jsonrpc import messages
+from hub.jsonrpc.lines import Lines
+from hub.jsonrpc.pipes import open_lines
+from hub.protocol.constants import INVALID_REQUEST, PARSE_ERROR
+from hub.server import stdio as module
+from hub.server.stdio import serve_stdio
+from hub.values import JsonObject
+from tests.kit.fakes import ECHO, SILENT, FakeChild
+from tests.kit.scripted import ROOTS, scripted
+from tests.server.test_modern import envelope
+
+# The hub leaves a pipe's queue to the collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*MemoryObject.*Stream.__del__:pytest.PytestUnraisableExceptionWarning"
+)
+
+SAY: JsonObject = {"name": "echo", "arguments": {"text": "hi"}}
+INITIALIZE: JsonObject = {"protocolVersion": "2025-11-25", "capabilities": {}}
+
+
+class Terminal:
+    """The client's ends of the pipes that stand for this process' standard streams."""
+
+    def __init__(self, keyboard: BinaryIO, screen: BinaryIO) -> None:
+        self.ended = anyio.Event()
+        self._keyboard = keyboard
+        self._screen = screen
+        self._lines: Lines | None = None
+
+    async def write(self, line: bytes) -> None:
+        await anyio.to_thread.run_sync(self._write, line + b"\n")
+
+    def _write(self, text: bytes) -> None:
+        self._keyboard.write(text)
+        self._keyboard.flush()
+
+    async def ask(self, id_: int, method: str, params: JsonObject | None = None) -> None:
+        message = {"jsonrpc": "2.0", "id": id_, "method": method, "params": params or {}}
+        await self.write(json.dumps(message).encode())
+
+    async def tell(self, method: str) -> None:
+        await self.write(json.dumps({"jsonrpc": "2.0", "method": method}).encode())
+
+    async def heard(self) -> Any:
+        """Return the next line, which is JSON as all of them are."""
+        with anyio.fail_after(5):
+            if self._lines is None:
+                self._lines = await open_lines(self._screen)
+            return json.loads(await self._lines.next() or b"")
+
+    async def greet(self, capabilities: JsonObject | None = None) -> None:
+        await self.ask(0, "initialize", {**INITIALIZE, "capabilities": capabilities or {}})
+        assert "result" in await self.heard()
+        await self.tell("notifications/initialized")
+
+    def hang_up(self) -> None:
+        """Close the hub's standard input."""
+        self._keyboard.close()
+
+    def look_away(self) -> None:
+        """Close the hub's standard output."""
+        if self._lines is not None:
+            self._lines.close()
+        self._screen.close()
+
+    async def until_ended(self) -> None:
+        with anyio.fail_after(5):
+            await self.ended.wait()
+
+
+@asynccontextmanager
+async def served(
+    child: FakeChild | None = None, *, config: JsonObject | None = None
+) -> AsyncGenerator[Terminal]:
+    """Serve standard input and output until the client hangs up, at the latest when this ends."""
+    stdin, keyboard = os.pipe()
+    screen, stdout = os.pipe()
+    terminal = Terminal(os.fdopen(keyboard, "wb"), os.fdopen(screen, "rb"))
+
+    async def serve() -> None:
+        await serve_stdio(fronts(hub.services))
+        terminal.ended.set()
+
+    # Not a fixture: pytest puts its own streams in place after those.
+    with pytest.MonkeyPatch.context() as patch, capture_logs():
+        patch.setattr(sys, "stdin", io.TextIOWrapper(os.fdopen(stdin, "rb")))
+        patch.setattr(sys, "stdout", io.TextIOWrapper(os.fdopen(stdout, "wb")))
+        hub_before = scripted(child or FakeChild(ECHO), config=config)
+        async with hub_before as hub, anyio.create_task_group() as tasks:
+            tasks.start_soon(serve)
+            try:
+                yield terminal
+                terminal.hang_up()
+                await terminal.until_ended()
+            finally:
+                # What a test that fails left open and unread would outlive its loop.
+                with anyio.CancelScope(shield=True):
+                    terminal.hang_up()
+                    terminal.look_away()
+                    await terminal.until_ended()
+
+
+async def test_a_client_is_served_until_it_hangs_up() -> None:
+    async with served() as terminal:
+        await terminal.greet()
+        await terminal.ask(1, "tools/call", SAY)
+        answer = await terminal.heard()
+        assert (answer["id"], answer["result"]["structuredContent"]) == (1, {"text": "hi"})
+        await terminal.ask(2, "nonsense")
+        assert (await terminal.heard())["error"]["message"] == "Method not found: nonsense"
+
+
+async def test_a_pipe_is_asked_for_roots_without_a_request() -> None:
+    async with served() as terminal:
+        await terminal.greet(ROOTS)
+        asked = await terminal.heard()
+        assert asked["method"] == "roots/list"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "id_"),
+    [
+        (b"{", PARSE_ERROR, None),
+        (b"\xff", PARSE_ERROR, None),
+        (b"[]", INVALID_REQUEST, None),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","method":"x"}', INVALID_REQUEST, 7),
+        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', INVALID_REQUEST, None),
+        (
+            b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":%b}}'
+            % (b"[" * 200 + b"]" * 200),
+            INVALID_REQUEST,
+            7,
+        ),
+    ],
+)
+async def test_a_bad_message_is_answered_and_the_connection_lives_on(
+    line: bytes, code: int, id_: int | None
+) -> None:
+    async with served() as terminal:
+        await terminal.write(line)
+        answer = await terminal.heard()
+        assert (answer["error"]["code"], answer["id"]) == (code, id_)
+        await terminal.greet()
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "id_"),
+    [
+        (b"x", b"x", None),
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x":"', b'"}}', 7),
+        (b'{"method":"tools/call","params":{"x":"', b'"},"jsonrpc":"2.0","id":7}', 7),
+        (b'{"jsonrpc":"2.0","method":"n","params":{"x":"', b'","id":7}}', None),
+        (b'{"jsonrpc":"2.0","id":7,"result":{"x":"', b'"}}', None),
+    ],
+)
+async def test_a_message_that_is_too_large_is_answered(
+    begins: bytes, ends: bytes, id_: int | None
+) -> None:
+    async with served() as terminal:
+        await terminal.write(begins + b"x" * messages.MAX_MESSAGE_BYTES + ends)
+        answer = await terminal.heard()
+        assert answer["id"] == id_
+        assert answer["error"] == {
+            "code": INVALID_REQUEST,
+            "message": f"Message larger than {messages.MAX_MESSAGE_BYTES} bytes",
+        }
+        await terminal.greet()
+
+
+async def test_empty_lines_are_passed_over() -> None:
+    async with served() as terminal:
+        await terminal.write(b"\n  \n\r")
+        await terminal.greet()
+
+
+async def test_a_second_request_with_an_id_in_flight_is_refused() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with served(child) as terminal:
+        await terminal.greet()
+        await terminal.ask(1, "tools/call", SAY)
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        await terminal.ask(1, "ping")
+        answer = await terminal.heard()
+        assert (answer["id"], answer["error"]["code"]) == (1, INVALID_REQUEST)
+        link.answer(sent["id"], {"content": []})
+        assert (await terminal.heard())["result"] == {"content": []}
+
+
+async def test_what_was_asked_before_the_client_hung_up_is_answered() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with served(child) as terminal:
+        await terminal.greet()
+        await terminal.ask(1, "tools/call", SAY)
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        terminal.hang_up()
+        await anyio.wait_all_tasks_blocked()
+        assert not terminal.ended.is_set()
+        link.answer(sent["id"], {"content": []})
+        assert (await terminal.heard())["result"] == {"content": []}
+        await terminal.until_ended()
+
+
+async def test_nobody_waits_for_answers_that_nobody_reads() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with served(child) as terminal:
+        await terminal.greet()
+        await terminal.ask(1, "tools/call", SAY)
+        link = await child.connected()
+        await link.request("tools/call")
+        terminal.look_away()
+        terminal.hang_up()
+        await terminal.until_ended()
+        await link.request("notifications/cancelled")
+
+
+@pytest.mark.parametrize("way", ["express", "general"])
+async def test_no_call_is_made_for_a_client_that_leaves_much_unread(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog_module, "MAX_UNREAD", 3_000_000)
+    monkeypatch.setattr(lines_module, "MAX_UNREAD", 1_000_000)  # the client reads one answer ahead
+    child = FakeChild(ECHO, answers={"tools/call": {"content": [], "x": "x" * 2_000_000}})
+    one_at_a_time: JsonObject = {"servers": {"files": {"command": "x", "concurrency": 1}}}
+    async with served(child, config=one_at_a_time) as terminal:
+        await terminal.greet()
+        if way == "express":
+            await terminal.ask(1, "tools/call", SAY)
+            await terminal.heard()
+        asked = [
+            json.dumps({"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": SAY})
+            for id_ in range(2, 12)
+        ]
+        await terminal.write("\n".join(asked).encode())
+        link = await child.connected()
+        await link.request("tools/call", nth=3)
+        await anyio.sleep(0.1)
+        assert len(link.requests("tools/call")) < 6, "one is read, one in the pipe, two wait"
+        answered = [(await terminal.heard())["id"] for _ in asked]
+        assert sorted(answered) == list(range(2, 12))
+
+
+@pytest.mark.parametrize("way", ["express", "general"])
+async def test_a_client_that_asks_much_at_once_is_read_on_as_it_is_answered(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog_module, "MAX_WEIGHT", 300_000)
+    child = FakeChild(ECHO)
+    async with served(child) as terminal:
+        await terminal.greet()
+        if way == "express":
+            await terminal.ask(1, "tools/call", SAY)
+            await terminal.heard()
+        child.answers["tools/call"] = SILENT
+        large: JsonObject = {"name": "echo", "arguments": {"text": "x" * 200_000}}
+        async with anyio.create_task_group() as asking:
+            asking.start_soon(terminal.ask, 2, "tools/call", large)
+            link = await child.connected()
+            before = 1 if way == "express" else 0
+            first = await link.request("tools/call", nth=before + 1)
+            await terminal.ask(3, "tools/call", large)
+            await link.request("tools/call", nth=before + 2)
+            asking.start_soon(terminal.ask, 4, "tools/call", large)
+            await anyio.sleep(0.1)
+            assert len(link.requests("tools/call")) == before + 2
+            link.answer(first["id"], {"content": []})
+            assert (await terminal.heard())["id"] == 2
+            await link.request("tools/call", nth=before + 3)
+
+
+async def test_the_answers_to_a_script_have_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LAST_ANSWERS", 0.01)
+    monkeypatch.setattr(Lines, "has_more", True)
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with served(child) as terminal:
+        await terminal.greet()
+        await terminal.ask(1, "tools/call", SAY)
+        link = await child.connected()
+        asked = await link.request("tools/call")
+        terminal.hang_up()
+        await terminal.until_ended()
+        told = await link.request("notifications/cancelled")
+        assert told["params"]["requestId"] == asked["id"]
+
+
+async def test_a_client_that_conversed_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HURRIED_ANSWERS", 0.01)
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with served(child) as terminal:
+        await terminal.greet()
+        await terminal.ask(1, "tools/call", SAY)
+        link = await child.connected()
+        asked = await link.request("tools/call")
+        terminal.hang_up()
+        await terminal.until_ended()
+        told = await link.request("notifications/cancelled")
+        assert told["params"]["requestId"] == asked["id"]
+
+
+async def test_streams_can_be_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, answered = tmp_path / "asked", tmp_path / "answered"
+    lines: list[JsonObject] = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": SAY},
+    ]
+    asked.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with asked.open() as stdin, answered.open("w") as stdout, capture_logs():
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        async with scripted(FakeChild(ECHO)) as hub:
+            with anyio.fail_after(5):
+                await serve_stdio(fronts(hub.services))
+    answers = [json.loads(line) for line in answered.read_text().splitlines()]
+    assert [answer["id"] for answer in answers] == [1, 2]
+    assert answers[1]["result"]["structuredContent"] == {"text": "hi"}
+
+
+async def test_a_modern_client_that_made_nothing_but_calls_has_conversed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "HURRIED_ANSWERS", 0.0)
+    child = FakeChild(ECHO)
+    async with served(child) as terminal:
+        call: JsonObject = {**SAY, "_meta": envelope()}
+        await terminal.ask(1, "tools/call", call)
+        await terminal.heard()
+        child.answers["tools/call"] = SILENT
+        await terminal.ask(2, "tools/call", call)
+        await child.link.request("tools/call", nth=2)
+        terminal.hang_up()
+        await terminal.until_ended()

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from hub.guard.decide import Refused
+from hub.guard.policy import Mode, Policy
+from hub.sessions.decisions import RECENT, Refusals
+from hub.values import Call
+from tests.kit.rigs import remote
+
+CALL = Call("tools/call", "read", {}, {})
+
+
+def refused(path: str) -> Refused:
+    return Refused("/path", path, "no", ())
+
+
+def test_only_the_newest_refusals_are_remembered() -> None:
+    refusals = Refusals()
+    for number in range(RECENT + 5):
+        refusals.add(remote("files"), CALL, refused(f"/etc/{number}"))
+    assert [entry["path"] for entry in refusals.recent] == [
+        f"/etc/{number}" for number in range(5, RECENT + 5)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"), [(Mode.ENFORCE, "refused"), (Mode.REPORT, "would be refused")]
+)
+def test_the_operator_reads_what_was_refused_or_would_be(mode: Mode, said: str) -> None:
+    refusals = Refusals()
+    with capture_logs() as logs:
+        refusals.add(remote("files", policy=Policy(mode=mode)), CALL, refused("/etc/x"), "refused")
+    details = {"server": "files", "name": "read", "argument": "/path", "path": "/etc/x"}
+    told = {**details, "reason": "no", "consent": "refused"}
+    assert logs == [{"event": said, "log_level": "warning", **told}]
+    assert refusals.recent == [{**told, "mode": mode.value}]

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hub.errors import ConfigError
+from hub.roots.effective import InForce
+from hub.roots.roots import EMPTY
+from hub.sessions import plans
+from hub.sessions.plans import Plans
+from tests.kit.rigs import launched, remote, roots_at
+from tests.kit.trees import plant
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return plant(tmp_path, "a/", "b/")
+
+
+def at(*paths: object) -> InForce:
+    return InForce(roots_at(*paths), "client")
+
+
+UNBOUNDED = InForce(EMPTY, "none", enforcing=False)
+
+
+def test_a_server_has_one_plan_for_the_same_roots(top: Path) -> None:
+    known, spec = Plans({}, "/hub"), launched("files", "${roots}")
+    found = known.of(spec, at(top / "a"))
+    assert found is not None
+    assert (found.argv, found.cwd) == (("server", f"{top}/a"), f"{top}/a")
+    assert known.of(spec, at(top / "a")) is found
+    other = known.of(spec, at(top / "b"))
+    assert other is not None
+    assert other.argv == ("server", f"{top}/b")
+    changed = known.of(launched("files", "x"), at(top / "a"))
+    assert changed is not None
+    assert changed.argv == ("server", "x")
+
+
+def test_a_remote_server_has_none() -> None:
+    assert Plans({}, "/hub").of(remote(), UNBOUNDED) is None
+
+
+@pytest.mark.parametrize(
+    ("share", "here", "cwd"),
+    [
+        ("roots", InForce(EMPTY, "none"), None),
+        ("roots", UNBOUNDED, "/hub"),
+        ("all", InForce(EMPTY, "none"), "/hub"),
+    ],
+)
+def test_a_child_whose_client_is_held_to_nothing_runs_where_the_hub_does(
+    share: str, here: InForce, cwd: str | None
+) -> None:
+    known = Plans({}, "/hub")
+    for _ in range(2):
+        found = known.of(launched(share=share), here)
+        assert found is not None
+        assert found.cwd == cwd
+
+
+def test_a_variable_that_is_not_set_is_said_each_time() -> None:
+    known = Plans({}, "/hub")
+    for _ in range(2):
+        with pytest.raises(ConfigError):
+            known.of(launched("files", "${NOT_SET}"), UNBOUNDED)
+
+
+def test_only_so_many_plans_are_kept(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "KEPT", 1)
+    known, spec = Plans({}, "/hub"), launched("files")
+    first = known.of(spec, at(top / "a"))
+    known.of(spec, at(top / "b"))
+    again = known.of(spec, at(top / "a"))
+    assert again == first
+    assert again is not first

@@ -1,0 +1,119 @@
+from pathlib import Path
+
+import pytest
+
+from hub.paths.resolve import Flavour
+from hub.roots.effective import OperatorRoots
+from hub.sessions import services
+from hub.sessions.services import Machine, Operator
+from hub.system.disk import OsLinks
+from hub.values import ServerName
+from tests.kit.fakes import FakeClock
+from tests.kit.rigs import launched, roots_at
+from tests.kit.trees import plant
+
+
+def machine() -> Machine:
+    return Machine(
+        links=OsLinks(),
+        flavour=Flavour.POSIX,
+        environment={},
+        directory="/",
+        clock=FakeClock(1000.0),
+        wall_clock=FakeClock(1_700_000_000.0),
+    )
+
+
+def test_a_moment_of_the_hubs_clock_is_one_of_the_walls() -> None:
+    assert machine().wall_time(1000.0) == 1_700_000_000.0
+    assert machine().wall_time(990.0005) == pytest.approx(1_699_999_990.0)
+
+
+def test_the_operators_folders_grant_nothing_while_they_are_gone(tmp_path: Path) -> None:
+    top = plant(tmp_path, "fallback/", "ceiling/")
+    given = OperatorRoots(
+        fallback=roots_at(top / "fallback"),
+        fallback_source="--root",
+        ceiling=roots_at(top / "ceiling"),
+        strict=True,
+    )
+    operator = Operator(given, {}, machine())
+    assert operator.roots() == given
+    for name in ("fallback", "ceiling"):
+        (top / name).rmdir()
+    gone = operator.roots()
+    assert gone.fallback is not None
+    assert gone.ceiling is not None
+    assert gone.fallback.roots == gone.ceiling.roots == ()
+    assert gone.strict
+    for name in ("fallback", "ceiling"):
+        (top / name).mkdir()
+    back = operator.roots()
+    assert back.fallback is not None
+    assert back.fallback.paths == (str(top / "fallback"),)
+
+
+def test_what_the_operator_did_not_set_stays_unset() -> None:
+    operator = Operator(OperatorRoots(), {}, machine())
+    assert operator.roots() == OperatorRoots()
+
+
+def test_a_servers_own_folders_grant_nothing_while_they_are_gone(tmp_path: Path) -> None:
+    top = plant(tmp_path, "own/")
+    servers = {
+        ServerName("files"): launched("files", ceiling=roots_at(top / "own")),
+        ServerName("other"): launched("other"),
+    }
+    operator = Operator(OperatorRoots(), servers, machine())
+    assert operator.ceiling_of(ServerName("other")) is None
+    assert operator.ceiling_of(ServerName("files")) == servers[ServerName("files")].ceiling
+    (top / "own").rmdir()
+    found = operator.ceiling_of(ServerName("files"))
+    assert found is not None
+    assert found.roots == ()
+
+
+def test_that_nothing_restricts_a_client_is_news_once_and_with_other_roots_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operator = Operator(OperatorRoots(), {}, machine())
+    assert [operator.is_news("local", "code") for _ in range(2)] == [True, False]
+    assert operator.is_news("token", "code")
+    operator.take(OperatorRoots(strict=True))
+    assert operator.is_news("local", "code")
+    monkeypatch.setattr(services, "MAX_WARNED", 1)
+    assert not operator.is_news("local", "other")
+
+
+def test_who_follows_the_operator_is_told_of_other_roots_until_it_has_enough(
+    tmp_path: Path,
+) -> None:
+    top = plant(tmp_path, "new/")
+    operator = Operator(OperatorRoots(), {}, machine())
+    told: list[str] = []
+    leave = operator.follow(lambda: told.append("a"))
+    operator.follow(lambda: told.append("b"))
+    other = OperatorRoots(fallback=roots_at(top / "new"), fallback_source="config")
+    operator.take(other)
+    assert operator.roots() == other
+    assert told == ["a", "b"]
+    leave()
+    leave()
+    operator.take(OperatorRoots())
+    assert told == ["a", "b", "b"]
+
+
+def test_what_bounds_a_server_are_the_ceilings_and_the_roots_that_they_narrow(
+    tmp_path: Path,
+) -> None:
+    top = plant(tmp_path, "fallback/", "ceiling/", "own/", "shared/")
+    files = launched(ceiling=roots_at(top / "own"))
+    given = OperatorRoots(fallback=roots_at(top / "fallback"), ceiling=roots_at(top / "ceiling"))
+    operator = Operator(given, {files.name: files}, machine())
+    for shared, last in ((None, "fallback"), (roots_at(top / "shared"), "shared")):
+        bounds = operator.bounds(files.name, shared)
+        assert bounds is not None
+        assert [root.path for root in bounds] == [str(top / n) for n in ("ceiling", "own", last)]
+    (top / "own").rmdir()
+    operator.ceiling_of(files.name)
+    assert operator.bounds(files.name, None) is None

@@ -1,0 +1,101 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from hub.errors import StartError
+from hub.system.atomic_file import look, opened
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "hub.yaml"
+    path.write_text("old\n")
+    path.chmod(0o640)
+    return path
+
+
+def replace(path: Path, text: str) -> None:
+    with opened(path) as there:
+        there.replace(text)
+
+
+def names(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
+
+
+def test_the_new_text_takes_the_place_of_the_old_one(file: Path) -> None:
+    before = look(file)
+    replace(file, "new: ü\r\n")
+    assert file.read_bytes() == b"new: \xc3\xbc\r\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert look(file) != before
+    assert names(file.parent) == ["hub.yaml"]
+
+
+def test_a_link_stays_one(file: Path) -> None:
+    link = file.parent / "sub" / "link.yaml"
+    link.parent.mkdir()
+    link.symlink_to("../hub.yaml")
+    replace(link, "new\n")
+    assert (link.is_symlink(), file.read_text()) == (True, "new\n")
+
+
+def test_a_byte_order_mark_stays(file: Path) -> None:
+    file.write_bytes(b"\xef\xbb\xbfold\n")
+    with opened(file) as there:
+        assert there.text == "old\n"
+        there.replace("new\n")
+    assert file.read_bytes() == b"\xef\xbb\xbfnew\n"
+
+
+def test_what_somebody_else_wrote_meanwhile_is_not_overwritten(file: Path) -> None:
+    with opened(file) as there:
+        file.write_text("theirs\n")
+        with pytest.raises(StartError, match="somebody else has changed it meanwhile"):
+            there.replace("ours\n")
+    assert (file.read_text(), names(file.parent)) == ("theirs\n", ["hub.yaml"])
+
+
+def test_an_owner_that_cannot_be_kept_is_not_changed(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def chown(_: Path, uid: int, gid: int) -> None:
+        asked.append((uid, gid))
+        raise PermissionError(1, "Operation not permitted")
+
+    found = file.stat()
+    monkeypatch.setattr(os, "chown", chown)
+    replace(file, "same owner\n")
+    assert asked == []
+    real = Path.stat
+
+    def foreign(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        seen = real(path, follow_symlinks=follow_symlinks)
+        if path.name != "hub.yaml":
+            return seen
+        return os.stat_result([*seen[:4], found.st_uid + 1, found.st_gid, *seen[6:]])
+
+    monkeypatch.setattr(Path, "stat", foreign)
+    with pytest.raises(StartError, match="Operation not permitted"):
+        replace(file, "other owner\n")
+    assert asked == [(found.st_uid + 1, found.st_gid)]
+    assert (file.read_text(), names(file.parent)) == ("same owner\n", ["hub.yaml"])
+
+
+def test_text_that_is_not_unicode_is_not_written(file: Path) -> None:
+    with pytest.raises(StartError, match="not Unicode"):
+        replace(file, "\udcff")
+    assert file.read_text() == "old\n"
+
+
+def test_a_file_that_cannot_be_read_is_not_opened(file: Path) -> None:
+    with pytest.raises(StartError, match="No such file"):
+        replace(file.parent / "gone.yaml", "new\n")
+    file.write_bytes(b"\xff")
+    with pytest.raises(StartError, match="is not UTF-8"):
+        replace(file, "new\n")
+    assert look(file.parent / "gone.yaml") is None

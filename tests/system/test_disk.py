@@ -1,0 +1,52 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from hub.paths.resolve import Entry, PathError
+from hub.system.disk import CachedLinks, OsLinks
+from tests.kit.trees import plant
+
+
+def test_the_kernel_says_what_is_there(tmp_path: Path) -> None:
+    top = plant(tmp_path, "dir/", "file", "link => dir")
+    links = OsLinks()
+    kinds = [
+        getattr(links.entry(f"{top}/{name}"), "kind", None) for name in ("dir", "file", "link")
+    ]
+    assert kinds == ["directory", "file", "link"]
+    assert links.target(f"{top}/link") == "dir"
+    found = os.lstat(top / "file")
+    assert links.entry(f"{top}/file") == Entry("file", found.st_dev, found.st_ino)
+    assert getattr(links.entry("/dev/null"), "kind", None) == "other"
+
+
+def test_only_what_does_not_exist_is_none(tmp_path: Path) -> None:
+    top = plant(tmp_path, "file")
+    links = OsLinks()
+    assert links.entry(f"{top}/missing") is None
+    for path in (f"{top}/file/x", f"{top}/{'n' * 300}", "\x00", "\udfff"):
+        with pytest.raises(PathError):
+            links.entry(path)
+    with pytest.raises(PathError):
+        links.target(f"{top}/file")
+
+
+class Counted(OsLinks):
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def entry(self, path: str) -> Entry | None:
+        self.asked.append(path)
+        return super().entry(path)
+
+
+def test_a_cache_asks_once(tmp_path: Path) -> None:
+    top = plant(tmp_path, "a", "link => a")
+    counted = Counted()
+    links = CachedLinks(counted)
+    for _ in range(3):
+        assert links.entry(f"{top}/a") is not None
+        assert links.entry(f"{top}/none") is None
+        assert links.target(f"{top}/link") == "a"
+    assert counted.asked == [f"{top}/a", f"{top}/none"]

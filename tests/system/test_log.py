@@ -1,0 +1,196 @@
+import json
+import logging
+import threading
+from typing import Any
+
+import pytest
+import structlog
+
+from hub.system import log as module
+from hub.system.log import configure_logs
+
+
+def a_logger() -> Any:
+    return structlog.stdlib.get_logger("hub.tried")
+
+
+def flush() -> None:
+    """Wait for the thread that writes the log."""
+    logging.getLogger().handlers[0].flush()
+
+
+def written(capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what is on stderr once all that was logged is there."""
+    flush()
+    return capsys.readouterr().err
+
+
+def test_text_goes_to_stderr_and_nothing_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("text")
+    a_logger().warning("something happened", server="files", argument="/path")
+    flush()
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    assert "something happened" in line
+    assert "server=files" in line
+    assert "\x1b[" not in line
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("plain", "plain"),
+        ("two\nlines", r"two\nlines"),
+        ("\x1b[2Jgone", r"\x1b[2Jgone"),
+        (7, "7"),
+        (None, "None"),
+    ],
+)
+def test_a_field_stays_what_it_is_on_its_line(
+    capsys: pytest.CaptureFixture[str], value: object, shown: str
+) -> None:
+    configure_logs("text")
+    a_logger().warning("tried", field=value)
+    (line,) = written(capsys).splitlines()
+    assert line.endswith(f"field={shown}")
+
+
+def test_a_traceback_follows_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("text")
+    try:
+        raise ValueError("why")  # noqa: TRY301 - there is to be one
+    except ValueError:
+        a_logger().exception("it failed: 100 %", a=1)
+    first, *rest = written(capsys).splitlines()
+    assert "it failed: 100 %" in first
+    assert [rest[0], rest[-1]] == ["  Traceback (most recent call last):", "  ValueError: why"]
+
+
+def test_what_an_error_says_moves_no_terminal_and_passes_for_no_line_of_the_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logs("text")
+    try:
+        raise ValueError("\x1b[2Jgone\nas if")  # noqa: TRY301 - there is to be one
+    except ValueError:
+        a_logger().exception("it failed")
+    _, *rest = written(capsys).splitlines()
+    assert rest[-2:] == ["  ValueError: \\x1b[2Jgone", "  as if"]
+
+
+def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("json")
+    a_logger().warning("two\nlines", server="files")
+    (line,) = written(capsys).splitlines()
+    logged = json.loads(line)
+    assert logged.pop("timestamp").endswith("Z")
+    assert logged == {"event": "two\nlines", "level": "warning", "server": "files"}
+
+
+def test_an_exception_is_told_in_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("json")
+    try:
+        raise ValueError("why")  # noqa: TRY301 - there is to be one
+    except ValueError:
+        a_logger().exception("it failed")
+    logged = json.loads(written(capsys))
+    assert logged["exception"].endswith("ValueError: why")
+    assert logged["level"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("level", "seen"),
+    [("debug", "diwe"), ("info", "iwe"), ("warning", "we"), ("error", "e")],
+)
+def test_less_than_the_level_is_not_logged(
+    capsys: pytest.CaptureFixture[str], level: str, seen: str
+) -> None:
+    configure_logs("json", level)
+    logger = a_logger()
+    for method in ("debug", "info", "warning", "error"):
+        getattr(logger, method)(method)
+    lines = written(capsys).splitlines()
+    assert [json.loads(line)["event"][0] for line in lines] == list(seen)
+
+
+def test_libraries_are_heard_from_warnings_on(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("json", "debug")
+    library = logging.getLogger("uvicorn.error")
+    library.info("started")
+    library.warning("slow: %d", 7)
+    (line,) = written(capsys).splitlines()
+    logged = json.loads(line)
+    assert (logged["event"], logged["level"]) == ("slow: 7", "warning")
+
+
+def test_configuring_twice_says_nothing_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("text")
+    configure_logs("json")
+    a_logger().warning("once")
+    assert len(written(capsys).splitlines()) == 1
+
+
+def test_an_unknown_level_is_our_own_mistake() -> None:
+    with pytest.raises(ValueError, match="LOUD"):
+        configure_logs("text", "loud")
+
+
+class Unread:
+    """A stderr whose reader does not read until it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.read = threading.Event()
+        self.began = threading.Event()
+        self.lines: list[str] = []
+        monkeypatch.setattr(module, "_write", self._write)
+
+    def _write(self, text: str) -> None:
+        self.began.set()
+        self.read.wait(20)
+        self.lines.append(text)
+
+
+def test_what_nobody_reads_holds_up_nobody_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BACKLOG", 2)
+    unread = Unread(monkeypatch)
+    configure_logs("text")
+    a_logger().warning("one")
+    assert unread.began.wait(20)
+    for event in ("two", "three", "four", "five"):
+        a_logger().warning(event)
+    unread.read.set()
+    flush()
+    assert ["one" in unread.lines[0], "three" in unread.lines[2]] == [True, True]
+    assert unread.lines[1].startswith("(2 lines of the log were lost: nobody read it)\n")
+    assert "two" in unread.lines[1]
+    a_logger().warning("six")
+    flush()
+    assert [len(unread.lines), unread.lines[3].count("lost")] == [4, 0]
+
+
+def test_a_hub_that_ends_does_not_wait_for_ever_for_a_reader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LAST_LINES", 0.01)
+    unread = Unread(monkeypatch)
+    configure_logs("text")
+    a_logger().warning("one")
+    flush()
+    assert unread.lines == []
+    unread.read.set()
+
+
+def test_a_log_that_cannot_be_written_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+
+    def broken(text: str) -> None:
+        written.append(text)
+        raise BrokenPipeError
+
+    monkeypatch.setattr(module, "_write", broken)
+    configure_logs("text")
+    for event in ("one", "two"):
+        a_logger().warning(event)
+    flush()
+    assert len(written) == 2

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import anyio
+
+from hub.system.shutdown import Ending
+
+FOR_EVER = 3600.0
+
+
+async def test_what_is_reached_in_time_was_reached() -> None:
+    reached = anyio.Event()
+    reached.set()
+    assert await Ending().until(reached.wait, FOR_EVER, FOR_EVER)
+
+
+async def test_a_wait_takes_no_longer_than_usual() -> None:
+    with anyio.fail_after(5):
+        assert not await Ending().until(anyio.Event().wait, 0.001, FOR_EVER)
+
+
+async def test_a_wait_is_brief_when_the_hub_ends() -> None:
+    ending = Ending()
+    ending.begin()
+    with anyio.fail_after(5):
+        assert not await ending.until(anyio.Event().wait, FOR_EVER, 0.001)
+    assert not ending.pressed.is_set()
+
+
+async def test_a_wait_under_way_becomes_brief() -> None:
+    ending = Ending()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ending.until, anyio.Event().wait, FOR_EVER, 0.001)
+            await anyio.wait_all_tasks_blocked()
+            ending.begin()
+
+
+async def test_a_wait_ends_when_the_hub_is_pressed() -> None:
+    ending = Ending()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ending.until, anyio.Event().wait, FOR_EVER, FOR_EVER)
+            await anyio.wait_all_tasks_blocked()
+            ending.press()
+        assert not await ending.until(anyio.Event().wait, FOR_EVER, FOR_EVER)
+    assert ending.begun.is_set()

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import sys
+import threading
+
+import anyio
+import pytest
+
+from hub.system.worker import GIVES_WAY, Aside
+from hub.values import SessionKey
+
+ONE, OTHER = SessionKey("one"), SessionKey("other")
+
+
+async def test_the_loop_goes_on_while_work_is_done_aside() -> None:
+    done = threading.Event()
+
+    def work() -> str:
+        assert done.wait(5)
+        return "done"
+
+    found: list[str] = []
+
+    async def run() -> None:
+        found.append(await Aside().run(ONE, work))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        await anyio.lowlevel.checkpoint()
+        assert found == []
+        done.set()
+    assert found == ["done"]
+
+
+async def test_one_piece_of_work_is_done_after_the_other() -> None:
+    aside, busy, order = Aside(), threading.Lock(), list[int]()
+
+    def work(number: int) -> None:
+        assert busy.acquire(blocking=False)
+        order.append(number)
+        busy.release()
+
+    async def run(number: int) -> None:
+        await aside.run(ONE, lambda: work(number))
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(5):
+            tasks.start_soon(run, number)
+    assert sorted(order) == list(range(5))
+
+
+async def test_what_goes_wrong_is_told_to_who_wanted_it() -> None:
+    def work() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await Aside().run(ONE, work)
+
+
+async def test_nobody_waits_for_all_that_another_wants() -> None:
+    aside, order = Aside(), list[str]()
+
+    async def run(party: SessionKey) -> None:
+        await aside.run(party, lambda: order.append(party))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(run, ONE)
+        tasks.start_soon(run, OTHER)
+    assert order.index(OTHER) == 1
+
+
+async def test_who_leaves_the_line_holds_up_nobody() -> None:
+    aside, order, may_end = Aside(), list[str](), threading.Event()
+
+    async def run(party: SessionKey, name: str) -> None:
+        def work() -> None:
+            assert may_end.wait(5)
+            order.append(name)
+
+        await aside.run(party, work)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run, ONE, "first")
+        await anyio.lowlevel.checkpoint()
+        async with anyio.create_task_group() as leaving:
+            leaving.start_soon(run, ONE, "left")
+            leaving.start_soon(run, OTHER, "left too")
+            await anyio.lowlevel.checkpoint()
+            leaving.cancel_scope.cancel()
+        tasks.start_soon(run, ONE, "last")
+        may_end.set()
+    assert order == ["first", "last"]
+
+
+async def test_who_is_cancelled_while_its_work_is_done_gets_nothing_of_it() -> None:
+    began, may_end, found = threading.Event(), threading.Event(), list[str]()
+
+    def work() -> str:
+        began.set()
+        assert may_end.wait(5)
+        return "done"
+
+    async def run() -> None:
+        found.append(await Aside().run(ONE, work))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        await anyio.to_thread.run_sync(began.wait)
+        tasks.cancel_scope.cancel()
+        may_end.set()
+    assert found == []
+
+
+async def test_the_work_alone_gives_way_soon() -> None:
+    usual = sys.getswitchinterval()
+    assert await Aside().run(ONE, sys.getswitchinterval) == pytest.approx(GIVES_WAY)
+    assert sys.getswitchinterval() == pytest.approx(usual)

@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from pydantic import SecretStr
+
+from hub import app as module
+from hub.app import (
+    INFO,
+    Setting,
+    children_environment,
+    fronts,
+    place_of,
+    running_hub,
+    this_machine,
+)
+from hub.config.models import HubConfig
+from hub.errors import ConfigError, HubError, StartError, leaves
+from hub.paths.resolve import Flavour
+from tests.kit.fakes import ECHO, FakeChild, RecordingOutlet
+from tests.kit.scripted import scripted
+from tests.kit.trees import plant
+
+
+def read(**keys: Any) -> HubConfig:
+    return HubConfig.model_validate({"version": 1, "servers": {"s": {"command": "x"}}, **keys})
+
+
+# What children inherit
+
+
+def test_children_inherit_neither_the_hubs_settings_nor_its_token() -> None:
+    environment = {
+        "PATH": "/bin",
+        "HOME": "/home/u",
+        "HUB_TOKEN": "s3cret",
+        "HUB_ROOTS": "/r",
+        "HUB_CONFIG": "hub.yaml",
+        "MY_TOKEN": "s3cret",
+        "OTHER_TOKEN": "other",
+        "HUB_ELSE": "kept",
+    }
+    config = read(listen={"token": "s3cret"})
+    kept = {"PATH": "/bin", "HOME": "/home/u", "OTHER_TOKEN": "other", "HUB_ELSE": "kept"}
+    assert children_environment(config, environment) == kept
+    assert children_environment(read(), environment) == {**kept, "MY_TOKEN": "s3cret"}
+    assert len(environment) == 8
+
+
+def test_a_token_that_is_nobodys_value_takes_nothing_away() -> None:
+    config = read()
+    listen = config.listen.model_copy(update={"token": SecretStr("s3cret")})
+    config = config.model_copy(update={"listen": listen})
+    assert children_environment(config, {"EMPTY": "", "A": "s3"}) == {"EMPTY": "", "A": "s3"}
+
+
+async def test_real_children_are_given_that_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Mapping[str, str]] = []
+
+    def remember(environment: Mapping[str, str], *_: object) -> object:
+        given.append(environment)
+        return FakeChild(ECHO).opened
+
+    monkeypatch.setattr(module, "opener", remember)
+    environment = {"HUB_TOKEN": "s3cret", "MINE": "s3cret", "PATH": "/bin"}
+    config = read(listen={"token": "s3cret"})
+    async with running_hub(config, Setting(), environment=environment) as services:
+        assert given == [{"PATH": "/bin"}]
+        assert services.machine.environment == environment
+
+
+# The machine
+
+
+def test_the_machine_is_the_one_this_process_runs_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.platform", "linux")
+    machine = this_machine({"A": "b"})
+    assert (machine.directory, machine.flavour) == (str(tmp_path), Flavour.POSIX)
+    assert machine.environment == {"A": "b"}
+    assert machine.links.entry(str(tmp_path)) is not None
+
+
+@pytest.mark.parametrize(
+    ("platform", "flavour"),
+    [("darwin", Flavour.MACOS), ("win32", Flavour.WINDOWS), ("freebsd14", Flavour.POSIX)],
+)
+def test_the_platform_says_how_paths_are_written(
+    monkeypatch: pytest.MonkeyPatch, platform: str, flavour: Flavour
+) -> None:
+    monkeypatch.setattr("sys.platform", platform)
+    assert this_machine({}).flavour is flavour
+
+
+def test_what_is_not_safe_to_share_is_known_at_homes_real_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = plant(tmp_path, "real/.ssh/", "home => real")
+    monkeypatch.setenv("HOME", f"{top}/home")
+    machine = this_machine({})
+    place = place_of(machine)
+    assert place.unsafe is not None
+    assert place.unsafe.refuses((*top.parts[1:], "real", ".ssh", "id"))
+    assert not place.unsafe.refuses((*top.parts[1:], "real", "project"))
+    lifted = place_of(machine, read(roots={"allow_unsafe": True})).unsafe
+    assert lifted is not None
+    assert not lifted.refuses((*top.parts[1:], "real", ".ssh", "id"))
+    assert not lifted.refuses(())
+
+
+def test_the_hubs_own_directories_are_shared_in_no_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = plant(tmp_path, "home/.local/state/roots-hub/key", "run/", "cache => elsewhere")
+    monkeypatch.setenv("HOME", f"{top}/home")
+    environment = {
+        "HOME": f"{top}/home",
+        "XDG_RUNTIME_DIR": f"{top}/run",
+        "XDG_CACHE_HOME": f"{top}/cache",
+        "XDG_STATE_HOME": "not/absolute",
+    }
+    for lifted in (True, False):
+        config = read(roots={"allow_unsafe": lifted})
+        unsafe = place_of(this_machine(environment), config).unsafe
+        assert unsafe is not None
+        for own in ("home/.local/state", "run", "cache", "elsewhere"):
+            assert unsafe.refuses((*top.parts[1:], *own.split("/"), "roots-hub", "key")), own
+            assert not unsafe.refuses((*top.parts[1:], *own.split("/"))), own
+
+
+def test_a_home_that_cannot_be_looked_at_is_taken_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = plant(tmp_path, "home => home")
+    monkeypatch.setenv("HOME", f"{top}/home")
+    place = place_of(this_machine({}))
+    assert place.unsafe is not None
+    assert place.unsafe.refuses((*top.parts[1:], "home", ".ssh"))
+
+
+# Starting
+
+
+async def failing(
+    config: HubConfig, setting: Setting | None = None, environment: Mapping[str, str] | None = None
+) -> HubError:
+    """Start a hub that cannot start, and return why; nothing was opened on the way."""
+    child = FakeChild(ECHO)
+    try:
+        async with running_hub(
+            config, setting or Setting(), environment=environment or {}, open_child=child.opened
+        ):
+            pytest.fail("it started")
+    except BaseException as error:  # noqa: BLE001 - looked at below
+        assert child.links == []
+        (known,) = leaves(error)
+        assert isinstance(known, HubError), known
+        return known
+
+
+async def test_a_root_that_is_not_there_ends_the_start(tmp_path: Path) -> None:
+    gone = f"{tmp_path}/gone"
+    error = await failing(read(), Setting(given=[gone]))
+    assert isinstance(error, StartError)
+    assert error.what == f"--root {gone}: Path is not accessible"
+    error = await failing(read(), environment={"HUB_ROOTS": gone})
+    assert isinstance(error, StartError)
+    assert error.what == f"HUB_ROOTS {gone}: Path is not accessible"
+
+
+async def test_a_filesystem_server_of_unsafe_directories_ends_the_start() -> None:
+    server = {"command": "npx", "args": ["@modelcontextprotocol/server-filesystem", "/etc"]}
+    error = await failing(read(servers={"files": server}))
+    assert isinstance(error, ConfigError)
+    assert error.where == "servers.files.args: Path is not safe for sharing"
+
+
+async def test_an_audit_file_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "gone/audit.jsonl"
+    error = await failing(read(audit={"file": str(path)}))
+    assert isinstance(error, StartError)
+    assert error.what.startswith(f"audit.file {path}: ")
+    assert error.fix == "Name a file that the hub may write."
+
+
+async def test_an_audit_file_that_is_a_link_ends_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.symlink_to(tmp_path / "elsewhere")
+    error = await failing(read(audit={"file": str(path)}))
+    assert isinstance(error, StartError)
+    assert str(error) == f"audit.file {path}: it is a symbolic link\nName the file itself."
+
+
+# The audit log leaves its file to the collector.
+@pytest.mark.filterwarnings("ignore:.*FileIO:pytest.PytestUnraisableExceptionWarning")
+async def test_what_clients_call_is_written_down(tmp_path: Path) -> None:
+    file = tmp_path / "audit.jsonl"
+    async with scripted(FakeChild(ECHO), config={"audit": {"file": str(file)}}) as hub:
+        client = await hub.greeted()
+        await client.call("echo", text="hi")
+    gc.collect()
+    (line,) = file.read_text().splitlines()
+    record = json.loads(line)
+    assert (record["tool"], record["verdict"], record["principal"]) == ("echo", "admitted", "test")
+    assert "hi" not in line
+
+
+async def test_the_configs_settings_reach_the_sessions(tmp_path: Path) -> None:
+    config = read(roots={"timeout": 3, "debounce": 0.5, "allow_unsafe": True})
+    async with running_hub(
+        config, Setting(), environment={}, open_child=FakeChild(ECHO).opened
+    ) as services:
+        settings = services.settings
+        assert (settings.timeout, settings.debounce) == (3, 0.5)
+        assert settings.unsafe is not None
+        assert not settings.unsafe.refuses(("etc",))
+        assert services.info is INFO
+
+
+async def test_a_ceiling_of_the_command_line_bounds_clients(tmp_path: Path) -> None:
+    top = plant(tmp_path, "a/")
+    setting = Setting(ceiling=[str(top / "a")])
+    async with running_hub(
+        read(), setting, environment={}, open_child=FakeChild(ECHO).opened
+    ) as services:
+        ceiling = services.operator.roots().ceiling
+        assert ceiling is not None
+        assert ceiling.paths == (f"{top}/a",)
+
+
+async def test_each_client_gets_a_conversation_of_its_own() -> None:
+    async with scripted(FakeChild(ECHO)) as hub, anyio.create_task_group() as tasks:
+        open_front = fronts(hub.services)
+        made = [open_front(RecordingOutlet(), tasks, name) for name in ("one", "two")]
+        assert [front.session.principal for front in made] == ["one", "two"]
+        assert made[0].session.key != made[1].session.key
+        tasks.cancel_scope.cancel()
+
+
+async def test_when_it_ends_its_children_have_ended() -> None:
+    child = FakeChild(ECHO)
+    async with scripted(child) as hub:
+        client = await hub.greeted()
+        await client.call("echo", text="hi")
+        assert child.closed == 0
+    assert child.closed == 1

@@ -1,0 +1,33 @@
+import pytest
+
+from hub.errors import (
+    ChildError,
+    ConfigError,
+    HubError,
+    RootError,
+    RouteError,
+    StartError,
+    leaves,
+)
+
+
+def test_an_operators_error_says_what_and_where_and_then_what_to_do() -> None:
+    wrong = ConfigError(
+        "hub.yaml: servers.files.args[2]: unknown placeholder ${rots}", "Write ${roots}."
+    )
+    assert str(wrong).splitlines() == [wrong.where, wrong.fix]
+    unable = StartError("port 8765 is in use", "Name another one with --http.")
+    assert str(unable).splitlines() == [unable.what, unable.fix]
+
+
+@pytest.mark.parametrize("kind", [RootError, RouteError, ChildError])
+def test_every_error_is_one_that_a_user_may_read(kind: type[HubError]) -> None:
+    assert issubclass(kind, HubError)
+    assert str(kind("Path is not accessible")) == "Path is not accessible"
+
+
+def test_a_group_of_errors_is_taken_apart_however_deep() -> None:
+    first, second, third = ValueError("1"), KeyError("2"), KeyboardInterrupt()
+    inner = BaseExceptionGroup("inner", [second, BaseExceptionGroup("innermost", [third])])
+    assert list(leaves(BaseExceptionGroup("outer", [first, inner]))) == [first, second, third]
+    assert list(leaves(first)) == [first]

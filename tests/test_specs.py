@@ -1,0 +1,54 @@
+import pytest
+from msgspec.structs import replace
+
+from hub.guard.policy import Mode, Policy, ToolPolicy
+from hub.launch.plan import LaunchTemplate
+from hub.launch.templates import parse_template
+from hub.specs import RemoteTarget, ServerSpec
+from hub.values import ServerName
+
+SPEC = ServerSpec(ServerName("files"), LaunchTemplate("files", parse_template("server")))
+
+
+def test_a_tool_without_a_policy_of_its_own_has_the_servers() -> None:
+    spec = replace(SPEC, policy=Policy(mode=Mode.REPORT))
+    assert spec.policy_of("read") == ToolPolicy(Policy(mode=Mode.REPORT))
+
+
+def test_a_tools_own_policy_goes_before_the_servers() -> None:
+    own = ToolPolicy(Policy(mode=Mode.OFF), access="read")
+    spec = replace(SPEC, tool_policies={"read": own})
+    assert spec.policy_of("read") is own
+    assert spec.policy_of("write") == ToolPolicy(Policy())
+
+
+def test_what_nobody_configured_enforces() -> None:
+    assert SPEC.policy_of("anything").policy.mode is Mode.ENFORCE
+    assert (SPEC.share, SPEC.answer_roots, SPEC.eager) == ("roots", True, None)
+
+
+def test_secrets_in_headers_are_not_shown() -> None:
+    target = RemoteTarget("https://example.com/mcp", {"Authorization": "Bearer s3cret"})
+    assert "s3cret" not in repr(replace(SPEC, target=target))
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://example.com/mcp", "https://example.com/mcp"),
+        ("https://example.com", "https://example.com"),
+        ("https://example.com:8443/a/b?key=s3cret", "https://example.com:8443/a/b"),
+        ("https://example.com?key=s3cret", "https://example.com"),
+        ("https://example.com/mcp#s3cret", "https://example.com/mcp"),
+        ("https://example.com/mcp#?s3cret", "https://example.com/mcp"),
+        ("https://s3cret@example.com/mcp", "https://example.com/mcp"),
+        ("https://user:s3cret@example.com:1/mcp?s3cret=1", "https://example.com:1/mcp"),
+        ("https://us@er:s3cret@example.com", "https://example.com"),
+        ("http://[::1]:80/mcp?key=s3cret", "http://[::1]:80/mcp"),
+        ("https://example.com/@me?key=s3cret", "https://example.com/@me"),
+    ],
+)
+def test_secrets_in_an_address_are_not_shown(url: str, shown: str) -> None:
+    target = RemoteTarget(url)
+    assert target.shown == shown
+    assert "s3cret" not in repr(replace(SPEC, target=target))

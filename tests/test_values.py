@@ -1,0 +1,43 @@
+import pytest
+
+from hub.values import (
+    BuiltinRoute,
+    Call,
+    ChildRoute,
+    Json,
+    JsonObject,
+    ServerName,
+    object_or_empty,
+)
+
+
+def test_a_call_holds_the_very_arguments_that_are_sent() -> None:
+    arguments: JsonObject = {"path": "/a"}
+    call = Call("tools/call", "read", arguments, {"name": "read", "arguments": arguments})
+    assert call.params["arguments"] is call.arguments
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Call("tools/call", "read", {}, {}),
+        ChildRoute(ServerName("files"), "read", {}),
+        BuiltinRoute("get-roots"),
+    ],
+)
+def test_a_value_does_not_change(value: Call | ChildRoute | BuiltinRoute) -> None:
+    with pytest.raises(AttributeError):
+        value.name = "write"  # pyright: ignore[reportAttributeAccessIssue] - that is the test
+
+
+def test_routes_are_equal_if_they_lead_to_the_same_place() -> None:
+    assert ChildRoute(ServerName("a"), "t", {}) == ChildRoute(ServerName("a"), "t", {})
+    assert ChildRoute(ServerName("a"), "t", {}) != ChildRoute(ServerName("b"), "t", {})
+    assert BuiltinRoute("t") != ChildRoute(ServerName("a"), "t", {})
+
+
+def test_what_is_no_object_counts_as_an_empty_one() -> None:
+    given: JsonObject = {"a": 1}
+    assert object_or_empty(given) is given
+    others: list[Json] = [None, [], "x", 0, True]
+    assert [object_or_empty(value) for value in others] == [{}] * 5
