@@ -46,10 +46,12 @@ from hub.paths.resolve import Flavour, PathError, resolve
 from hub.roots.roots import UnsafePaths
 from hub.server.connection import Front
 from hub.sessions.kept_roots import asker_of
+from hub.sessions.operator_roots import Operator
 from hub.sessions.plans import Plans
-from hub.sessions.services import Machine, Operator, RootsSettings, Services
+from hub.sessions.services import RootsSettings, Services
 from hub.specs import ServerSpec
 from hub.system.disk import OsLinks
+from hub.system.machine import Machine
 from hub.system.shutdown import Ending
 from hub.values import JsonObject, ServerName, SessionKey
 

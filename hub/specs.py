@@ -9,7 +9,6 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, field
 
 from hub.catalog.merge import Offer
-from hub.confinement.grants import ConfineSetting
 from hub.guard.policy import Policy, ToolPolicy
 from hub.launch.environments import Inherits
 from hub.launch.plan import LaunchTemplate
@@ -18,6 +17,9 @@ from hub.values import ServerName
 
 EraChoice: TypeAlias = Literal["auto", "legacy", "modern"]
 Share: TypeAlias = Literal["roots", "session", "all"]
+ConfineMode: TypeAlias = Literal["off", "auto", "require"]
+Allowance: TypeAlias = Literal["userns", "any_owner"]
+"""What an operator can allow: `userns` is for this filter, `any_owner` for capabilities."""
 
 
 _URL = re.compile(r"https?://[^\s'\"<>]*[^\s'\"<>.,:;!?)]", re.IGNORECASE)
@@ -48,6 +50,19 @@ class RemoteTarget(Struct, frozen=True):
 
 
 Target: TypeAlias = LaunchTemplate | RemoteTarget
+
+
+class ConfineSetting(Struct, frozen=True):
+    """The operator's word on one child: `read` and `write` are granted beside its roots.
+
+    With a kernel that has an older version of Landlock than `abi` it is not launched.
+    """
+
+    mode: ConfineMode = "off"
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    allow: tuple[Allowance, ...] = ()
+    abi: int = 1
 
 
 class ServerSpec(Struct, frozen=True):

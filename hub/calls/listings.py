@@ -93,7 +93,7 @@ class Catalogs:
         kept = self._takes_paths.get(key)
         if kept is None or kept[0] is not route.definition:
             spec = self._services.servers[route.server]
-            takes = takes_paths(spec, route.name, route.definition)
+            takes = takes_paths(spec.policy_of(route.name), route.definition)
             kept = self._takes_paths[key] = (route.definition, takes)
         return kept[1]
 

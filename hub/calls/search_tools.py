@@ -89,7 +89,7 @@ class _View(Struct, frozen=True):
         tool, session = self._described(route), self.session
         spec = session.services.servers[route.server]
         told = told_of(session.at(spec, session.known_force())) if spec.describe_roots else None
-        wanted = told is not None and takes_paths(spec, route.name, route.definition)
+        wanted = told is not None and takes_paths(spec.policy_of(route.name), route.definition)
         return with_sentence(tool, told) if told is not None and wanted else tool
 
     def _described(self, route: ChildRoute) -> JsonObject:

@@ -28,7 +28,6 @@ from hub.children.process.process_tree import Brood
 from hub.children.room import Room
 from hub.children.slot import ChildKey, Place
 from hub.confinement.confined import open_launched
-from hub.confinement.grants import Kernel
 from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.child_log import ChildLog
@@ -38,6 +37,7 @@ from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Flavour
 from hub.roots.roots import RootSet
 from hub.specs import RemoteTarget, ServerSpec
+from hub.system.machine import Kernel
 from hub.values import JsonObject, ServerName, SessionKey
 
 KEPT_LISTINGS = 256

@@ -31,10 +31,10 @@ from hub.guard.policy import Policy, ToolPolicy
 from hub.launch.plan import LaunchTemplate, plan
 from hub.paths.resolve import PathError
 from hub.roots.effective import InForce, at_server, for_rootless
-from hub.sessions.services import Machine
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
 from hub.system.disk import CachedLinks
+from hub.system.machine import Machine
 from hub.values import Call, Json, JsonObject
 
 

@@ -10,7 +10,7 @@ from hub.audit.log_file import put_aside
 from hub.config.own_inodes import OwnInodes
 from hub.guard.own_files import OwnFiles, OwnPlace
 from hub.paths.resolve import Flavour, PathError, parts_of, resolve
-from hub.sessions.services import Machine
+from hub.system.machine import Machine
 
 NAME = "roots-hub"
 """What the hub's directories are called."""

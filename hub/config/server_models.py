@@ -34,11 +34,11 @@ from hub.config.fields import (
     off_spelled_false,
 )
 from hub.confinement.grants import NEWEST_ABI
-from hub.confinement.seccomp_rules import Allowance
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Access
 from hub.launch.plan import ArgsMode, LaunchTemplate
 from hub.launch.templates import parse_template
+from hub.specs import Allowance
 
 GuardMode: TypeAlias = Annotated[
     Literal["enforce", "report", "off"], BeforeValidator(off_spelled_false)

@@ -8,13 +8,12 @@ from hub.catalog.merge import Offer, ToolText
 from hub.config.models import HubConfig
 from hub.config.operator_roots import Place
 from hub.config.server_models import Server, StdioServer
-from hub.confinement.grants import ConfineSetting
 from hub.errors import ConfigError, RootError
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.launch.plan import argv_directories, known_filesystem_server
 from hub.paths.resolve import PathError, parts_of, resolve
 from hub.roots.roots import RootSet, root_set
-from hub.specs import RemoteTarget, ServerSpec, Target
+from hub.specs import ConfineSetting, RemoteTarget, ServerSpec, Target
 from hub.values import ServerName
 
 

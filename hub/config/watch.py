@@ -17,7 +17,7 @@ from hub.config.load import load_config
 from hub.config.models import HubConfig, Roots
 from hub.errors import HubError
 from hub.roots.effective import OperatorRoots
-from hub.sessions.services import Operator
+from hub.sessions.operator_roots import Operator
 from hub.system.atomic_file import Look, look
 
 EVERY = 0.5

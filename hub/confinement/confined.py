@@ -24,10 +24,8 @@ from hub.confinement import landlock, launcher, seccomp
 from hub.confinement.capabilities import FILES_OF_ANY_OWNER
 from hub.confinement.grants import (
     Confined,
-    ConfineSetting,
     Grant,
     Grants,
-    Kernel,
     Needs,
     NotAsked,
     Unconfined,
@@ -41,8 +39,9 @@ from hub.errors import ChildError
 from hub.jsonrpc.child_log import ChildLog
 from hub.launch.filesystem_servers import short_name
 from hub.launch.plan import LaunchPlan, LaunchTemplate
-from hub.specs import ServerSpec
+from hub.specs import ConfineSetting, ServerSpec
 from hub.system.clearing import cleared
+from hub.system.machine import Kernel
 
 RUNNERS: Final = frozenset(
     {"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx"}

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
-from hub.confinement.seccomp_rules import Allowance
 from hub.guard.own_files import OwnFiles, OwnPlace
 from hub.guard.policy import Policy
 from hub.launch.filesystem_servers import runs_elsewhere
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.paths.resolve import is_inside
 from hub.roots.roots import Root
-
-ConfineMode: TypeAlias = Literal["off", "auto", "require"]
-
-
-class ConfineSetting(Struct, frozen=True):
-    """The operator's word on one child: `read` and `write` are granted beside its roots.
-
-    With a kernel that has an older version of Landlock than `abi` it is not launched.
-    """
-
-    mode: ConfineMode = "off"
-    read: tuple[str, ...] = ()
-    write: tuple[str, ...] = ()
-    allow: tuple[Allowance, ...] = ()
-    abi: int = 1
+from hub.specs import ConfineSetting
+from hub.system.machine import Kernel
 
 
 class Grant(Struct, frozen=True):
@@ -117,17 +103,6 @@ def _opens(grant: Grant, place: OwnPlace) -> bool:
 
 def _below(root: Root, parts: tuple[str, ...]) -> str:
     return "/".join((root.path.rstrip("/"), *parts[len(root.parts) :]))
-
-
-class Kernel(Struct, frozen=True):
-    """What this machine's kernel can do: the version of Landlock it has, or why it has none.
-
-    `no_seccomp` says why it cannot refuse system calls; it is empty if it can.
-    """
-
-    abi: int = 0
-    why_not: str = "this machine was not asked"
-    no_seccomp: str = ""
 
 
 class Confined(Struct, frozen=True):

@@ -11,7 +11,7 @@ import sys
 
 TYPE_CHECKING = False  # `typing` takes longer to load than all of this
 if TYPE_CHECKING:
-    from hub.confinement.seccomp_rules import Machine
+    from hub.confinement.seccomp_rules import Architecture
 
 _SET, _FILTER, _NO_NEW_PRIVS = 22, 2, 38
 _EFAULT, _EPERM = 14, 1
@@ -26,7 +26,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
 
 
-def machine() -> Machine | None:
+def machine() -> Architecture | None:
     """Return what kind of machine there are filters for this is; None if there are none."""
     if not sys.platform.startswith("linux") or sys.maxsize <= 1 << 32:
         return None

@@ -13,9 +13,9 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-Allowance: TypeAlias = Literal["userns", "any_owner"]
-"""What an operator can allow: `userns` is for this filter, `any_owner` for capabilities."""
-Machine: TypeAlias = Literal["x86_64", "aarch64"]
+from hub.specs import Allowance
+
+Architecture: TypeAlias = Literal["x86_64", "aarch64"]
 
 _EPERM: Final = 1
 _ENOSYS: Final = 38
@@ -239,7 +239,7 @@ def _step(operation: int, value: int, then: int = 0, otherwise: int = 0) -> byte
 
 
 def compiled(
-    machine: Machine, allowed: frozenset[Allowance] = frozenset(), spared: tuple[int, ...] = ()
+    machine: Architecture, allowed: frozenset[Allowance] = frozenset(), spared: tuple[int, ...] = ()
 ) -> bytes:
     """Return the filter for a machine. Other kinds of programs (32 bit, x32) are refused all."""
     missing = _step(_RETURN, _REFUSE | _ENOSYS)

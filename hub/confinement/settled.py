@@ -6,18 +6,11 @@ from collections.abc import Iterable
 
 import structlog
 
-from hub.confinement.grants import (
-    Confined,
-    Kernel,
-    NotAsked,
-    Standing,
-    Unconfined,
-    missing,
-    standing,
-)
+from hub.confinement.grants import Confined, NotAsked, Standing, Unconfined, missing, standing
 from hub.errors import ConfigError
 from hub.launch.plan import LaunchTemplate
 from hub.specs import ServerSpec
+from hub.system.machine import Kernel
 
 log = structlog.stdlib.get_logger(__name__)
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from hub.guard.keys.nodes import nodes_of
 from hub.guard.keys.schema import compile_shape
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.policy import Mode
+from hub.guard.policy import Mode, ToolPolicy
 from hub.roots.effective import InForce
-from hub.specs import ServerSpec
 from hub.values import Json, JsonObject
 
 SHOWN = 16
@@ -17,9 +16,8 @@ SHOWN = 16
 _PATHS = frozenset({Kind.PATH, Kind.GLOB})
 
 
-def takes_paths(spec: ServerSpec, tool: str, definition: Mapping[str, Json]) -> bool:
+def takes_paths(own: ToolPolicy, definition: Mapping[str, Json]) -> bool:
     """Return whether a tool declares an argument that is a path or glob and is judged."""
-    own = spec.policy_of(tool)
     if own.policy.mode is Mode.OFF:
         return False
     shape = compile_shape(definition.get("inputSchema"), own.arguments)

@@ -11,7 +11,7 @@ from hub.cli import confinement
 from hub.cli.confinement import confinement_report
 from hub.cli.main import main
 from hub.confinement import landlock
-from hub.confinement.grants import Kernel
+from hub.system.machine import Kernel
 from tests.kit.confinement import needs_landlock
 
 

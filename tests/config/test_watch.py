@@ -18,8 +18,9 @@ from hub.config.operator_roots import Place, operator_roots
 from hub.config.watch import ConfigWatch, Watched, needs_restart, watching
 from hub.paths.resolve import Flavour
 from hub.roots.effective import OperatorRoots
-from hub.sessions.services import Machine, Operator
+from hub.sessions.operator_roots import Operator
 from hub.system.disk import OsLinks
+from hub.system.machine import Machine
 from tests.kit.fakes import FakeClock
 from tests.kit.trees import plant
 

@@ -15,7 +15,6 @@ from structlog.testing import capture_logs
 from hub.children.link import Link
 from hub.children.process.process_tree import keeping
 from hub.confinement.confined import cache_of, open_launched, planned_grants, this_kernel
-from hub.confinement.grants import ConfineMode, ConfineSetting, Kernel
 from hub.errors import ChildError
 from hub.guard.own_files import OwnFiles, OwnPlace
 from hub.guard.policy import AccessRule, Policy
@@ -25,7 +24,8 @@ from hub.jsonrpc.peer import GoneError
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.launch.templates import parse_template
 from hub.roots.roots import EMPTY, RootSet
-from hub.specs import ServerSpec
+from hub.specs import ConfineMode, ConfineSetting, ServerSpec
+from hub.system.machine import Kernel
 from hub.system.shutdown import Ending
 from hub.values import ServerName
 from tests.kit.confinement import needs_landlock

@@ -4,9 +4,7 @@ import pytest
 
 from hub.confinement.grants import (
     Confined,
-    ConfineSetting,
     Grant,
-    Kernel,
     Needs,
     NotAsked,
     Unconfined,
@@ -19,6 +17,8 @@ from hub.guard.policy import Access, AccessRule, Policy
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.launch.templates import parse_template
 from hub.roots.roots import Root, RootSet
+from hub.specs import ConfineSetting
+from hub.system.machine import Kernel
 
 NEEDS = Needs(read=("/usr", "/opt/server"), write=("/private/home", "/dev/null"))
 

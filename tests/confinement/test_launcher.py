@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from hub.confinement import capabilities, landlock, launcher, seccomp
-from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, Allowance, compiled, rules
+from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled, rules
+from hub.specs import Allowance
 from tests.conftest import PROJECT
 from tests.kit.confinement import SYSTEM_READ, needs_landlock
 

@@ -7,15 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hub.confinement.seccomp_rules import (
-    PARENT,
-    PARENTS_GROUP,
-    Allowance,
-    Condition,
-    Machine,
-    compiled,
-    rules,
-)
+from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, Condition, Machine, compiled, rules
+from hub.specs import Allowance
 
 X86_64, AARCH64, I386, ARM = 0xC000_003E, 0xC000_00B7, 0x4000_0003, 0x4000_0028
 MACHINES: tuple[tuple[Machine, int], ...] = (("x86_64", X86_64), ("aarch64", AARCH64))

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from hub.confinement.grants import ConfineMode, ConfineSetting, Kernel
 from hub.confinement.settled import settle_confinement
 from hub.errors import ConfigError
 from hub.launch.plan import LaunchTemplate
 from hub.launch.templates import parse_template
-from hub.specs import RemoteTarget, ServerSpec
+from hub.specs import ConfineMode, ConfineSetting, RemoteTarget, ServerSpec
+from hub.system.machine import Kernel
 from hub.values import ServerName
 
 ABLE, UNABLE = Kernel(7, ""), Kernel(0, "there is no Landlock here")

@@ -6,16 +6,8 @@ from hub.guard.roots_hint import SHOWN, takes_paths, told_of, with_sentence
 from hub.paths.resolve import Flavour
 from hub.roots.effective import InForce
 from hub.roots.roots import EMPTY, RootSet, root_from_path
-from hub.specs import RemoteTarget, ServerSpec
-from hub.values import Json, JsonObject, ServerName
+from hub.values import Json, JsonObject
 from tests.kit.fakes import FakeLinks
-
-TARGET = RemoteTarget("https://example.com/mcp")
-
-
-def spec(policy: ToolPolicy | None = None) -> ServerSpec:
-    own = {} if policy is None else {"t": policy}
-    return ServerSpec(ServerName("files"), TARGET, tool_policies=own)
 
 
 def schema(**properties: Json) -> JsonObject:
@@ -41,20 +33,19 @@ TEXT: JsonObject = {"type": "string"}
 def test_tools_take_paths_that_declare_a_path_or_a_glob(
     definition: JsonObject, takes: bool
 ) -> None:
-    assert takes_paths(spec(), "t", definition) is takes
+    assert takes_paths(ToolPolicy(), definition) is takes
 
 
 def test_what_the_operator_says_of_arguments_counts() -> None:
-    ignored = spec(ToolPolicy(arguments={"/path": Kind.IGNORE}))
-    assert not takes_paths(ignored, "t", schema(path=TEXT))
-    named = spec(ToolPolicy(arguments={"/q": Kind.PATH}))
-    assert takes_paths(named, "t", schema(q=TEXT))
+    ignored = ToolPolicy(arguments={"/path": Kind.IGNORE})
+    assert not takes_paths(ignored, schema(path=TEXT))
+    named = ToolPolicy(arguments={"/q": Kind.PATH})
+    assert takes_paths(named, schema(q=TEXT))
 
 
 def test_a_tool_whose_calls_are_not_judged_is_not_described() -> None:
-    off = spec(ToolPolicy(Policy(mode=Mode.OFF)))
-    assert not takes_paths(off, "t", schema(path=TEXT))
-    assert takes_paths(off, "other", schema(path=TEXT))
+    assert not takes_paths(ToolPolicy(Policy(mode=Mode.OFF)), schema(path=TEXT))
+    assert takes_paths(ToolPolicy(Policy()), schema(path=TEXT))
 
 
 def roots(*paths: str) -> RootSet:

@@ -35,11 +35,13 @@ from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.roots.effective import OperatorRoots
 from hub.roots.roots import EMPTY, RootSet, root_from_path
 from hub.sessions.client import Client
+from hub.sessions.operator_roots import Operator
 from hub.sessions.plans import Plans
-from hub.sessions.services import Machine, Operator, RootsSettings, Services
+from hub.sessions.services import RootsSettings, Services
 from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.disk import OsLinks
+from hub.system.machine import Machine
 from hub.values import Call, CallMethod, Json, JsonObject, ServerName
 from tests.kit.fakes import FakeChild, FakeLinks, RecordingAudit, RecordingOutlet, Silence
 

@@ -14,12 +14,11 @@ import anyio
 from hub.children.link import Link
 from hub.children.process.process_tree import keeping
 from hub.confinement.confined import open_launched, this_kernel
-from hub.confinement.grants import ConfineMode, ConfineSetting
 from hub.guard.policy import Policy
 from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_object
 from hub.launch.plan import LaunchTemplate, plan
 from hub.launch.templates import parse_template
-from hub.specs import ServerSpec
+from hub.specs import ConfineMode, ConfineSetting, ServerSpec
 from hub.system.shutdown import Ending
 from hub.values import JsonObject, ServerName
 from tests.kit.rigs import roots_at

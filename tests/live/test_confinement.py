@@ -14,12 +14,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hub.confinement.grants import ConfineMode, ConfineSetting
-from hub.confinement.seccomp_rules import Allowance
 from hub.guard.containment import Surroundings
 from hub.guard.decide import Admitted, compile_tool, decide
 from hub.guard.policy import AccessRule, Policy, ToolPolicy
 from hub.paths.resolve import Flavour
+from hub.specs import Allowance, ConfineMode, ConfineSetting
 from hub.system.disk import OsLinks
 from hub.values import Call, JsonObject
 from tests.conftest import PROJECT

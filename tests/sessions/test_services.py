@@ -5,8 +5,9 @@ import pytest
 from hub.paths.resolve import Flavour
 from hub.roots.effective import OperatorRoots
 from hub.sessions import services
-from hub.sessions.services import Machine, Operator
+from hub.sessions.operator_roots import Operator
 from hub.system.disk import OsLinks
+from hub.system.machine import Machine
 from hub.values import ServerName
 from tests.kit.fakes import FakeClock
 from tests.kit.rigs import launched, roots_at
