@@ -35,7 +35,7 @@ from hub.config.server_models import StdioServer
 from hub.config.to_specs import server_specs
 from hub.config.watch import Watched, watching
 from hub.config.withholding import warn_of_missed
-from hub.confinement.confined import this_kernel
+from hub.confinement.confined_launch import this_kernel
 from hub.confinement.settled import settle_confinement
 from hub.errors import StartError
 from hub.jsonrpc.messages import Request

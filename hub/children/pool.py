@@ -22,12 +22,12 @@ from hub.children.child_state import Down
 from hub.children.clients import Lessee
 from hub.children.handshake import Introduction
 from hub.children.health import Health
+from hub.children.launched import open_launched
 from hub.children.link import Link
 from hub.children.listeners import Listeners
 from hub.children.process.process_tree import Brood
 from hub.children.room import Room
 from hub.children.slot import ChildKey, Place
-from hub.confinement.confined import open_launched
 from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.child_log import ChildLog

@@ -33,7 +33,7 @@ from hub.config.operator_roots import operator_roots
 from hub.config.server_models import RemoteServer
 from hub.config.to_specs import server_specs
 from hub.config.withholding import missed
-from hub.confinement.confined import planned_grants, this_kernel
+from hub.confinement.confined_launch import planned_grants, this_kernel
 from hub.confinement.grants import missing, standing
 from hub.confinement.settled import settle_confinement
 from hub.errors import ChildError, HubError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from hub.confinement import landlock, launcher, seccomp
-from hub.confinement.confined import this_kernel
+from hub.confinement.confined_launch import this_kernel
 from hub.confinement.grants import missing
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
 from hub.confinement.system_dirs import SYSTEM

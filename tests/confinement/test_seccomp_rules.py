@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, Condition, Machine, compiled, rules
+from hub.confinement.seccomp_rules import (
+    PARENT,
+    PARENTS_GROUP,
+    Architecture,
+    Condition,
+    compiled,
+    rules,
+)
 from hub.specs import Allowance
 
 X86_64, AARCH64, I386, ARM = 0xC000_003E, 0xC000_00B7, 0x4000_0003, 0x4000_0028
-MACHINES: tuple[tuple[Machine, int], ...] = (("x86_64", X86_64), ("aarch64", AARCH64))
+MACHINES: tuple[tuple[Architecture, int], ...] = (("x86_64", X86_64), ("aarch64", AARCH64))
 HEADERS = {
     "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
     "aarch64": Path("/usr/include/asm-generic/unistd.h"),
@@ -48,7 +55,7 @@ def matching(test: Condition) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize(("machine", "kind"), MACHINES)
-def test_each_call_is_refused_where_its_rule_says(machine: Machine, kind: int) -> None:
+def test_each_call_is_refused_where_its_rule_says(machine: Architecture, kind: int) -> None:
     program = compiled(machine)
     for rule in rules(NOBODY, ()):
         assert rule.reason
@@ -64,7 +71,7 @@ def test_each_call_is_refused_where_its_rule_says(machine: Machine, kind: int) -
 
 
 @pytest.mark.parametrize(("machine", "kind"), MACHINES)
-def test_all_else_is_let_through(machine: Machine, kind: int) -> None:
+def test_all_else_is_let_through(machine: Architecture, kind: int) -> None:
     named = {
         numbers[machine == "aarch64"]
         for rule in rules(NOBODY, ())
@@ -76,7 +83,7 @@ def test_all_else_is_let_through(machine: Machine, kind: int) -> None:
 
 
 @pytest.mark.parametrize(("machine", "kind"), MACHINES)
-def test_no_other_kind_of_program_calls_anything(machine: Machine, kind: int) -> None:
+def test_no_other_kind_of_program_calls_anything(machine: Architecture, kind: int) -> None:
     program = compiled(machine)
     for other in {X86_64, AARCH64, I386, ARM, 0} - {kind}:
         assert answer(program, other, 39) == ENOSYS
@@ -88,7 +95,7 @@ def test_no_other_kind_of_program_calls_anything(machine: Machine, kind: int) ->
 
 @pytest.mark.parametrize(("machine", "kind"), MACHINES)
 def test_user_namespaces_can_be_allowed_and_nothing_else_is_by_it(
-    machine: Machine, kind: int
+    machine: Architecture, kind: int
 ) -> None:
     clone, unshare, clone3 = (56, 272, 435) if machine == "x86_64" else (220, 97, 435)
     shut, opened = compiled(machine), compiled(machine, frozenset({"userns"}))
@@ -104,7 +111,7 @@ def test_user_namespaces_can_be_allowed_and_nothing_else_is_by_it(
 
 
 @pytest.mark.parametrize(("machine", "kind"), MACHINES)
-def test_those_above_cannot_be_signalled(machine: Machine, kind: int) -> None:
+def test_those_above_cannot_be_signalled(machine: Architecture, kind: int) -> None:
     kill = 62 if machine == "x86_64" else 129
     program = compiled(machine, spared=(4711, -4700))
     for one in (PARENT, PARENTS_GROUP, 4711, -4700, -1):
@@ -114,7 +121,7 @@ def test_those_above_cannot_be_signalled(machine: Machine, kind: int) -> None:
 
 
 @pytest.mark.parametrize(("machine", "kind"), MACHINES)
-def test_the_numbers_are_those_of_the_kernels_headers(machine: Machine, kind: int) -> None:
+def test_the_numbers_are_those_of_the_kernels_headers(machine: Architecture, kind: int) -> None:
     del kind
     header = HEADERS[machine]
     if not header.exists():

@@ -11,9 +11,10 @@ from typing import Any, cast
 
 import anyio
 
+from hub.children.launched import open_launched
 from hub.children.link import Link
 from hub.children.process.process_tree import keeping
-from hub.confinement.confined import open_launched, this_kernel
+from hub.confinement.confined_launch import this_kernel
 from hub.guard.policy import Policy
 from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_object
 from hub.launch.plan import LaunchTemplate, plan

@@ -1,4 +1,4 @@
-"""Launches a child that the kernel keeps to what it was granted, with a home of its own."""
+"""Turns a launch plan into one whose child the kernel confines, with a home of its own."""
 
 from __future__ import annotations
 
@@ -6,20 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 import structlog
-from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.children.link import Link, open_process
-from hub.children.process.process_tree import Brood
 from hub.confinement import landlock, launcher, seccomp
 from hub.confinement.capabilities import FILES_OF_ANY_OWNER
 from hub.confinement.grants import (
@@ -27,20 +22,15 @@ from hub.confinement.grants import (
     Grant,
     Grants,
     Needs,
-    NotAsked,
-    Unconfined,
     grants,
-    standing,
 )
 from hub.confinement.program_files import Program, program
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
 from hub.confinement.system_dirs import DEVICES, KERNEL, SETTINGS, SYSTEM
 from hub.errors import ChildError
-from hub.jsonrpc.child_log import ChildLog
 from hub.launch.filesystem_servers import short_name
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.specs import ConfineSetting, ServerSpec
-from hub.system.clearing import cleared
 from hub.system.machine import Kernel
 
 RUNNERS: Final = frozenset(
@@ -89,57 +79,7 @@ def planned_grants(spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str,
     return _grants(spec, plan, _program(spec, plan, environment), _SHOWN, environment)
 
 
-@asynccontextmanager
-async def open_launched(  # noqa: PLR0913, PLR0917 - each is one thing that a launch depends on
-    spec: ServerSpec,
-    plan: LaunchPlan,
-    environment: Mapping[str, str],
-    kernel: Kernel,
-    brood: Brood,
-    child_log: ChildLog | None = None,
-) -> AsyncGenerator[Link]:
-    """Launch a child, confined if its operator asked for that, and speak to it.
-
-    Raises: ChildError if it cannot be started, or must be confined and cannot be.
-    """
-    found = NotAsked()
-    if isinstance(spec.target, LaunchTemplate):
-        found = standing(spec.confine, spec.target, kernel)
-    match found:
-        case Confined(no_seccomp=reason):
-            if reason:
-                log.warning("system calls are NOT filtered", server=spec.name, reason=reason)
-            opened = _open_confined(spec, plan, environment, brood, child_log, found)
-        case Unconfined(reason) if spec.confine.mode == "require":
-            raise ChildError(f"it must be confined and cannot be: {reason}")
-        case Unconfined(reason):
-            log.warning("NOT confined", server=spec.name, reason=reason)
-            opened = open_process(spec.name, plan, environment, brood, child_log)
-        case NotAsked():
-            opened = open_process(spec.name, plan, environment, brood, child_log)
-    async with opened as link:
-        yield link
-
-
-@asynccontextmanager
-async def _open_confined(  # noqa: PLR0913, PLR0917 - each is one thing that a launch depends on
-    spec: ServerSpec,
-    plan: LaunchPlan,
-    environment: Mapping[str, str],
-    brood: Brood,
-    child_log: ChildLog | None,
-    found: Confined,
-) -> AsyncGenerator[Link]:
-    private = tempfile.mkdtemp(prefix="roots-hub-confined-")
-    try:
-        confined = await to_thread.run_sync(_prepared, spec, plan, environment, private, found)
-        async with open_process(spec.name, confined, environment, brood, child_log) as link:
-            yield link
-    finally:
-        await cleared(private)
-
-
-def _prepared(
+def confined_plan(
     spec: ServerSpec,
     plan: LaunchPlan,
     environment: Mapping[str, str],

@@ -12,9 +12,10 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
+from hub.children.launched import open_launched
 from hub.children.link import Link
 from hub.children.process.process_tree import keeping
-from hub.confinement.confined import cache_of, open_launched, planned_grants, this_kernel
+from hub.confinement.confined_launch import cache_of, planned_grants, this_kernel
 from hub.errors import ChildError
 from hub.guard.own_files import OwnFiles, OwnPlace
 from hub.guard.policy import AccessRule, Policy

@@ -1,0 +1,78 @@
+"""Launches a child, confined where its operator asked for that and the kernel can."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+import structlog
+from anyio import to_thread
+
+from hub.children.link import Link, open_process
+from hub.children.process.process_tree import Brood
+from hub.confinement.confined_launch import confined_plan
+from hub.confinement.grants import (
+    Confined,
+    NotAsked,
+    Unconfined,
+    standing,
+)
+from hub.errors import ChildError
+from hub.jsonrpc.child_log import ChildLog
+from hub.launch.plan import LaunchPlan, LaunchTemplate
+from hub.specs import ServerSpec
+from hub.system.clearing import cleared
+from hub.system.machine import Kernel
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+@asynccontextmanager
+async def open_launched(  # noqa: PLR0913, PLR0917 - each is one thing that a launch depends on
+    spec: ServerSpec,
+    plan: LaunchPlan,
+    environment: Mapping[str, str],
+    kernel: Kernel,
+    brood: Brood,
+    child_log: ChildLog | None = None,
+) -> AsyncGenerator[Link]:
+    """Launch a child, confined if its operator asked for that, and speak to it.
+
+    Raises: ChildError if it cannot be started, or must be confined and cannot be.
+    """
+    found = NotAsked()
+    if isinstance(spec.target, LaunchTemplate):
+        found = standing(spec.confine, spec.target, kernel)
+    match found:
+        case Confined(no_seccomp=reason):
+            if reason:
+                log.warning("system calls are NOT filtered", server=spec.name, reason=reason)
+            opened = _open_confined(spec, plan, environment, brood, child_log, found)
+        case Unconfined(reason) if spec.confine.mode == "require":
+            raise ChildError(f"it must be confined and cannot be: {reason}")
+        case Unconfined(reason):
+            log.warning("NOT confined", server=spec.name, reason=reason)
+            opened = open_process(spec.name, plan, environment, brood, child_log)
+        case NotAsked():
+            opened = open_process(spec.name, plan, environment, brood, child_log)
+    async with opened as link:
+        yield link
+
+
+@asynccontextmanager
+async def _open_confined(  # noqa: PLR0913, PLR0917 - each is one thing that a launch depends on
+    spec: ServerSpec,
+    plan: LaunchPlan,
+    environment: Mapping[str, str],
+    brood: Brood,
+    child_log: ChildLog | None,
+    found: Confined,
+) -> AsyncGenerator[Link]:
+    private = tempfile.mkdtemp(prefix="roots-hub-confined-")
+    try:
+        confined = await to_thread.run_sync(confined_plan, spec, plan, environment, private, found)
+        async with open_process(spec.name, confined, environment, brood, child_log) as link:
+            yield link
+    finally:
+        await cleared(private)
