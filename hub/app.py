@@ -20,18 +20,15 @@ from hub import __version__
 from hub.audit.log_file import AuditSink, NoAudit, audit_log
 from hub.audit.open_file import UnfitFileError
 from hub.calls.dispatch import Relay
-from hub.calls.in_flight import Express
+from hub.calls.in_flight import Express, Register, Way
 from hub.calls.modern_rounds import Rounds
 from hub.calls.rounds.modern_routes import AskedForRoots
-from hub.calls.ways import Register, Way
 from hub.catalog.names import Names
 from hub.children.pool import Children, Opener, opener
-from hub.children.process.process_tree import keeping
-from hub.children.process.reaping import inherits_orphans, reap_orphans
-from hub.config.models import HubConfig
+from hub.children.process.process_tree import inherits_orphans, keeping, reap_orphans
+from hub.config.models import HubConfig, StdioServer
 from hub.config.operator_roots import Place, operator_roots
 from hub.config.own_files import own_files
-from hub.config.server_models import StdioServer
 from hub.config.to_specs import server_specs
 from hub.config.watch import Watched, watching
 from hub.config.withholding import warn_of_missed
@@ -47,8 +44,7 @@ from hub.roots.roots import UnsafePaths
 from hub.server.connection import Front
 from hub.sessions.kept_roots import asker_of
 from hub.sessions.operator_roots import Operator
-from hub.sessions.plans import Plans
-from hub.sessions.services import RootsSettings, Services
+from hub.sessions.services import Plans, RootsSettings, Services
 from hub.specs import ServerSpec
 from hub.system.disk import OsLinks
 from hub.system.machine import Machine

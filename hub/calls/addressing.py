@@ -12,12 +12,16 @@ from hub.catalog.names import Names
 from hub.catalog.search import Expose, SearchError, tool_of
 from hub.catalog.search_tools import CALL, Inner, Question, read
 from hub.errors import RouteError
+from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
+    HEADER_MISMATCH,
     LOG_LEVEL_META,
     PROTOCOL_VERSION_META,
 )
+from hub.protocol.http_headers import AnnotationError, declared, mismatch
+from hub.sessions.session import Session
 from hub.values import (
     Call,
     CallMethod,
@@ -235,3 +239,21 @@ def _completed_arguments(params: JsonObject) -> JsonObject:
     name = argument.get("name")
     completed: JsonObject = {name if isinstance(name, str) else "value": argument.get("value")}
     return {"argument": completed, "context": params.get("context")}
+
+
+def check_headers(session: Session, named: Addressed, route: ChildRoute) -> None:
+    """Check a modern call over HTTP; one that came another way has no headers.
+
+    A tool that marks its arguments as the protocol forbids has none either: clients leave it alone.
+
+    Raises: RpcError if a header and its argument do not match, or one of the two is missing.
+    """
+    if session.headers is None or named.method != "tools/call" or named.server is not None:
+        return
+    try:
+        params = declared(route.definition.get("inputSchema"))
+    except AnnotationError:
+        return
+    objection = mismatch(params, object_or_empty(named.params.get("arguments")), session.headers)
+    if objection is not None:
+        raise RpcError(HEADER_MISMATCH, f"Header mismatch: {objection}")

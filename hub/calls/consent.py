@@ -23,9 +23,8 @@ from hub.guard.decide import Admitted, Refused, ToolGuard, decide, decide_soon
 from hub.jsonrpc import messages
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.peer import Asked, GoneError, RpcError, SilentError
-from hub.protocol.digests import digest
 from hub.protocol.input_requests import ASKABLE, CONSENT_KEY, takes_forms
-from hub.protocol.request_state import UNASKED, Brought, Carried
+from hub.protocol.request_state import UNASKED, Brought, Carried, digest
 from hub.roots.effective import InForce
 from hub.roots.roots import Root, RootSet
 from hub.sessions.session import Session

@@ -11,26 +11,22 @@ import anyio
 from msgspec.structs import replace
 
 from hub.audit.record import refusal_of
-from hub.calls.addressing import Addressed, address
+from hub.calls.addressing import Addressed, address, check_headers
 from hub.calls.audit_trail import Record, looking_up
-from hub.calls.builtin_tools import get_roots
+from hub.calls.builtin_tools import answer, get_roots
 from hub.calls.caller import CallAsker
 from hub.calls.consent import Case, decide_or_ask
 from hub.calls.era_bridge import send_to_urls
 from hub.calls.listings import Catalogs
-from hub.calls.repeated import check_headers
 from hub.calls.results import UNCACHED, completed
 from hub.calls.rounds.modern_routes import RequestLanes
 from hub.calls.rounds.roots_needed import Need, need_before_deciding, need_before_looking
-from hub.calls.routes import lane_of
-from hub.calls.search_tools import answer
-from hub.calls.session_lanes import SessionLanes
+from hub.calls.routes import SessionLanes, lane_of
 from hub.catalog.merge import Catalog
 from hub.catalog.search import SearchError
-from hub.children.child import Child, StaleError
+from hub.children.child import Child, StaleError, log_from
 from hub.children.clients import Asker, RootsNeededError, Stoppable
 from hub.children.failures import denied, failed, tool_error
-from hub.children.verbosity import log_from
 from hub.errors import ChildError, RouteError
 from hub.guard.decide import Admitted, Refused, ToolGuard, compile_tool
 from hub.jsonrpc.messages import Payload

@@ -7,6 +7,7 @@ request, session, guard, route, child, response. Whatever is not plain goes the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from anyio.abc import TaskGroup
 
@@ -15,15 +16,93 @@ from hub.calls.caller import CallAsker
 from hub.calls.era_bridge import send_to_urls
 from hub.calls.rounds.child_rounds import PostedRounds, RoundsOutcome
 from hub.calls.rounds.modern_routes import AskedForRoots, RequestLane
-from hub.calls.ways import Register, Reply, Way
+from hub.calls.routes import Lane
 from hub.children.clients import Asker, InputNeededError
 from hub.children.failures import crowded, tool_error
 from hub.errors import ChildError
+from hub.guard.decide import Admitted
+from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Payload, Request, Response
 from hub.jsonrpc.outgoing import UNSAID, Answer, Underway, token_in
-from hub.jsonrpc.peer import GoneError, LostError, RpcError, SilentError
+from hub.jsonrpc.peer import GoneError, LostError, Outlet, RpcError, SilentError
 from hub.protocol.constants import INTERNAL_ERROR
-from hub.values import Call
+from hub.sessions.session import Session
+from hub.values import Call, JsonObject
+
+
+class Reply(Protocol):
+    """How one request is answered."""
+
+    @property
+    def outlet(self) -> Outlet:
+        """Where messages that belong to the request go before its answer."""
+        ...
+
+    def give(self, answer: Answer) -> bool:
+        """Hand the answer over if it is taken now, and return whether it was.
+
+        None: there will be none, because the request was taken back.
+        """
+        ...
+
+    async def deliver(self, answer: Response | Failure) -> None:
+        """Hand the answer over, waiting until it is taken."""
+        ...
+
+    def detour(self, request: Request) -> None:
+        """Let the request be answered the general way after all."""
+        ...
+
+
+class Register(Protocol):
+    """Keeps what one side has asked: a peer's backlog does."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether an answer would be sent soon, or may wait until it is read."""
+        ...
+
+    def takes(self, id_: RequestId) -> bool:
+        """Return whether a request with this id can be taken, and its answer sent, now."""
+        ...
+
+    def enter(self, id_: RequestId, underway: Underway) -> None:
+        """Register a request, so that it is waited for, and can be cancelled."""
+        ...
+
+    def leave(self, id_: RequestId, underway: Underway) -> None:
+        """Take note that a request has had its answer sent, or will never have."""
+        ...
+
+
+class Way(Protocol):
+    """How one plain call goes."""
+
+    @property
+    def lane(self) -> Lane:
+        """Where it goes."""
+        ...
+
+    @property
+    def owner(self) -> Session:
+        """Whose call it is."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the call would still be looked up to the same end."""
+        ...
+
+    def admit(self, params: JsonObject) -> Admitted | None:
+        """Return the admitted call; None if there is more to it than that."""
+        ...
+
+    def complete(self, result: Payload) -> Payload:
+        """Return a result as its client wants it.
+
+        Raises: RpcError for one that cannot be read.
+        """
+        ...
 
 
 class Express:

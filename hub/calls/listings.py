@@ -3,24 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import TypeAlias
 
 import anyio
 import structlog
 from msgspec import Raw
 
 from hub.calls.builtin_tools import BUILTINS
-from hub.calls.listed import Listed, encoded
 from hub.catalog.merge import Catalog, Clash, Listing, merge
+from hub.catalog.pages import page_of
 from hub.catalog.search import search_catalog
 from hub.catalog.search_tools import META_TOOLS
 from hub.children.slot import Place
 from hub.errors import ChildError, HubError
 from hub.guard.roots_hint import takes_paths, with_sentence
+from hub.jsonrpc import exact_json
 from hub.jsonrpc.peer import Asked
+from hub.protocol.constants import LISTS
 from hub.roots.effective import InForce
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.values import ChildRoute, JsonObject, ServerName
+
+KEPT_BYTES = 8 * 1024 * 1024
+"""How many bytes of pages are kept; the oldest ones make room."""
+
+Entries: TypeAlias = tuple[JsonObject, ...]
+
+
+class Listed:
+    """Keeps pages of listings. A listing that changes is another tuple."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, int, str | None], tuple[Entries, Raw]] = {}
+        self._size = 0
+
+    def page(self, method: str, entries: Entries, cursor: str | None) -> Raw:
+        """Return the result of a listing request.
+
+        Raises: RouteError for a cursor that is not of this listing.
+        """
+        key = (method, id(entries), cursor)
+        kept = self._kept.get(key)
+        if kept is not None:
+            return kept[1]
+        made = encoded(method, entries, cursor)
+        # The entries are kept with their page, so that their id stays theirs.
+        self._kept[key] = entries, made
+        self._size += len(bytes(made))
+        while self._size > KEPT_BYTES:
+            _, oldest = self._kept.pop(next(iter(self._kept)))
+            self._size -= len(bytes(oldest))
+        return made
+
+
+def encoded(method: str, entries: Entries, cursor: str | None) -> Raw:
+    """Return the result of a listing request, for entries that only this one is shown.
+
+    Raises: RouteError for a cursor that is not of this listing.
+    """
+    page = page_of(entries, cursor)
+    result: JsonObject = {LISTS[method]: list(page.entries)}
+    if page.next_cursor is not None:
+        result["nextCursor"] = page.next_cursor
+    return Raw(exact_json.encode(result))
+
 
 LIST_GRACE = 5.0
 """Seconds that a listing waits for slow children once the first one has answered."""

@@ -8,11 +8,10 @@ from anyio.abc import TaskGroup
 
 from hub.calls.askable_call import AskablePassage
 from hub.calls.dispatch import Relay
-from hub.calls.in_flight import Express
+from hub.calls.in_flight import Express, Register
 from hub.calls.parking import Parking
 from hub.calls.rounds.modern_routes import AskedForRoots, RequestLane
 from hub.calls.rounds.sealed_state import Seals
-from hub.calls.ways import Register
 from hub.children.clients import InputNeededError
 from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.peer import Asked, RpcError

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import anyio
 import structlog
+from anyio.abc import TaskGroup
 
 from hub.calls.dispatch import Relay
 from hub.children.child import Child
+from hub.children.clients import RootsNeededError
 from hub.errors import ChildError, HubError, RouteError
-from hub.jsonrpc.messages import Payload, Request
+from hub.jsonrpc.messages import Notification, Payload, Request, as_object
 from hub.jsonrpc.peer import Asked, Outlet, RpcError
-from hub.protocol.constants import INVALID_PARAMS
+from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED
+from hub.protocol.listen_filter import (
+    ACKNOWLEDGED,
+    SUBSCRIPTION_ID_META,
+    UPDATED,
+    FilterError,
+    ListenFilter,
+    filter_in,
+)
 from hub.sessions.session import Session
-from hub.values import Json, JsonObject, ServerName
+from hub.specs import ServerSpec
+from hub.values import Json, JsonObject, ServerName, object_or_empty
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -104,3 +116,144 @@ class Subscriptions:
 def _is_final(exc: RouteError | RpcError) -> bool:
     """Whether there is no such resource, or it is not to be had with these roots."""
     return isinstance(exc, RouteError) or exc.code == INVALID_PARAMS
+
+
+class Listening:
+    """One such stream, of a session of its own; its children hear of it as of a `Lessee`."""
+
+    def __init__(self, relay: Relay, session: Session, asked: Asked, tasks: TaskGroup) -> None:
+        self._session = session
+        self._asked = asked
+        self._tasks = tasks
+        self._subscriptions = Subscriptions(relay, session, asked.outlet)
+        self._meta: JsonObject = {SUBSCRIPTION_ID_META: asked.request.id}
+        self._lists: frozenset[str] = frozenset()
+        self._honoured = ListenFilter()
+        self._missed: set[ServerName] = set()
+        self._settled = anyio.Event()
+        self._is_given_up = False
+        self._ended = anyio.Event()
+
+    async def run(self) -> JsonObject:
+        """Tell what the client wants to hear, first what of that it will; returns on `end`.
+
+        Raises: RpcError for a filter that is none; ChildError if there are too many streams.
+        """
+        session, children = self._session, self._session.services.children
+        try:
+            wanted = filter_in(self._asked.request.params.get("notifications"))
+        except FilterError as exc:
+            raise RpcError(INVALID_PARAMS, str(exc)) from exc
+        self._lists = wanted.lists
+        session.audience.listening = self._tell
+        with children.listeners.listening(session.key, session.principal, self):
+            # Whatever comes meanwhile goes out behind the acknowledgement.
+            session.audience.mailbox.put(self._acknowledge)
+            try:
+                uris = tuple([uri for uri in wanted.uris if await self._subscribe(uri)])
+                self._honoured = ListenFilter(wanted.lists, uris)
+                self._settled.set()
+                await self._ended.wait()
+                await session.audience.mailbox.flush()
+            finally:
+                self._is_given_up = not self._settled.is_set()
+                self._settled.set()  # or what waits to be sent would wait for the connection's end
+                await self._leave()
+        return {"_meta": self._meta}
+
+    def end(self) -> None:
+        """Let the stream end in good order."""
+        self._ended.set()
+
+    async def _acknowledge(self) -> None:
+        await self._settled.wait()
+        if self._is_given_up:
+            return
+        params: JsonObject = {"notifications": self._honoured.fields(), "_meta": self._meta}
+        if self._session.peer is not None:
+            await self._session.peer.notify(ACKNOWLEDGED, params, outlet=self._asked.outlet)
+
+    # What children say
+
+    async def told(self, spec: ServerSpec, notification: Notification) -> None:
+        """Pass on what a child says, if the client wants it."""
+        self._tell(spec, notification)
+
+    async def came(self, spec: ServerSpec) -> None:
+        """Subscribe at a child that is there now, too; tell if a listing went out without it."""
+        if spec.name in self._missed:
+            self._missed.discard(spec.name)
+            for method in LIST_CHANGED:
+                self._tell(spec, Notification(method, {}))
+        self._tasks.start_soon(self._join, spec.name)
+
+    def missed(self, server: ServerName) -> None:
+        """Take note that the client was shown a listing without this server."""
+        self._missed.add(server)
+
+    def _tell(self, spec: ServerSpec, notification: Notification) -> None:
+        method = notification.method
+        if method not in self._lists and method != UPDATED:
+            return
+        params = as_object(notification.params)
+        if method == UPDATED:
+            public = self._session.audience.public_uri(spec.name, str(params.get("uri")))
+            if public is None:
+                return
+            params = {**params, "uri": public}
+        meta: JsonObject = {**object_or_empty(params.get("_meta")), **self._meta}
+        told = Notification(method, {**params, "_meta": meta})
+        self._session.audience.send(told, self._asked.outlet)
+
+    # Resources
+
+    async def _subscribe(self, uri: str) -> bool:
+        request = Request(self._asked.request.id, "resources/subscribe", {"uri": uri})
+        try:
+            await self._subscriptions.subscribe(Asked(request, self._asked.outlet))
+        except (HubError, RpcError, RootsNeededError) as exc:
+            log.info("not subscribed", uri=uri, error=str(exc))
+            return False
+        for server, _ in self._session.audience.subscriptions:
+            await self._join(server)
+        return True
+
+    async def _join(self, server: ServerName) -> None:
+        """Subscribe at all the principal's children of a server, for what names no place.
+
+        That is what a client with unknown roots subscribes to; it calls the children of its roots.
+        """
+        if not self._session.unasked or self._ended.is_set():
+            return
+        owned = [own for whose, own in self._session.audience.subscriptions if whose == server]
+        for child in self._session.services.children.running_of(server, self._session.principal):
+            for own in owned:
+                await self._subscribe_at(child, own)
+
+    async def _subscribe_at(self, child: Child, own: str) -> None:
+        if child.answers.has(own, self._session.key):
+            return
+        child.answers.subscribe(own, self._session.key)
+        try:
+            await child.forward("resources/subscribe", {"uri": own})
+        except (ChildError, RpcError) as exc:
+            child.answers.unsubscribe(own, self._session.key)
+            log.info("not subscribed", server=child.spec.name, uri=own, error=str(exc))
+
+    async def _leave(self) -> None:
+        """End the subscriptions at the children that the session does not use itself."""
+        self._ended.set()
+        services, key = self._session.services, self._session.key
+        used = [place.child for place in self._session.places]
+        for server in {server for server, _ in self._session.audience.subscriptions}:
+            for child in services.children.running_of(server, self._session.principal):
+                if child not in used:
+                    for uri in child.answers.leave(key):
+                        services.tasks.start_soon(_unsubscribe, child, uri)
+
+
+async def _unsubscribe(child: Child, uri: str) -> None:
+    try:
+        await child.forward("resources/unsubscribe", {"uri": uri})
+    except (ChildError, RpcError) as exc:
+        log.debug("not unsubscribed", server=child.spec.name, error=str(exc))

@@ -9,15 +9,17 @@ import math
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
+from msgspec import Struct
 
-from hub.children.callbacks import Answers
-from hub.children.child_state import ChildState, Down, Ready, Starting
+from hub.catalog.merge import Listing
+from hub.children.callbacks import Answers, questioned
+from hub.children.circuit_breaker import Health
 from hub.children.clients import Asker
 from hub.children.failures import unanswered
 from hub.children.handshake import (
@@ -27,12 +29,10 @@ from hub.children.handshake import (
     with_envelope,
     without_server_info,
 )
-from hub.children.health import Health
 from hub.children.input_rounds import in_rounds, worded
 from hub.children.link import AnsweringLink, Link, WatchedLink
 from hub.children.listen_streams import SUBSCRIBING, Hearing, hearing_of
 from hub.children.listing import SendRequest, read_again, read_listing
-from hub.children.questions import questioned
 from hub.errors import ChildError, leaves
 from hub.guard.decide import Admitted
 from hub.jsonrpc import messages as wire
@@ -44,7 +44,28 @@ from hub.jsonrpc.pace import PASSED_ON
 from hub.jsonrpc.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
 from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED
 from hub.roots.roots import RootSet
-from hub.values import Call, JsonObject
+from hub.values import Call, JsonObject, SessionKey
+
+
+class Starting(Struct, frozen=True):
+    """The child is being launched, greeted and listed."""
+
+
+class Ready(Struct, frozen=True):
+    """The child answers calls."""
+
+    greeting: Greeting
+    listing: Listing
+
+
+class Down(Struct, frozen=True):
+    """The child is gone, and why."""
+
+    reason: str
+
+
+ChildState: TypeAlias = Starting | Ready | Down
+
 
 LAST_WORDS = 0.5
 """Seconds in which a child that is gone can be asked why."""
@@ -311,3 +332,31 @@ class Child:
     def _changed(self, methods: Collection[str]) -> None:
         self._outdated.update(methods)
         self._wake.set()
+
+
+PATIENCE: Final = 2.0
+"""Seconds that a call waits for its child to take the level it wants."""
+
+
+async def log_from(child: Child, level: str, session: SessionKey | None = None) -> None:
+    """Let a child log from `level` on: for all of a session, or, without one, for a call to come.
+
+    A modern child is told with each call, and one that does not log is not told at all.
+    """
+    state, levels = child.state, child.answers.levels
+    if not isinstance(state, Ready) or state.greeting.era == "modern":
+        return
+    if not state.greeting.offers("logging"):
+        return
+    wanted = levels.of_call(level) if session is None else levels.of_session(session, level)
+    if wanted is None:
+        return
+    try:
+        with anyio.move_on_after(None if session is not None else PATIENCE) as waiting:
+            await child.forward("logging/setLevel", {"level": wanted})
+    except (ChildError, RpcError) as exc:
+        levels.forget()
+        log.warning("log level not set", server=child.spec.name, error=str(exc))
+    else:
+        if waiting.cancelled_caught:
+            levels.forget()

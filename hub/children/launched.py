@@ -22,7 +22,7 @@ from hub.errors import ChildError
 from hub.jsonrpc.child_log import ChildLog
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.specs import ServerSpec
-from hub.system.clearing import cleared
+from hub.system.disk import cleared
 from hub.system.machine import Kernel
 
 log = structlog.stdlib.get_logger(__name__)

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Protocol
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from typing import Final, NoReturn, Protocol
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from hub.catalog.instructions import is_for_all
 from hub.catalog.merge import Listing
 from hub.children.callbacks import Answers
-from hub.children.child import Child
-from hub.children.child_state import Down
+from hub.children.child import Child, Down
+from hub.children.circuit_breaker import Health
 from hub.children.clients import Lessee
 from hub.children.handshake import Introduction
-from hub.children.health import Health
 from hub.children.launched import open_launched
 from hub.children.link import Link
-from hub.children.listeners import Listeners
 from hub.children.process.process_tree import Brood
-from hub.children.room import Room
 from hub.children.slot import ChildKey, Place
 from hub.errors import ChildError
 from hub.jsonrpc import messages
@@ -39,6 +36,96 @@ from hub.roots.roots import RootSet
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.machine import Kernel
 from hub.values import JsonObject, ServerName, SessionKey
+
+MAX_LISTENERS: Final = 1024
+"""How many streams of notifications may be open at once."""
+
+
+class Listener(Lessee, Protocol):
+    """Somebody who is told of changes alone, and lists by requests of its own."""
+
+    def missed(self, server: ServerName) -> None:
+        """Take note that a listing went out without this server, whose child is not there yet."""
+        ...
+
+
+class Listeners:
+    """The open streams, by principal."""
+
+    def __init__(self) -> None:
+        self._open: dict[SessionKey, tuple[str, Listener]] = {}
+
+    @contextmanager
+    def listening(self, session: SessionKey, principal: str, listener: Listener) -> Generator[None]:
+        """Let `listener` hear of the principal's children while the context lasts.
+
+        Raises: ChildError if too many do.
+        """
+        if len(self._open) >= MAX_LISTENERS:
+            raise ChildError(f"{MAX_LISTENERS} streams of notifications are open; try again later")
+        self._open[session] = (principal, listener)
+        try:
+            yield
+        finally:
+            del self._open[session]
+
+    def missed(self, principal: str, server: ServerName) -> None:
+        """Take note that a principal was shown a listing without this server."""
+        for listener in self.of(principal).values():
+            listener.missed(server)
+
+    def of(self, principal: str) -> Mapping[SessionKey, Listener]:
+        """Return who hears of a child of `principal`; a child of nobody's is everybody's."""
+        return {
+            session: listener
+            for session, (whose, listener) in self._open.items()
+            if not principal or whose == principal
+        }
+
+
+class Room(Struct, frozen=True):
+    """How many children may run: `in_all`, and `per_session` of those that one session uses."""
+
+    in_all: int
+    per_session: int
+
+    def made_for(self, place: Place, running: Iterable[Place]) -> list[Place]:
+        """Return which of the children `running` have to end before that of `place` starts.
+
+        There must be room with each session that waits for it: that makes room with what it alone
+        uses. Then there must be room in all, which a child of nobody's makes, else the idlest.
+
+        Raises: ChildError if all that could make room are at work; nobody needs to end then.
+        """
+        name, left, ended = place.spec.name, list(running), list[Place]()
+        for session in place.lessees:
+            own = [other for other in left if other.is_used_by(session)]
+            if len(own) >= self.per_session:
+                alone = [other for other in own if other.lessees.keys() <= {session}]
+                spare = _least_missed(alone) or _full(
+                    name,
+                    f"this session uses {len(own)} children",
+                    f"max_children_per_session: {self.per_session}",
+                )
+                left.remove(spare)
+                ended.append(spare)
+        if len(left) >= self.in_all:
+            full = f"{len(left)} children run", f"max_children: {self.in_all}"
+            ended.append(_least_missed(left) or _full(name, *full))
+        return ended
+
+
+def _least_missed(among: Iterable[Place]) -> Place | None:
+    """Return whose child is missed least; None if all are at work."""
+    idle = (other for other in among if other.is_idle)
+    return min(idle, key=lambda other: (bool(other.lessees), other.used_at), default=None)
+
+
+def _full(name: ServerName, how_many: str, knob: str) -> NoReturn:
+    raise ChildError(
+        f"server {name!r} is not started: {how_many} already, and all are at work ({knob})"
+    )
+
 
 KEPT_LISTINGS = 256
 """How many listings are kept of children that may be gone."""

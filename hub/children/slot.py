@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from msgspec import Struct, field
 
 from hub.catalog.merge import Listing
-from hub.children.child import Child
-from hub.children.child_state import Down, Ready
+from hub.children.child import Child, Down, Ready
+from hub.children.circuit_breaker import Health
 from hub.children.clients import Lessee
-from hub.children.health import Health
 from hub.jsonrpc import exact_json
 from hub.launch.plan import LaunchPlan
 from hub.roots.roots import RootSet

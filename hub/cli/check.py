@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
+import sys
+import tempfile
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypeAlias, TypedDict, final
+from typing import Final, TypeAlias, TypedDict, final
 from urllib.parse import urlsplit
 
 import anyio
@@ -17,9 +20,7 @@ import structlog
 from hub.app import Setting, environments, place_of, running_hub, this_machine
 from hub.catalog.merge import Offer
 from hub.catalog.names import Names
-from hub.children.child_state import Ready
-from hub.cli.confinement import confinement_report
-from hub.cli.looping import run_loop
+from hub.children.child import Ready
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -27,14 +28,17 @@ from hub.cli.options import (
     config_path,
     configured,
     required_config,
+    run_loop,
 )
-from hub.config.models import HubConfig, json_schema
+from hub.config.models import HubConfig, RemoteServer, json_schema
 from hub.config.operator_roots import operator_roots
-from hub.config.server_models import RemoteServer
 from hub.config.to_specs import server_specs
 from hub.config.withholding import missed
+from hub.confinement import landlock, launcher, seccomp
 from hub.confinement.confined_launch import planned_grants, this_kernel
 from hub.confinement.grants import missing, standing
+from hub.confinement.program_files import SYSTEM
+from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
 from hub.confinement.settled import settle_confinement
 from hub.errors import ChildError, HubError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
@@ -45,6 +49,74 @@ from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
 from hub.values import JsonObject, ServerName
+
+_TRIAL: Final = """
+import os, resource, sys
+try:
+    resource.prlimit(os.getppid(), resource.RLIMIT_CPU)
+except PermissionError:
+    print("filtered")
+for name in sys.argv[1:]:
+    print(open(name).read(), flush=True)
+"""
+_PATIENCE: Final = 20.0
+"""Seconds that the trial may take."""
+
+
+def confinement_report() -> tuple[list[str], bool]:
+    """Return what there is to say, line by line, and whether this machine can confine.
+
+    A small program is run confined, with one of two files granted: it must read that, and must
+    fail at the other.
+    """
+    kernel = this_kernel()
+    if kernel.abi == 0:
+        return [f"This machine cannot confine servers: {kernel.why_not}."], False
+    lines = [f"Landlock ABI {kernel.abi}: servers can be confined."]
+    lines += [f"  with this kernel: {text}" for text in missing(kernel.abi)]
+    if kernel.no_seccomp:
+        lines.append(f"System calls are NOT filtered: {kernel.no_seccomp}.")
+    else:
+        lines.append("seccomp: system calls that reach beyond a server are refused.")
+    trouble = _tried(filters=not kernel.no_seccomp)
+    if trouble is not None:
+        return [*lines, f"A trial FAILED: {trouble}"], False
+    lines.append("Tried: a confined program read the file it was granted, and not the one beside.")
+    return lines, not kernel.no_seccomp
+
+
+def _tried(*, filters: bool) -> str | None:
+    with tempfile.TemporaryDirectory(prefix="roots-hub-") as folder:
+        inside, outside = Path(folder, "inside"), Path(folder, "outside")
+        inside.write_text("granted")
+        outside.write_text("secret")
+        code = (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
+        places = [*SYSTEM, "/etc/ld.so.cache", *code, str(inside)]
+        held = Path(folder, "held")
+        grants = landlock.encode([("r", place, None) for place in places])
+        machine = seccomp.machine() if filters else None
+        refused = b"" if machine is None else compiled(machine)
+        held.write_bytes(launcher.encode(grants, refused, (PARENT, PARENTS_GROUP)))
+        python = [sys.executable, "-I", "-S", "-B"]
+        before = [*python, launcher.__file__, str(held), sys.executable]
+        try:
+            tried = subprocess.run(  # noqa: S603 - our own program
+                [*before, *python, "-c", _TRIAL, str(inside), str(outside)],
+                capture_output=True,
+                text=True,
+                timeout=_PATIENCE,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError) as exc:
+            return str(exc)
+    if "secret" in tried.stdout:
+        return "the file beside was read, too"
+    if "granted" not in tried.stdout or "PermissionError" not in tried.stderr:
+        return (tried.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    if filters and "filtered" not in tried.stdout:
+        return "the limits of another process could be asked for"
+    return None
+
 
 log = structlog.stdlib.get_logger(__name__)
 

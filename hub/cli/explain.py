@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import cast
 
@@ -12,14 +14,13 @@ import anyio
 from msgspec import Struct
 
 from hub.app import Setting, environments, place_of, running_hub, this_machine
-from hub.cli.batch import answers, read_lines
-from hub.cli.looping import run_loop
 from hub.cli.options import (
     Subparsers,
     add_config_option,
     add_root_option,
     config_path,
     configured,
+    run_loop,
 )
 from hub.config.models import HubConfig
 from hub.config.operator_roots import Place, operator_roots
@@ -29,13 +30,97 @@ from hub.guard.containment import Surroundings
 from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, explain
 from hub.guard.policy import Policy, ToolPolicy
 from hub.launch.plan import LaunchTemplate, plan
-from hub.paths.resolve import PathError
+from hub.paths.resolve import Entry, Flavour, LinkReader, PathError
 from hub.roots.effective import InForce, at_server, for_rootless
+from hub.roots.roots import EMPTY, UnsafePaths, parse_announcement
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.system.disk import CachedLinks
+from hub.system.disk import CachedLinks, OsLinks
 from hub.system.machine import Machine
 from hub.values import Call, Json, JsonObject
+
+_FLAVOURS = {"linux": Flavour.POSIX, "darwin": Flavour.MACOS, "windows": Flavour.WINDOWS}
+_HERE = "windows" if sys.platform == "win32" else sys.platform
+
+
+class NoDisk(LinkReader):
+    """Another platform's disk, of which nothing is known: every path is a directory."""
+
+    def entry(self, path: str) -> Entry | None:
+        return Entry("directory", 0, 0)
+
+    def target(self, path: str) -> str:
+        raise PathError(f"{path} is not a link")
+
+
+def read_lines(source: str) -> Iterator[str]:
+    """Yield the lines of a file, or of the standard input for `-`."""
+    if source == "-":
+        yield from sys.stdin
+        return
+    with Path(source).open(encoding="utf-8") as lines:
+        yield from lines
+
+
+def answers(lines: Iterable[str]) -> Iterator[str]:
+    """Yield one JSON line for each line that is not blank, in order; a bad one is a refusal."""
+    for line in lines:
+        if line.strip():
+            yield json.dumps(_answer(line))
+
+
+def _answer(line: str) -> JsonObject:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as exc:
+        return _verdict(None, None, f"the row is not JSON: {exc}")
+    if not isinstance(row, dict):
+        return _verdict(None, None, "the row is not an object")
+    return _judged(cast("JsonObject", row))
+
+
+def _judged(row: JsonObject) -> JsonObject:
+    number, arguments = row.get("id"), row.get("arguments")
+    around = _surroundings(row)
+    if around is None or not isinstance(arguments, dict):
+        return _verdict(number, None, "the row's arguments, roots, env or platform are not usable")
+    policy = ToolPolicy(Policy(unsafe=_unsafe(around)))
+    guard = compile_tool(row.get("schema"), read_only=False, policy=policy)
+    call = Call("tools/call", "", arguments, {"arguments": arguments})
+    verdict = decide(call, guard, around)
+    if isinstance(verdict, Refused):
+        return _verdict(number, verdict.pointer, verdict.reason)
+    return {"id": number, "verdict": "allow", "pointer": None, "reason": None}
+
+
+def _verdict(number: Json, pointer: str | None, reason: str) -> JsonObject:
+    return {"id": number, "verdict": "deny", "pointer": pointer, "reason": reason}
+
+
+def _surroundings(row: JsonObject) -> Surroundings | None:
+    platform, cwd = row.get("platform", _HERE), row.get("cwd")
+    env, uris = row.get("env", {}), row.get("roots", [])
+    flavour = _FLAVOURS.get(platform) if isinstance(platform, str) else None
+    if flavour is None or not isinstance(env, dict) or not isinstance(uris, list):
+        return None
+    links = CachedLinks(OsLinks()) if platform == _HERE else NoDisk()
+    roots: list[Json] = [{"uri": uri} for uri in uris]
+    announced = parse_announcement({"roots": roots}, links=links, flavour=flavour, unsafe=None)
+    return Surroundings(
+        roots=announced.roots if announced is not None else EMPTY,
+        cwd=cwd if isinstance(cwd, str) else None,
+        env={key: value for key, value in env.items() if isinstance(value, str)},
+        links=links,
+        flavour=flavour,
+    )
+
+
+def _unsafe(around: Surroundings) -> UnsafePaths:
+    home = around.env.get("HOME") or around.env.get("USERPROFILE")
+    try:
+        return UnsafePaths(home, around.flavour)
+    except PathError:
+        return UnsafePaths(None, around.flavour)
 
 
 def register(subparsers: Subparsers) -> None:

@@ -6,17 +6,53 @@ what and where, then what to do.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from types import ModuleType
 from typing import Final, cast
 
 from hub import __version__
-from hub.cli.lean import lean
 from hub.errors import ConfigError, HubError, StartError, leaves
 from hub.legible import legible
+
+
+@contextmanager
+def lean() -> Generator[None]:
+    """Let what is imported meanwhile load fast.
+
+    No garbage is looked for: what is loaded stays, and is not looked through later either.
+    """
+    gc.disable()
+    try:
+        # structlog would load it for tracebacks that show local variables, which the hub has not.
+        with hidden("rich"):
+            yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@contextmanager
+def hidden(name: str) -> Generator[None]:
+    """Let a module pass for one that is not installed, unless it is loaded already.
+
+    Afterwards it can be imported like any other.
+    """
+    modules = cast("dict[str, ModuleType | None]", sys.modules)
+    if name in modules:
+        yield
+        return
+    modules[name] = None
+    try:
+        yield
+    finally:
+        del modules[name]
+
 
 _NO_THREAD: Final = "can't start new thread"
 _COMMANDS: Final = {

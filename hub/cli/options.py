@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
+from collections.abc import Awaitable, Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar, TypeVarTuple
+
+import anyio
 
 from hub.config.fields import LoadContext
 from hub.config.load import config_source, load_config
 from hub.config.models import HubConfig
 from hub.config.watch import Watched
 from hub.errors import ConfigError
+from hub.system.memory import keep_for_large_messages
+from hub.system.open_files import hide_from_others
 
 
 class Subparsers(Protocol):
@@ -83,3 +89,22 @@ def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:
     if found is None:
         raise ConfigError("no config", "Name one by --config or HUB_CONFIG.")
     return found
+
+
+Args = TypeVarTuple("Args")
+Result = TypeVar("Result")
+
+
+def run_loop(main: Callable[[*Args], Awaitable[Result]], *args: *Args) -> Result:
+    """Run `main` to its end on the fastest loop there is."""
+    keep_for_large_messages()
+    hide_from_others()
+    return anyio.run(main, *args, backend_options={"use_uvloop": _has_uvloop()})
+
+
+def _has_uvloop() -> bool:
+    try:
+        import_module("uvloop")
+    except ImportError:
+        return False
+    return True

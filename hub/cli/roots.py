@@ -13,9 +13,8 @@ from pathlib import Path
 from hub.app import place_of, this_machine
 from hub.cli import roots_edit
 from hub.cli.options import Subparsers, add_config_option, add_root_option, configured
-from hub.config.detect import projects_below
 from hub.config.models import Roots
-from hub.config.operator_roots import operator_roots
+from hub.config.operator_roots import operator_roots, projects_below
 from hub.errors import StartError
 from hub.paths.resolve import PathError, parts_of, resolve
 from hub.roots.effective import InForce, for_rootless

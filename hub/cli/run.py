@@ -16,13 +16,13 @@ import structlog
 from msgspec.structs import replace
 
 from hub.app import Setting, fronts, running_hub
-from hub.cli.looping import run_loop
 from hub.cli.options import (
     Subparsers,
     add_config_option,
     add_root_option,
     configured,
     load_context,
+    run_loop,
     watched_config,
 )
 from hub.config.load import config_from_command
@@ -30,8 +30,7 @@ from hub.config.models import HubConfig
 from hub.config.operator_roots import roots_in
 from hub.errors import StartError
 from hub.server.http.access import Gatekeeper
-from hub.system.shutdown import Ending
-from hub.system.signals import ended_by_signals, ignore_ending_signals
+from hub.system.shutdown import Ending, ended_by_signals, ignore_ending_signals
 from hub.values import JsonObject
 
 LAST_PORT = 65535

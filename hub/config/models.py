@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
 from hub.catalog.names import NamesMode
 from hub.catalog.search import Expose
 from hub.config.fields import (
+    ArgumentText,
+    CommandText,
     Count,
     Flag,
     Name,
@@ -16,16 +28,177 @@ from hub.config.fields import (
     Origin,
     PathText,
     Patterns,
+    PlaceText,
+    Pointer,
     Port,
     Seconds,
     SecondsOrZero,
     Secret,
+    TemplateText,
+    Variable,
+    WebAddress,
+    inheritable,
+    mode_alone,
+    off_spelled_false,
     path_alone,
 )
-from hub.config.server_models import Guard, GuardKey, Part, RemoteServer, Server, StdioServer
+from hub.confinement.grants import NEWEST_ABI
 from hub.errors import ConfigError
+from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Access
-from hub.launch.plan import LaunchTemplate, mentions_roots
+from hub.launch.plan import ArgsMode, LaunchTemplate, mentions_roots
+from hub.launch.templates import parse_template
+from hub.specs import Allowance
+
+GuardMode: TypeAlias = Annotated[
+    Literal["enforce", "report", "off"], BeforeValidator(off_spelled_false)
+]
+ConfineMode: TypeAlias = Annotated[
+    Literal["off", "auto", "require"], BeforeValidator(off_spelled_false)
+]
+
+
+class Part(BaseModel):
+    """A mapping of the config: keys it does not know are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Guard(Part):
+    """What is done with calls that leave the roots. A server's own keys go before the hub's."""
+
+    mode: GuardMode = "enforce"
+    on_refused: Literal["refuse", "ask"] = "refuse"
+    symlinks: Literal["follow", "deny"] = "follow"
+    rewrite: Literal["verbatim", "canonical"] = "verbatim"
+    refuse_options: Flag = False
+
+
+GuardKey: TypeAlias = Annotated[
+    Guard, BeforeValidator(mode_alone, json_schema_input_type=GuardMode | Guard)
+]
+
+
+class Confine(Part):
+    """What the kernel keeps a child process to; `read` and `write` are allowed beside its roots."""
+
+    mode: ConfineMode = "off"
+    read: tuple[PathText, ...] = ()
+    write: tuple[PathText, ...] = ()
+    allow: tuple[Allowance, ...] = ()
+    abi: Annotated[int, Field(ge=1, le=NEWEST_ABI)] = 1
+
+    @model_validator(mode="after")
+    def _asks_with_effect(self) -> Self:
+        if self.abi > 1 and self.mode != "require":
+            raise ValueError("abi needs mode: require, without which an older kernel does")
+        return self
+
+
+ConfineKey: TypeAlias = Annotated[
+    Confine, BeforeValidator(mode_alone, json_schema_input_type=ConfineMode | Confine)
+]
+
+
+class ToolOverride(Part):
+    """What the operator says about one tool, by the child's own name for it."""
+
+    title: str | None = None
+    description: str | None = None
+    access: Access | None = None
+    guard: GuardMode | None = None
+    arguments: dict[Pointer, Kind] = {}
+
+
+class Tools(Part):
+    """Which of a child's tools are offered, by globs on its own names, and how."""
+
+    allow: tuple[str, ...] = ("*",)
+    deny: tuple[str, ...] = ()
+    overrides: dict[str, ToolOverride] = {}
+
+
+class RemoteRoots(Part):
+    """What a child behind a URL learns of the roots."""
+
+    answer: Flag = True
+
+
+class StdioRoots(RemoteRoots):
+    """What a child process learns of the roots."""
+
+    args: ArgsMode = "auto"
+
+
+class _Server(Part):
+    guard: GuardKey | None = None
+    share: Literal["roots", "session", "all"] = "roots"
+    start: Literal["auto", "lazy", "eager"] = "auto"
+    start_timeout: Seconds = 30
+    timeout: Seconds = 300
+    concurrency: Count = 16
+    idle_stop: Seconds = 600
+    era: Literal["auto", "legacy", "modern"] = "auto"
+    describe_roots: Flag = False
+    tools: Tools = Tools()
+
+
+Environment: TypeAlias = Annotated[
+    Literal["default", "all", "minimal"] | tuple[Variable, ...], BeforeValidator(inheritable)
+]
+"""Which variables of the hub's a child process gets: a word, or names and globs."""
+
+
+class StdioServer(_Server):
+    """A child that the hub launches."""
+
+    command: CommandText
+    args: tuple[ArgumentText, ...] = ()
+    env: dict[Variable, TemplateText] = Field(default={}, repr=False)
+    environment: Environment = "default"
+    cwd: PlaceText | None = None
+    roots: StdioRoots = StdioRoots()
+    confine: ConfineKey = Confine()
+
+    def template(self, name: str) -> LaunchTemplate:
+        """Return the launch template of this server, called `name`."""
+        return LaunchTemplate(
+            name,
+            parse_template(self.command),
+            tuple(parse_template(text, spread=True) for text in self.args),
+            tuple((key, parse_template(text)) for key, text in self.env.items()),
+            None if self.cwd is None else parse_template(self.cwd),
+            self.roots.args,
+        )
+
+
+class RemoteServer(_Server):
+    """A child behind a URL. `paths: remote`: its absolute paths are those of another machine."""
+
+    url: WebAddress = Field(repr=False)
+    headers: dict[Name, Secret] = {}
+    transport: Literal["http", "sse"] = "http"
+    paths: Literal["local", "remote"] = "local"
+    roots: RemoteRoots = RemoteRoots()
+
+
+def _how_reached(server: object) -> str | None:
+    if isinstance(server, Mapping):
+        ways = [way for way in ("command", "url") if way in server]
+        return ways[0] if len(ways) == 1 else None
+    if isinstance(server, StdioServer):
+        return "command"
+    return "url" if isinstance(server, RemoteServer) else None
+
+
+Server: TypeAlias = Annotated[
+    Annotated[StdioServer, Tag("command")] | Annotated[RemoteServer, Tag("url")],
+    Discriminator(
+        _how_reached,
+        custom_error_type="one_way",
+        custom_error_message="needs exactly one of command and url",
+    ),
+]
 
 
 class Listen(Part):

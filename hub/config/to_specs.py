@@ -5,9 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from hub.catalog.merge import Offer, ToolText
-from hub.config.models import HubConfig
+from hub.config.models import HubConfig, Server, StdioServer
 from hub.config.operator_roots import Place
-from hub.config.server_models import Server, StdioServer
 from hub.errors import ConfigError, RootError
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.launch.plan import argv_directories, known_filesystem_server

@@ -24,9 +24,8 @@ from hub.confinement.grants import (
     Needs,
     grants,
 )
-from hub.confinement.program_files import Program, program
+from hub.confinement.program_files import DEVICES, KERNEL, SETTINGS, SYSTEM, Program, program
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
-from hub.confinement.system_dirs import DEVICES, KERNEL, SETTINGS, SYSTEM
 from hub.errors import ChildError
 from hub.launch.filesystem_servers import short_name
 from hub.launch.plan import LaunchPlan, LaunchTemplate

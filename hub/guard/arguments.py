@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 
 from msgspec import Struct
@@ -11,13 +12,46 @@ from msgspec.structs import replace
 
 from hub.guard.budget import WHOLE, TooMuchError
 from hub.guard.keys.key_words import LONGEST_KEY, is_content, is_data, is_measure, is_plural
-from hub.guard.keys.nodes import Node, node_of_key
+from hub.guard.keys.schema import Node, node_of_key
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.rewriting import escaped
 from hub.guard.text.embedded_json import MAX_STRINGS, TooManyError, has_remarks, json_in, strings_in
 from hub.guard.text.prose import is_prose
 from hub.paths.resolve import PathError
-from hub.values import Json, JsonObject
+from hub.values import Call, Json, JsonObject
+
+
+def rewritten(call: Call, values: Mapping[str, str]) -> Call:
+    """Return `call` with the strings at these pointers into its arguments replaced.
+
+    A pointer into JSON that is itself inside a string leads nowhere: that string stays as it is.
+    """
+    if not values or call.params.get("arguments") is not call.arguments:
+        return call
+    arguments: JsonObject = {
+        key: _replaced(member, f"/{escaped(key)}", values) for key, member in call.arguments.items()
+    }
+    return replace(call, arguments=arguments, params={**call.params, "arguments": arguments})
+
+
+def escaped(key: str) -> str:
+    """Return `key` as one step of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _replaced(value: Json, pointer: str, values: Mapping[str, str]) -> Json:
+    if isinstance(value, str):
+        return values.get(pointer, value)
+    if isinstance(value, dict):
+        return {
+            key: _replaced(member, f"{pointer}/{escaped(key)}", values)
+            for key, member in value.items()
+        }
+    if isinstance(value, list):
+        return [
+            _replaced(member, f"{pointer}/{index}", values) for index, member in enumerate(value)
+        ]
+    return value
+
 
 # Found once: to look an enum's member up takes longer than what is done with it here.
 _IGNORE, _NEUTRAL, _PATH, _PAYLOAD = Kind.IGNORE, Kind.NEUTRAL, Kind.PATH, Kind.PAYLOAD

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from msgspec import Struct
 
-from hub.paths.resolve import PathError
+from hub.paths.resolve import Entry, LinkReader, PathError
 
 
 class TooMuchError(PathError):
@@ -57,3 +60,31 @@ class Effort:
         self.left -= effort
         if self.left < 0:
             raise TooMuchError(self._reason) if self._reason else TooMuchError
+
+
+_CHARACTERS: Final = 4
+"""So many of a link's text count as one question more."""
+
+
+class WatchedLinks(LinkReader):
+    """Asks `inner`, and keeps account of it: a question takes an `effort` of 1."""
+
+    def __init__(self, inner: LinkReader, effort: Effort) -> None:
+        self._inner = inner
+        self.effort = effort
+        self.last = ""
+
+    def entry(self, path: str) -> Entry | None:
+        self.last = path
+        self.effort.spend(1)
+        return self._inner.entry(path)
+
+    def target(self, path: str) -> str:
+        text = self._inner.target(path)
+        self.effort.spend(1 + len(text) // _CHARACTERS)
+        return text
+
+    def names(self, path: str) -> Sequence[str]:
+        names = self._inner.names(path)
+        self.effort.spend(1 + len(names))
+        return names

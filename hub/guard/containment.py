@@ -8,10 +8,9 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from hub.guard.budget import WHOLE, Effort, TooMuchError
+from hub.guard.budget import WHOLE, Effort, TooMuchError, WatchedLinks
 from hub.guard.own_files import OWN, Reach
 from hub.guard.policy import Policy
-from hub.guard.watched_links import WatchedLinks
 from hub.paths.resolve import (
     DeadEndError,
     Entry,

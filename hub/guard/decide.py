@@ -8,18 +8,16 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from hub.guard.arguments import Claim, claims
+from hub.guard.arguments import Claim, claims, rewritten
 from hub.guard.budget import SOON, WHOLE, Patience, TooMuchError
 from hub.guard.containment import LEAST, OUTSIDE, Surroundings, Weighed
 from hub.guard.judge import Judge
-from hub.guard.keys.nodes import Node, nodes_of
-from hub.guard.keys.schema import compile_shape
+from hub.guard.keys.schema import Node, compile_shape, nodes_of
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.own_files import ELSEWHERE, OWN, OwnFiles, by_proc
 from hub.guard.own_names import OwnNames, own_names_in
 from hub.guard.plain_paths import Ground
 from hub.guard.policy import Mode, Policy, ToolPolicy
-from hub.guard.rewriting import rewritten
 from hub.paths.resolve import LinkReader, PathError
 from hub.values import Call, Json
 

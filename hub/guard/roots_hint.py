@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hub.guard.keys.nodes import nodes_of
-from hub.guard.keys.schema import compile_shape
+from hub.guard.keys.schema import compile_shape, nodes_of
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Mode, ToolPolicy
 from hub.roots.effective import InForce

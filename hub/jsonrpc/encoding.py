@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from hub.jsonrpc.exact_json import UNWRITABLE, encode, encode_lines, encoder
-from hub.jsonrpc.messages import Failure, Message, Response
-from hub.jsonrpc.surrogates import mended
-from hub.values import object_or_empty
+from msgspec import Raw
+
+from hub.jsonrpc.exact_json import UNWRITABLE, encode, encode_lines, encoder, mended
+from hub.jsonrpc.messages import Failure, Message, Payload, Response
+from hub.values import Json, object_or_empty
 
 
 def to_bytes(message: Message) -> bytes:
@@ -41,3 +42,25 @@ def _as_text(message: Message) -> Message:
             case _:
                 pass
     return message
+
+
+def weight_of_answer(answer: Response | Failure) -> int:
+    """Return about how many bytes an answer has."""
+    return weight_of(answer.result if isinstance(answer, Response) else answer.error)
+
+
+def weight_of(payload: Payload | Json) -> int:
+    """Return about how many bytes a payload has."""
+    match payload:
+        case Raw():
+            return memoryview(payload).nbytes
+        case str():
+            return len(payload)
+        case dict():
+            return sum(len(key) + weight_of(value) for key, value in payload.items())
+        case list():
+            return sum(map(weight_of, payload), len(payload))
+        case int():
+            return 1 + payload.bit_length() // 3
+        case _:
+            return 8

@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from hub.jsonrpc.surrogates import mended
 from hub.protocol.constants import INVALID_REQUEST, PARSE_ERROR
 from hub.values import Json, JsonObject
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+
+
+def has_surrogates(text: bytes) -> bool:
+    """Return whether JSON text has an escape for a half character in it, alone or in a pair."""
+    return _SURROGATE.search(text) is not None
+
+
+def masked(text: bytes, letter: Literal["A", "B"] = "A") -> bytes:
+    """Return JSON text of the same length with the escape of a letter for each half character.
+
+    A decoder that refuses half characters takes it, and finds everything else where it is.
+    """
+    return _SURROGATE.sub(rb"\\u00%02x" % ord(letter), text)
+
+
+def mended(value: Json) -> Json:
+    """Return `value` with pairs of half characters put together and lone ones replaced."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        return {str(mended(key)): mended(inner) for key, inner in value.items()}
+    return [mended(inner) for inner in value] if isinstance(value, list) else value
+
 
 MAX_DEPTH = 128
 _LONG = 64 * 1024

@@ -7,6 +7,7 @@ What a client sends is parsed once, strictly. What a child answers is carried as
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
@@ -18,13 +19,48 @@ from hub.jsonrpc.exact_json import (
     WireError,
     as_we_write_it,
     decode_strict,
+    has_surrogates,
     is_too_deep,
+    masked,
     request_id,
 )
-from hub.jsonrpc.message_ids import answer_first, id_first
-from hub.jsonrpc.surrogates import has_surrogates, masked
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from hub.values import Json, JsonObject
+
+_BEGINS = rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
+_ASKS = re.compile(_BEGINS + rb'(?:"id"[^,]*,\s*)?"method"')
+_FIRST = re.compile(_BEGINS + rb'"id"\s*:\s*(\d{1,15})\s*,')
+_ANSWERS = re.compile(_FIRST.pattern + rb'\s*"(?:result|error)"')
+_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+
+
+def id_first(text: bytes) -> int | None:
+    """Return the id that a message begins with; None if it begins otherwise."""
+    return _number(_FIRST.match(text))
+
+
+def answer_first(text: bytes) -> int | None:
+    """Return the id that an answer begins with; None if what begins is none, or does not tell."""
+    return _number(_ANSWERS.match(text))
+
+
+def answered_by(ends: bytes) -> int | None:
+    """Return the id of the answer that these are both ends of; None if they do not tell."""
+    return None if _ASKS.match(ends) else _at_either_end(ends)
+
+
+def asked_by(ends: bytes) -> int | None:
+    """Return the id of the request that these are both ends of; None if they do not tell."""
+    return _at_either_end(ends) if _ASKS.match(ends) else None
+
+
+def _at_either_end(ends: bytes) -> int | None:
+    return _number(_FIRST.match(ends) or _LAST.search(ends))
+
+
+def _number(found: re.Match[bytes] | None) -> int | None:
+    return None if found is None else int(found[1])
+
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 MAX_MASKED = 1024 * 1024

@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from hub.jsonrpc import messages as wire
+from hub.jsonrpc.encoding import weight_of, weight_of_answer
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.incoming import Backlog
 from hub.jsonrpc.messages import (
@@ -29,7 +30,6 @@ from hub.jsonrpc.messages import (
     failure_of,
 )
 from hub.jsonrpc.outgoing import UNSAID, Answer, Behalf, TaskWaiter, Waiter, Waiters, with_token
-from hub.jsonrpc.weight import weight_of, weight_of_answer
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.values import Json, JsonObject
 

@@ -9,8 +9,7 @@ from collections.abc import Set as AbstractSet
 import msgspec
 from msgspec import Raw
 
-from hub.jsonrpc.exact_json import WireError, encode
-from hub.jsonrpc.surrogates import masked
+from hub.jsonrpc.exact_json import WireError, encode, masked
 from hub.protocol.constants import INVALID_REQUEST
 from hub.values import Json
 

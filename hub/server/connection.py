@@ -10,11 +10,10 @@ import structlog
 from anyio.abc import TaskGroup
 
 from hub.calls.dispatch import Relay
-from hub.calls.in_flight import Express
+from hub.calls.in_flight import Express, Register, Way
 from hub.calls.modern_rounds import Rounds
 from hub.calls.rounds.modern_routes import AskedForRoots
 from hub.calls.subscriptions import Subscriptions
-from hub.calls.ways import Register, Way
 from hub.catalog.pages import CursorError
 from hub.errors import HubError, RouteError
 from hub.jsonrpc.exact_json import WireError

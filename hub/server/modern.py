@@ -14,10 +14,10 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from hub.calls.dispatch import Relay
-from hub.calls.listening import Listening
 from hub.calls.modern_rounds import Rounds, can_be_asked
 from hub.calls.results import UNCACHED, completed, renumbered
 from hub.calls.rounds.modern_routes import AskedForRoots, RequestLane
+from hub.calls.subscriptions import Listening
 from hub.children.clients import InputNeededError, RootsNeededError
 from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.peer import Asked, RpcError

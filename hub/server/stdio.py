@@ -10,8 +10,7 @@ import anyio
 from hub.jsonrpc import messages
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.lines import Cut, Lines
-from hub.jsonrpc.message_ids import asked_by
-from hub.jsonrpc.messages import Failure, Message, Request, Response
+from hub.jsonrpc.messages import Failure, Message, Request, Response, asked_by
 from hub.jsonrpc.outgoing import Answer
 from hub.jsonrpc.peer import GoneError, Outlet
 from hub.jsonrpc.pipes import FileOutlet, PipeOutlet, open_lines, open_outlet

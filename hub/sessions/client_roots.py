@@ -20,10 +20,13 @@ from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import GoneError, Outlet, RpcError, SilentError
 from hub.paths.resolve import Flavour, LinkReader
-from hub.roots.events import (
+from hub.roots.presence import Standing
+from hub.roots.roots import Announcement, Rejected
+from hub.roots.state import (
     Answered,
     Ask,
     Changed,
+    Closed,
     Ended,
     Event,
     Failed,
@@ -33,13 +36,15 @@ from hub.roots.events import (
     Publish,
     Reachable,
     Revised,
+    State,
     Ticked,
+    Unasked,
+    Undeclared,
     Wake,
     Warn,
+    start,
+    step,
 )
-from hub.roots.presence import Standing
-from hub.roots.roots import Announcement, Rejected
-from hub.roots.state import Closed, State, Unasked, Undeclared, start, step
 from hub.values import Json
 
 log = structlog.stdlib.get_logger(__name__)

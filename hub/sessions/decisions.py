@@ -12,8 +12,9 @@ from hub.guard.consent import Consent
 from hub.guard.decide import Refused
 from hub.guard.own_files import OWN
 from hub.guard.policy import Mode
+from hub.roots.roots import Root
 from hub.specs import ServerSpec
-from hub.values import Call, JsonObject
+from hub.values import Call, JsonObject, ServerName
 
 RECENT: Final = 20
 """How many refusals are remembered."""
@@ -42,3 +43,22 @@ class Refusals:
         is_refused = mode is Mode.ENFORCE or refused.reason == OWN
         log.warning("refused" if is_refused else "would be refused", **details)
         self._recent.append({**details, "mode": mode.value})
+
+
+class Grants:
+    """Places outside of the roots, each for one server, and for reading alone or for both."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[ServerName, bool, tuple[str, ...], bool], Root] = {}
+
+    def add(self, server: ServerName, place: Root, *, writes: bool) -> None:
+        """Let a server's tools reach `place` from now on; those that write only if it `writes`."""
+        self._places[server, writes, place.parts, place.is_file] = place
+
+    def of(self, server: ServerName, *, writes: bool) -> tuple[Root, ...]:
+        """Return what a server's tools that read, or that write too, may reach."""
+        return tuple(
+            place
+            for (owner, written, _, _), place in self._places.items()
+            if owner == server and (written or not writes)
+        )

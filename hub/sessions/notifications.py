@@ -11,11 +11,11 @@ from anyio.abc import TaskGroup
 from hub.catalog.resource_uris import wrapped
 from hub.children.log_levels import reaches
 from hub.jsonrpc import messages
+from hub.jsonrpc.encoding import weight_of
 from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.outgoing import Behalf, without_token
 from hub.jsonrpc.peer import GoneError, Outlet, Peer, RpcError
 from hub.jsonrpc.send_queue import Mailbox
-from hub.jsonrpc.weight import weight_of
 from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.protocol.input_requests import ELICITED, mode_of, takes
 from hub.sessions.client import Client

@@ -9,8 +9,8 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from hub.children.child import log_from
 from hub.children.slot import Place
-from hub.children.verbosity import log_from
 from hub.errors import ChildError, HubError
 from hub.guard.roots_hint import told_of
 from hub.jsonrpc.messages import Notification, Payload
@@ -22,8 +22,7 @@ from hub.roots.roots import EMPTY, Announcement, parse_announcement
 from hub.roots.state import Unopened
 from hub.sessions.client import Client
 from hub.sessions.client_roots import ClientRoots
-from hub.sessions.decisions import Refusals
-from hub.sessions.grants import Grants
+from hub.sessions.decisions import Grants, Refusals
 from hub.sessions.leases import Leases
 from hub.sessions.notifications import RELAYED, Audience
 from hub.sessions.services import Services

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import signal
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import anyio
+from anyio.abc import TaskStatus
 
 
 class Ending:
@@ -44,3 +47,39 @@ class Ending:
             tasks.cancel_scope.cancel()
             return True
         return False
+
+
+@asynccontextmanager
+async def ended_by_signals() -> AsyncGenerator[Ending]:
+    """Have the first SIGTERM, SIGINT or SIGHUP begin the ending, and each further one press it.
+
+    None of them ends this process as long as the context lasts. A SIGHUP that was ignored, as
+    `nohup` has it, stays so.
+    """
+    ending = Ending()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(_listen, ending)
+        yield ending
+        tasks.cancel_scope.cancel()
+
+
+def ignore_ending_signals() -> None:
+    """Let none of them end this process any more: all that it had is ended, and so is it soon."""
+    for number in _ending_signals():
+        signal.signal(number, signal.SIG_IGN)
+
+
+async def _listen(ending: Ending, *, task_status: TaskStatus[None]) -> None:
+    with anyio.open_signal_receiver(*_ending_signals()) as signals:
+        task_status.started()
+        async for _ in signals:
+            if ending.begun.is_set():
+                ending.press()
+            ending.begin()
+
+
+def _ending_signals() -> list[signal.Signals]:
+    hangup = getattr(signal, "SIGHUP", None)  # which Windows does not have
+    if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
+        return [signal.SIGTERM, signal.SIGINT]
+    return [signal.SIGTERM, signal.SIGINT, hangup]

@@ -5,8 +5,8 @@ import json
 import pytest
 from msgspec import Raw
 
-from hub.calls import listed as module
-from hub.calls.listed import Entries, Listed, encoded
+from hub.calls import listings as module
+from hub.calls.listings import Entries, Listed, encoded
 from hub.catalog.pages import PAGE_SIZE
 from hub.errors import RouteError
 from hub.values import JsonObject

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from hub.children import listeners
+from hub.children import pool as listeners
 from hub.jsonrpc.messages import Request
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META, UPDATED

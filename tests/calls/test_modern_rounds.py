@@ -14,7 +14,7 @@ from hub.calls import parking
 from hub.calls.modern_rounds import can_be_asked
 from hub.calls.rounds import parked_call
 from hub.children.clients import Asker
-from hub.children.crowd import Crowd
+from hub.children.concurrency import Crowd
 from hub.protocol.constants import (
     INTERNAL_ERROR,
     INVALID_PARAMS,

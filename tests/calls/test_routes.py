@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from hub.calls.session_lanes import SessionLane
+from hub.calls.routes import SessionLane
 from hub.jsonrpc.messages import Request
 from hub.sessions.client import Client
 from tests.kit.fakes import ECHO, READ, FakeChild

@@ -6,7 +6,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.calls.session_lanes import SessionLane
+from hub.calls.routes import SessionLane
 from hub.guard.decide import Admitted
 from hub.guard.policy import Mode, Policy
 from hub.jsonrpc.messages import Request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hub.calls.ways import Register, Way
+from hub.calls.in_flight import Register, Way
 from hub.guard.decide import Admitted
 from hub.jsonrpc.incoming import Backlog
 from hub.jsonrpc.messages import Request

@@ -7,9 +7,8 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.children import crowd
-from hub.children.callbacks import Answers
-from hub.children.questions import questioned
+from hub.children import concurrency as crowd
+from hub.children.callbacks import Answers, questioned
 from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.outgoing import RequestWithin, TaskWaiter, Waiters
 from hub.jsonrpc.peer import Asked, GoneError, RpcError

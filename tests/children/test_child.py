@@ -12,8 +12,7 @@ from structlog.testing import capture_logs
 from hub.catalog.merge import Listing
 from hub.children import child as child_module
 from hub.children.callbacks import Answers
-from hub.children.child import Child, StaleError
-from hub.children.child_state import Down, Ready, Starting
+from hub.children.child import Child, Down, Ready, StaleError, Starting
 from hub.children.handshake import Introduction
 from hub.children.input_rounds import MAX_INPUT_ROUNDS
 from hub.errors import ChildError

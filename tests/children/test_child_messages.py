@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from hub.children.child_messages import lost_in, message_in
+from hub.children.link import lost_in, message_in
 from hub.jsonrpc import messages
 from hub.jsonrpc.conduct import Conduct
 from hub.jsonrpc.messages import Failure, Message, Request

@@ -1,5 +1,5 @@
 from hub.catalog.merge import Listing
-from hub.children.child_state import Down, Ready, Starting
+from hub.children.child import Down, Ready, Starting
 from hub.children.handshake import Greeting
 
 GREETING = Greeting("legacy", "2025-11-25", {}, {}, "", {})

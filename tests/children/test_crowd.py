@@ -3,9 +3,9 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from hub.children import crowd as module
+from hub.children import concurrency as module
 from hub.children.clients import Asker
-from hub.children.crowd import Crowd
+from hub.children.concurrency import Crowd
 from tests.kit.fakes import RecordingAsker
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
+from hub.children.circuit_breaker import Health
 from hub.children.clients import InputNeededError
-from hub.children.health import Health
 from hub.errors import ChildError
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.request_state import NOTHING

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hub.children import listeners
-from hub.children.listeners import Listeners
+from hub.children import pool as listeners
+from hub.children.pool import Listeners
 from hub.errors import ChildError
 from hub.values import ServerName, SessionKey
 from tests.kit.fakes import ECHO, FakeChild, RecordingLessee

@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 from msgspec import Raw
 from structlog.testing import capture_logs
 
-from hub.children.questions import Question, questioned
+from hub.children.callbacks import Question, questioned
 from hub.jsonrpc import send_queue
 from hub.jsonrpc.messages import Notification, Request
 from hub.jsonrpc.outgoing import UNSAID, Answer, RequestWithin, TaskWaiter, Waiters

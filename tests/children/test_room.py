@@ -4,10 +4,9 @@ import pytest
 
 from hub.catalog.merge import Listing
 from hub.children.callbacks import Answers
-from hub.children.child import Child
-from hub.children.child_state import Ready
+from hub.children.child import Child, Ready
 from hub.children.handshake import Greeting, Introduction
-from hub.children.room import Room
+from hub.children.pool import Room
 from hub.children.slot import Place, key_of
 from hub.errors import ChildError
 from hub.paths.resolve import Flavour

@@ -4,8 +4,7 @@ from msgspec.structs import replace
 
 from hub.catalog.merge import Listing
 from hub.children.callbacks import Answers
-from hub.children.child import Child
-from hub.children.child_state import Down, Ready
+from hub.children.child import Child, Down, Ready
 from hub.children.handshake import Greeting, Introduction
 from hub.children.slot import ChildKey, Place, key_of
 from hub.paths.resolve import Flavour

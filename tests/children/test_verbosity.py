@@ -7,10 +7,9 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from hub.children import verbosity
-from hub.children.child import Child
+from hub.children import child as verbosity
+from hub.children.child import Child, log_from
 from hub.children.slot import Place
-from hub.children.verbosity import log_from
 from hub.values import JsonObject, SessionKey
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.kit.rigs import Rig, remote, rig

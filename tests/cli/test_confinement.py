@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hub.cli import check as confinement
 from hub.cli import check as inspect
-from hub.cli import confinement
-from hub.cli.confinement import confinement_report
+from hub.cli.check import confinement_report
 from hub.cli.main import main
 from hub.confinement import landlock
 from hub.system.machine import Kernel

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.config.detect import MARKERS, MAX_DEPTH, Project, nearest_project, projects_below
+from hub.config.operator_roots import MARKERS, MAX_DEPTH, Project, nearest_project, projects_below
 from tests.kit.trees import plant
 
 

@@ -12,8 +12,7 @@ from hub.config.load import (
     is_own_config,
     load_config,
 )
-from hub.config.models import HubConfig
-from hub.config.server_models import RemoteServer, StdioServer
+from hub.config.models import HubConfig, RemoteServer, StdioServer
 from hub.errors import ConfigError
 
 HIDDEN = "s3cret"

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from hub.config.server_models import Confine, RemoteServer, Server, StdioServer
+from hub.config.models import Confine, RemoteServer, Server, StdioServer
 from hub.guard.keys.vocabulary import Kind
 from hub.launch.plan import LaunchTemplate
 from hub.launch.templates import parse_template

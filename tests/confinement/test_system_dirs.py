@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from hub.confinement.system_dirs import DEVICES, KERNEL, SETTINGS, SYSTEM
+from hub.confinement.program_files import DEVICES, KERNEL, SETTINGS, SYSTEM
 
 PLACES = [PurePosixPath(place) for place in (*SYSTEM, *SETTINGS, *KERNEL, *DEVICES)]
 

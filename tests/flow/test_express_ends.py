@@ -11,8 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from hub.calls.in_flight import Passage
-from hub.children.child import Child
-from hub.children.child_state import Down
+from hub.children.child import Child, Down
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Notification, Request, lost
 from hub.values import JsonObject

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from hub.calls.in_flight import Way
 from hub.calls.rounds.modern_routes import RequestLane
-from hub.calls.ways import Way
 from hub.catalog.search import Expose
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy
 from hub.jsonrpc.messages import Request

@@ -1,6 +1,6 @@
 from msgspec.structs import replace
 
-from hub.guard.rewriting import escaped, rewritten
+from hub.guard.arguments import escaped, rewritten
 from hub.values import JsonObject
 from tests.kit.worlds import tool_call
 

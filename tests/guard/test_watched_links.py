@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.guard.budget import Effort, TooMuchError
-from hub.guard.watched_links import WatchedLinks
+from hub.guard.budget import Effort, TooMuchError, WatchedLinks
 from hub.system.disk import OsLinks
 from tests.kit.trees import plant
 

@@ -2,7 +2,7 @@ import json
 
 import msgspec
 
-from hub.jsonrpc.surrogates import has_surrogates, masked, mended
+from hub.jsonrpc.exact_json import has_surrogates, masked, mended
 
 CUT = rb'{"a":"\ud83d","b":1}'
 

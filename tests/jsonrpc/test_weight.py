@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
+from hub.jsonrpc.encoding import weight_of, weight_of_answer
 from hub.jsonrpc.messages import Failure, Payload, Response
-from hub.jsonrpc.weight import weight_of, weight_of_answer
 from hub.values import Json
 
 

@@ -36,8 +36,7 @@ from hub.roots.effective import OperatorRoots
 from hub.roots.roots import EMPTY, RootSet, root_from_path
 from hub.sessions.client import Client
 from hub.sessions.operator_roots import Operator
-from hub.sessions.plans import Plans
-from hub.sessions.services import RootsSettings, Services
+from hub.sessions.services import Plans, RootsSettings, Services
 from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.disk import OsLinks

@@ -3,8 +3,7 @@ from __future__ import annotations
 from mcp.shared.inbound import NAME_BEARING_METHODS
 
 from hub.protocol.constants import MODERN_VERSIONS, PROTOCOL_VERSION_META
-from hub.protocol.http_headers import ParamHeader
-from hub.protocol.request_headers import Offered, modern_version, offered, request_headers
+from hub.protocol.http_headers import Offered, ParamHeader, modern_version, offered, request_headers
 from hub.values import JsonObject
 
 VERSION = MODERN_VERSIONS[-1]

@@ -1,7 +1,7 @@
 from typing import get_args
 
-from hub.roots import events
-from hub.roots.events import ClientEvent, Effect, Event, Failed, OwnEvent
+from hub.roots import state as events
+from hub.roots.state import ClientEvent, Effect, Event, Failed, OwnEvent
 
 
 def test_every_event_is_the_clients_or_the_hubs_own_and_no_effect() -> None:

@@ -7,38 +7,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hub.roots.events import (
+from hub.roots.roots import EMPTY, Announcement, Root, RootSet
+from hub.roots.state import (
+    MAX_DEBOUNCE,
+    RETRY_AFTER,
     Answered,
     Ask,
+    Asking,
     Changed,
+    Closed,
+    Debouncing,
     Effect,
     Ended,
     Event,
     Failed,
     Given,
+    Known,
     Needed,
     Opened,
+    Phase,
     Publish,
     Reachable,
     Revised,
-    Ticked,
-    Wake,
-    Warn,
-)
-from hub.roots.roots import EMPTY, Announcement, Root, RootSet
-from hub.roots.state import (
-    MAX_DEBOUNCE,
-    RETRY_AFTER,
-    Asking,
-    Closed,
-    Debouncing,
-    Known,
-    Phase,
     Settled,
     State,
+    Ticked,
     Unasked,
     Undeclared,
     Unopened,
+    Wake,
+    Warn,
     start,
     step,
 )

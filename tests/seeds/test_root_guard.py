@@ -13,9 +13,8 @@ from hub.guard.decide import Admitted, compile_tool, decide
 from hub.guard.policy import ToolPolicy
 from hub.paths.file_uris import UriError, path_from_uri
 from hub.paths.resolve import Entry, Flavour, LinkReader, PathError
-from hub.roots.events import Answered, Ask, Changed, Opened, Reachable, Ticked, Wake
 from hub.roots.roots import RootSet, parse_announcement
-from hub.roots.state import start, step
+from hub.roots.state import Answered, Ask, Changed, Opened, Reachable, Ticked, Wake, start, step
 from hub.values import Call, Json, JsonObject
 from tests.kit.hubs import READ_FILE, TWO_ROOTS, flow_hub, text_of
 from tests.kit.trees import plant

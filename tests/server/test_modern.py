@@ -300,7 +300,7 @@ async def test_what_the_era_has_not_is_no_method(method: str) -> None:
 
 
 async def test_pages_of_a_listing_are_walked_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hub.calls.listed.page_of", partial(page_of, size=2))
+    monkeypatch.setattr("hub.calls.listings.page_of", partial(page_of, size=2))
     tools: list[JsonObject] = [{**ECHO, "name": f"t{n}"} for n in range(4)]
     async with scripted(FakeChild(*tools)) as hub:
         client, names, cursor = hub.client(), list[str](), None

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from hub.sessions.grants import Grants
+from hub.sessions.decisions import Grants
 from hub.values import ServerName
 from tests.kit.rigs import roots_at
 from tests.kit.trees import plant

@@ -7,8 +7,8 @@ import pytest
 from hub.errors import ConfigError
 from hub.roots.effective import InForce
 from hub.roots.roots import EMPTY
-from hub.sessions import plans
-from hub.sessions.plans import Plans
+from hub.sessions import services as plans
+from hub.sessions.services import Plans
 from tests.kit.rigs import launched, remote, roots_at
 from tests.kit.trees import plant
 

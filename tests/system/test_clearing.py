@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hub.system.clearing import cleared
+from hub.system.disk import cleared
 
 
 async def test_a_directory_is_removed_with_all_that_is_in_it(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 import anyio
 import pytest
 
-from hub.system.signals import ended_by_signals
+from hub.system.shutdown import ended_by_signals
 
 pytestmark = pytest.mark.usefixtures("hangups")
 SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
@@ -55,7 +55,7 @@ async def test_a_hangup_that_was_ignored_stays_so() -> None:
 def test_a_process_that_has_ended_its_own_is_ended_by_no_signal() -> None:
     code = """
 import os, signal
-from hub.system.signals import ignore_ending_signals
+from hub.system.shutdown import ignore_ending_signals
 ignore_ending_signals()
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     os.kill(os.getpid(), number)

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from hub.calls.caller import CallAsker
 from hub.calls.consent import Case
 from hub.children.clients import Asker, InputNeededError, Stoppable
-from hub.children.crowd import PATIENCE
+from hub.children.concurrency import PATIENCE
 from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.outgoing import UNSAID, Behalf, Progress
 from hub.jsonrpc.peer import RpcError

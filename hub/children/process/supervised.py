@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio  # noqa: TID251 - loops differ in who closes what they watch
 import errno
 import os
 import select
@@ -9,14 +10,16 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Final
 
 import anyio
 
 from hub.children.process import watchdog
-from hub.children.process.spawn import Streams
+from hub.children.process.spawn import Started, Streams
 from hub.children.process.subreaper import END_NOW
 
 START_PATIENCE: Final = 10.0
@@ -230,3 +233,62 @@ async def _started(control: socket.socket) -> Supervised:
     if what == b"failed":
         raise OSError(int(numbers[0]), os.strerror(int(numbers[0])))
     return Supervised(control, int(numbers[0]), int(numbers[1]), rest)
+
+
+def when_ended(process: Started, told: Callable[[], None]) -> Callable[[], None]:
+    """Call `told` in the running loop once `process` has ended and left its exit code.
+
+    Return what ends the watch; calling it again does nothing.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        handle = _handle(process)
+    except (AttributeError, OSError):  # not Linux, or before 5.3
+        return _by_thread(process, told, loop)
+
+    def stop() -> None:
+        nonlocal handle
+        if handle >= 0:
+            loop.remove_reader(handle)
+            os.close(handle)
+            handle = -1
+
+    def ended() -> None:
+        if process.poll() is not None:
+            stop()
+            told()
+
+    loop.add_reader(handle, ended)
+    return stop
+
+
+def _handle(process: Started) -> int:
+    """Return a descriptor that can be read from once the process has ended.
+
+    Who is not its parent learns how it ended from the one that is, a moment later.
+    """
+    return (
+        os.dup(process.fileno()) if isinstance(process, Supervised) else os.pidfd_open(process.pid)
+    )
+
+
+def _by_thread(
+    process: Started, told: Callable[[], None], loop: asyncio.AbstractEventLoop
+) -> Callable[[], None]:
+    is_watched = True
+
+    def tell() -> None:
+        if is_watched:
+            told()
+
+    def wait() -> None:
+        process.wait()
+        with suppress(RuntimeError):  # the loop has ended before
+            loop.call_soon_threadsafe(tell)
+
+    def stop() -> None:
+        nonlocal is_watched
+        is_watched = False
+
+    Thread(target=wait, name=f"exit of {process.pid}", daemon=True).start()
+    return stop

@@ -2,20 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from typing import Protocol
 
 import anyio
+import msgspec
 import structlog
 from anyio.abc import TaskGroup
+from msgspec import Raw
 
-from hub.children.remote.arrivals import Arrivals
-from hub.children.remote.http_client import ExchangeError
+from hub.children.link import SHOWN, lost_in, message_in
+from hub.children.remote.http_client import Exchange, ExchangeError
 from hub.jsonrpc import messages as wire
+from hub.jsonrpc.conduct import Conduct
 from hub.jsonrpc.encoding import to_bytes
-from hub.jsonrpc.exact_json import RequestId, request_id
-from hub.jsonrpc.messages import Message, Notification, Request, lost
+from hub.jsonrpc.exact_json import RequestId, WireError, request_id
+from hub.jsonrpc.lines import CROWD, PORTION
+from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, lost
+from hub.jsonrpc.pace import Pace
 from hub.jsonrpc.peer import GoneError
+from hub.protocol.constants import METHOD_NOT_FOUND
+from hub.protocol.sse_parser import Event, EventParser
+
+QUEUE, MAX_UNREAD = 16, 64 * 1024 * 1024
+"""How many messages of a child, and bytes, may wait for the hub; then its streams rest."""
+
+
+class Arrivals:
+    """Messages in the order of their coming; who brings one waits while too many lie there.
+
+    The reader is done with one when it asks for the next, and is paced by `conduct`.
+    """
+
+    def __init__(self, conduct: Conduct) -> None:
+        self._conduct = conduct
+        self._waiting: deque[Message] = deque()
+        self._size = 0
+        self._came: anyio.Event | None = None
+        self._left: anyio.Event | None = None
+        self.ended: str | None = None
+        self.settle: Callable[[Response | Failure], bool] | None = None
+
+    async def put(self, message: Message) -> None:
+        """Bring a message; after the end it is dropped.
+
+        With `settle`, that gets an answer before which no message waits or is worked on; if nobody
+        waits for it, it comes as any message.
+        """
+        if (
+            self.settle is not None
+            and self._came is not None
+            and isinstance(message, Response | Failure)
+            and self.settle(message)
+        ):
+            self._conduct.answered()
+            return
+        while self._is_full and self.ended is None:
+            self._left = self._left or anyio.Event()
+            await self._left.wait()
+        if self.ended is None:
+            self._waiting.append(message)
+            self._size += _size(message)
+            self._tell()
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._waiting) >= QUEUE or self._size >= MAX_UNREAD
+
+    def end(self, reason: str) -> None:
+        """Let there be no further messages; the first reason counts."""
+        if self.ended is None:
+            self.ended = reason
+            self._tell()
+            self._go_on()
+
+    async def next(self) -> Message:
+        """Return the next message.
+
+        Raises: GoneError, with the reason, after the last.
+        """
+        rest = self._conduct.pace.done()
+        if rest is not None:
+            await anyio.sleep(rest)
+        while not self._waiting:
+            if self.ended is not None:
+                raise GoneError(self.ended)
+            self._came = anyio.Event()
+            await self._came.wait()
+        message = self._waiting.popleft()
+        size = _size(message)
+        self._size -= size
+        self._conduct.pace.hand(size)
+        self._go_on()
+        return message
+
+    def _tell(self) -> None:
+        if self._came is not None:
+            self._came.set()
+            self._came = None
+
+    def _go_on(self) -> None:
+        if self._left is not None:
+            self._left.set()
+            self._left = None
+
+
+def _size(message: Message) -> int:
+    """Return the bytes that a message carries; what was read of it already counts for nothing."""
+    match message:
+        case Response(result=Raw() as carried) | Failure(error=Raw() as carried):
+            return memoryview(carried).nbytes
+        case Notification(params=Raw() as carried):
+            return memoryview(carried).nbytes
+        case _:
+            return 0
+
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -109,3 +211,111 @@ def taken_back(message: Message) -> RequestId | None:
     if not isinstance(message, Notification) or message.method != "notifications/cancelled":
         return None
     return request_id(wire.as_object(message.params).get("requestId"))
+
+
+_BAD_REQUEST, _NOT_FOUND = 400, 404
+_SERVER_ERROR = -32000
+_FORGOTTEN = ("session", "not initialized")
+
+_batch = msgspec.json.Decoder(list[Raw])
+
+
+async def events_in(chunk: bytes, parser: EventParser, conduct: Conduct) -> AsyncGenerator[Event]:
+    """Yield the events that `chunk` completes; a crowd of lines is read bit by bit.
+
+    What brings no event is paced, and counted if it belongs to no event that could be one.
+
+    Raises: GoneError if that was too much.
+    """
+    pace = conduct.pace
+    for piece in _pieces(chunk):
+        began = pace.clock()
+        events = parser.feed(piece)
+        if not events:
+            pace.spend(pace.clock() - began, len(piece))
+            why = conduct.verdict("events without an end", len(piece)) if parser.is_cut else None
+            if why is not None:
+                raise GoneError(why)
+        for event in events:
+            yield event
+            await _give_way(pace)
+        await _give_way(pace)
+
+
+async def _give_way(pace: Pace) -> None:
+    rest = pace.rest()
+    if rest is not None:
+        await anyio.sleep(rest)
+
+
+def _pieces(chunk: bytes) -> Iterator[bytes]:
+    if chunk.count(b"\n") <= CROWD and chunk.count(b"\r") <= CROWD:
+        yield chunk
+        return
+    for start in range(0, len(chunk), PORTION):
+        yield chunk[start : start + PORTION]
+
+
+def messages_in(conduct: Conduct, event: Event) -> Iterator[Message]:
+    """Yield the messages in an event, of which 2025-03-26 allows several.
+
+    What is none is passed over; for an answer that cannot be read, or is too large, its failure
+    comes.
+
+    Raises: GoneError if what is none was once too much.
+    """
+    pace = conduct.pace
+    began = pace.clock()
+    if event.name != "message":
+        conduct.log.debug("unknown event", name=event.name[:SHOWN])
+        conduct.count("events of an unknown kind", len(event.text))
+        pace.spend(pace.clock() - began)
+        return
+    if event.is_cut:
+        cut = lost_in(conduct, event.text)
+        if cut is not None:
+            yield cut
+        return
+    for text in _texts(event.text):
+        began = pace.clock()
+        message = message_in(conduct, text, otherwise="event is not JSON-RPC")
+        if not isinstance(message, Response | Failure):
+            pace.spend(pace.clock() - began)
+        if message is not None:
+            yield message
+
+
+def _texts(text: bytes) -> list[bytes]:
+    if not text.lstrip().startswith(b"["):
+        return [text]
+    try:
+        return [bytes(one) for one in _batch.decode(text)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return [text]
+
+
+async def refusal_in(exchange: Exchange) -> Failure | None:
+    """Return the JSON-RPC error in the body of a refusal, which says more than the status."""
+    try:
+        text = await exchange.body(wire.MAX_MESSAGE_BYTES)
+        found = wire.parse_child(text)
+        if not isinstance(found, Failure) or "jsonrpc" not in wire.as_object(Raw(text)):
+            return None
+        code = wire.as_object(found.error).get("code")
+    except (ExchangeError, WireError):
+        return None
+    return found if isinstance(code, int) and not isinstance(code, bool) else None
+
+
+def is_session_unknown(status: int, error: Failure | None) -> bool:
+    """Return whether a child that keeps sessions refuses a message for want of this one.
+
+    The protocol's word for that is 404. Servers made after the TypeScript SDK's example say 400,
+    and why in words; after a restart they have forgotten every session.
+    """
+    said = {} if error is None else wire.as_object(error.error)
+    if status == _NOT_FOUND:
+        return said.get("code") != METHOD_NOT_FOUND
+    text = str(said.get("message", "")).lower()
+    known = error is None or error.id is not None or said.get("code") != _SERVER_ERROR
+    return status == _BAD_REQUEST and not known and any(word in text for word in _FORGOTTEN)

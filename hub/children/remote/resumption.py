@@ -8,7 +8,7 @@ from contextlib import aclosing
 import anyio
 
 from hub.children.remote.http_client import Endpoint, Exchange, ExchangeError, Headers
-from hub.children.remote.received import events_in
+from hub.children.remote.posts import events_in
 from hub.jsonrpc.conduct import Conduct
 from hub.protocol.sse_parser import Event, EventParser
 

@@ -9,7 +9,6 @@ from functools import partial
 from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
-from hub.children.remote.arrivals import Arrivals
 from hub.children.remote.http_client import (
     CONNECT_TIMEOUT,
     DRAIN,
@@ -17,8 +16,7 @@ from hub.children.remote.http_client import (
     Exchange,
     ExchangeError,
 )
-from hub.children.remote.posts import Posts
-from hub.children.remote.received import events_in, messages_in, refusal_in
+from hub.children.remote.posts import Arrivals, Posts, events_in, messages_in, refusal_in
 from hub.errors import ChildError
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.child_log import ChildLog

@@ -21,23 +21,30 @@ from hub.jsonrpc.peer import GoneError
 from hub.protocol.constants import HANDSHAKE_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS
 from hub.server.connection import OpenFront
 from hub.server.http.access import Gatekeeper, Refusal, RequestHeaders
-from hub.server.http.answering import ENDING, NO_ROOM, answer_in, read_body
 from hub.server.http.bounds.bodies import RETRY_AFTER, Bodies, Load
 from hub.server.http.bounds.connections import CONNECTION
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.bounds.refusal_log import RefusalLog
-from hub.server.http.desk import Desk
-from hub.server.http.envelope import Told, rejection, status_of
 from hub.server.http.event_store import EventStore
-from hub.server.http.fast_calls import PATIENCE, Post, answer_post
+from hub.server.http.event_streams import Standing
+from hub.server.http.fast_calls import PATIENCE, Desk, Post, answer_post
 from hub.server.http.legacy import HttpSession, SessionPost
-from hub.server.http.modern import ModernPost, ModernPosts
+from hub.server.http.modern import ModernPost, ModernPosts, Told, rejection, status_of
 from hub.server.http.request_heads import Head, Heads, Settled, unreadable
-from hub.server.http.responses import PostResponse, respond
+from hub.server.http.responses import (
+    ENDING,
+    METHODS,
+    NO_ROOM,
+    PostResponse,
+    answer_in,
+    asks_first,
+    permission,
+    read_body,
+    readable,
+    respond,
+)
 from hub.server.http.resumption import Streams
 from hub.server.http.sessions import Sessions
-from hub.server.http.sharing import METHODS, asks_first, permission, readable
-from hub.server.http.standing_stream import Standing
 from hub.values import JsonObject
 
 MAX_SESSIONS = 10_000

@@ -6,17 +6,22 @@ response (something said before the answer, a client that does not read) is left
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
 
 import anyio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hub.calls.ways import Reply
+from hub.calls.in_flight import Reply
+from hub.jsonrpc import messages
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.encoding import to_bytes
+from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Message, Request, Response
 from hub.jsonrpc.outgoing import Answer, Underway
 from hub.jsonrpc.peer import GoneError
+from hub.server.http.bounds.bodies import Bodies
+from hub.server.http.request_heads import Head, Heads
 from hub.server.http.responses import PostResponse, until_disconnected
 
 PATIENCE: Final = 0.05
@@ -251,3 +256,50 @@ async def answer_post(
         await call.served(receive)
     else:
         await post.converse(receive, response)
+
+
+FindPost: TypeAlias = Callable[[Request, Head], Post | None]
+"""Returns how a request is to be answered; None if it is to be told why it is not."""
+
+
+class Desk:
+    """Where a connection asks whether a request needs no task.
+
+    `bodies` counts what it collects for that; `no_room` tells a client that there is none for it.
+    """
+
+    def __init__(
+        self,
+        heads: Heads,
+        find: FindPost,
+        patience: Deadlines,
+        *,
+        bodies: Bodies,
+        no_room: ASGIApp,
+    ) -> None:
+        self._heads = heads
+        self._find = find
+        self._patience = patience
+        self.bodies = bodies
+        self.no_room = no_room
+
+    def head(self, scope: Scope) -> Head | None:
+        """Return the head of a request whose body is worth waiting for; None for any other."""
+        head = self._heads.of(scope)
+        return None if head is None or head.settled.prefers_stream else head
+
+    def take(self, head: Head, body: bytes, line: Line) -> PlainCall | None:
+        """Take a request if it is a plain call; its answer goes to `line`."""
+        if b'"tools/call"' not in body:
+            return None
+        try:
+            request = messages.parse_client(body)
+        except WireError:
+            return None
+        if not isinstance(request, Request) or request.method != "tools/call":
+            return None
+        post = self._find(request, head)
+        if post is None:
+            return None
+        call = PlainCall(post, self._patience, line)
+        return call if call.begin() else None

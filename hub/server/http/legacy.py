@@ -9,17 +9,16 @@ from functools import partial
 from msgspec import Struct
 from starlette.types import Receive, Send
 
-from hub.calls.ways import Reply
+from hub.calls.in_flight import Reply
 from hub.jsonrpc.encoding import to_bytes
 from hub.jsonrpc.messages import Failure, Request
 from hub.jsonrpc.outgoing import Underway
 from hub.protocol.constants import CALLS, INVALID_REQUEST
 from hub.server.connection import Front
-from hub.server.http.answering import answer_in, last_word
 from hub.server.http.event_store import STANDING, EventId
-from hub.server.http.responses import PostResponse, respond
+from hub.server.http.event_streams import Standing
+from hub.server.http.responses import PostResponse, answer_in, last_word, respond
 from hub.server.http.resumption import ResumableResponse, Streams
-from hub.server.http.standing_stream import Standing
 
 PRIMED_SINCE = "2025-11-25"
 """The first revision whose clients take an event without data, and a stream that ends early."""

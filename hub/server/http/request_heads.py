@@ -15,7 +15,7 @@ from starlette.types import Scope
 from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Message, Request
 from hub.protocol.constants import HANDSHAKE_VERSIONS
 from hub.server.http.access import BLANKS, Gatekeeper, Refusal, RequestHeaders
-from hub.server.http.envelope import Told, told_in
+from hub.server.http.modern import Told, told_in
 from hub.server.http.responses import Field
 from hub.server.modern import is_modern
 

@@ -14,8 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 from hub.jsonrpc.gathering import LARGE
 from hub.server.http.bounds.bodies import Load
 from hub.server.http.bounds.protocol import BoundedHttp
-from hub.server.http.desk import Desk
-from hub.server.http.fast_calls import PlainCall
+from hub.server.http.fast_calls import Desk, PlainCall
 from hub.server.http.request_heads import Head
 
 _JSON = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"

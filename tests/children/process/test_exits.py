@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from hub.children.process.exits import when_ended
+from hub.children.process.supervised import when_ended
 from tests.kit.loops import BOTH
 
 pytestmark = pytest.mark.live

@@ -19,9 +19,8 @@ from structlog.testing import capture_logs
 
 from hub.children.process import process as process_module
 from hub.children.process import process_tree as brood_module
-from hub.children.process.process import Process, launch
+from hub.children.process.process import STDERR_LINE_LIMIT, Process, launch
 from hub.children.process.process_tree import Brood, Family, keeping
-from hub.children.process.stderr import STDERR_LINE_LIMIT
 from hub.errors import ChildError
 from hub.jsonrpc.child_log import LINES
 from hub.jsonrpc.messages import Notification

@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
-from hub.children.process import reaping
-from hub.children.process.exits import when_ended
-from hub.children.process.reaping import inherits_orphans, reap_orphans
+from hub.children.process import process_tree as reaping
+from hub.children.process.process_tree import inherits_orphans, reap_orphans
+from hub.children.process.supervised import when_ended
 from tests.kit.loops import BOTH
 
 pytestmark = [

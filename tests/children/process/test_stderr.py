@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from hub.children.process.stderr import STDERR_LINE_LIMIT, Stderr
+from hub.children.process.process import STDERR_LINE_LIMIT, Stderr
 from hub.jsonrpc.child_log import BESIDE, LINES, ChildLog
 
 

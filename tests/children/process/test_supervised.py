@@ -21,11 +21,10 @@ import pytest
 
 from hub.children.process import process_tree as brood_module
 from hub.children.process import subreaper, supervised, watchdog
-from hub.children.process.exits import when_ended
 from hub.children.process.process_tree import Brood, Family, keeping
 from hub.children.process.spawn import Spawned, spawn
 from hub.children.process.subreaper import children_of, encode
-from hub.children.process.supervised import ForkServer, Supervised
+from hub.children.process.supervised import ForkServer, Supervised, when_ended
 from hub.children.process.watchdog import HAS_PROC, child_of, row, start_of
 from hub.system.shutdown import Ending
 

@@ -4,7 +4,7 @@ import anyio
 import pytest
 from msgspec import Raw
 
-from hub.children.remote.arrivals import QUEUE, Arrivals
+from hub.children.remote.posts import QUEUE, Arrivals
 from hub.jsonrpc.conduct import Conduct
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response
 from hub.jsonrpc.peer import GoneError
@@ -64,7 +64,7 @@ async def test_who_brings_more_than_fits_waits_until_there_is_room() -> None:
 async def test_who_brings_more_bytes_than_may_wait_waits_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hub.children.remote.arrivals.MAX_UNREAD", 100)
+    monkeypatch.setattr("hub.children.remote.posts.MAX_UNREAD", 100)
     large = Raw(b'{"a":"' + b"x" * 100 + b'"}')
     arrivals = Arrivals(Conduct("far"))
     for first in (Response(1, large), Failure(1, large), Notification("n", large)):

@@ -8,9 +8,8 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from hub.children.remote.arrivals import Arrivals
 from hub.children.remote.http_client import ExchangeError
-from hub.children.remote.posts import Posts, taken_back
+from hub.children.remote.posts import Arrivals, Posts, taken_back
 from hub.jsonrpc.conduct import Conduct
 from hub.jsonrpc.exact_json import RequestId, WireError
 from hub.jsonrpc.messages import Message, Notification, Request, lost

@@ -5,7 +5,7 @@ from msgspec import Raw
 from structlog.testing import capture_logs
 
 from hub.children.remote.http_client import Endpoint
-from hub.children.remote.received import is_session_unknown, messages_in, refusal_in
+from hub.children.remote.posts import is_session_unknown, messages_in, refusal_in
 from hub.jsonrpc import messages
 from hub.jsonrpc.conduct import Conduct
 from hub.jsonrpc.messages import Failure, Message, Notification, Response

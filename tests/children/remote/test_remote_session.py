@@ -5,7 +5,7 @@ from msgspec import Raw
 from structlog.testing import capture_logs
 
 from hub.children.remote.http_client import Exchange
-from hub.children.remote.remote_session import RemoteSession
+from hub.children.remote.streamable_http import RemoteSession
 from hub.jsonrpc.messages import Request
 from hub.protocol.constants import MODERN_VERSIONS, PROTOCOL_VERSION_META
 from hub.values import JsonObject

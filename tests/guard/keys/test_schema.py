@@ -1,8 +1,7 @@
 import pytest
 
 from hub.guard.keys import schema as detection
-from hub.guard.keys.nodes import Node, nodes_of
-from hub.guard.keys.schema import compile_shape
+from hub.guard.keys.schema import Node, compile_shape, nodes_of
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject
 

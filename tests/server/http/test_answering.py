@@ -6,8 +6,8 @@ import pytest
 from starlette.types import Message
 
 from hub.jsonrpc import messages
-from hub.server.http.answering import NO_ROOM, TOO_LARGE, read_body
 from hub.server.http.bounds.bodies import SMALL, Bodies
+from hub.server.http.responses import NO_ROOM, TOO_LARGE, read_body
 
 
 class Body:

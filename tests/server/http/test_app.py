@@ -10,8 +10,7 @@ import pytest
 from anyio.abc import TaskGroup
 
 from hub.app import Fronts, Setting, running_hub
-from hub.calls.in_flight import Express
-from hub.calls.ways import Register
+from hub.calls.in_flight import Express, Register
 from hub.config.models import HubConfig
 from hub.jsonrpc import incoming, messages
 from hub.jsonrpc.messages import Request

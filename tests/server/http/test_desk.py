@@ -3,14 +3,13 @@ from __future__ import annotations
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hub.calls.ways import Reply
+from hub.calls.in_flight import Reply
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.messages import Failure, Request
 from hub.jsonrpc.outgoing import Underway
 from hub.server.http.access import Gatekeeper
 from hub.server.http.bounds.bodies import Bodies
-from hub.server.http.desk import Desk
-from hub.server.http.fast_calls import PATIENCE
+from hub.server.http.fast_calls import PATIENCE, Desk
 from hub.server.http.request_heads import Head, Heads
 from hub.server.http.responses import PostResponse
 from tests.kit.asgi import scope_of

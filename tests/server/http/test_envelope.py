@@ -18,9 +18,9 @@ from hub.protocol.constants import (
     PROTOCOL_VERSION_META,
     UNSUPPORTED_VERSION,
 )
-from hub.server.http import envelope
+from hub.server.http import modern as envelope
 from hub.server.http.access import RequestHeaders
-from hub.server.http.envelope import status_of, told_in
+from hub.server.http.modern import status_of, told_in
 from hub.values import JsonObject
 
 VERSION = MODERN_VERSIONS[-1]

@@ -13,9 +13,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hub.calls.in_flight import Express
+from hub.calls.in_flight import Express, Reply, Way
 from hub.calls.rounds.modern_routes import AskedForRoots
-from hub.calls.ways import Reply, Way
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.messages import Failure, Notification, Request
 from hub.jsonrpc.outgoing import Underway

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 from anyio.abc import TaskGroup
 
-from hub.calls.in_flight import Express
+from hub.calls.in_flight import Express, Register, Way
 from hub.calls.rounds.modern_routes import AskedForRoots
-from hub.calls.ways import Register, Way
 from hub.children.clients import RootsNeededError
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.messages import Failure, Request

@@ -17,7 +17,7 @@ from hub.server.http import serve as module
 from hub.server.http.access import Gatekeeper
 from hub.server.http.bounds.connections import KEEP_ALIVE
 from hub.server.http.serve import serve_http
-from hub.system.signals import ended_by_signals
+from hub.system.shutdown import ended_by_signals
 from hub.values import Json
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.kit.scripted import scripted

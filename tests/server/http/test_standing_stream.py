@@ -11,7 +11,7 @@ from hub.jsonrpc.messages import Notification, Request
 from hub.jsonrpc.peer import GoneError
 from hub.server.http import event_streams
 from hub.server.http.event_store import EventId, EventStore
-from hub.server.http.standing_stream import WAITING_NOTIFICATIONS, Standing
+from hub.server.http.event_streams import WAITING_NOTIFICATIONS, Standing
 from tests.kit.asgi import Connection
 from tests.kit.fakes import FakeClock
 

@@ -21,8 +21,7 @@ from hub.protocol.constants import (
 )
 from hub.server.http import app as http
 from hub.server.http.bounds.connections import Connections, Limits
-from hub.server.http.desk import Desk
-from hub.server.http.fast_calls import Line
+from hub.server.http.fast_calls import Desk, Line
 from hub.server.http.request_heads import Head
 from hub.server.http.uvicorn_protocol import DirectHttp
 from hub.values import JsonObject
