@@ -16,13 +16,13 @@ from msgspec.structs import replace
 
 from bench.cases import folder_in
 from bench.figures import Target
-from hub.guard.containment import Sites, Surroundings
-from hub.guard.decide import Refused, Sight, ToolGuard, admit, compile_tool, decide
-from hub.guard.plain_paths import Ground
+from hub.guard.containment import CallContext, RootIndex
+from hub.guard.decide import LazyContext, Refused, ToolGuard, admit, compile_tool, decide
+from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import DenyPatterns, Policy, ToolPolicy
 from hub.paths.resolve import Flavour, LinkReader
 from hub.roots.roots import UnsafePaths, root_from_path, root_set
-from hub.system.disk import CachedLinks, OsLinks
+from hub.system.disk import CachedDisk, OsDisk
 from hub.values import Call, Json, JsonObject
 
 ROUNDS = 5
@@ -43,22 +43,22 @@ SCHEMA: Json = {
 }
 
 
-class Here(Sight):
+class Here(LazyContext):
     """One client's folder on the real disk, and what its operator says."""
 
     def __init__(self, folder: Path, policy: Policy) -> None:
         root = root_from_path(
-            str(folder), name=None, links=OsLinks(), flavour=Flavour.POSIX, unsafe=UNSAFE
+            str(folder), name=None, links=OsDisk(), flavour=Flavour.POSIX, unsafe=UNSAFE
         )
         roots = root_set([root])
-        sites = Sites.of(roots, root.path)
-        self._around = Surroundings(
-            roots, root.path, {}, OsLinks(), Flavour.POSIX, enforcing=True, sites=sites
+        sites = RootIndex.of(roots, root.path)
+        self._around = CallContext(
+            roots, root.path, {}, OsDisk(), Flavour.POSIX, enforcing=True, sites=sites
         )
-        self._ground = Ground.of(self._around, (), policy, needs_write=True)
+        self._ground = PlainPathCheck.of(self._around, (), policy, needs_write=True)
 
     @property
-    def ground(self) -> Ground | None:
+    def ground(self) -> PlainPathCheck | None:
         return self._ground
 
     @property
@@ -66,9 +66,9 @@ class Here(Sight):
         return self._around.links
 
     def memory(self) -> LinkReader:
-        return CachedLinks(self.disk)
+        return CachedDisk(self.disk)
 
-    def surroundings(self, links: LinkReader) -> Surroundings:
+    def surroundings(self, links: LinkReader) -> CallContext:
         return replace(self._around, links=links)
 
 

@@ -20,14 +20,14 @@ from hub import __version__
 from hub.audit.log_file import AuditSink, NoAudit, audit_log
 from hub.audit.open_file import UnfitFileError
 from hub.calls.dispatch import Relay
-from hub.calls.in_flight import Express, Register, Way
-from hub.calls.modern_rounds import Rounds
-from hub.calls.rounds.modern_routes import AskedForRoots
+from hub.calls.in_flight import CallDispatcher, CallRoute, InFlightRegistry
+from hub.calls.modern_rounds import ModernCalls
+from hub.calls.rounds.modern_routes import RootsRequested
 from hub.catalog.names import Names
-from hub.children.pool import Children, Opener, opener
+from hub.children.pool import ChildPool, Opener, opener
 from hub.children.process.process_tree import inherits_orphans, keeping, reap_orphans
 from hub.config.models import HubConfig, StdioServer
-from hub.config.operator_roots import Place, operator_roots
+from hub.config.operator_roots import PathContext, operator_roots
 from hub.config.own_files import own_files
 from hub.config.to_specs import server_specs
 from hub.config.watch import Watched, watching
@@ -41,14 +41,14 @@ from hub.launch.environments import inherited
 from hub.launch.plan import LaunchTemplate
 from hub.paths.resolve import Flavour, PathError, resolve
 from hub.roots.roots import UnsafePaths
-from hub.server.connection import Front
+from hub.server.connection import ClientConnection
 from hub.sessions.kept_roots import asker_of
 from hub.sessions.operator_roots import Operator
-from hub.sessions.services import Plans, RootsSettings, Services
+from hub.sessions.services import LaunchPlanCache, RootsSettings, Services
 from hub.specs import ServerSpec
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 from hub.system.machine import Machine
-from hub.system.shutdown import Ending
+from hub.system.shutdown import Shutdown
 from hub.values import JsonObject, ServerName, SessionKey
 
 log = structlog.stdlib.get_logger(__name__)
@@ -79,7 +79,7 @@ class Setting(Struct, frozen=True):
 def this_machine(environment: Mapping[str, str]) -> Machine:
     """Return the machine this process runs on."""
     return Machine(
-        links=OsLinks(),
+        links=OsDisk(),
         flavour=_FLAVOURS.get(sys.platform, Flavour.POSIX),
         environment=environment,
         directory=str(Path.cwd()),
@@ -97,7 +97,7 @@ def _environment() -> Mapping[str, str]:
 
 def place_of(
     machine: Machine, config: HubConfig | None = None, source: Path | None = None
-) -> Place:
+) -> PathContext:
     """Return the machine as far as roots are concerned, before a config that came from `source`."""
     audit = config.audit.file if config is not None and config.audit is not None else None
     own = own_files(machine, config=source, audit=audit)
@@ -107,7 +107,7 @@ def place_of(
         own=(place.parts for place in own.secret),
         lifted=config is not None and config.roots.allow_unsafe,
     )
-    return Place(
+    return PathContext(
         machine.links, machine.flavour, unsafe, machine.directory, machine.environment, own
     )
 
@@ -149,7 +149,7 @@ async def running_hub(
     *,
     environment: Mapping[str, str] | None = None,
     open_child: Opener | None = None,
-    ending: Ending | None = None,
+    ending: Shutdown | None = None,
 ) -> AsyncGenerator[Services]:
     """Build a hub and keep its children until the context ends: in a good second, or sooner.
 
@@ -162,7 +162,7 @@ async def running_hub(
     given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
     operator = Operator(given(config.roots), servers, machine)
     async with (
-        _children(config, machine, open_child, ending or Ending()) as children,
+        _children(config, machine, open_child, ending or Shutdown()) as children,
         watching(setting.watched, config, given, operator),
     ):
         with _audit(config) as audit:
@@ -177,7 +177,7 @@ async def running_hub(
                     settings=_roots_settings(config, place),
                     audit=audit,
                     tasks=tasks,
-                    plans=Plans(machine.environment, machine.directory),
+                    plans=LaunchPlanCache(machine.environment, machine.directory),
                     expose=config.expose,
                     is_for_one=setting.is_for_one,
                     preface=config.instructions,
@@ -198,7 +198,7 @@ def _settled(
     return given_to
 
 
-def _roots_settings(config: HubConfig, place: Place) -> RootsSettings:
+def _roots_settings(config: HubConfig, place: PathContext) -> RootsSettings:
     roots = config.roots
     return RootsSettings(roots.timeout, roots.debounce, place.unsafe, roots.reuse)
 
@@ -217,15 +217,15 @@ async def _own_tasks() -> AsyncGenerator[TaskGroup]:
 
 @asynccontextmanager
 async def _children(
-    config: HubConfig, machine: Machine, open_child: Opener | None, ending: Ending
-) -> AsyncGenerator[Children]:
+    config: HubConfig, machine: Machine, open_child: Opener | None, ending: Shutdown
+) -> AsyncGenerator[ChildPool]:
     environment = children_environment(config, machine.environment)
     async with keeping(ending) as brood:
         if open_child is None and any(
             isinstance(one, StdioServer) for one in config.servers.values()
         ):
             brood.prepare()
-        children = Children(
+        children = ChildPool(
             open_child=open_child or opener(environment, machine.kernel, brood, machine.flavour),
             info=INFO,
             flavour=machine.flavour,
@@ -254,25 +254,27 @@ def _audit(config: HubConfig) -> AbstractContextManager[AuditSink]:
         ) from exc
 
 
-class Fronts:
-    """Begins conversations with the clients of one hub; see `OpenFront`."""
+class ConnectionBuilder:
+    """Begins conversations with the clients of one hub; see `ConnectionFactory`."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._relay = Relay(services)
-        self._rounds = Rounds(self._relay, services)
+        self._rounds = ModernCalls(self._relay, services)
         self._clients = count(1)
 
-    def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
-        return Front(self._relay, self._rounds, self._services, outlet, tasks, principal=principal)
+    def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> ClientConnection:
+        return ClientConnection(
+            self._relay, self._rounds, self._services, outlet, tasks, principal=principal
+        )
 
-    def way(self, principal: str, request: Request, /) -> Way | AskedForRoots | None:
+    def way(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:
         return self._rounds.way(principal, asker_of(principal, None), request)
 
-    def express(self, register: Register, tasks: TaskGroup, /) -> Express:
+    def express(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
         return self._rounds.express(register, tasks, SessionKey(f"post {next(self._clients)}"))
 
 
-def fronts(services: Services) -> Fronts:
+def fronts(services: Services) -> ConnectionBuilder:
     """Return what begins conversations with clients."""
-    return Fronts(services)
+    return ConnectionBuilder(services)

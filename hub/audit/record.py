@@ -12,7 +12,7 @@ from hub.guard.consent import Consent
 from hub.guard.decide import Admitted, Refused
 from hub.values import Call, JsonObject, ServerName, SessionKey
 
-Outcome: TypeAlias = Literal["admitted", "refused", "failed", "cancelled"]
+CallOutcome: TypeAlias = Literal["admitted", "refused", "failed", "cancelled"]
 
 
 class AuditRecord(Struct, frozen=True, gc=False):
@@ -29,7 +29,7 @@ class AuditRecord(Struct, frozen=True, gc=False):
     principal: str
     server: str
     tool: str
-    verdict: Outcome
+    verdict: CallOutcome
     reason: str | None = None
     pointer: str | None = None
     path: str | None = None

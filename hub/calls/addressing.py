@@ -10,7 +10,7 @@ from hub.calls.builtin_tools import GET_ROOTS
 from hub.catalog.merge import Catalog
 from hub.catalog.names import Names
 from hub.catalog.search import Expose, SearchError, tool_of
-from hub.catalog.search_tools import CALL, Inner, Question, read
+from hub.catalog.search_tools import CALL, Inner, SearchQuery, read
 from hub.errors import RouteError
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import (
@@ -44,7 +44,7 @@ class Addressed(Struct, frozen=True):
     method: CallMethod
     name: str
     params: JsonObject
-    question: Question | None = None
+    question: SearchQuery | None = None
     server: ServerName | None = None
 
     @property

@@ -7,23 +7,23 @@ its request is answered the general way from then on, where calls are parked.
 from __future__ import annotations
 
 from hub.calls.era_bridge import send_to_urls
-from hub.calls.in_flight import Passage
+from hub.calls.in_flight import InFlightCall
 from hub.calls.parking import HandedOver, Parking
 from hub.calls.results import renumbered
-from hub.calls.rounds.modern_routes import RequestLane
+from hub.calls.rounds.modern_routes import ModernRoute
 from hub.calls.rounds.parked_call import ParkedCall
-from hub.children.clients import Asker, InputNeededError, RootsNeededError
+from hub.children.clients import Caller, InputNeededError, RootsNeededError
 from hub.children.failures import tool_error
 from hub.errors import ChildError
 from hub.jsonrpc.messages import Payload
-from hub.jsonrpc.outgoing import UNSAID, Behalf, Progress
+from hub.jsonrpc.outgoing import UNSAID, Progress, RequestOwner
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.sessions.notifications import require_taken
 from hub.values import JsonObject, SessionKey
 
 
-class AskablePassage(Passage, eq=False, kw_only=True):
+class AskableCall(InFlightCall, eq=False, kw_only=True):
     """One call on its way; once it is handed over, `parking` is told how it ends.
 
     `known_as` is who would answer; the owner of the way is whoever called the tool before.
@@ -44,10 +44,12 @@ class AskablePassage(Passage, eq=False, kw_only=True):
         return super().progress if self._handed is None else self._handed.parked.progress
 
     @property
-    def behalf(self) -> Asker:
+    def behalf(self) -> Caller:
         return self if self._handed is None else self._handed.parked
 
-    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
+    async def ask(
+        self, method: str, params: JsonObject, behalf: RequestOwner | None = None
+    ) -> Payload:
         """Have the client asked by the result of its request.
 
         Raises: RpcError if the call is over, and as `ParkedCall.ask`.
@@ -60,7 +62,7 @@ class AskablePassage(Passage, eq=False, kw_only=True):
 
     def _hand_over(self) -> HandedOver:
         """Let the call go on where its request is answered the general way."""
-        lane, kept = self.way.lane, self.way.kept if isinstance(self.way, RequestLane) else None
+        lane, kept = self.way.lane, self.way.kept if isinstance(self.way, ModernRoute) else None
         parked = ParkedCall(self, self.parking.park, _Stop(self))
         self._handed = handed = HandedOver(
             parked, self.request, self.call, lane.guard, lane.place, kept
@@ -150,7 +152,7 @@ class AskablePassage(Passage, eq=False, kw_only=True):
 class _Stop:
     """Gives a call up that was handed over."""
 
-    def __init__(self, passage: AskablePassage) -> None:
+    def __init__(self, passage: AskableCall) -> None:
         self._passage = passage
 
     def cancel(self) -> None:

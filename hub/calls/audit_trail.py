@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final
 
-from hub.audit.record import AuditRecord, Outcome, milliseconds, moment, refusal_of
+from hub.audit.record import AuditRecord, CallOutcome, milliseconds, moment, refusal_of
 from hub.children.child import StaleError
 from hub.children.clients import InputNeededError, RootsNeededError
 from hub.errors import ChildError, RouteError
@@ -20,7 +20,7 @@ from hub.values import ServerName
 _LONGEST_NAME: Final = 256
 
 
-class Record:
+class CallAudit:
     """The audit record of one call while it runs: written when the context ends."""
 
     def __init__(self, services: Services, session: Session, server: str, tool: str) -> None:
@@ -42,7 +42,7 @@ class Record:
         """Note that the child did not answer, or answered with an error."""
         self._failure = reason
 
-    def __enter__(self) -> Record:
+    def __enter__(self) -> CallAudit:
         return self
 
     def __exit__(
@@ -59,7 +59,7 @@ class Record:
         if not isinstance(error, StaleError | RootsNeededError):
             self._write(self._outcome(error))
 
-    def _write(self, outcome: Outcome) -> None:
+    def _write(self, outcome: CallOutcome) -> None:
         machine, refused = self._services.machine, refusal_of(self.verdict)
         named = refused or self._outside
         self._services.audit.write(
@@ -79,7 +79,7 @@ class Record:
             )
         )
 
-    def _outcome(self, error: BaseException | None) -> Outcome:
+    def _outcome(self, error: BaseException | None) -> CallOutcome:
         if isinstance(self.verdict, Refused):
             return "refused"
         if self._failure is not None:
@@ -98,7 +98,7 @@ def looking_up(
     `owners` are the servers that can have it, None for any. A name that leads nowhere is no call.
     """
     server = next(iter(owners)) if owners is not None and len(owners) == 1 else ""
-    record = Record(services, session, server, name[:_LONGEST_NAME])
+    record = CallAudit(services, session, server, name[:_LONGEST_NAME])
     try:
         yield
     except RouteError:

@@ -9,15 +9,15 @@ from msgspec import Struct
 
 from hub.catalog.merge import Catalog
 from hub.catalog.search import SYNTAX, Pattern, SearchError, summary, tool_of, tools_of
-from hub.catalog.search_tools import LIST_SERVERS, Question
+from hub.catalog.search_tools import LIST_SERVERS, SearchQuery
 from hub.children.child import Ready
-from hub.children.slot import Place
+from hub.children.slot import ChildSlot
 from hub.confinement.grants import standing
 from hub.guard.roots_hint import takes_paths, told_of, with_sentence
 from hub.jsonrpc import exact_json
 from hub.jsonrpc.exact_json import mended
 from hub.launch.plan import LaunchTemplate
-from hub.roots.effective import InForce
+from hub.roots.effective import EffectiveRoots
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
 from hub.values import ChildRoute, Json, JsonObject, ServerName, object_or_empty
@@ -61,7 +61,7 @@ BUILTINS: tuple[JsonObject, ...] = (
 )
 
 
-def get_roots(session: Session, force: InForce) -> JsonObject:
+def get_roots(session: Session, force: EffectiveRoots) -> JsonObject:
     """Return the result of `get-roots`: the same JSON as text and as structured content."""
     # A path on the disk need not be text. The URI beside it says all of it.
     report = object_or_empty(mended(_report(session, force)))
@@ -69,7 +69,7 @@ def get_roots(session: Session, force: InForce) -> JsonObject:
     return {"content": [{"type": "text", "text": text}], "structuredContent": report}
 
 
-def _report(session: Session, force: InForce) -> JsonObject:
+def _report(session: Session, force: EffectiveRoots) -> JsonObject:
     declared = session.client.capabilities.get("roots") if session.client is not None else None
     state, operator = session.roots.state, session.services.operator.roots()
     modes = {spec.policy.mode.value for spec in session.services.servers.values()}
@@ -98,7 +98,7 @@ def _report(session: Session, force: InForce) -> JsonObject:
     }
 
 
-def _server(session: Session, spec: ServerSpec, force: InForce) -> JsonObject:
+def _server(session: Session, spec: ServerSpec, force: EffectiveRoots) -> JsonObject:
     place = next((place for place in session.places if place.spec is spec), None)
     state = place.child.state if place is not None and place.child is not None else None
     plan = place.key.plan if place is not None else None
@@ -113,7 +113,7 @@ def _server(session: Session, spec: ServerSpec, force: InForce) -> JsonObject:
     }
 
 
-def _standing(session: Session, place: Place | None) -> JsonObject:
+def _standing(session: Session, place: ChildSlot | None) -> JsonObject:
     """Return how a server's child is, and if it is down, why and until when."""
     if place is None:
         return {"state": "idle"}
@@ -136,7 +136,9 @@ Missing: TypeAlias = Callable[[Session, Collection[ServerName]], str | None]
 """Says which of these servers have no listing, and why."""
 
 
-def answer(question: Question, session: Session, catalog: Catalog, missing: Missing) -> JsonObject:
+def answer(
+    question: SearchQuery, session: Session, catalog: Catalog, missing: Missing
+) -> JsonObject:
     """Return the result of a meta tool: the same JSON as text and as structured content.
 
     Raises: SearchError if it asks about what is not there.
@@ -158,7 +160,7 @@ class _View(Struct, frozen=True):
     catalog: Catalog
     missing: Missing
 
-    def report(self, question: Question) -> JsonObject:
+    def report(self, question: SearchQuery) -> JsonObject:
         if question.name == LIST_SERVERS:
             return {"servers": self._servers()}
         if question.server is None:

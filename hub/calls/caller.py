@@ -14,11 +14,11 @@ from hub.children.clients import Stoppable
 from hub.jsonrpc import messages
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Notification, Payload
-from hub.jsonrpc.outgoing import UNSAID, Behalf, Progress, token_in
+from hub.jsonrpc.outgoing import UNSAID, Progress, RequestOwner, token_in
 from hub.jsonrpc.peer import Asked, Outlet
-from hub.jsonrpc.send_queue import Mailbox
+from hub.jsonrpc.send_queue import SendQueue
 from hub.protocol.input_requests import ELICITED
-from hub.protocol.request_state import UNASKED, Brought, Carried, ChildRound
+from hub.protocol.request_state import UNASKED, CallState, ChildInputRound, RetryInput
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
 from hub.values import JsonObject, SessionKey
@@ -27,7 +27,7 @@ PAUSES: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 """Seconds before a child is called again that asks for nothing else; the last one stays."""
 
 
-class CallAsker(Struct, eq=False):
+class ClientCaller(Struct, eq=False):
     """The client on whose behalf a call runs; it is reached through the call's own outlet.
 
     `token` is what it wants progress reported under, if it does. `brought` is what its request
@@ -40,8 +40,8 @@ class CallAsker(Struct, eq=False):
     owner: Session
     outlet: Outlet
     token: RequestId | None
-    mailbox: Mailbox | None = None
-    brought: Brought = UNASKED
+    mailbox: SendQueue | None = None
+    brought: RetryInput = UNASKED
     consented: str | None = None
     tasks: TaskGroup | None = None
     asked: Asked | None = None
@@ -50,10 +50,10 @@ class CallAsker(Struct, eq=False):
     _sent_to: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, owner: Session, asked: Asked, brought: Brought) -> CallAsker:
+    def of(cls, owner: Session, asked: Asked, brought: RetryInput) -> ClientCaller:
         """Return who asks for a call that a task serves."""
         outlet, token = asked.outlet, token_in(asked.request.params)
-        return CallAsker(owner, outlet, token, brought=brought, asked=asked)
+        return ClientCaller(owner, outlet, token, brought=brought, asked=asked)
 
     @property
     def session(self) -> SessionKey:
@@ -96,12 +96,14 @@ class CallAsker(Struct, eq=False):
         """What the client set, or a modern one wants of this call."""
         return self.owner.audience.log_level
 
-    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
+    async def ask(
+        self, method: str, params: JsonObject, behalf: RequestOwner | None = None
+    ) -> Payload:
         """Pass a child's request on to the client, within the call."""
         return await self.owner.audience.ask(method, params, self.outlet, behalf)
 
     async def inputs(
-        self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildRound
+        self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildInputRound
     ) -> JsonObject:
         """Return the client's answers to what a modern child asks by its result, by key.
 
@@ -110,7 +112,7 @@ class CallAsker(Struct, eq=False):
         """
         client = self.owner.client
         if client is not None and client.is_modern:
-            carried = Carried(consented=self.consented, child=round_)
+            carried = CallState(consented=self.consented, child=round_)
             raise ask_by_result(client, spec, requests, carried)
         if not requests:
             pause = PAUSES[min(self._pauses, len(PAUSES) - 1)]
@@ -141,10 +143,10 @@ class CallAsker(Struct, eq=False):
         self.for_roots.cancel()
         return True
 
-    def _own_mailbox(self) -> Mailbox:
+    def _own_mailbox(self) -> SendQueue:
         if self.mailbox is None:
             tasks = self.tasks
-            self.mailbox = Mailbox(tasks) if tasks else self.owner.audience.mailbox_of_call()
+            self.mailbox = SendQueue(tasks) if tasks else self.owner.audience.mailbox_of_call()
         return self.mailbox
 
     @property

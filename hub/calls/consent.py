@@ -14,21 +14,21 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.calls.audit_trail import Record
+from hub.calls.audit_trail import CallAudit
 from hub.children.clients import InputNeededError
-from hub.children.slot import Place
+from hub.children.slot import ChildSlot
 from hub.guard.consent import Consent, Wanted, consent_in, question, wanted, within
-from hub.guard.containment import OUTSIDE, Surroundings
+from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import Admitted, Refused, ToolGuard, decide, decide_soon
 from hub.jsonrpc import messages
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.peer import Asked, GoneError, RpcError, SilentError
 from hub.protocol.input_requests import ASKABLE, CONSENT_KEY, takes_forms
-from hub.protocol.request_state import UNASKED, Brought, Carried, digest
-from hub.roots.effective import InForce
+from hub.protocol.request_state import UNASKED, CallState, RetryInput, digest
+from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import Root, RootSet
 from hub.sessions.session import Session
-from hub.system.disk import CachedLinks
+from hub.system.disk import CachedDisk
 from hub.values import Call, Json, JsonObject
 
 PATIENCE: Final = 6
@@ -37,7 +37,7 @@ PATIENCE: Final = 6
 log = structlog.stdlib.get_logger(__name__)
 
 
-class Case(Struct, eq=False):
+class JudgingContext(Struct, eq=False):
     """One call that is being decided: whose it is, and what it is judged by.
 
     `pointer` makes of a pointer into the call's arguments one into those that the client wrote.
@@ -50,27 +50,27 @@ class Case(Struct, eq=False):
     asked: Asked
     call: Call
     guard: ToolGuard
-    force: InForce
-    place: Place
+    force: EffectiveRoots
+    place: ChildSlot
     pointer: Callable[[str], str]
-    brought: Brought = UNASKED
+    brought: RetryInput = UNASKED
     consented: str | None = None
     granted: tuple[Root, ...] = ()
     version: int = -1
 
     @property
-    def here(self) -> InForce:
+    def here(self) -> EffectiveRoots:
         """The roots in force at the server that the call is for."""
         return self.session.at(self.place.spec, self.force)
 
-    def around(self, granted: tuple[Root, ...] = ()) -> Surroundings:
+    def around(self, granted: tuple[Root, ...] = ()) -> CallContext:
         """Return what the call is judged in, as it is now."""
         at, machine, plan = self.here, self.session.services.machine, self.place.key.plan
-        return Surroundings(
+        return CallContext(
             roots=at.roots,
             cwd=plan.cwd if plan is not None else None,
             env=self.session.services.environment_of(self.place.spec, plan),
-            links=CachedLinks(machine.links),
+            links=CachedDisk(machine.links),
             flavour=machine.flavour,
             enforcing=at.enforcing,
             granted=self._within_ceilings(granted),
@@ -87,7 +87,7 @@ class Case(Struct, eq=False):
         soon = decide_soon(self.call, self.guard, around)
         if soon is not None:
             return soon
-        fresh = replace(around, links=CachedLinks(services.machine.links))
+        fresh = replace(around, links=CachedDisk(services.machine.links))
         work = partial(decide, self.call, self.guard, fresh)
         return await services.aside.run(self.session.party, work)
 
@@ -132,7 +132,7 @@ class Case(Struct, eq=False):
         return tuple(place for place in granted if within(place, ceilings))
 
 
-async def decide_or_ask(case: Case, record: Record) -> Admitted | Refused:
+async def decide_or_ask(case: JudgingContext, record: CallAudit) -> Admitted | Refused:
     """Return the verdict after all consent that there is; `record` learns of both.
 
     The user is asked only where asking is wanted and of use.
@@ -162,7 +162,7 @@ async def decide_or_ask(case: Case, record: Record) -> Admitted | Refused:
     return verdict
 
 
-async def _said(case: Case, places: tuple[Wanted, ...]) -> Consent | None:
+async def _said(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent | None:
     """Return what the user says to these places; None if there is nobody or nothing to ask."""
     client = case.session.client
     if client is None or not places or case.call.method not in ASKABLE:
@@ -172,7 +172,7 @@ async def _said(case: Case, places: tuple[Wanted, ...]) -> Consent | None:
     return _retried(case, places) if client.is_modern else await _asked(case, places)
 
 
-def _retried(case: Case, places: tuple[Wanted, ...]) -> Consent:
+def _retried(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent:
     """Return what a modern client answered to all of `places`.
 
     Raises: InputNeededError for the next of them if it has not.
@@ -193,23 +193,23 @@ def _retried(case: Case, places: tuple[Wanted, ...]) -> Consent:
         "params": _question(case, places[answered], lasting=False),
     }
     subject = digest(_subject(case, places[: answered + 1]))
-    raise InputNeededError({CONSENT_KEY: asked}, Carried(consent=subject), lasts=timeout)
+    raise InputNeededError({CONSENT_KEY: asked}, CallState(consent=subject), lasts=timeout)
 
 
-def _once(case: Case, places: tuple[Wanted, ...]) -> Consent:
+def _once(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent:
     # There is no session that it could last for, only further rounds of this call.
     case.consented = digest(_subject(case, places))
     return "once"
 
 
-def _proven(case: Case, places: tuple[Wanted, ...], consent: str | None) -> int:
+def _proven(case: JudgingContext, places: tuple[Wanted, ...], consent: str | None) -> int:
     """Return to how many of `places` an answer with this state is the last missing one."""
     counts = range(1, len(places) + 1)
     fits = (n for n in counts if consent == digest(_subject(case, places[:n])))
     return next(fits, 0)
 
 
-async def _asked(case: Case, places: tuple[Wanted, ...]) -> Consent:
+async def _asked(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent:
     """Ask a legacy client about one place after the other, until one is refused."""
     said: set[Consent] = set()
     for one in places:
@@ -222,7 +222,7 @@ async def _asked(case: Case, places: tuple[Wanted, ...]) -> Consent:
     return "session" if "session" in said else "once"
 
 
-async def _answer(case: Case, one: Wanted) -> Consent:
+async def _answer(case: JudgingContext, one: Wanted) -> Consent:
     peer = case.session.peer
     if peer is None:
         return "refused"
@@ -239,7 +239,7 @@ async def _answer(case: Case, one: Wanted) -> Consent:
         return "refused"
 
 
-def _question(case: Case, one: Wanted, *, lasting: bool) -> JsonObject:
+def _question(case: JudgingContext, one: Wanted, *, lasting: bool) -> JsonObject:
     return question(
         one,
         case.call,
@@ -250,7 +250,7 @@ def _question(case: Case, one: Wanted, *, lasting: bool) -> JsonObject:
     )
 
 
-def _subject(case: Case, places: tuple[Wanted, ...]) -> Json:
+def _subject(case: JudgingContext, places: tuple[Wanted, ...]) -> Json:
     """Return what an answer is for: who asked which server for what, and what that would reach."""
     call = case.call
     reached: list[Json] = [[one.pointer, one.place.path, one.place.is_file] for one in places]

@@ -12,27 +12,31 @@ from msgspec.structs import replace
 
 from hub.audit.record import refusal_of
 from hub.calls.addressing import Addressed, address, check_headers
-from hub.calls.audit_trail import Record, looking_up
+from hub.calls.audit_trail import CallAudit, looking_up
 from hub.calls.builtin_tools import answer, get_roots
-from hub.calls.caller import CallAsker
-from hub.calls.consent import Case, decide_or_ask
+from hub.calls.caller import ClientCaller
+from hub.calls.consent import JudgingContext, decide_or_ask
 from hub.calls.era_bridge import send_to_urls
-from hub.calls.listings import Catalogs
+from hub.calls.listings import Listings
 from hub.calls.results import UNCACHED, completed
-from hub.calls.rounds.modern_routes import RequestLanes
-from hub.calls.rounds.roots_needed import Need, need_before_deciding, need_before_looking
-from hub.calls.routes import SessionLanes, lane_of
+from hub.calls.rounds.modern_routes import ModernRoutes
+from hub.calls.rounds.roots_needed import (
+    RootsRequirement,
+    need_before_deciding,
+    need_before_looking,
+)
+from hub.calls.routes import SessionRoutes, lane_of
 from hub.catalog.merge import Catalog
 from hub.catalog.search import SearchError
 from hub.children.child import Child, StaleError, log_from
-from hub.children.clients import Asker, RootsNeededError, Stoppable
+from hub.children.clients import Caller, RootsNeededError, Stoppable
 from hub.children.failures import denied, failed, tool_error
 from hub.errors import ChildError, RouteError
 from hub.guard.decide import Admitted, Refused, ToolGuard, compile_tool
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import Asked, RpcError
-from hub.protocol.request_state import UNASKED, Brought, Carried
-from hub.roots.effective import InForce
+from hub.protocol.request_state import UNASKED, CallState, RetryInput
+from hub.roots.effective import EffectiveRoots
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
@@ -53,7 +57,7 @@ _TOO_FAST = "its roots, or its server, change faster than the call can be sent"
 Owners: TypeAlias = Collection[ServerName] | None
 """The servers that can have a name; None if any can."""
 
-Seat: TypeAlias = Callable[[Case, Stoppable], Asker]
+Seat: TypeAlias = Callable[[JudgingContext, Stoppable], Caller]
 """Chooses who speaks to the child for the client of a call that may go to it.
 
 It can give the call up if its client has to be asked for its roots.
@@ -64,9 +68,9 @@ class Relay:
     """Takes the calls of all sessions to the children they lead to."""
 
     def __init__(self, services: Services) -> None:
-        self.catalogs = Catalogs(services)
-        self.session_lanes = SessionLanes()
-        self.request_lanes = RequestLanes(services.info, services.expose)
+        self.catalogs = Listings(services)
+        self.session_lanes = SessionRoutes()
+        self.request_lanes = ModernRoutes(services.info, services.expose)
         self._services = services
         self._guards: dict[tuple[str, str, str], tuple[object, ToolGuard]] = {}
 
@@ -74,7 +78,7 @@ class Relay:
         self,
         session: Session,
         asked: Asked,
-        brought: Brought = UNASKED,
+        brought: RetryInput = UNASKED,
         seat: Seat | None = None,
     ) -> Payload:
         """Take one call through, and return the child's result as it came, or a refusal.
@@ -86,13 +90,15 @@ class Relay:
             InputNeededError if a modern client has to be asked something first,
             RootsNeededError if it has to be asked for its roots.
         """
-        seat = seat or partial(_seated, CallAsker.of(session, asked, brought))
+        seat = seat or partial(_seated, ClientCaller.of(session, asked, brought))
         try:
             return await self._take(session, asked, brought, seat)
         except SearchError as exc:
             return tool_error(str(exc))
 
-    async def _take(self, session: Session, asked: Asked, brought: Brought, seat: Seat) -> Payload:
+    async def _take(
+        self, session: Session, asked: Asked, brought: RetryInput, seat: Seat
+    ) -> Payload:
         method = cast("CallMethod", asked.request.method)
         named = address(method, asked.request.params, expose=self._services.expose)
         try:
@@ -101,7 +107,7 @@ class Relay:
             return failed(method, str(exc))
 
     async def _settled(
-        self, session: Session, asked: Asked, named: Addressed, brought: Brought, seat: Seat
+        self, session: Session, asked: Asked, named: Addressed, brought: RetryInput, seat: Seat
     ) -> Payload:
         """Judge a call again until it is sent as it was judged, and return what comes of it.
 
@@ -114,7 +120,7 @@ class Relay:
             raise ChildError(_TOO_FAST)
 
     async def _call(
-        self, session: Session, asked: Asked, named: Addressed, brought: Brought, seat: Seat
+        self, session: Session, asked: Asked, named: Addressed, brought: RetryInput, seat: Seat
     ) -> Payload:
         owners = named.servers(self._services.names)
         with self._looking_up(session, named, owners):
@@ -132,7 +138,7 @@ class Relay:
         place = session.place(self._services.servers[route.server], force)
         call = named.call(catalog, route)
         guard = self._guard(place.spec, call, route)
-        case = Case(session, asked, call, guard, force, place, named.pointer, brought)
+        case = JudgingContext(session, asked, call, guard, force, place, named.pointer, brought)
         return await self._judged(case, seat, named.label)
 
     def _looking_up(
@@ -155,11 +161,11 @@ class Relay:
                 raise
             raise ChildError(trouble) from None
 
-    async def _judged(self, case: Case, seat: Seat, label: str) -> Payload:
+    async def _judged(self, case: JudgingContext, seat: Seat, label: str) -> Payload:
         """Let the guard decide on a call, and take it to its child if it may go there."""
         self._ask(case.session, case.asked, need_before_deciding(case))
         call, spec = case.call, case.place.spec
-        with Record(self._services, case.session, spec.name, call.name) as record:
+        with CallAudit(self._services, case.session, spec.name, call.name) as record:
             verdict = await self._decide(case, record)
             if isinstance(verdict, Refused):
                 return denied(call, verdict, spec, case.pointer(verdict.pointer))
@@ -174,11 +180,11 @@ class Relay:
             except RpcError as exc:
                 record.failed(str(exc))
                 client, audience = case.session.client, case.session.audience
-                send_to_urls(client, audience, spec, exc, Carried(consented=case.consented))
+                send_to_urls(client, audience, spec, exc, CallState(consented=case.consented))
                 raise
             return self._leaving_lane(label, case, child, result)
 
-    def _ask(self, session: Session, asked: Asked, need: Need | None) -> None:
+    def _ask(self, session: Session, asked: Asked, need: RootsRequirement | None) -> None:
         """Let the client be asked for its roots if there is a need, and the next calls as well.
 
         Raises: RootsNeededError.
@@ -187,7 +193,9 @@ class Relay:
             self.request_lanes.ask(session, asked.request, need)
             raise RootsNeededError
 
-    def _leaving_lane(self, label: str, case: Case, child: Child, result: Payload) -> Payload:
+    def _leaving_lane(
+        self, label: str, case: JudgingContext, child: Child, result: Payload
+    ) -> Payload:
         """Return a call's result, and let the next calls of the tool go the way that it went."""
         if case.session.is_modern:
             self.request_lanes.keep(case, child)
@@ -195,7 +203,7 @@ class Relay:
             self.session_lanes.keep(case.session, label, lane)
         return result
 
-    def _completed(self, case: Case, result: Payload) -> Payload:
+    def _completed(self, case: JudgingContext, result: Payload) -> Payload:
         """Return a child's result as the era of its client wants it.
 
         Raises: RpcError for one that cannot be read.
@@ -205,7 +213,7 @@ class Relay:
         hints = UNCACHED if case.call.method == "resources/read" else None
         return completed(result, self._services.info, hints)
 
-    async def judge_again(self, case: Case) -> JsonObject | None:
+    async def judge_again(self, case: JudgingContext) -> JsonObject | None:
         """Return the refusal of a call that is under way still; None if it may go on.
 
         Raises: RpcError for a refusal of what is no tool.
@@ -213,13 +221,13 @@ class Relay:
         verdict, spec = await case.decide(case.granted), case.place.spec
         if not isinstance(verdict, Refused):
             return None
-        with Record(self._services, case.session, spec.name, case.call.name) as record:
+        with CallAudit(self._services, case.session, spec.name, case.call.name) as record:
             record.verdict = refused = _explained(verdict, spec, case.force, case.here)
             case.session.refusals.add(spec, case.call, refused)
             return denied(case.call, refused, spec, case.pointer(refused.pointer))
 
     async def _catalog_for(
-        self, session: Session, force: InForce, named: Addressed, owners: Owners
+        self, session: Session, force: EffectiveRoots, named: Addressed, owners: Owners
     ) -> Catalog:
         if owners is None and named.question is None:
             known = await self.catalogs.catalog(session, force, ())
@@ -227,7 +235,7 @@ class Relay:
                 return known
         return await self.catalogs.catalog(session, force, owners)
 
-    async def _obtain(self, case: Case) -> Child:
+    async def _obtain(self, case: JudgingContext) -> Child:
         try:
             return await self._services.children.obtain(case.place)
         except ChildError:
@@ -235,7 +243,9 @@ class Relay:
                 raise
             raise StaleError from None
 
-    async def _answer(self, child: Child, admitted: Admitted, case: Case, seat: Seat) -> Payload:
+    async def _answer(
+        self, child: Child, admitted: Admitted, case: JudgingContext, seat: Seat
+    ) -> Payload:
         log_level = case.session.audience.log_level
         if log_level is not None and case.session.is_modern:
             await log_from(child, log_level)
@@ -248,7 +258,7 @@ class Relay:
                 await asker.flush()
         raise RootsNeededError
 
-    async def _decide(self, case: Case, record: Record) -> Admitted | Refused:
+    async def _decide(self, case: JudgingContext, record: CallAudit) -> Admitted | Refused:
         verdict = await decide_or_ask(case, record)
         refused = refusal_of(verdict)
         if refused is None:
@@ -276,12 +286,14 @@ class Relay:
         return made
 
 
-def _seated(asker: CallAsker, case: Case, for_roots: Stoppable) -> Asker:
+def _seated(asker: ClientCaller, case: JudgingContext, for_roots: Stoppable) -> Caller:
     asker.consented, asker.for_roots = case.consented, for_roots
     return asker
 
 
-def _explained(refused: Refused, spec: ServerSpec, force: InForce, at: InForce) -> Refused:
+def _explained(
+    refused: Refused, spec: ServerSpec, force: EffectiveRoots, at: EffectiveRoots
+) -> Refused:
     """Say so where not the client's roots but a server's own arguments leave nothing to reach."""
     if spec.ceiling is None or at.roots.roots or not force.roots.roots:
         return refused

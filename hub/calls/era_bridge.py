@@ -27,9 +27,9 @@ from hub.protocol.input_requests import (
     takes_urls,
     urls_needed,
 )
-from hub.protocol.request_state import NOTHING, Carried
+from hub.protocol.request_state import NOTHING, CallState
 from hub.sessions.client import Client
-from hub.sessions.notifications import Audience
+from hub.sessions.notifications import ClientNotifier
 from hub.specs import ServerSpec
 from hub.values import JsonObject, object_or_empty
 
@@ -54,7 +54,7 @@ def ask_by_result(
     client: Client,
     spec: ServerSpec,
     requests: Mapping[str, JsonObject],
-    carried: Carried,
+    carried: CallState,
 ) -> InputNeededError:
     """Return what asks a modern client by the call's result what a modern child wants to know.
 
@@ -75,10 +75,10 @@ def ask_by_result(
 
 def send_to_urls(
     client: Client | None,
-    audience: Audience,
+    audience: ClientNotifier,
     spec: ServerSpec,
     error: RpcError,
-    carried: Carried = NOTHING,
+    carried: CallState = NOTHING,
 ) -> None:
     """Let a client's user be sent to the URLs that an error of a child names.
 

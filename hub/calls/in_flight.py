@@ -11,26 +11,26 @@ from typing import Protocol
 
 from anyio.abc import TaskGroup
 
-from hub.audit.record import AuditRecord, Outcome, milliseconds, moment
-from hub.calls.caller import CallAsker
+from hub.audit.record import AuditRecord, CallOutcome, milliseconds, moment
+from hub.calls.caller import ClientCaller
 from hub.calls.era_bridge import send_to_urls
-from hub.calls.rounds.child_rounds import PostedRounds, RoundsOutcome
-from hub.calls.rounds.modern_routes import AskedForRoots, RequestLane
-from hub.calls.routes import Lane
-from hub.children.clients import Asker, InputNeededError
+from hub.calls.rounds.child_rounds import ChildRounds, RoundsOutcome
+from hub.calls.rounds.modern_routes import ModernRoute, RootsRequested
+from hub.calls.routes import ResolvedRoute
+from hub.children.clients import Caller, InputNeededError
 from hub.children.failures import crowded, tool_error
 from hub.errors import ChildError
 from hub.guard.decide import Admitted
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Payload, Request, Response
-from hub.jsonrpc.outgoing import UNSAID, Answer, Underway, token_in
+from hub.jsonrpc.outgoing import UNSAID, Answer, Cancellable, token_in
 from hub.jsonrpc.peer import GoneError, LostError, Outlet, RpcError, SilentError
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.sessions.session import Session
 from hub.values import Call, JsonObject
 
 
-class Reply(Protocol):
+class ReplySink(Protocol):
     """How one request is answered."""
 
     @property
@@ -54,7 +54,7 @@ class Reply(Protocol):
         ...
 
 
-class Register(Protocol):
+class InFlightRegistry(Protocol):
     """Keeps what one side has asked: a peer's backlog does."""
 
     @property
@@ -66,20 +66,20 @@ class Register(Protocol):
         """Return whether a request with this id can be taken, and its answer sent, now."""
         ...
 
-    def enter(self, id_: RequestId, underway: Underway) -> None:
+    def enter(self, id_: RequestId, underway: Cancellable) -> None:
         """Register a request, so that it is waited for, and can be cancelled."""
         ...
 
-    def leave(self, id_: RequestId, underway: Underway) -> None:
+    def leave(self, id_: RequestId, underway: Cancellable) -> None:
         """Take note that a request has had its answer sent, or will never have."""
         ...
 
 
-class Way(Protocol):
+class CallRoute(Protocol):
     """How one plain call goes."""
 
     @property
-    def lane(self) -> Lane:
+    def lane(self) -> ResolvedRoute:
         """Where it goes."""
         ...
 
@@ -105,22 +105,25 @@ class Way(Protocol):
         ...
 
 
-class Express:
+class CallDispatcher:
     """Takes plain calls through; `register` keeps them while they are under way.
 
     `modern` makes the passages of modern calls.
     """
 
     def __init__(
-        self, register: Register, tasks: TaskGroup, modern: Callable[..., Passage] | None = None
+        self,
+        register: InFlightRegistry,
+        tasks: TaskGroup,
+        modern: Callable[..., InFlightCall] | None = None,
     ) -> None:
         self.register = register
         self.tasks = tasks
-        self._modern = modern or Passage
+        self._modern = modern or InFlightCall
 
     def take(
-        self, request: Request, way: Way | AskedForRoots | None, reply: Reply
-    ) -> Underway | None:
+        self, request: Request, way: CallRoute | RootsRequested | None, reply: ReplySink
+    ) -> Cancellable | None:
         """Take a request if it is a plain call, and return what it is then, until it is answered.
 
         One that is asked for roots has its answer at once.
@@ -128,13 +131,13 @@ class Express:
         if way is None or not self.register.takes(request.id):
             return None
         # `isinstance` takes its time to say no of a Struct.
-        if type(way) is AskedForRoots:
+        if type(way) is RootsRequested:
             return way if reply.give(Response(request.id, way.result)) else None
         admitted = way.admit(request.params)
         if admitted is None:
             return None
         owner = way.owner
-        begin = self._modern if type(way) is RequestLane else Passage
+        begin = self._modern if type(way) is ModernRoute else InFlightCall
         passage = begin(
             owner,
             reply.outlet,
@@ -150,22 +153,22 @@ class Express:
         return passage if passage.begin() else None
 
 
-class Passage(CallAsker, eq=False, kw_only=True):
+class InFlightCall(ClientCaller, eq=False, kw_only=True):
     """One call on its way; it is under way for its client, and waits for its child's answer.
 
     What its child asks and tells meanwhile is asked of and told to the client of this call. `began`
     is by the machine's clock.
     """
 
-    express: Express
-    way: Way
+    express: CallDispatcher
+    way: CallRoute
     request: Request
     call: Call
-    reply: Reply
+    reply: ReplySink
     began: float
     can_be_cancelled: bool = True
     _posted: Request | None = None
-    _rounds: PostedRounds | None = None
+    _rounds: ChildRounds | None = None
     _reason: str = UNSAID
     _is_settled: bool = False
 
@@ -199,7 +202,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
         if lane.ready.greeting.era == "legacy":
             self._posted = lane.peer.post(call.method, call.params, self)
         else:
-            self._rounds = PostedRounds(lane, call, self, self.express.tasks)
+            self._rounds = ChildRounds(lane, call, self, self.express.tasks)
             self._posted = self._rounds.post()
         if self._posted is None:
             return False
@@ -210,7 +213,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
     # The child's side
 
     @property
-    def behalf(self) -> Asker:
+    def behalf(self) -> Caller:
         """Who is asked what the child asks within the call."""
         return self
 
@@ -274,7 +277,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
         said = self.way.complete(tool_error(str(error)))
         self._answer(Response(self.request.id, said))
 
-    def _note(self, outcome: Outcome, failure: str | None = None) -> None:
+    def _note(self, outcome: CallOutcome, failure: str | None = None) -> None:
         owner, services = self.owner, self.owner.services
         machine = services.machine
         record = AuditRecord(
@@ -306,7 +309,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
         else:
             self.express.tasks.start_soon(self._end_late, self._rounds)
 
-    async def _end_late(self, rounds: PostedRounds) -> None:
+    async def _end_late(self, rounds: ChildRounds) -> None:
         """Let the client be told first that nothing is asked of it any more."""
         try:
             await rounds.over()
@@ -367,7 +370,7 @@ class Passage(CallAsker, eq=False, kw_only=True):
 class _StartingOver:
     """Gives a call up whose child turns out to want roots that its client was not asked for."""
 
-    def __init__(self, passage: Passage) -> None:
+    def __init__(self, passage: InFlightCall) -> None:
         self._passage = passage
 
     def cancel(self) -> None:

@@ -14,13 +14,13 @@ from hub.catalog.merge import Catalog, Clash, Listing, merge
 from hub.catalog.pages import page_of
 from hub.catalog.search import search_catalog
 from hub.catalog.search_tools import META_TOOLS
-from hub.children.slot import Place
+from hub.children.slot import ChildSlot
 from hub.errors import ChildError, HubError
 from hub.guard.roots_hint import takes_paths, with_sentence
 from hub.jsonrpc import exact_json
 from hub.jsonrpc.peer import Asked
 from hub.protocol.constants import LISTS
-from hub.roots.effective import InForce
+from hub.roots.effective import EffectiveRoots
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.values import ChildRoute, JsonObject, ServerName
@@ -31,7 +31,7 @@ KEPT_BYTES = 8 * 1024 * 1024
 Entries: TypeAlias = tuple[JsonObject, ...]
 
 
-class Listed:
+class PageCache:
     """Keeps pages of listings. A listing that changes is another tuple."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ KEPT = 64
 log = structlog.stdlib.get_logger(__name__)
 
 
-class Catalogs:
+class Listings:
     """Merges listings, and remembers the merged ones while the listings are the same."""
 
     def __init__(self, services: Services) -> None:
@@ -86,7 +86,7 @@ class Catalogs:
         self._merged: dict[
             tuple[tuple[ServerName, int], ...], tuple[tuple[Listing, ...], Catalog]
         ] = {}
-        self._listed = Listed()
+        self._listed = PageCache()
         self._planless: dict[ServerName, str] = {}
         self._clashes: set[Clash] = set()
         self._takes_paths: dict[tuple[ServerName, str], tuple[object, bool]] = {}
@@ -145,7 +145,7 @@ class Catalogs:
         return kept[1]
 
     async def catalog(
-        self, session: Session, force: InForce, only: Collection[ServerName] | None = None
+        self, session: Session, force: EffectiveRoots, only: Collection[ServerName] | None = None
     ) -> Catalog:
         """Return what `session` is shown with these roots in force.
 
@@ -192,8 +192,8 @@ class Catalogs:
         told = self.missing(session, servers) or "none can be started"
         return f"None of the servers behind this hub is running now: {told}"
 
-    def _places(self, session: Session, force: InForce) -> dict[ServerName, Place]:
-        places: dict[ServerName, Place] = {}
+    def _places(self, session: Session, force: EffectiveRoots) -> dict[ServerName, ChildSlot]:
+        places: dict[ServerName, ChildSlot] = {}
         for name, spec in self._services.servers.items():
             try:
                 places[name] = session.place(spec, force)
@@ -206,7 +206,7 @@ class Catalogs:
             self._planless[server] = why
             log.warning("no launch plan", server=server, error=why)
 
-    async def _wait(self, places: list[Place], *, eager: bool) -> None:
+    async def _wait(self, places: list[ChildSlot], *, eager: bool) -> None:
         """Wait for all `places`; once one has answered, `LIST_GRACE` from their start at most.
 
         `eager`: none had answered before.
@@ -215,7 +215,7 @@ class Catalogs:
         if not eager:
             answered.set()
 
-        async def one(place: Place) -> None:
+        async def one(place: ChildSlot) -> None:
             try:
                 await self._services.children.obtain(place)
             except ChildError as exc:
@@ -264,7 +264,7 @@ class Catalogs:
         return merge(listings, names=names, offers=offers, builtins=BUILTINS)
 
 
-def _log_why_unlisted(place: Place, error: str) -> None:
+def _log_why_unlisted(place: ChildSlot, error: str) -> None:
     """Log why a place is not listed, unless that was said of it last."""
     # What the hub does next about a child that fell is said with it, and is another each time.
     trouble = place.trouble

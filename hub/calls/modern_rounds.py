@@ -6,18 +6,18 @@ from functools import partial
 
 from anyio.abc import TaskGroup
 
-from hub.calls.askable_call import AskablePassage
+from hub.calls.askable_call import AskableCall
 from hub.calls.dispatch import Relay
-from hub.calls.in_flight import Express, Register
+from hub.calls.in_flight import CallDispatcher, InFlightRegistry
 from hub.calls.parking import Parking
-from hub.calls.rounds.modern_routes import AskedForRoots, RequestLane
-from hub.calls.rounds.sealed_state import Seals
+from hub.calls.rounds.modern_routes import ModernRoute, RootsRequested
+from hub.calls.rounds.sealed_state import StateSealer
 from hub.children.clients import InputNeededError
 from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.peer import Asked, RpcError
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.protocol.input_requests import ASKABLE
-from hub.protocol.request_state import UNASKED, Brought, identity
+from hub.protocol.request_state import UNASKED, RetryInput, identity
 from hub.sessions.client import Client
 from hub.sessions.kept_roots import KeptAnswer, KeptRoots
 from hub.sessions.notifications import RELAYED
@@ -31,7 +31,7 @@ def can_be_asked(client: Client, method: str) -> bool:
     return method in ASKABLE and any(client.declares(name) for name in RELAYED)
 
 
-class Rounds:
+class ModernCalls:
     """Takes the calls of all modern clients through, round by round."""
 
     def __init__(self, relay: Relay, services: Services) -> None:
@@ -39,14 +39,14 @@ class Rounds:
         self.parking = Parking(relay, services.tasks)
         self._relay = relay
         self._machine = services.machine
-        self._seals = Seals(self._now)
+        self._seals = StateSealer(self._now)
 
     def _now(self) -> float:
         return self._machine.clock()
 
     def way(
         self, principal: str, asker: str | None, request: Request
-    ) -> RequestLane | AskedForRoots | None:
+    ) -> ModernRoute | RootsRequested | None:
         """Return how a call of a principal goes if it can go by express."""
         kept = self.kept.announced(asker)
         return self._relay.request_lanes.find(principal, request, kept)
@@ -62,15 +62,17 @@ class Rounds:
         kept = handed_over.kept
         return None if kept is None else KeptAnswer(kept, self._now())
 
-    def express(self, register: Register, tasks: TaskGroup, known_as: SessionKey) -> Express:
+    def express(
+        self, register: InFlightRegistry, tasks: TaskGroup, known_as: SessionKey
+    ) -> CallDispatcher:
         """Return what takes a client's plain calls through, and has it asked by their results.
 
         `known_as` is what tells the client from others.
         """
-        made = partial(AskablePassage, parking=self.parking, known_as=known_as)
-        return Express(register, tasks, made)
+        made = partial(AskableCall, parking=self.parking, known_as=known_as)
+        return CallDispatcher(register, tasks, made)
 
-    def brought(self, request: Request, principal: str, *, is_complete: bool) -> Brought:
+    def brought(self, request: Request, principal: str, *, is_complete: bool) -> RetryInput:
         """Return what a request brings from the round before.
 
         Its state is used up by that, unless the request is not complete: then it has to come again.
@@ -84,15 +86,15 @@ class Rounds:
             return UNASKED
         given = object_or_empty(responses)
         if state is None:
-            return Brought(responses=given)
+            return RetryInput(responses=given)
         known_by = identity(principal, request.method, params)
         opened = self._seals.open(state, known_by)
         if is_complete or opened.carried.unasked:
             self._seals.spend(opened, principal)
-        return Brought(opened.carried, given, is_retry=True)
+        return RetryInput(opened.carried, given, is_retry=True)
 
     async def found(
-        self, session: Session, asked: Asked, brought: Brought, *, is_parking: bool
+        self, session: Session, asked: Asked, brought: RetryInput, *, is_parking: bool
     ) -> Payload:
         """Take one round of a call through. With `is_parking` its session is closed by the call.
 

@@ -16,16 +16,16 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.calls.caller import CallAsker
-from hub.calls.consent import Case
+from hub.calls.caller import ClientCaller
+from hub.calls.consent import JudgingContext
 from hub.calls.dispatch import Relay
 from hub.calls.rounds.parked_call import KEPT, ParkedCall
-from hub.children.slot import Place
+from hub.children.slot import ChildSlot
 from hub.guard.decide import ToolGuard
 from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.peer import Asked, RpcError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
-from hub.protocol.request_state import Brought
+from hub.protocol.request_state import RetryInput
 from hub.roots.roots import Announcement
 from hub.sessions.session import Session
 from hub.values import Call
@@ -51,7 +51,7 @@ class HandedOver(Struct):
     request: Request
     call: Call
     guard: ToolGuard
-    place: Place
+    place: ChildSlot
     kept: Announcement | None
 
 
@@ -64,12 +64,12 @@ class Parking:
         self._parked: dict[str, ParkedCall] = {}
         self._handed_over: dict[int, HandedOver] = {}
 
-    async def call(self, session: Session, asked: Asked, brought: Brought) -> Payload:
+    async def call(self, session: Session, asked: Asked, brought: RetryInput) -> Payload:
         """Take a call through for a client that can be asked; `session` is closed when it ends.
 
         Raises: InputNeededError, and as `Relay.call` does.
         """
-        asker = CallAsker.of(session, asked, brought)
+        asker = ClientCaller.of(session, asked, brought)
         handed_over = self._handed_over.pop(id(asked.request), None)
         if handed_over is not None:
             return await self._take_over(handed_over, asker, asked)
@@ -78,7 +78,7 @@ class Parking:
         self.tasks.start_soon(self._own, call, scope, asked, brought)
         return await call.turn(asker)
 
-    async def resume(self, session: Session, asked: Asked, brought: Brought) -> Payload:
+    async def resume(self, session: Session, asked: Asked, brought: RetryInput) -> Payload:
         """Go on with a parked call, if the roots of the client's retry still admit it.
 
         Raises: InputNeededError, and as `Relay.call` does; RpcError if there is no such call.
@@ -99,7 +99,7 @@ class Parking:
         if refusal is not None:
             call.give_up()
             return refusal
-        return await call.turn(CallAsker.of(session, asked, brought))
+        return await call.turn(ClientCaller.of(session, asked, brought))
 
     def park(self, call: ParkedCall) -> None:
         """Count a call among those that are parked.
@@ -127,7 +127,7 @@ class Parking:
         left.give_up("its client has not come back, and others ask")
 
     async def _own(
-        self, call: ParkedCall, scope: anyio.CancelScope, asked: Asked, brought: Brought
+        self, call: ParkedCall, scope: anyio.CancelScope, asked: Asked, brought: RetryInput
     ) -> None:
         try:
             with scope:
@@ -168,10 +168,10 @@ class Parking:
             self._parked.pop(call.key, None)
             self.take_back(one)
 
-    async def _take_over(self, one: HandedOver, asker: CallAsker, asked: Asked) -> Payload:
+    async def _take_over(self, one: HandedOver, asker: ClientCaller, asked: Asked) -> Payload:
         session = asker.owner
         try:
-            one.parked.case = Case(
+            one.parked.case = JudgingContext(
                 session=session,
                 asked=asked,
                 call=one.call,

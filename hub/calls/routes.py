@@ -6,23 +6,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.calls.addressing import called, tool_call
-from hub.calls.consent import Case
+from hub.calls.consent import JudgingContext
 from hub.children.child import Child, Ready
-from hub.children.slot import ChildKey, Place
-from hub.guard.containment import Sites, Surroundings
+from hub.children.slot import ChildKey, ChildSlot
+from hub.guard.containment import CallContext, RootIndex
 from hub.guard.decide import Admitted, ToolGuard, admit
-from hub.guard.plain_paths import Ground
+from hub.guard.plain_paths import PlainPathCheck
 from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.peer import Peer
 from hub.paths.resolve import LinkReader
-from hub.roots.state import Closed, State
+from hub.roots.state import SessionClosed, State
 from hub.sessions.services import Services
 from hub.sessions.session import Session
-from hub.system.disk import CachedLinks
+from hub.system.disk import CachedDisk
 from hub.values import JsonObject, SessionKey
 
 
-class Lane(Struct, frozen=True):
+class ResolvedRoute(Struct, frozen=True):
     """A tool's way to a child that is ready, as one call found it.
 
     It is open while everything that it was found by is still the same. `name` is the child's own
@@ -30,15 +30,15 @@ class Lane(Struct, frozen=True):
     """
 
     name: str
-    place: Place
+    place: ChildSlot
     key: ChildKey
     child: Child
     peer: Peer
     ready: Ready
     guard: ToolGuard
     operator: int
-    judged_in: Surroundings
-    ground: Ground | None
+    judged_in: CallContext
+    ground: PlainPathCheck | None
 
     def leads(self, services: Services) -> bool:
         """Return whether the child is still the one that calls of the tool would go to."""
@@ -52,15 +52,15 @@ class Lane(Struct, frozen=True):
             and services.operator.version == self.operator
         )
 
-    def surroundings(self, links: LinkReader) -> Surroundings:
+    def surroundings(self, links: LinkReader) -> CallContext:
         """Return what a call is judged in, on this disk."""
         return replace(self.judged_in, links=links)
 
 
-class Found(Struct, frozen=True):
+class OwnedRoute(Struct, frozen=True):
     """A lane, and whose call found it: what a call that goes it is judged in."""
 
-    lane: Lane
+    lane: ResolvedRoute
     owner: Session
 
     def admit(self, params: JsonObject) -> Admitted | None:
@@ -71,7 +71,7 @@ class Found(Struct, frozen=True):
         return None if call is None else admit(call, lane.guard, self)
 
     @property
-    def ground(self) -> Ground | None:
+    def ground(self) -> PlainPathCheck | None:
         return self.lane.ground
 
     @property
@@ -79,9 +79,9 @@ class Found(Struct, frozen=True):
         return self.owner.services.machine.links
 
     def memory(self) -> LinkReader:
-        return CachedLinks(self.disk)
+        return CachedDisk(self.disk)
 
-    def surroundings(self, links: LinkReader) -> Surroundings | None:
+    def surroundings(self, links: LinkReader) -> CallContext | None:
         """Return what a call is judged in if all roots are where they were."""
         return self.lane.surroundings(links) if self.stands(links) else None
 
@@ -90,7 +90,7 @@ class Found(Struct, frozen=True):
         raise NotImplementedError
 
 
-def lane_of(case: Case, child: Child) -> Lane | None:
+def lane_of(case: JudgingContext, child: Child) -> ResolvedRoute | None:
     """Return the lane that a call has just gone, if others can go it without being looked up."""
     ready, peer, services = child.state, child.peer, case.session.services
     if not case.is_current:
@@ -102,8 +102,8 @@ def lane_of(case: Case, child: Child) -> Lane | None:
     if services.can_names_move:
         return None
     around = case.around()
-    judged_in = replace(around, sites=Sites.of(around.roots, around.cwd))
-    return Lane(
+    judged_in = replace(around, sites=RootIndex.of(around.roots, around.cwd))
+    return ResolvedRoute(
         name=case.call.name,
         place=case.place,
         key=case.place.key,
@@ -117,7 +117,7 @@ def lane_of(case: Case, child: Child) -> Lane | None:
     )
 
 
-def _ground(case: Case, around: Surroundings) -> Ground | None:
+def _ground(case: JudgingContext, around: CallContext) -> PlainPathCheck | None:
     """Return where a case's plain paths need no judge, as long as all stands that bounds it."""
     operator, last = case.session.services.operator, case.session.roots.state.last
     shared = None if last is None else last.announcement.roots
@@ -126,10 +126,10 @@ def _ground(case: Case, around: Surroundings) -> Ground | None:
         return None
     policy, needs_write = case.guard.policy.policy, case.guard.needs_write
     tool = case.call.name
-    return Ground.of(around, bounds, policy, needs_write=needs_write, tool=tool)
+    return PlainPathCheck.of(around, bounds, policy, needs_write=needs_write, tool=tool)
 
 
-class SessionLane(Found, frozen=True):
+class SessionRoute(OwnedRoute, frozen=True):
     """A lane, and what its session's roots were known to be when it was found."""
 
     roots: State
@@ -152,13 +152,13 @@ class SessionLane(Found, frozen=True):
         return result
 
 
-class SessionLanes:
+class SessionRoutes:
     """The lanes of all sessions, by the tools' labels."""
 
     def __init__(self) -> None:
-        self._lanes: dict[SessionKey, dict[str, SessionLane]] = {}
+        self._lanes: dict[SessionKey, dict[str, SessionRoute]] = {}
 
-    def find(self, session: Session, request: Request) -> SessionLane | None:
+    def find(self, session: Session, request: Request) -> SessionRoute | None:
         """Return the lane of the tool that a session calls if there is one, and it is open."""
         own, its = self._lanes.get(session.key), request.params
         if session.services.expose == "search":
@@ -170,12 +170,12 @@ class SessionLanes:
         self._lanes[session.key].pop(str(name))
         return None
 
-    def keep(self, session: Session, label: str, lane: Lane) -> None:
+    def keep(self, session: Session, label: str, lane: ResolvedRoute) -> None:
         """Keep the lane that a call of the session has just gone, unless the session is over."""
         state = session.roots.state
         is_settled = state.awaits is None and state.failed is None
-        if is_settled and not isinstance(state.phase, Closed):
-            kept = SessionLane(lane, session, state)
+        if is_settled and not isinstance(state.phase, SessionClosed):
+            kept = SessionRoute(lane, session, state)
             self._lanes.setdefault(session.key, {})[label] = kept
 
     def forget(self, session: Session) -> None:

@@ -118,8 +118,8 @@ def _is_final(exc: RouteError | RpcError) -> bool:
     return isinstance(exc, RouteError) or exc.code == INVALID_PARAMS
 
 
-class Listening:
-    """One such stream, of a session of its own; its children hear of it as of a `Lessee`."""
+class ListenStream:
+    """One such stream, of a session of its own; its children hear of it as of a `ChildUser`."""
 
     def __init__(self, relay: Relay, session: Session, asked: Asked, tasks: TaskGroup) -> None:
         self._session = session

@@ -131,7 +131,7 @@ _TAKES: Mapping[str, JsonObject] = {
 }
 
 
-class Question(Struct, frozen=True):
+class SearchQuery(Struct, frozen=True):
     """A call of a meta tool that only looks, its arguments read."""
 
     name: str
@@ -154,7 +154,7 @@ class Inner(Struct, frozen=True):
     arguments: JsonObject | None
 
 
-def read(name: str, arguments: JsonObject) -> Question | Inner | None:
+def read(name: str, arguments: JsonObject) -> SearchQuery | Inner | None:
     """Return what a call of a meta tool asks for; None if `name` is not one of them.
 
     Raises: SearchError for arguments that the tool does not take.
@@ -170,7 +170,7 @@ def read(name: str, arguments: JsonObject) -> Question | Inner | None:
     tool = _text(arguments, "toolName") if "toolName" in takes else None
     if name == CALL and server is not None and tool is not None:
         return Inner(server, tool, _tool_args(arguments))
-    return Question(name, server, tool, _pattern(arguments) if "pattern" in takes else None)
+    return SearchQuery(name, server, tool, _pattern(arguments) if "pattern" in takes else None)
 
 
 def _text(arguments: JsonObject, key: str) -> str:

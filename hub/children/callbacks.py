@@ -7,39 +7,39 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 
 from anyio.abc import TaskGroup
 
-from hub.children.clients import Asker, Lessee, RootsNeededError
-from hub.children.concurrency import Crowd, Slots
+from hub.children.clients import Caller, ChildUser, RootsNeededError
+from hub.children.concurrency import FairLimiter, Preemption
 from hub.children.log_levels import LogLevels
 from hub.jsonrpc import messages
 from hub.jsonrpc.encoding import weight_of
 from hub.jsonrpc.messages import Notification, Payload, as_object
-from hub.jsonrpc.outgoing import Behalf, Progress, RequestWithin, token_in
+from hub.jsonrpc.outgoing import Progress, RequestOwner, RequestWithin, token_in
 from hub.jsonrpc.peer import Asked, GoneError, RpcError
-from hub.jsonrpc.send_queue import Mailbox
+from hub.jsonrpc.send_queue import SendQueue
 from hub.paths.file_uris import uri_from_path
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from hub.protocol.input_requests import FOR_CLIENTS, inward
-from hub.protocol.request_state import ChildRound
+from hub.protocol.request_state import ChildInputRound
 from hub.roots.roots import RootSet
 from hub.specs import ServerSpec
 from hub.values import Json, JsonObject, SessionKey, object_or_empty
 
 
-class Question:
+class ChildRequest:
     """One question; what is reported waits for the child in `tasks`, and holds up no client."""
 
     def __init__(self, asked: Asked, tasks: TaskGroup) -> None:
         self._asked = asked
         self._token = token_in(asked.request.params)
-        self._mailbox = Mailbox(tasks)
+        self._mailbox = SendQueue(tasks)
 
     @property
     def reason(self) -> str:
         """What is told of it when the child takes it back."""
         return self._asked.reason
 
-    def served(self) -> Behalf | None:
+    def served(self) -> RequestOwner | None:
         """Return on whose behalf the request is made that the child serves; None if it is not said.
 
         Raises: RpcError if that request is over.
@@ -72,16 +72,16 @@ class Question:
 
 
 @asynccontextmanager
-async def questioned(asked: Asked, tasks: TaskGroup) -> AsyncGenerator[Question]:
+async def questioned(asked: Asked, tasks: TaskGroup) -> AsyncGenerator[ChildRequest]:
     """Keep a question while it is answered; what is reported goes out before the answer."""
-    question = Question(asked, tasks)
+    question = ChildRequest(asked, tasks)
     try:
         yield question
     finally:
         await question.flush()
 
 
-class Answers:
+class ChildCallbacks:
     """One child's view of the clients before it.
 
     `roots` are those it is told when it asks. `unknown`: the clients have roots, and were not asked
@@ -96,20 +96,20 @@ class Answers:
         flavour: Flavour,
         *,
         unknown: bool = False,
-        audience: Callable[[], Mapping[SessionKey, Lessee]] = dict,
+        audience: Callable[[], Mapping[SessionKey, ChildUser]] = dict,
         wanted_roots: Callable[[], None] = lambda: None,
     ) -> None:
         self.spec = spec
         self.roots = roots
         self.unknown = unknown
-        self.slots = Slots(spec)
+        self.slots = FairLimiter(spec)
         self.levels = LogLevels()
         self._flavour = flavour
         self._audience = audience
         self._wanted_roots = wanted_roots
         self._private: str | None = None
-        self._calls: dict[Asker, None] = {}
-        self.crowd = Crowd(self._calls.keys(), waiting=lambda: self.slots.wanted)
+        self._calls: dict[Caller, None] = {}
+        self.crowd = Preemption(self._calls.keys(), waiting=lambda: self.slots.wanted)
         self._subscribers: dict[str, set[SessionKey]] = {}
 
     def opened(self, private: str | None) -> None:
@@ -134,7 +134,7 @@ class Answers:
         return any(asker.session not in sessions for asker in self._calls)
 
     @contextmanager
-    def during(self, asker: Asker) -> Generator[None]:
+    def during(self, asker: Caller) -> Generator[None]:
         """Count `asker` among those whose calls are under way."""
         self.begin(asker)
         is_answered = False
@@ -150,17 +150,17 @@ class Answers:
             if not is_answered:
                 self.crowd.gave_up(asker)
 
-    def begin(self, asker: Asker) -> None:
+    def begin(self, asker: Caller) -> None:
         """Count a call; `end` must follow."""
         self._calls[asker] = None
 
-    def replace(self, asker: Asker, by: Asker) -> None:
+    def replace(self, asker: Caller, by: Caller) -> None:
         """Let a call that is counted be another's: it began when it did."""
         calls = [by if one is asker else one for one in self._calls]
         self._calls.clear()
         self._calls.update(dict.fromkeys(calls))
 
-    def end(self, asker: Asker) -> None:
+    def end(self, asker: Caller) -> None:
         """Count a call no more."""
         del self._calls[asker]
 
@@ -168,8 +168,8 @@ class Answers:
         self,
         method: str,
         params: JsonObject,
-        asker: Asker | None,
-        question: Question | None = None,
+        asker: Caller | None,
+        question: ChildRequest | None = None,
     ) -> Payload:
         """Answer a child's request: pings and roots here, what is for a client by that client.
 
@@ -191,7 +191,7 @@ class Answers:
             return await asker.ask(method, params, question)
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
-    def _ask_again(self, asker: Asker | None) -> None:
+    def _ask_again(self, asker: Caller | None) -> None:
         """Let the call come again, with its client's roots, that the child asks on behalf of.
 
         Raises: RootsNeededError where the call is known; RpcError for the child.
@@ -206,7 +206,7 @@ class Answers:
             INTERNAL_ERROR, "the client's roots are not known, and it cannot be asked now"
         )
 
-    async def inputs(self, wanted: JsonObject, asker: Asker) -> JsonObject:
+    async def inputs(self, wanted: JsonObject, asker: Caller) -> JsonObject:
         """Answer the requests in a modern child's `input_required` result, for the retry.
 
         Raises: RpcError; InputNeededError if the client answers with a retry of its own.
@@ -232,11 +232,11 @@ class Answers:
                 INTERNAL_ERROR, f"server {self.spec.name!r} asks for input, but for none"
             )
         if theirs or not own or wants_roots:
-            round_ = ChildRound(self.spec.name, tuple(theirs), own, state, wants_roots)
+            round_ = ChildInputRound(self.spec.name, tuple(theirs), own, state, wants_roots)
             answers |= await asker.inputs(self.spec, theirs, round_)
         return _retry(answers, state)
 
-    async def resumed(self, asker: Asker) -> JsonObject:
+    async def resumed(self, asker: Caller) -> JsonObject:
         """Return what the first request of a call has to bring to a modern child.
 
         That is what its client answers, if it was asked in a round before this one.
@@ -273,7 +273,7 @@ class Answers:
             ]
         return [{"uri": uri_from_path(self._private, self._flavour)}] if self._private else []
 
-    def _meant(self, question: Question | None) -> Asker | None:
+    def _meant(self, question: ChildRequest | None) -> Caller | None:
         """Return the client whose call a child says that it serves; None if it does not say.
 
         Raises: RpcError if that call is over.
@@ -281,7 +281,7 @@ class Answers:
         served = None if question is None else question.served()
         return next((asker for asker in self._calls if asker is served), None)
 
-    async def _sole_asker(self, method: str) -> Asker:
+    async def _sole_asker(self, method: str) -> Caller:
         """Return the client a legacy child means that does not say: there must be just one.
 
         Clients that are away are none as soon as the child has answered their calls; those whose

@@ -18,25 +18,25 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from hub.catalog.merge import Listing
-from hub.children.callbacks import Answers, questioned
-from hub.children.circuit_breaker import Health
-from hub.children.clients import Asker
+from hub.children.callbacks import ChildCallbacks, questioned
+from hub.children.circuit_breaker import ChildHealth
+from hub.children.clients import Caller
 from hub.children.failures import unanswered
 from hub.children.handshake import (
-    Greeting,
-    Introduction,
+    HubIdentity,
+    ServerHandshake,
     greet,
     with_envelope,
     without_server_info,
 )
 from hub.children.input_rounds import in_rounds, worded
-from hub.children.link import AnsweringLink, Link, WatchedLink
-from hub.children.listen_streams import SUBSCRIBING, Hearing, hearing_of
+from hub.children.link import AnsweringLink, ChildConnection, WatchedLink
+from hub.children.listen_streams import SUBSCRIBING, ChildListenStreams, hearing_of
 from hub.children.listing import SendRequest, read_again, read_listing
 from hub.errors import ChildError, leaves
 from hub.guard.decide import Admitted
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.conduct import Conduct
+from hub.jsonrpc.conduct import PeerConduct
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Message, Notification, Payload
@@ -54,7 +54,7 @@ class Starting(Struct, frozen=True):
 class Ready(Struct, frozen=True):
     """The child answers calls."""
 
-    greeting: Greeting
+    greeting: ServerHandshake
     listing: Listing
 
 
@@ -81,7 +81,7 @@ class StaleError(Exception):
     """The call was judged for roots, or a child, that are no longer what it would meet."""
 
 
-Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Link]]
+Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[ChildConnection]]
 
 
 class Child:
@@ -91,22 +91,26 @@ class Child:
     """
 
     def __init__(
-        self, answers: Answers, hub: Introduction, connect: Connect, health: Health | None = None
+        self,
+        answers: ChildCallbacks,
+        hub: HubIdentity,
+        connect: Connect,
+        health: ChildHealth | None = None,
     ) -> None:
         self.spec = answers.spec
         self.answers = answers
         self.state: ChildState = Starting()
-        self._health = health or Health(answers.spec.name)
+        self._health = health or ChildHealth(answers.spec.name)
         self.hub, self._connect = hub, connect
         self.peer: Peer | None = None
         self._started, self._stop = anyio.Event(), anyio.Event()
         self.is_stopping = False
         self._outdated: set[str] = set()
         self._wake = anyio.Event()
-        self._hearing: Hearing | None = None
+        self._hearing: ChildListenStreams | None = None
         self.slots = answers.slots
         self.deadlines = Deadlines(self.spec.timeout)
-        self._conduct = Conduct(self.spec.name)
+        self._conduct = PeerConduct(self.spec.name)
 
     async def own(self) -> None:
         """Open the connection, keep it, and close it: on `stop`, or when the child is gone."""
@@ -128,7 +132,7 @@ class Child:
             self.stop()
             self._fall("the hub stopped it")
 
-    async def _keep(self, link: Link) -> None:
+    async def _keep(self, link: ChildConnection) -> None:
         async with anyio.create_task_group() as tasks:
             self.answers.opened(link.private_directory)
             if isinstance(link, WatchedLink):
@@ -160,7 +164,7 @@ class Child:
             peer.close("the hub stopped it")
             tasks.cancel_scope.cancel()
 
-    async def _pump(self, link: Link, peer: Peer) -> None:
+    async def _pump(self, link: ChildConnection, peer: Peer) -> None:
         try:
             while True:
                 message = await link.next()
@@ -174,7 +178,7 @@ class Child:
             self._fall(str(exc))
             raise
 
-    async def _take(self, message: Message, peer: Peer, link: Link) -> None:
+    async def _take(self, message: Message, peer: Peer, link: ChildConnection) -> None:
         try:
             await peer.receive(message)
             if isinstance(message, wire.Request):
@@ -195,7 +199,7 @@ class Child:
         log.info("ready", server=self.spec.name, era=greeting.era, tools=len(listing.tools))
         await self.answers.came()
 
-    def _reader(self, peer: Peer, greeting: Greeting) -> SendRequest:
+    def _reader(self, peer: Peer, greeting: ServerHandshake) -> SendRequest:
         async def request(method: str, params: JsonObject) -> JsonObject:
             asked = with_envelope(params, greeting, self.hub)
             return wire.as_object(
@@ -255,7 +259,7 @@ class Child:
         )
 
     async def call(
-        self, admitted: Admitted, asker: Asker, holds: Callable[[], Awaitable[bool]] | None = None
+        self, admitted: Admitted, asker: Caller, holds: Callable[[], Awaitable[bool]] | None = None
     ) -> Payload:
         """Send a call that the guard admitted, and return the child's result as it came.
 
@@ -271,7 +275,7 @@ class Child:
             with self.answers.during(asker):
                 return await self._call(admitted.call, ready.greeting, asker)
 
-    async def _call(self, call: Call, greeting: Greeting, asker: Asker) -> Payload:
+    async def _call(self, call: Call, greeting: ServerHandshake, asker: Caller) -> Payload:
         params = worded(call.params, greeting, self.hub, asker)
         if greeting.era == "legacy":
             if asker.brought.carried.child is not None:
@@ -283,7 +287,7 @@ class Child:
 
         return without_server_info(await in_rounds(send, self.answers, asker))
 
-    async def request(self, method: str, params: JsonObject, asker: Asker | None) -> Payload:
+    async def request(self, method: str, params: JsonObject, asker: Caller | None) -> Payload:
         """Send a request in the words of the child's era, for a client or of the hub's own.
 
         Raises: ChildError; RpcError that the child answered.

@@ -1,8 +1,8 @@
 """When a child that fails may be started again, and whether it is believed to be well.
 
-A state machine: events in, state out. `Closed` lets everything through, after a pause that doubles
-with each failure; `Open` lets nothing through until its time has come; then `HalfOpen` lets one
-call try, and what becomes of it decides.
+A state machine: events in, state out. `BreakerClosed` lets all calls through, and starts a child
+after a pause that doubles with each failure. `BreakerOpen` lets none through until its time is up;
+then `BreakerHalfOpen` lets one call try, and the outcome of that call decides.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ SPREAD = 0.5
 NEVER = float("-inf")
 
 
-class Closed(Struct, frozen=True):
+class BreakerClosed(Struct, frozen=True):
     """Everything is let through from `until` on."""
 
     failures: int = 0
     until: float = NEVER
 
 
-class Open(Struct, frozen=True):
+class BreakerOpen(Struct, frozen=True):
     """Nothing is let through before `until`."""
 
     failures: int
     until: float
 
 
-class HalfOpen(Struct, frozen=True):
+class BreakerHalfOpen(Struct, frozen=True):
     """One call may try; `is_taken` once there is one."""
 
     failures: int
     is_taken: bool = False
 
 
-Breaker: TypeAlias = Closed | Open | HalfOpen
-CLOSED = Closed()
+Breaker: TypeAlias = BreakerClosed | BreakerOpen | BreakerHalfOpen
+CLOSED = BreakerClosed()
 
 
 class Looked(Struct, frozen=True):
@@ -69,7 +69,7 @@ class Taken(Struct, frozen=True):
     """A call has begun to try."""
 
 
-class Answered(Struct, frozen=True):
+class CallAnswered(Struct, frozen=True):
     """The call that tried was answered."""
 
 
@@ -88,20 +88,20 @@ class Fell(Struct, frozen=True):
     chance: float
 
 
-Event: TypeAlias = Looked | Taken | Answered | GivenUp | Fell
+BreakerEvent: TypeAlias = Looked | Taken | CallAnswered | GivenUp | Fell
 
 
-def step(breaker: Breaker, event: Event) -> Breaker:
+def step(breaker: Breaker, event: BreakerEvent) -> Breaker:
     """Return the state after `event`."""
     match event:
         case Fell():
             return _fallen(breaker, event)
         case Looked(now):
-            is_due = isinstance(breaker, Open) and now >= breaker.until
-            return HalfOpen(breaker.failures) if is_due else breaker
-        case Taken() | GivenUp() if isinstance(breaker, HalfOpen):
-            return HalfOpen(breaker.failures, is_taken=isinstance(event, Taken))
-        case Answered() if isinstance(breaker, HalfOpen):
+            is_due = isinstance(breaker, BreakerOpen) and now >= breaker.until
+            return BreakerHalfOpen(breaker.failures) if is_due else breaker
+        case Taken() | GivenUp() if isinstance(breaker, BreakerHalfOpen):
+            return BreakerHalfOpen(breaker.failures, is_taken=isinstance(event, Taken))
+        case CallAnswered() if isinstance(breaker, BreakerHalfOpen):
             return CLOSED
         case _:
             return breaker
@@ -114,12 +114,12 @@ def _fallen(breaker: Breaker, fell: Fell) -> Breaker:
     doublings = failures - 1 if fell.ran is None else failures - 2
     pause = 0.0 if doublings < 0 else min(PAUSE * 2.0 ** min(doublings, 32), MAX_PAUSE)
     until = fell.now + pause * (1 - SPREAD * fell.chance)
-    return Open(failures, until) if failures >= TOLERATED else Closed(failures, until)
+    return BreakerOpen(failures, until) if failures >= TOLERATED else BreakerClosed(failures, until)
 
 
 def pause_of(breaker: Breaker, now: float) -> float:
     """Return how many seconds nothing may be started yet; 0 if it may."""
-    return 0.0 if isinstance(breaker, HalfOpen) else max(0.0, breaker.until - now)
+    return 0.0 if isinstance(breaker, BreakerHalfOpen) else max(0.0, breaker.until - now)
 
 
 def name_of(breaker: Breaker) -> str:
@@ -127,13 +127,17 @@ def name_of(breaker: Breaker) -> str:
     return _NAMES[type(breaker)]
 
 
-_NAMES: dict[type[Breaker], str] = {Closed: "closed", Open: "open", HalfOpen: "half-open"}
+_NAMES: dict[type[Breaker], str] = {
+    BreakerClosed: "closed",
+    BreakerOpen: "open",
+    BreakerHalfOpen: "half-open",
+}
 
 
 log = structlog.stdlib.get_logger(__name__)
 
 
-class Health:
+class ChildHealth:
     """The breaker before one child; `chance` draws from 0 up to 1.
 
     `is_well`: calls go through without being watched.
@@ -202,7 +206,7 @@ class Health:
         Raises: ChildError where another call is trying.
         """
         self._step(Looked(self._clock()))
-        if not isinstance(self._breaker, HalfOpen):
+        if not isinstance(self._breaker, BreakerHalfOpen):
             yield
             return
         if self._breaker.is_taken:
@@ -211,20 +215,20 @@ class Health:
                 "is trying it; call again when that is answered"
             )
         self._step(Taken())
-        outcome: Event = GivenUp()
+        outcome: BreakerEvent = GivenUp()
         try:
             yield
-            outcome = Answered()
+            outcome = CallAnswered()
         except (RpcError, InputNeededError):
-            outcome = Answered()
+            outcome = CallAnswered()
             raise
         finally:
             self._step(outcome)
 
-    def _step(self, event: Event) -> None:
+    def _step(self, event: BreakerEvent) -> None:
         before = self.breaker
         self._breaker = step(self._breaker, event)
-        self.is_well = isinstance(self._breaker, Closed)
+        self.is_well = isinstance(self._breaker, BreakerClosed)
         if self.breaker != before:
             tell = log.warning if self.breaker == "open" else log.info
             tell(

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from hub.jsonrpc.messages import Notification, Payload
-from hub.jsonrpc.outgoing import Behalf
-from hub.protocol.request_state import Brought, Carried, ChildRound
+from hub.jsonrpc.outgoing import RequestOwner
+from hub.protocol.request_state import CallState, ChildInputRound, RetryInput
 from hub.specs import ServerSpec
 from hub.values import JsonObject, SessionKey
 
@@ -22,7 +22,7 @@ class InputNeededError(Exception):
     `lasts`: for how many seconds that retry is waited for.
     """
 
-    def __init__(self, requests: JsonObject, carried: Carried, *, lasts: float) -> None:
+    def __init__(self, requests: JsonObject, carried: CallState, *, lasts: float) -> None:
         super().__init__("input is needed")
         self.requests = requests
         self.carried = carried
@@ -37,7 +37,7 @@ class Stoppable(Protocol):
         ...
 
 
-class Asker(Protocol):
+class Caller(Protocol):
     """On whose behalf a call is made: who can be asked and told things while it runs."""
 
     @property
@@ -56,7 +56,7 @@ class Asker(Protocol):
         ...
 
     @property
-    def brought(self) -> Brought:
+    def brought(self) -> RetryInput:
         """What the client's request brought for the call that it continues."""
         ...
 
@@ -80,7 +80,9 @@ class Asker(Protocol):
         """From which level on the client wants to read what the child logs; None: not said."""
         ...
 
-    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
+    async def ask(
+        self, method: str, params: JsonObject, behalf: RequestOwner | None = None
+    ) -> Payload:
         """Pass a child's request on to the client, on the child's `behalf`.
 
         Raises: RpcError if the client does not take it.
@@ -88,7 +90,7 @@ class Asker(Protocol):
         ...
 
     async def inputs(
-        self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildRound
+        self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildInputRound
     ) -> JsonObject:
         """Return the client's answers to what a modern child asks by its result, by key.
 
@@ -117,7 +119,7 @@ class Asker(Protocol):
         ...
 
 
-class Lessee(Protocol):
+class ChildUser(Protocol):
     """Somebody who uses a child and wants to know what it says between calls."""
 
     async def told(self, spec: ServerSpec, notification: Notification) -> None:

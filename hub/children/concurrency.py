@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import anyio
 from msgspec import Struct, field
 
-from hub.children.clients import Asker
+from hub.children.clients import Caller
 from hub.children.failures import crowded
 from hub.jsonrpc.deadlines import Deadlines
 from hub.specs import ServerSpec
@@ -34,7 +34,7 @@ class InLine(Protocol):
         ...
 
 
-class Slots:
+class FairLimiter:
     """One child's slots for calls: those who wait have one in turn, each its own calls in order.
 
     So the many calls of one keep no other from its turn. A call waits for a slot as long as it may
@@ -120,7 +120,7 @@ class Slots:
 class _Turn:
     """A task that waits until its turn has come, or it is too late for it."""
 
-    def __init__(self, slots: Slots, party: SessionKey) -> None:
+    def __init__(self, slots: FairLimiter, party: SessionKey) -> None:
         self.came = anyio.Event()
         self.is_late = False
         self.party = party
@@ -150,21 +150,21 @@ among them, whose requests have nothing in common.
 class _Held(Struct, eq=False):
     """A question that waits until it is plain whose it is: until the child answers these calls."""
 
-    calls: set[Asker]
+    calls: set[Caller]
     is_over: anyio.Event = field(default_factory=anyio.Event)
 
 
-class Crowd:
+class Preemption:
     """The calls under way at one child, which are `calls`; `waiting` counts those in line."""
 
-    def __init__(self, calls: Collection[Asker], *, waiting: Callable[[], int]) -> None:
+    def __init__(self, calls: Collection[Caller], *, waiting: Callable[[], int]) -> None:
         self._calls = calls
         self._waiting = waiting
-        self._leaving: set[Asker] = set()
+        self._leaving: set[Caller] = set()
         self._held: list[_Held] = []
         self._given_up: dict[SessionKey, float] = {}
 
-    def must_leave(self, call: Asker) -> bool:
+    def must_leave(self, call: Caller) -> bool:
         """Return whether others need what a call holds; it has to end then."""
         self._leaving.intersection_update(self._calls)
         others = len(self._leaving - {call})
@@ -173,7 +173,7 @@ class Crowd:
             self._leaving.add(call)
         return is_needed
 
-    async def until_answered(self, calls: Iterable[Asker]) -> bool:
+    async def until_answered(self, calls: Iterable[Caller]) -> bool:
         """Return once the child has answered calls whose clients are away, and whether it has.
 
         They give way. Who is still served then, or was given up, may ask on; who was answered not.
@@ -187,7 +187,7 @@ class Crowd:
             self._held.remove(held)
         return not held.calls
 
-    def ended(self, call: Asker, *, is_answered: bool) -> None:
+    def ended(self, call: Caller, *, is_answered: bool) -> None:
         """Take note that a call is over, and whether that was the child's word."""
         for held in self._held:
             if call in held.calls:
@@ -196,7 +196,7 @@ class Crowd:
                 if not is_answered or not held.calls:
                     held.is_over.set()
 
-    def gave_up(self, call: Asker) -> None:
+    def gave_up(self, call: Caller) -> None:
         """Take note that nobody waits for a call any more: its child may not know, or not care."""
         self._given_up.pop(call.party, None)
         self._given_up[call.party] = anyio.current_time() + LINGER

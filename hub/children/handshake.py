@@ -28,7 +28,7 @@ from hub.values import JsonObject, object_or_empty
 Era: TypeAlias = Literal["legacy", "modern"]
 
 
-class Greeting(Struct, frozen=True):
+class ServerHandshake(Struct, frozen=True):
     """What a child said of itself; `declared` is what the hub said that it can do as a client."""
 
     era: Era
@@ -43,20 +43,20 @@ class Greeting(Struct, frozen=True):
         return isinstance(self.capabilities.get(capability), dict)
 
 
-class Introduction(Struct, frozen=True):
+class HubIdentity(Struct, frozen=True):
     """Who the hub says it is, and what it can do as the child's client."""
 
     info: JsonObject
     capabilities: JsonObject
 
-    def on_behalf_of(self, asks: JsonObject) -> Introduction:
+    def on_behalf_of(self, asks: JsonObject) -> HubIdentity:
         """Return it with what the client takes besides whose call it is."""
         if asks.items() <= self.capabilities.items():
             return self
-        return Introduction(self.info, {**self.capabilities, **asks})
+        return HubIdentity(self.info, {**self.capabilities, **asks})
 
 
-async def greet(peer: Peer, hub: Introduction, era: EraChoice) -> Greeting:
+async def greet(peer: Peer, hub: HubIdentity, era: EraChoice) -> ServerHandshake:
     """Agree with a child on an era and a version.
 
     `auto` begins with `initialize`: nearly every server in use speaks it, and some of them exit or
@@ -84,7 +84,7 @@ class _NoHandshakeError(ChildError):
     """The child answers a handshake with a version that knows none."""
 
 
-async def _initialize(peer: Peer, hub: Introduction) -> Greeting:
+async def _initialize(peer: Peer, hub: HubIdentity) -> ServerHandshake:
     asked: JsonObject = {
         "protocolVersion": HANDSHAKE_VERSIONS[-1],
         "capabilities": hub.capabilities,
@@ -100,7 +100,7 @@ async def _initialize(peer: Peer, hub: Introduction) -> Greeting:
     return _greeting("legacy", version, result, hub)
 
 
-async def _discover(peer: Peer, hub: Introduction) -> Greeting:
+async def _discover(peer: Peer, hub: HubIdentity) -> ServerHandshake:
     version = MODERN_VERSIONS[-1]
     asked: JsonObject = {"_meta": envelope(hub, version)}
     try:
@@ -124,7 +124,7 @@ def _offers(refusal: RpcError, version: str) -> bool:
     )
 
 
-def envelope(hub: Introduction, version: str) -> JsonObject:
+def envelope(hub: HubIdentity, version: str) -> JsonObject:
     """Return the `_meta` fields that every request of the modern era carries."""
     return {
         PROTOCOL_VERSION_META: version,
@@ -133,10 +133,10 @@ def envelope(hub: Introduction, version: str) -> JsonObject:
     }
 
 
-def _greeting(era: Era, version: str, result: JsonObject, hub: Introduction) -> Greeting:
+def _greeting(era: Era, version: str, result: JsonObject, hub: HubIdentity) -> ServerHandshake:
     instructions = result.get("instructions")
     info = result.get("serverInfo") or object_or_empty(result.get("_meta")).get(SERVER_INFO_META)
-    return Greeting(
+    return ServerHandshake(
         era,
         version,
         object_or_empty(result.get("capabilities")),
@@ -147,7 +147,7 @@ def _greeting(era: Era, version: str, result: JsonObject, hub: Introduction) -> 
 
 
 def with_envelope(
-    params: JsonObject, greeting: Greeting, hub: Introduction, log_level: str | None = None
+    params: JsonObject, greeting: ServerHandshake, hub: HubIdentity, log_level: str | None = None
 ) -> JsonObject:
     """Return the params of a request as a child of this era wants them.
 

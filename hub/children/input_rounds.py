@@ -7,9 +7,9 @@ from typing import Final
 
 import anyio
 
-from hub.children.callbacks import Answers
-from hub.children.clients import Asker
-from hub.children.handshake import Greeting, Introduction, input_required, with_envelope
+from hub.children.callbacks import ChildCallbacks
+from hub.children.clients import Caller
+from hub.children.handshake import HubIdentity, ServerHandshake, input_required, with_envelope
 from hub.errors import ChildError
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import RpcError
@@ -20,7 +20,9 @@ MAX_INPUT_ROUNDS: Final = 8
 """How often a modern child may ask for input within one call."""
 
 
-def worded(params: JsonObject, greeting: Greeting, hub: Introduction, asker: Asker) -> JsonObject:
+def worded(
+    params: JsonObject, greeting: ServerHandshake, hub: HubIdentity, asker: Caller
+) -> JsonObject:
     """Return a call's params as a child of its era wants them, on behalf of a client."""
     if greeting.era == "legacy":
         return params
@@ -29,8 +31,8 @@ def worded(params: JsonObject, greeting: Greeting, hub: Introduction, asker: Ask
 
 async def in_rounds(
     send: Callable[[JsonObject], Awaitable[Payload]],
-    answers: Answers,
-    asker: Asker,
+    answers: ChildCallbacks,
+    asker: Caller,
     first: Payload | None = None,
 ) -> Payload:
     """Return a modern child's result; `send` calls it with the fields that a round adds.
@@ -60,7 +62,7 @@ async def in_rounds(
         result = await send(more)
 
 
-async def _inputs(wanted: JsonObject, answers: Answers, asker: Asker) -> JsonObject:
+async def _inputs(wanted: JsonObject, answers: ChildCallbacks, asker: Caller) -> JsonObject:
     """Return what the child asks for. Meanwhile the call holds a slot: it may not for ever."""
     spec = answers.spec
     try:
@@ -74,7 +76,7 @@ async def _inputs(wanted: JsonObject, answers: Answers, asker: Asker) -> JsonObj
 
 
 async def _resume(
-    send: Callable[[JsonObject], Awaitable[Payload]], more: JsonObject, asker: Asker
+    send: Callable[[JsonObject], Awaitable[Payload]], more: JsonObject, asker: Caller
 ) -> Payload:
     """Send the first request of a call, or of a further round of it.
 

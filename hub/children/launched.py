@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import structlog
 from anyio import to_thread
 
-from hub.children.link import Link, open_process
-from hub.children.process.process_tree import Brood
+from hub.children.link import ChildConnection, open_process
+from hub.children.process.process_tree import ProcessSupervisor
 from hub.confinement.confined_launch import confined_plan
 from hub.confinement.grants import (
     Confined,
@@ -34,9 +34,9 @@ async def open_launched(  # noqa: PLR0913, PLR0917 - each is one thing that a la
     plan: LaunchPlan,
     environment: Mapping[str, str],
     kernel: Kernel,
-    brood: Brood,
+    brood: ProcessSupervisor,
     child_log: ChildLog | None = None,
-) -> AsyncGenerator[Link]:
+) -> AsyncGenerator[ChildConnection]:
     """Launch a child, confined if its operator asked for that, and speak to it.
 
     Raises: ChildError if it cannot be started, or must be confined and cannot be.
@@ -65,10 +65,10 @@ async def _open_confined(  # noqa: PLR0913, PLR0917 - each is one thing that a l
     spec: ServerSpec,
     plan: LaunchPlan,
     environment: Mapping[str, str],
-    brood: Brood,
+    brood: ProcessSupervisor,
     child_log: ChildLog | None,
     found: Confined,
-) -> AsyncGenerator[Link]:
+) -> AsyncGenerator[ChildConnection]:
     private = tempfile.mkdtemp(prefix="roots-hub-confined-")
     try:
         confined = await to_thread.run_sync(confined_plan, spec, plan, environment, private, found)

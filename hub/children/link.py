@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from typing import Final, Protocol, runtime_checkable
 
 from hub.children.process.process import Process, launch
-from hub.children.process.process_tree import Brood
+from hub.children.process.process_tree import ProcessSupervisor
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.child_log import ChildLog
-from hub.jsonrpc.conduct import Conduct
+from hub.jsonrpc.conduct import PeerConduct
 from hub.jsonrpc.exact_json import UnreadableAnswerError, WireError
-from hub.jsonrpc.lines import Cut
+from hub.jsonrpc.lines import TruncatedLine
 from hub.jsonrpc.messages import Failure, Lost, Message, Response, answered_by, lost
 from hub.jsonrpc.peer import Outlet
 from hub.launch.plan import LaunchPlan
@@ -22,7 +22,7 @@ SHOWN: Final = 200
 """How much is logged of what a child wrote that is no message."""
 
 
-def message_in(conduct: Conduct, text: bytes, *, otherwise: str) -> Message | None:
+def message_in(conduct: PeerConduct, text: bytes, *, otherwise: str) -> Message | None:
     """Return the message that a child wrote; None for what is none, logged as `otherwise`.
 
     For an answer that cannot be read its failure stands.
@@ -41,7 +41,7 @@ def message_in(conduct: Conduct, text: bytes, *, otherwise: str) -> Message | No
         return None
 
 
-def lost_in(conduct: Conduct, ends: bytes) -> Lost | None:
+def lost_in(conduct: PeerConduct, ends: bytes) -> Lost | None:
     """Return what stands for the answer, too large, that these are both ends of.
 
     None, if they do not tell whose answer it is, or that it is one.
@@ -54,7 +54,7 @@ def lost_in(conduct: Conduct, ends: bytes) -> Lost | None:
 _ANSWERS = (Response, Failure)
 
 
-class Link(Protocol):
+class ChildConnection(Protocol):
     """An open connection to a child."""
 
     @property
@@ -92,7 +92,7 @@ class WatchedLink(Protocol):
     """A link that keeps account of how its child behaves."""
 
     @property
-    def conduct(self) -> Conduct:
+    def conduct(self) -> PeerConduct:
         """The account of it."""
         ...
 
@@ -124,7 +124,7 @@ class ProcessLink:
     async def next(self) -> Message:
         while True:
             line = await self._process.next_line()
-            if isinstance(line, Cut):
+            if isinstance(line, TruncatedLine):
                 message = lost_in(self.conduct, line)
             else:
                 message = message_in(self.conduct, line, otherwise="stdout is not JSON-RPC")
@@ -138,9 +138,9 @@ async def open_process(
     server: str,
     plan: LaunchPlan,
     environment: Mapping[str, str],
-    brood: Brood,
+    brood: ProcessSupervisor,
     log: ChildLog | None = None,
-) -> AsyncGenerator[Link]:
+) -> AsyncGenerator[ChildConnection]:
     """Launch a child and speak to it over its standard streams.
 
     Raises: ChildError if it cannot be started.

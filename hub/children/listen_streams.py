@@ -13,7 +13,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from hub.children.handshake import Greeting, Introduction, with_envelope
+from hub.children.handshake import HubIdentity, ServerHandshake, with_envelope
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Message, Notification, Payload, Request, as_object
 from hub.jsonrpc.peer import GoneError, Outlet, Peer, RpcError
@@ -65,7 +65,7 @@ class _Stream:
         self.settled.set()
 
 
-class Hearing:
+class ChildListenStreams:
     """The streams at one child, in `tasks`; `missed` is told what may have changed unheard."""
 
     def __init__(
@@ -171,8 +171,11 @@ OF_STREAMS: Final = frozenset({ACKNOWLEDGED, "notifications/resources/updated", 
 
 
 def hearing_of(
-    greeting: Greeting, hub: Introduction, link: tuple[TaskGroup, Peer, Outlet], missed: Missed
-) -> Hearing | None:
+    greeting: ServerHandshake,
+    hub: HubIdentity,
+    link: tuple[TaskGroup, Peer, Outlet],
+    missed: Missed,
+) -> ChildListenStreams | None:
     """Return what hears a child, and asks it to tell of its lists; None if it tells unasked."""
     if greeting.era == "legacy":
         return None
@@ -180,6 +183,6 @@ def hearing_of(
     def enveloped(params: JsonObject) -> JsonObject:
         return with_envelope(params, greeting, hub)
 
-    hearing = Hearing(*link, enveloped, missed)
+    hearing = ChildListenStreams(*link, enveloped, missed)
     hearing.begin(greeting.capabilities)
     return hearing

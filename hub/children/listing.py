@@ -9,7 +9,7 @@ import structlog
 from msgspec.structs import replace
 
 from hub.catalog.merge import Listing
-from hub.children.handshake import Greeting
+from hub.children.handshake import ServerHandshake
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.peer import RpcError, SilentError
 from hub.protocol.constants import LIST_CHANGED, LISTS, METHOD_NOT_FOUND
@@ -37,7 +37,7 @@ _FIELD = {
 
 async def read_listing(
     request: SendRequest,
-    greeting: Greeting,
+    greeting: ServerHandshake,
     *,
     methods: Iterable[str] = tuple(LISTS),
     known: Listing | None = None,
@@ -58,7 +58,11 @@ async def read_listing(
 
 
 async def read_again(
-    request: SendRequest, greeting: Greeting, server: str, known: Listing, changed: Collection[str]
+    request: SendRequest,
+    greeting: ServerHandshake,
+    server: str,
+    known: Listing,
+    changed: Collection[str],
 ) -> Listing:
     """Return `known` with the lists read anew that `changed` notifications tell of.
 

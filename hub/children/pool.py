@@ -16,15 +16,15 @@ from msgspec.structs import replace
 
 from hub.catalog.instructions import is_for_all
 from hub.catalog.merge import Listing
-from hub.children.callbacks import Answers
+from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Down
-from hub.children.circuit_breaker import Health
-from hub.children.clients import Lessee
-from hub.children.handshake import Introduction
+from hub.children.circuit_breaker import ChildHealth
+from hub.children.clients import ChildUser
+from hub.children.handshake import HubIdentity
 from hub.children.launched import open_launched
-from hub.children.link import Link
-from hub.children.process.process_tree import Brood
-from hub.children.slot import ChildKey, Place
+from hub.children.link import ChildConnection
+from hub.children.process.process_tree import ProcessSupervisor
+from hub.children.slot import ChildKey, ChildSlot
 from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.child_log import ChildLog
@@ -41,7 +41,7 @@ MAX_LISTENERS: Final = 1024
 """How many streams of notifications may be open at once."""
 
 
-class Listener(Lessee, Protocol):
+class Listener(ChildUser, Protocol):
     """Somebody who is told of changes alone, and lists by requests of its own."""
 
     def missed(self, server: ServerName) -> None:
@@ -83,13 +83,13 @@ class Listeners:
         }
 
 
-class Room(Struct, frozen=True):
+class ChildLimits(Struct, frozen=True):
     """How many children may run: `in_all`, and `per_session` of those that one session uses."""
 
     in_all: int
     per_session: int
 
-    def made_for(self, place: Place, running: Iterable[Place]) -> list[Place]:
+    def made_for(self, place: ChildSlot, running: Iterable[ChildSlot]) -> list[ChildSlot]:
         """Return which of the children `running` have to end before that of `place` starts.
 
         There must be room with each session that waits for it: that makes room with what it alone
@@ -97,7 +97,7 @@ class Room(Struct, frozen=True):
 
         Raises: ChildError if all that could make room are at work; nobody needs to end then.
         """
-        name, left, ended = place.spec.name, list(running), list[Place]()
+        name, left, ended = place.spec.name, list(running), list[ChildSlot]()
         for session in place.lessees:
             own = [other for other in left if other.is_used_by(session)]
             if len(own) >= self.per_session:
@@ -115,7 +115,7 @@ class Room(Struct, frozen=True):
         return ended
 
 
-def _least_missed(among: Iterable[Place]) -> Place | None:
+def _least_missed(among: Iterable[ChildSlot]) -> ChildSlot | None:
     """Return whose child is missed least; None if all are at work."""
     idle = (other for other in among if other.is_idle)
     return min(idle, key=lambda other: (bool(other.lessees), other.used_at), default=None)
@@ -140,11 +140,14 @@ class Opener(Protocol):
 
     def __call__(
         self, spec: ServerSpec, plan: LaunchPlan | None
-    ) -> AbstractAsyncContextManager[Link]: ...
+    ) -> AbstractAsyncContextManager[ChildConnection]: ...
 
 
 def opener(
-    environment: Mapping[str, str], kernel: Kernel, brood: Brood, flavour: Flavour = Flavour.POSIX
+    environment: Mapping[str, str],
+    kernel: Kernel,
+    brood: ProcessSupervisor,
+    flavour: Flavour = Flavour.POSIX,
 ) -> Opener:
     """Return what opens real children; processes inherit of `environment` what is theirs.
 
@@ -152,7 +155,9 @@ def opener(
     """
     logs: dict[ServerName, ChildLog] = {}
 
-    def open_child(spec: ServerSpec, plan: LaunchPlan | None) -> AbstractAsyncContextManager[Link]:
+    def open_child(
+        spec: ServerSpec, plan: LaunchPlan | None
+    ) -> AbstractAsyncContextManager[ChildConnection]:
         its = logs.setdefault(spec.name, ChildLog(spec.name))
         if plan is not None:
             own = inherited(environment, spec.environment, flavour)
@@ -166,7 +171,7 @@ def opener(
     return open_child
 
 
-class Children:
+class ChildPool:
     """Keeps the children, whose tasks it owns while it is `running`."""
 
     def __init__(  # noqa: PLR0913 - each is one thing that the hub knows and children need
@@ -187,10 +192,10 @@ class Children:
         self._open = open_child
         self._info = info
         self._flavour = flavour
-        self._room = Room(max_children, max_per_session or max_children)
+        self._room = ChildLimits(max_children, max_per_session or max_children)
         self._clock = clock
         self._chance = chance
-        self._places: dict[ChildKey, Place] = {}
+        self._places: dict[ChildKey, ChildSlot] = {}
         self._tasks: TaskGroup | None = None
 
     @asynccontextmanager
@@ -205,17 +210,19 @@ class Children:
                 self._tasks = None
                 tasks.cancel_scope.cancel()
 
-    def lease(self, spec: ServerSpec, key: ChildKey, session: SessionKey, lessee: Lessee) -> Place:
+    def lease(
+        self, spec: ServerSpec, key: ChildKey, session: SessionKey, lessee: ChildUser
+    ) -> ChildSlot:
         """Return the place of `key`, with `session` among its users; nothing is started yet."""
         place = self._places.get(key)
         if place is None:
-            health = Health(spec.name, self._clock, self._chance)
-            place = self._places[key] = Place(key, spec, health=health)
+            health = ChildHealth(spec.name, self._clock, self._chance)
+            place = self._places[key] = ChildSlot(key, spec, health=health)
         place.lessees[session] = lessee
         place.unused_since = None
         return place
 
-    def release(self, place: Place, session: SessionKey, *, at_once: bool = False) -> None:
+    def release(self, place: ChildSlot, session: SessionKey, *, at_once: bool = False) -> None:
         """End a session's use of a child; `at_once`: keep no unused child for the next user."""
         place.lessees.pop(session, None)
         if place.child is not None and self._tasks is not None:
@@ -228,7 +235,7 @@ class Children:
             if at_once:
                 self._end_if_unused(place)
 
-    async def obtain(self, place: Place) -> Child:
+    async def obtain(self, place: ChildSlot) -> Child:
         """Return the place's child once it answers calls, starting it, once for all, if need be.
 
         Raises: ChildError if it does not start, has just failed to, or the place was given up.
@@ -266,7 +273,7 @@ class Children:
         """Return whether a child of this server has asked for roots."""
         return server in self._askers
 
-    def last_known(self, place: Place) -> Listing | None:
+    def last_known(self, place: ChildSlot) -> Listing | None:
         """Return what the child of this very key offers, or offered when it was last there."""
         return place.listing or self._last_known.get(place.key)
 
@@ -276,7 +283,7 @@ class Children:
         while len(self._last_known) > KEPT_LISTINGS:
             self._last_known.popitem(last=False)
 
-    def _start(self, place: Place, fallen: Child | None) -> Child:
+    def _start(self, place: ChildSlot, fallen: Child | None) -> Child:
         name, tasks = place.spec.name, self._tasks
         if tasks is None:
             raise ChildError(f"server {name!r} is not started: the hub is shutting down")
@@ -295,7 +302,7 @@ class Children:
         tasks.start_soon(child.own)
         return child
 
-    def _make_room(self, place: Place) -> None:
+    def _make_room(self, place: ChildSlot) -> None:
         """End children if there are as many as there may be.
 
         One that its clients still hold is started again when they call it.
@@ -308,8 +315,8 @@ class Children:
             else:
                 self._end(spare)
 
-    def _answers(self, place: Place) -> Answers:
-        return Answers(
+    def _answers(self, place: ChildSlot) -> ChildCallbacks:
+        return ChildCallbacks(
             place.spec,
             place.key.roots,
             self._flavour,
@@ -318,16 +325,16 @@ class Children:
             wanted_roots=lambda: self._askers.add(place.spec.name),
         )
 
-    def _introduction(self, place: Place) -> Introduction:
+    def _introduction(self, place: ChildSlot) -> HubIdentity:
         asks = messages.as_object(Raw(place.key.asks))
         key = place.key
         is_private = key.plan is not None and key.plan.cwd is None
         if place.spec.answer_roots and (key.roots.roots or key.unknown or is_private):
             roots: JsonObject = {"roots": {"listChanged": True}}
             asks = {**roots, **asks}
-        return Introduction(self._info, asks)
+        return HubIdentity(self._info, asks)
 
-    async def share(self, place: Place, roots: RootSet) -> bool:
+    async def share(self, place: ChildSlot, roots: RootSet) -> bool:
         """Give a remote child other roots in place; return whether that was possible.
 
         It is if nobody else uses the child, and none with those roots is there already.
@@ -352,14 +359,14 @@ class Children:
             for place in list(self._places.values()):
                 self._end_if_unused(place)
 
-    def _end_if_unused(self, place: Place) -> None:
+    def _end_if_unused(self, place: ChildSlot) -> None:
         since, child = place.unused_since, place.child
         if since is None or place.lessees or self._clock() - since < place.spec.idle_stop:
             return
         if child is None or not child.answers.busy:
             self._end(place)
 
-    def _end(self, place: Place) -> None:
+    def _end(self, place: ChildSlot) -> None:
         if self._places.get(place.key) is place:
             del self._places[place.key]
         place.is_kept = False

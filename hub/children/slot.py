@@ -9,8 +9,8 @@ from msgspec import Struct, field
 
 from hub.catalog.merge import Listing
 from hub.children.child import Child, Down, Ready
-from hub.children.circuit_breaker import Health
-from hub.children.clients import Lessee
+from hub.children.circuit_breaker import ChildHealth
+from hub.children.clients import ChildUser
 from hub.jsonrpc import exact_json
 from hub.launch.plan import LaunchPlan
 from hub.roots.roots import RootSet
@@ -35,7 +35,7 @@ class ChildKey(Struct, frozen=True):
     unknown: bool = False
 
 
-class Place(Struct, eq=False):
+class ChildSlot(Struct, eq=False):
     """Where the child of one key stands: alive, gone, or not started yet.
 
     `is_kept`: calls of its key still come here. `unlisted` is why it could not be listed, as that
@@ -45,8 +45,8 @@ class Place(Struct, eq=False):
     key: ChildKey
     spec: ServerSpec
     child: Child | None = None
-    lessees: dict[SessionKey, Lessee] = field(default_factory=dict["SessionKey", "Lessee"])
-    health: Health = field(default_factory=Health)
+    lessees: dict[SessionKey, ChildUser] = field(default_factory=dict["SessionKey", "ChildUser"])
+    health: ChildHealth = field(default_factory=ChildHealth)
     unused_since: float | None = None
     started_at: float = 0.0
     used_at: float = 0.0

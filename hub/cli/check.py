@@ -43,7 +43,7 @@ from hub.confinement.settled import settle_confinement
 from hub.errors import ChildError, HubError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.legible import legible, on_one_line
-from hub.roots.effective import InForce, at_server, for_rootless
+from hub.roots.effective import EffectiveRoots, at_server, for_rootless
 from hub.server.http.access import is_loopback
 from hub.sessions.services import Services
 from hub.sessions.session import Session
@@ -200,7 +200,7 @@ def _plan(options: Namespace) -> int:
     return 0
 
 
-def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, InForce]]:
+def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, EffectiveRoots]]:
     machine = this_machine(os.environ)
     place = place_of(machine, config, config_path(options))
     force = for_rootless(operator_roots(config.roots, options.root, place))
@@ -208,14 +208,14 @@ def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, In
 
 
 def _environments(
-    config: HubConfig, servers: list[tuple[ServerSpec, InForce]]
+    config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]]
 ) -> dict[ServerName, Mapping[str, str]]:
     """Return what the process of each launched server inherits."""
     specs = {spec.name: spec for spec, _ in servers}
     return environments(config, specs, this_machine(os.environ))
 
 
-def _planned(spec: ServerSpec, force: InForce, given: Mapping[str, str]) -> Planned:
+def _planned(spec: ServerSpec, force: EffectiveRoots, given: Mapping[str, str]) -> Planned:
     if isinstance(spec.target, RemoteTarget):
         return {"server": spec.name, "url": spec.target.shown, "roots": list(force.roots.uris)}
     made = plan(spec.target, force.roots, os.environ, directories=spec.directories)
@@ -255,7 +255,7 @@ def _not_held() -> tuple[str, ...]:
     return missing(kernel.abi) if kernel.abi else ()
 
 
-def _text(entry: Planned, force: InForce) -> str:
+def _text(entry: Planned, force: EffectiveRoots) -> str:
     lines = [entry["server"]]
     if "url" in entry:
         lines.append(f"  url    {entry['url']}")
@@ -277,7 +277,7 @@ def _text(entry: Planned, force: InForce) -> str:
     return "\n".join(lines)
 
 
-def _why_none(force: InForce) -> str:
+def _why_none(force: EffectiveRoots) -> str:
     if not force.enforcing:
         return "clients without roots are not held to any"
     if force.source == "none":
@@ -310,7 +310,7 @@ def _check(options: Namespace) -> int:
     return run_loop(_connect, config, Setting(given=options.root)) if options.connect else 0
 
 
-def _missed(config: HubConfig, servers: list[tuple[ServerSpec, InForce]]) -> Iterator[str]:
+def _missed(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]]) -> Iterator[str]:
     """Yield which variables the servers' texts mention and do not get."""
     given = _environments(config, servers)
     for spec, _ in servers:

@@ -23,19 +23,19 @@ from hub.cli.options import (
     run_loop,
 )
 from hub.config.models import HubConfig
-from hub.config.operator_roots import Place, operator_roots
+from hub.config.operator_roots import PathContext, operator_roots
 from hub.config.to_specs import server_specs
 from hub.errors import ConfigError, RouteError, StartError
-from hub.guard.containment import Surroundings
+from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, explain
 from hub.guard.policy import Policy, ToolPolicy
 from hub.launch.plan import LaunchTemplate, plan
 from hub.paths.resolve import Entry, Flavour, LinkReader, PathError
-from hub.roots.effective import InForce, at_server, for_rootless
+from hub.roots.effective import EffectiveRoots, at_server, for_rootless
 from hub.roots.roots import EMPTY, UnsafePaths, parse_announcement
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.system.disk import CachedLinks, OsLinks
+from hub.system.disk import CachedDisk, OsDisk
 from hub.system.machine import Machine
 from hub.values import Call, Json, JsonObject
 
@@ -97,16 +97,16 @@ def _verdict(number: Json, pointer: str | None, reason: str) -> JsonObject:
     return {"id": number, "verdict": "deny", "pointer": pointer, "reason": reason}
 
 
-def _surroundings(row: JsonObject) -> Surroundings | None:
+def _surroundings(row: JsonObject) -> CallContext | None:
     platform, cwd = row.get("platform", _HERE), row.get("cwd")
     env, uris = row.get("env", {}), row.get("roots", [])
     flavour = _FLAVOURS.get(platform) if isinstance(platform, str) else None
     if flavour is None or not isinstance(env, dict) or not isinstance(uris, list):
         return None
-    links = CachedLinks(OsLinks()) if platform == _HERE else NoDisk()
+    links = CachedDisk(OsDisk()) if platform == _HERE else NoDisk()
     roots: list[Json] = [{"uri": uri} for uri in uris]
     announced = parse_announcement({"roots": roots}, links=links, flavour=flavour, unsafe=None)
-    return Surroundings(
+    return CallContext(
         roots=announced.roots if announced is not None else EMPTY,
         cwd=cwd if isinstance(cwd, str) else None,
         env={key: value for key, value in env.items() if isinstance(value, str)},
@@ -115,7 +115,7 @@ def _surroundings(row: JsonObject) -> Surroundings | None:
     )
 
 
-def _unsafe(around: Surroundings) -> UnsafePaths:
+def _unsafe(around: CallContext) -> UnsafePaths:
     home = around.env.get("HOME") or around.env.get("USERPROFILE")
     try:
         return UnsafePaths(home, around.flavour)
@@ -182,7 +182,7 @@ class _Case(Struct, frozen=True):
     schema: Json
     read_only: bool
     policy: ToolPolicy
-    around: Surroundings
+    around: CallContext
 
 
 def _case(options: Namespace) -> _Case:
@@ -213,8 +213,8 @@ def _case(options: Namespace) -> _Case:
         schema=definition.get("inputSchema"),
         read_only=isinstance(hints, dict) and hints.get("readOnlyHint") is True,
         policy=policy,
-        around=Surroundings(
-            force.roots, cwd, env, CachedLinks(machine.links), machine.flavour, force.enforcing
+        around=CallContext(
+            force.roots, cwd, env, CachedDisk(machine.links), machine.flavour, force.enforcing
         ),
     )
 
@@ -238,7 +238,7 @@ def _ensure_offered(spec: ServerSpec, tool: str) -> None:
         )
 
 
-def _spec(config: HubConfig, server: str, place: Place) -> ServerSpec:
+def _spec(config: HubConfig, server: str, place: PathContext) -> ServerSpec:
     specs = server_specs(config, place)
     for name, spec in specs.items():
         if name == server:
@@ -248,7 +248,7 @@ def _spec(config: HubConfig, server: str, place: Place) -> ServerSpec:
 
 
 def _launched(
-    spec: ServerSpec, force: InForce, config: HubConfig, machine: Machine
+    spec: ServerSpec, force: EffectiveRoots, config: HubConfig, machine: Machine
 ) -> tuple[str | None, dict[str, str]]:
     """Return where a server runs and the environment it sees."""
     if not isinstance(spec.target, LaunchTemplate):

@@ -17,7 +17,7 @@ from hub.config.models import Roots
 from hub.config.operator_roots import operator_roots, projects_below
 from hub.errors import StartError
 from hub.paths.resolve import PathError, parts_of, resolve
-from hub.roots.effective import InForce, for_rootless
+from hub.roots.effective import EffectiveRoots, for_rootless
 
 
 def register(subparsers: Subparsers) -> None:
@@ -64,7 +64,7 @@ def _detect(options: Namespace) -> int:
     return 0
 
 
-def _force(options: Namespace) -> InForce:
+def _force(options: Namespace) -> EffectiveRoots:
     found = configured(options)
     roots = found[0].roots if found is not None else Roots()
     place = place_of(this_machine(os.environ), None if found is None else found[0])

@@ -18,13 +18,13 @@ from hub.cli.options import Subparsers, add_config_option, load_context
 from hub.config.edit import added, entries, removed, renamed
 from hub.config.load import config_source, is_own_config, load_config
 from hub.config.models import FallbackRoot
-from hub.config.operator_roots import Place
+from hub.config.operator_roots import PathContext
 from hub.errors import ConfigError, RootError, StartError
 from hub.launch.templates import literal
 from hub.paths.file_uris import UriError, path_from_uri
 from hub.paths.resolve import PathError, resolve
 from hub.roots.roots import Root
-from hub.system.atomic_file import Opened, opened
+from hub.system.atomic_file import FileEdit, opened
 
 _NOTED = "A hub that runs with this file takes the change over."
 
@@ -59,8 +59,8 @@ class _Config(Struct, frozen=True):
     """The config that is to be changed."""
 
     source: str
-    file: Opened
-    place: Place
+    file: FileEdit
+    place: PathContext
     kept: tuple[_Kept, ...]
     detects: bool
 
@@ -112,7 +112,7 @@ def _opened(options: Namespace) -> Generator[_Config]:
         yield _Config(source, file, place, tuple(kept), config.roots.detect)
 
 
-def _kept(entry: FallbackRoot, written: str, place: Place) -> _Kept:
+def _kept(entry: FallbackRoot, written: str, place: PathContext) -> _Kept:
     path = _canonical(entry.path, place)
     return _Kept(path, entry.name or Path(path).name, written)
 
@@ -165,7 +165,7 @@ def _named(name: str | None) -> None:
         raise StartError("the name is empty", "Give one that says what the folder is.")
 
 
-def _root(given: str, place: Place) -> Root:
+def _root(given: str, place: PathContext) -> Root:
     try:
         return place.root(_local(given, place))
     except (RootError, UriError) as exc:
@@ -177,7 +177,7 @@ def _unusable(given: str, error: Exception) -> NoReturn:
     raise StartError(f"{given}: {error}", fix) from error
 
 
-def _local(given: str, place: Place) -> str:
+def _local(given: str, place: PathContext) -> str:
     is_uri = given[:5].lower() == "file:" or "://" in given
     return path_from_uri(given, place.flavour) if is_uri else given
 
@@ -186,7 +186,7 @@ def _path(which: str) -> str:
     return os.path.expanduser(which)  # noqa: PTH111 - text that is parsed next
 
 
-def _canonical(path: str, place: Place) -> str:
+def _canonical(path: str, place: PathContext) -> str:
     try:
         return resolve(
             _local(path, place), cwd=place.directory, links=place.links, flavour=place.flavour

@@ -29,8 +29,8 @@ from hub.config.load import config_from_command
 from hub.config.models import HubConfig
 from hub.config.operator_roots import roots_in
 from hub.errors import StartError
-from hub.server.http.access import Gatekeeper
-from hub.system.shutdown import Ending, ended_by_signals, ignore_ending_signals
+from hub.server.http.access import AccessCheck
+from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
 from hub.values import JsonObject
 
 LAST_PORT = 65535
@@ -128,7 +128,7 @@ async def _serve_stdio(config: HubConfig, setting: Setting) -> None:
     ignore_ending_signals()
 
 
-async def _stop(ending: Ending, scope: anyio.CancelScope) -> None:
+async def _stop(ending: Shutdown, scope: anyio.CancelScope) -> None:
     await ending.begun.wait()
     scope.cancel()
 
@@ -143,7 +143,7 @@ async def _serve_http(config: HubConfig, setting: Setting, address: str) -> None
         if config.listen.token is not None
         else os.environ.get("HUB_TOKEN")
     )
-    gatekeeper = Gatekeeper(host, token, config.listen.origins)
+    gatekeeper = AccessCheck(host, token, config.listen.origins)
     listener = _listener(host, port)
     async with (
         ended_by_signals() as ending,

@@ -77,7 +77,7 @@ def projects_below(directory: Path, *, depth: int = MAX_DEPTH) -> Iterator[Proje
 log = structlog.stdlib.get_logger(__name__)
 
 
-class Place(Struct, frozen=True):
+class PathContext(Struct, frozen=True):
     """The machine as far as roots are concerned."""
 
     links: LinkReader
@@ -102,7 +102,7 @@ class Place(Struct, frozen=True):
 
 
 def operator_roots(
-    roots: Roots, given: Sequence[str], place: Place, *, ceiling: Sequence[str] = ()
+    roots: Roots, given: Sequence[str], place: PathContext, *, ceiling: Sequence[str] = ()
 ) -> OperatorRoots:
     """Return what stands in for clients' roots, and their ceiling.
 
@@ -134,7 +134,7 @@ def roots_in(environment: Mapping[str, str]) -> list[str]:
 
 
 def _fallback(
-    roots: Roots, given: Sequence[str], place: Place, rejected: list[Rejected]
+    roots: Roots, given: Sequence[str], place: PathContext, rejected: list[Rejected]
 ) -> tuple[RootSet | None, Source]:
     if given:
         return root_set(_required(given, "--root", place)), "--root"
@@ -153,7 +153,7 @@ def _fallback(
     return None, "none"
 
 
-def _required(paths: Iterable[str], what: str, place: Place) -> Iterable[Root]:
+def _required(paths: Iterable[str], what: str, place: PathContext) -> Iterable[Root]:
     for path in paths:
         try:
             yield place.root(path)
@@ -166,7 +166,10 @@ def _required(paths: Iterable[str], what: str, place: Place) -> Iterable[Root]:
 
 
 def _present(
-    entries: Iterable[tuple[str, str | None]], what: str, place: Place, rejected: list[Rejected]
+    entries: Iterable[tuple[str, str | None]],
+    what: str,
+    place: PathContext,
+    rejected: list[Rejected],
 ) -> Iterable[Root]:
     """Yield the roots that there are; say what is none in the log, and add it to `rejected`."""
     for path, name in entries:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from hub.catalog.merge import Offer, ToolText
 from hub.config.models import HubConfig, Server, StdioServer
-from hub.config.operator_roots import Place
+from hub.config.operator_roots import PathContext
 from hub.errors import ConfigError, RootError
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.launch.plan import argv_directories, known_filesystem_server
@@ -16,7 +16,7 @@ from hub.specs import ConfineSetting, RemoteTarget, ServerSpec, Target
 from hub.values import ServerName
 
 
-def server_specs(config: HubConfig, place: Place) -> dict[ServerName, ServerSpec]:
+def server_specs(config: HubConfig, place: PathContext) -> dict[ServerName, ServerSpec]:
     """Return the configured servers, in their order.
 
     Raises: ConfigError.
@@ -30,7 +30,7 @@ def server_specs(config: HubConfig, place: Place) -> dict[ServerName, ServerSpec
     }
 
 
-def _spec(name: ServerName, server: Server, policy: Policy, place: Place) -> ServerSpec:
+def _spec(name: ServerName, server: Server, policy: Policy, place: PathContext) -> ServerSpec:
     directories, ceiling = _own_directories(server, name, place)
     return ServerSpec(
         name=name,
@@ -69,7 +69,7 @@ def _confine(server: Server) -> ConfineSetting:
 
 
 def _own_directories(
-    server: Server, name: str, place: Place
+    server: Server, name: str, place: PathContext
 ) -> tuple[tuple[str, ...], RootSet | None]:
     """Return the directories a filesystem server is started with, and the ceiling they make.
 
@@ -92,7 +92,7 @@ def _own_directories(
         ) from exc
 
 
-def _is_directory(path: str, place: Place) -> bool:
+def _is_directory(path: str, place: PathContext) -> bool:
     try:
         found = place.links.entry(
             resolve(path, cwd=place.directory, links=place.links, flavour=place.flavour)
@@ -103,7 +103,7 @@ def _is_directory(path: str, place: Place) -> bool:
 
 
 def _policy(
-    config: HubConfig, name: str, server: Server, rules: tuple[AccessRule, ...], place: Place
+    config: HubConfig, name: str, server: Server, rules: tuple[AccessRule, ...], place: PathContext
 ) -> Policy:
     guard = config.guard_of(name)
     try:
@@ -124,7 +124,7 @@ def _policy(
     )
 
 
-def _access_rules(config: HubConfig, place: Place) -> tuple[AccessRule, ...]:
+def _access_rules(config: HubConfig, place: PathContext) -> tuple[AccessRule, ...]:
     rules: list[AccessRule] = []
     for index, entry in enumerate(config.roots.access):
         try:

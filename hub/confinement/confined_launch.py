@@ -19,8 +19,8 @@ from hub.confinement import landlock, launcher, seccomp
 from hub.confinement.capabilities import FILES_OF_ANY_OWNER
 from hub.confinement.grants import (
     Confined,
-    Grant,
-    Grants,
+    FileGrant,
+    FileGrants,
     Needs,
     grants,
 )
@@ -42,7 +42,7 @@ GIT_PATIENCE = 5.0
 log = structlog.stdlib.get_logger(__name__)
 
 
-class Places(Struct, frozen=True):
+class PrivateDirs(Struct, frozen=True):
     """Where a confined child may write beside its roots. `cache` is kept, and the server's own."""
 
     home: str
@@ -50,12 +50,12 @@ class Places(Struct, frozen=True):
     cache: str
 
     @classmethod
-    def inside(cls, private: str, cache: str) -> Places:
+    def inside(cls, private: str, cache: str) -> PrivateDirs:
         """Return the places of one child in its private directory."""
         return cls(f"{private}/home", f"{private}/temporary", cache)
 
 
-_SHOWN = Places("(private HOME)", "(private TMPDIR)", "")
+_SHOWN = PrivateDirs("(private HOME)", "(private TMPDIR)", "")
 """What stands for the places of a child that is not launched."""
 
 
@@ -70,7 +70,9 @@ def cache_of(server: str, environment: Mapping[str, str]) -> str:
     return f"{base}/roots-hub/servers/{quote(server, safe='')}.d"
 
 
-def planned_grants(spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str]) -> Grants:
+def planned_grants(
+    spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str]
+) -> FileGrants:
     """Return what the child of `plan` would be granted.
 
     Raises: ChildError if there is no such command.
@@ -86,7 +88,7 @@ def confined_plan(
     found_here: Confined,
 ) -> LaunchPlan:
     """Fill the private directory, and return the plan that launches the child confined."""
-    places = Places.inside(private, cache_of(spec.name, environment))
+    places = PrivateDirs.inside(private, cache_of(spec.name, environment))
     found = _program(spec, plan, environment)
     granted = _grants(spec, plan, found, places, environment)
     for grant in granted.unheld:
@@ -95,7 +97,7 @@ def confined_plan(
     _furnish(places, environment, keeps=_is_runner(plan))
     rules = [("r", grant) for grant in granted.read] + [("w", grant) for grant in granted.write]
     if plan.cwd is None:
-        rules.append(("w", Grant(".")))
+        rules.append(("w", FileGrant(".")))
     file = Path(private, "held")
     encoded = landlock.encode([(kind, one.path, one.identity) for kind, one in rules])
     file.write_bytes(_held(spec.confine, encoded, found_here))
@@ -115,7 +117,7 @@ def _held(setting: ConfineSetting, encoded: bytes, found: Confined) -> bytes:
     return launcher.encode(encoded, refused, (PARENT, PARENTS_GROUP), kept)
 
 
-def _must_open_no_keys(spec: ServerSpec, granted: Grants) -> None:
+def _must_open_no_keys(spec: ServerSpec, granted: FileGrants) -> None:
     """Warn of a grant that opens the hub's keys.
 
     Raises: ChildError if the child must be confined.
@@ -153,9 +155,9 @@ def _grants(
     spec: ServerSpec,
     plan: LaunchPlan,
     found: Program,
-    places: Places,
+    places: PrivateDirs,
     environment: Mapping[str, str],
-) -> Grants:
+) -> FileGrants:
     system = (place for place in (*SYSTEM, *SETTINGS, *KERNEL) if Path(place).exists())
     kept = (places.cache or cache_of(spec.name, environment),) if _is_runner(plan) else ()
     writable = (*DEVICES, places.home, places.tmp, *kept)
@@ -166,7 +168,7 @@ def _is_runner(plan: LaunchPlan) -> bool:
     return short_name(plan.argv[0]) in RUNNERS
 
 
-def _env(places: Places, plan: LaunchPlan) -> dict[str, str]:
+def _env(places: PrivateDirs, plan: LaunchPlan) -> dict[str, str]:
     home, cache = places.home, places.cache
     env = {
         "HOME": home,
@@ -194,7 +196,7 @@ def _env(places: Places, plan: LaunchPlan) -> dict[str, str]:
     }
 
 
-def _furnish(places: Places, environment: Mapping[str, str], *, keeps: bool) -> None:
+def _furnish(places: PrivateDirs, environment: Mapping[str, str], *, keeps: bool) -> None:
     home = Path(places.home)
     for place in (home, Path(places.tmp)):
         place.mkdir(mode=0o700)

@@ -17,7 +17,7 @@ from hub.specs import ConfineSetting
 from hub.system.machine import Kernel
 
 
-class Grant(Struct, frozen=True):
+class FileGrant(Struct, frozen=True):
     """A directory with all that is below it, or a file.
 
     With an `identity` (device and inode) it grants nothing once something else is in that place.
@@ -27,15 +27,15 @@ class Grant(Struct, frozen=True):
     identity: tuple[int, int] | None = None
 
 
-class Grants(Struct, frozen=True):
+class FileGrants(Struct, frozen=True):
     """Everything a child may touch, `write` for reading too. `unheld`: what no grant can express.
 
     Landlock adds up what is granted on the way to a file: nothing can be taken out of a grant.
     `keys` are the hub's own directories for keys that a grant opens.
     """
 
-    read: tuple[Grant, ...] = ()
-    write: tuple[Grant, ...] = ()
+    read: tuple[FileGrant, ...] = ()
+    write: tuple[FileGrant, ...] = ()
     unheld: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
 
@@ -47,18 +47,18 @@ class Needs(Struct, frozen=True):
     write: tuple[str, ...] = ()
 
 
-def grants(setting: ConfineSetting, plan: LaunchPlan, policy: Policy, needs: Needs) -> Grants:
+def grants(setting: ConfineSetting, plan: LaunchPlan, policy: Policy, needs: Needs) -> FileGrants:
     """Return what the child of `plan` may touch.
 
     A root is writable unless the operator made it readable only; a writable place inside such a
     root is granted by itself. A readable one inside a writable root cannot be: the guard alone
     holds it, and `unheld` says so.
     """
-    read = [Grant(path) for path in (*needs.read, *setting.read)]
-    write = [Grant(path) for path in (*needs.write, *setting.write)]
+    read = [FileGrant(path) for path in (*needs.read, *setting.read)]
+    write = [FileGrant(path) for path in (*needs.write, *setting.write)]
     unheld: list[str] = []
     for root in plan.roots.roots:
-        grant = Grant(root.path, (root.device, root.inode))
+        grant = FileGrant(root.path, (root.device, root.inode))
         writable = policy.access_at(root.parts) == "write"
         (write if writable else read).append(grant)
         for rule in policy.access:
@@ -66,11 +66,11 @@ def grants(setting: ConfineSetting, plan: LaunchPlan, policy: Policy, needs: Nee
                 continue
             path = _below(root, rule.parts)
             if rule.access == "write" and not writable:
-                write.append(Grant(path))
+                write.append(FileGrant(path))
             elif rule.access == "read" and writable:
                 unheld.append(f"{path} is read-only for the guard alone: {root.path} is writable")
     written = frozenset(write)
-    return Grants(
+    return FileGrants(
         tuple(grant for grant in dict.fromkeys(read) if grant not in written),
         tuple(dict.fromkeys(write)),
         tuple(dict.fromkeys((*unheld, *_unheld_own(policy, write)))),
@@ -78,7 +78,7 @@ def grants(setting: ConfineSetting, plan: LaunchPlan, policy: Policy, needs: Nee
     )
 
 
-def _unheld_own(policy: Policy, write: Sequence[Grant]) -> Iterator[str]:
+def _unheld_own(policy: Policy, write: Sequence[FileGrant]) -> Iterator[str]:
     """Yield which of the hub's own files a child could write by itself."""
     own = policy.own or OwnFiles()
     for grant in write:
@@ -87,14 +87,14 @@ def _unheld_own(policy: Policy, write: Sequence[Grant]) -> Iterator[str]:
                 yield f"{place.path} is the hub's own for the guard alone: {grant.path} is writable"
 
 
-def _opened_keys(policy: Policy, granted: Iterable[Grant]) -> tuple[str, ...]:
+def _opened_keys(policy: Policy, granted: Iterable[FileGrant]) -> tuple[str, ...]:
     own = policy.own or OwnFiles()
     keys = [place for place in own.secret if place.holds_keys]
     opened = [place.path for grant in granted for place in keys if _opens(grant, place)]
     return tuple(dict.fromkeys(opened))
 
 
-def _opens(grant: Grant, place: OwnPlace) -> bool:
+def _opens(grant: FileGrant, place: OwnPlace) -> bool:
     """Return whether a place lies in what is granted, or what is granted in the place of keys."""
     parts = tuple(name for name in grant.path.split("/") if name)
     within = place.holds_keys and is_inside(parts, place.parts)
@@ -131,10 +131,12 @@ class NotAsked(Struct, frozen=True):
         return "off"
 
 
-Standing: TypeAlias = Confined | Unconfined | NotAsked
+ConfinementStatus: TypeAlias = Confined | Unconfined | NotAsked
 
 
-def standing(setting: ConfineSetting, template: LaunchTemplate, kernel: Kernel) -> Standing:
+def standing(
+    setting: ConfineSetting, template: LaunchTemplate, kernel: Kernel
+) -> ConfinementStatus:
     """Return whether a child of `template` is confined by `kernel`."""
     if setting.mode == "off":
         return NotAsked()

@@ -26,7 +26,7 @@ PARENTS_GROUP: Final = 0x7F5A_0002
 """Stands for that one's process group, negative as `kill` has it."""
 
 
-class Condition(Struct, frozen=True):
+class ArgumentCondition(Struct, frozen=True):
     """Something about one argument, of which the kernel looks at the lower half alone here."""
 
     argument: int
@@ -40,7 +40,7 @@ class Rule(Struct, frozen=True):
     reason: str
     calls: Mapping[str, tuple[int | None, int | None]]
     """By name, on x86_64 and on aarch64; None where there is no such call."""
-    when: tuple[Condition, ...] = ()
+    when: tuple[ArgumentCondition, ...] = ()
     error: int = _EPERM
     unless: Allowance | None = None
 
@@ -65,7 +65,7 @@ RULES: Final = (
     Rule(
         "sets limits of other processes: a limit of CPU time ends the hub",
         {"prlimit64": (302, 261)},
-        (Condition(0, "is not", 0),),
+        (ArgumentCondition(0, "is not", 0),),
     ),
     Rule(
         "changes on which processors, and how soon, other processes run",
@@ -77,17 +77,17 @@ RULES: Final = (
             "migrate_pages": (256, 238),
             "move_pages": (279, 239),
         },
-        (Condition(0, "is not", 0),),
+        (ArgumentCondition(0, "is not", 0),),
     ),
     Rule(
         "renices other processes, or all of the user's",
         {"setpriority": (141, 140)},
-        (Condition(0, "is", 2), Condition(1, "is not", 0)),
+        (ArgumentCondition(0, "is", 2), ArgumentCondition(1, "is not", 0)),
     ),
     Rule(
         "makes other processes wait for the disk, or all of the user's",
         {"ioprio_set": (251, 30)},
-        (Condition(0, "is", 3), Condition(1, "is not", 0)),
+        (ArgumentCondition(0, "is", 3), ArgumentCondition(1, "is not", 0)),
     ),
     Rule(
         "the user's keyring holds credentials",
@@ -111,13 +111,13 @@ RULES: Final = (
     Rule(
         "a user namespace opens most of the kernel to whoever makes one",
         {"clone": (56, 220)},
-        (Condition(0, "has any of", _NAMESPACES),),
+        (ArgumentCondition(0, "has any of", _NAMESPACES),),
         unless="userns",
     ),
     Rule(
         "a user namespace opens most of the kernel to whoever makes one",
         {"unshare": (272, 97)},
-        (Condition(0, "has any of", _NAMESPACES | _NEW_TIME),),
+        (ArgumentCondition(0, "has any of", _NAMESPACES | _NEW_TIME),),
         unless="userns",
     ),
     Rule(
@@ -175,7 +175,10 @@ RULES: Final = (
     Rule(
         "types into a terminal that others read from, or into the console",
         {"ioctl": (16, 29)},
-        (Condition(1, "is", 0x5412), Condition(1, "is", 0x541C)),  # TIOCSTI, TIOCLINUX
+        (
+            ArgumentCondition(1, "is", 0x5412),
+            ArgumentCondition(1, "is", 0x541C),
+        ),  # TIOCSTI, TIOCLINUX
     ),
     Rule(
         "is about the machine: its clock, names, swap, log, quotas, power, hardware",
@@ -216,7 +219,9 @@ def rules(allowed: frozenset[Allowance], spared: tuple[int, ...]) -> tuple[Rule,
     signals = Rule(
         "ends the hub, or the parent that keeps this child's processes together",
         _SIGNALS,
-        tuple(Condition(0, "is", one) for one in (PARENT, PARENTS_GROUP, _EVERYBODY, *spared)),
+        tuple(
+            ArgumentCondition(0, "is", one) for one in (PARENT, PARENTS_GROUP, _EVERYBODY, *spared)
+        ),
     )
     return *(rule for rule in RULES if rule.unless not in allowed), signals
 

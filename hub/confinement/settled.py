@@ -6,7 +6,14 @@ from collections.abc import Iterable
 
 import structlog
 
-from hub.confinement.grants import Confined, NotAsked, Standing, Unconfined, missing, standing
+from hub.confinement.grants import (
+    Confined,
+    ConfinementStatus,
+    NotAsked,
+    Unconfined,
+    missing,
+    standing,
+)
 from hub.errors import ConfigError
 from hub.launch.plan import LaunchTemplate
 from hub.specs import ServerSpec
@@ -25,7 +32,7 @@ def settle_confinement(servers: Iterable[ServerSpec], kernel: Kernel) -> None:
             _settle(spec, standing(spec.confine, spec.target, kernel))
 
 
-def _settle(spec: ServerSpec, found: Standing) -> None:
+def _settle(spec: ServerSpec, found: ConfinementStatus) -> None:
     match found:
         case Unconfined(reason) if spec.confine.mode == "require":
             raise ConfigError(

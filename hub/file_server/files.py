@@ -20,13 +20,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from hub.paths.resolve import Flavour, PathError, is_inside, parts_of, resolve
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 
 MAX_READ = 16 * 1024 * 1024
 MAX_FOUND = 1000
 
 FLAVOUR = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}.get(sys.platform, Flavour.POSIX)
-_LINKS = OsLinks()
+_LINKS = OsDisk()
 
 
 class SharedFilesError(Exception):

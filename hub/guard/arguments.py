@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from hub.guard.budget import WHOLE, TooMuchError
 from hub.guard.keys.key_words import LONGEST_KEY, is_content, is_data, is_measure, is_plural
-from hub.guard.keys.schema import Node, node_of_key
+from hub.guard.keys.schema import ArgumentNode, node_of_key
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.text.embedded_json import MAX_STRINGS, TooManyError, has_remarks, json_in, strings_in
 from hub.guard.text.prose import is_prose
@@ -70,7 +70,7 @@ _PATH_KEY = re.compile(r"[/\\~]|\.\.|%2[ef5]|^file:|\$\{?[a-z_]{2}", re.IGNORECA
 _URI_END = re.compile(r"[?#]")
 _EXTENSION = re.compile(r"\.\w", re.ASCII)
 _TOO_MUCH = "the arguments are nested too deeply or too many to judge"
-_UNREAD = Node(why="it is a string in what looks like JSON and cannot be read")
+_UNREAD = ArgumentNode(why="it is a string in what looks like JSON and cannot be read")
 _NESTED = (dict, list)
 _LONG_NUMBER = 1000
 _LONG_TEXT = 1024
@@ -85,7 +85,7 @@ _CHARACTERS = 8
 _FEW = 256
 
 
-class Claim(Struct, frozen=True):
+class PathCandidate(Struct, frozen=True):
     """One value (or object key) that is judged, and why.
 
     `whole`: it is no list of paths and has none in it, for it may be what is in a file.
@@ -99,7 +99,9 @@ class Claim(Struct, frozen=True):
     whole: bool = False
 
 
-def claims(shape: Node, arguments: JsonObject, most: int = WHOLE.search) -> list[Claim]:
+def claims(
+    shape: ArgumentNode, arguments: JsonObject, most: int = WHOLE.search
+) -> list[PathCandidate]:
     """Return what in `arguments` is judged, in order; finding it may take an effort of `most`.
 
     Raises:
@@ -112,7 +114,7 @@ def claims(shape: Node, arguments: JsonObject, most: int = WHOLE.search) -> list
     return found
 
 
-class _Found(list[Claim]):
+class _Found(list[PathCandidate]):
     """What is found in one call.
 
     `left` is the effort that may still go into it, `strings` how many strings may still be read in
@@ -170,12 +172,12 @@ def _check_size(at: _Place, found: _Found) -> None:
         raise PathError(_TOO_MUCH)
 
 
-def _walk_object(value: JsonObject, node: Node, at: _Place, found: _Found) -> None:
+def _walk_object(value: JsonObject, node: ArgumentNode, at: _Place, found: _Found) -> None:
     _check_size(at, found)
     _walk_members(value, node, at, found)
 
 
-def _walk_members(value: JsonObject, node: Node, at: _Place, found: _Found) -> None:
+def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Found) -> None:
     found.spend(_PER_MEMBER * len(value))
     declared = node.properties
     for key, member in value.items():
@@ -185,7 +187,7 @@ def _walk_members(value: JsonObject, node: Node, at: _Place, found: _Found) -> N
             if _can_be_path(key, at):
                 found.spend(_effort_of(key))
                 at_key, why = f"{at.pointer}/{escaped(key)}", "an object's key can be a path"
-                found.append(Claim(at_key, key, _NEUTRAL, key, why))
+                found.append(PathCandidate(at_key, key, _NEUTRAL, key, why))
         kind = inner.kind
         whole = False
         if at.inherited is not _NEUTRAL and not inner.declared:
@@ -235,7 +237,7 @@ def _is_content(text: Json) -> bool:
     return isinstance(text, str) and ("\n" in text.strip() or is_prose(text))
 
 
-def _walk_other(value: Json, node: Node, at: _Place, found: _Found) -> None:
+def _walk_other(value: Json, node: ArgumentNode, at: _Place, found: _Found) -> None:
     if isinstance(value, dict):
         inherited = at.inherited if at.inherited is not _PAYLOAD else _NEUTRAL
         _walk_object(value, node, replace(at, inherited=inherited), found)
@@ -244,10 +246,10 @@ def _walk_other(value: Json, node: Node, at: _Place, found: _Found) -> None:
     elif at.inherited is _PATH and _is_number(value):
         known = node.declared or is_measure(at.key[-LONGEST_KEY:])
         if node.kind is _PATH or not known:
-            found.append(Claim(at.pointer, at.key, _PATH, value, node.why))
+            found.append(PathCandidate(at.pointer, at.key, _PATH, value, node.why))
 
 
-def _walk_list(values: list[Json], node: Node, at: _Place, found: _Found) -> None:
+def _walk_list(values: list[Json], node: ArgumentNode, at: _Place, found: _Found) -> None:
     _check_size(at, found)
     found.spend(len(values))
     kind = at.inherited if node.kind is _NEUTRAL and not node.declared else node.kind
@@ -257,7 +259,7 @@ def _walk_list(values: list[Json], node: Node, at: _Place, found: _Found) -> Non
                 place = _Place(f"{at.pointer}/{index}", at.key, kind, at.depth, at.unread)
                 _claim(value, node, place, found)
         elif kind is _PATH and _is_number(value):
-            found.append(Claim(f"{at.pointer}/{index}", at.key, kind, value, node.why))
+            found.append(PathCandidate(f"{at.pointer}/{index}", at.key, kind, value, node.why))
             return  # a list of bytes is one path
         elif isinstance(value, dict | list):
             place = _Place(
@@ -266,7 +268,7 @@ def _walk_list(values: list[Json], node: Node, at: _Place, found: _Found) -> Non
             _walk_other(value, node, place, found)
 
 
-def _is_judged(kind: Kind, value: str, node: Node) -> bool:
+def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
     if not value or (node.values and value in node.values):
         return False
     if kind is _NEUTRAL:
@@ -282,7 +284,7 @@ def _is_judged(kind: Kind, value: str, node: Node) -> bool:
     return kind is not _IGNORE
 
 
-def _can_be_name(value: str, node: Node) -> bool:
+def _can_be_name(value: str, node: ArgumentNode) -> bool:
     """Return whether a text that looks like no path can be the name of something, or JSON."""
     if not value[0].isalnum() and json_in(value) is not None:
         return True
@@ -306,7 +308,7 @@ def is_shaped(value: str) -> bool:
     return ("q" in lowered and "sqlite" in lowered) or ("k" in lowered and "duckdb" in lowered)
 
 
-def _claim(text: str, node: Node, at: _Place, found: _Found) -> None:
+def _claim(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
     found.spend(_PER_CLAIM + _effort_of(text))
     is_read = (at.inherited is not _PAYLOAD or node.structured) and not at.whole
     inside = json_in(text) if is_read else None
@@ -315,7 +317,7 @@ def _claim(text: str, node: Node, at: _Place, found: _Found) -> None:
         if parsed is not None:
             _walk_other(parsed, node, replace(at, depth=at.depth + 1), found)
             if at.inherited is _COMMAND:  # a shell does not read it as JSON
-                found.append(Claim(at.pointer, at.key, _COMMAND, text, node.why))
+                found.append(PathCandidate(at.pointer, at.key, _COMMAND, text, node.why))
             return
         _claim_strings(inside, replace(at, depth=at.depth + 1), found)
     if at.inherited is _NEUTRAL and not is_shaped(text):
@@ -326,7 +328,7 @@ def _claim(text: str, node: Node, at: _Place, found: _Found) -> None:
         found.bare.add(text)
     elif at.inherited is _PAYLOAD and node.structured and _FILE_URI.match(text) is None:
         return
-    found.append(Claim(at.pointer, at.key, at.inherited, text, node.why, at.whole))
+    found.append(PathCandidate(at.pointer, at.key, at.inherited, text, node.why, at.whole))
 
 
 def _effort_of(text: str) -> int:

@@ -19,7 +19,7 @@ class TooMuchError(PathError):
         super().__init__(reason)
 
 
-class Patience(Struct, frozen=True):
+class Budget(Struct, frozen=True):
     """How much may be done for one call, whatever multiplies with what.
 
     `search` is the effort to find what is a path in the arguments, and `effort` that to follow
@@ -31,13 +31,13 @@ class Patience(Struct, frozen=True):
     effort: int
 
 
-WHOLE = Patience(search=5_000_000, readings=20_000, effort=1_000_000)
+WHOLE = Budget(search=5_000_000, readings=20_000, effort=1_000_000)
 """What any call may cost: a second, or more where it comes with megabytes of arguments."""
-SOON = Patience(search=8000, readings=100, effort=5000)
+SOON = Budget(search=8000, readings=100, effort=5000)
 """What may be done where others wait meanwhile: some thousandths of a second."""
 
 
-class Effort:
+class Meter:
     """How much of one thing is left to be done for a call."""
 
     __slots__ = ("_reason", "left")
@@ -66,10 +66,10 @@ _CHARACTERS: Final = 4
 """So many of a link's text count as one question more."""
 
 
-class WatchedLinks(LinkReader):
+class MeteredDisk(LinkReader):
     """Asks `inner`, and keeps account of it: a question takes an `effort` of 1."""
 
-    def __init__(self, inner: LinkReader, effort: Effort) -> None:
+    def __init__(self, inner: LinkReader, effort: Meter) -> None:
         self._inner = inner
         self.effort = effort
         self.last = ""

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.guard.containment import OUTSIDE, Surroundings
+from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import Refused, ToolGuard, decide, explain
 from hub.paths.file_uris import uri_from_path
 from hub.paths.resolve import parts_of
@@ -46,7 +46,7 @@ class Wanted(Struct, frozen=True):
 
 
 def wanted(
-    call: Call, guard: ToolGuard, around: Surroundings, ceilings: Sequence[RootSet]
+    call: Call, guard: ToolGuard, around: CallContext, ceilings: Sequence[RootSet]
 ) -> tuple[Wanted, ...]:
     """Return the places that would have to be granted for this call to pass, in order.
 
@@ -73,7 +73,7 @@ def within(place: Root, ceilings: Sequence[RootSet]) -> bool:
     return all(ceiling.covers(place.parts) is not None for ceiling in ceilings)
 
 
-def _leads_to(call: Call, guard: ToolGuard, around: Surroundings, pointer: str) -> str | None:
+def _leads_to(call: Call, guard: ToolGuard, around: CallContext, pointer: str) -> str | None:
     """Return where the reading leads that a call was refused for; None if nobody can say."""
     objected = (
         (judged.pointer, weighed)
@@ -85,7 +85,7 @@ def _leads_to(call: Call, guard: ToolGuard, around: Surroundings, pointer: str) 
     return weighed.leads_to if weighed and (at, weighed.objection) == (pointer, OUTSIDE) else None
 
 
-def _wanted(pointer: str, path: str, around: Surroundings) -> Wanted | None:
+def _wanted(pointer: str, path: str, around: CallContext) -> Wanted | None:
     entry, parts = around.links.entry(path), parts_of(path, around.flavour)
     uri = uri_from_path(path, around.flavour)
     if entry is None:

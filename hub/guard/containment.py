@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from hub.guard.budget import WHOLE, Effort, TooMuchError, WatchedLinks
-from hub.guard.own_files import OWN, Reach
+from hub.guard.budget import WHOLE, Meter, MeteredDisk, TooMuchError
+from hub.guard.own_files import OWN, OwnFileRules
 from hub.guard.policy import Policy
 from hub.paths.resolve import (
     DeadEndError,
@@ -38,7 +38,7 @@ _LOOK = 5
 _CHARACTERS = 8
 
 
-class Sites(Struct, frozen=True):
+class RootIndex(Struct, frozen=True):
     """What is asked of roots again and again, looked up once: by path, by components, by depth."""
 
     bases: tuple[str, ...]
@@ -48,11 +48,11 @@ class Sites(Struct, frozen=True):
     depths: tuple[int, ...]
 
     @staticmethod
-    def of(roots: RootSet, cwd: str | None) -> Sites:
+    def of(roots: RootSet, cwd: str | None) -> RootIndex:
         """Return the sites of `roots`, and of the directory that a child runs in."""
         folders = [root.path for root in roots.roots if not root.is_file]
         directories = frozenset(root.parts for root in roots.roots if not root.is_file)
-        return Sites(
+        return RootIndex(
             bases=tuple(dict.fromkeys([cwd, *folders] if cwd else folders)),
             shared={root.path: root for root in roots.roots},
             files=frozenset(root.parts for root in roots.roots if root.is_file),
@@ -61,7 +61,7 @@ class Sites(Struct, frozen=True):
         )
 
 
-class Surroundings(Struct, frozen=True):
+class CallContext(Struct, frozen=True):
     """The world that one call is judged in: what its client shares and where its child runs.
 
     `enforcing` False: no roots are in force for this client; only the operator's patterns are.
@@ -77,10 +77,10 @@ class Surroundings(Struct, frozen=True):
     flavour: Flavour
     enforcing: bool = True
     granted: tuple[Root, ...] = ()
-    sites: Sites | None = None
+    sites: RootIndex | None = None
 
 
-class Weighed(Struct, frozen=True):
+class ReadingResult(Struct, frozen=True):
     """One reading: the path, how it comes about, where it leads, and what speaks against it."""
 
     reading: str
@@ -89,7 +89,7 @@ class Weighed(Struct, frozen=True):
     objection: str | None
 
 
-class Whereabouts:
+class PathTracer:
     """Follows the paths of one call. Not to be kept: what it asked the disk may change.
 
     `most` is the effort that may go into it. `reach` says what of the hub's own the call must not
@@ -98,12 +98,12 @@ class Whereabouts:
 
     def __init__(
         self,
-        around: Surroundings,
+        around: CallContext,
         policy: Policy,
         *,
         needs_write: bool,
         most: int = WHOLE.effort,
-        reach: Reach | None = None,
+        reach: OwnFileRules | None = None,
     ) -> None:
         self._around = around
         self._policy = policy
@@ -111,14 +111,14 @@ class Whereabouts:
         self._reach = reach
         self._flavour = around.flavour
         self._posix = around.flavour is not Flavour.WINDOWS
-        sites = around.sites or Sites.of(around.roots, around.cwd)
+        sites = around.sites or RootIndex.of(around.roots, around.cwd)
         self._bases = sites.bases
         links = around.links
         if policy.symlinks == "deny":
             shared = RootSet((*around.roots.roots, *around.granted))
             links = _NoLinksBelow(links, shared, around.flavour)
-        self.effort = Effort(most)
-        self._links = WatchedLinks(links, self.effort)
+        self.effort = Meter(most)
+        self._links = MeteredDisk(links, self.effort)
         self._shared = sites.shared
         self._files, self._directories = sites.files, sites.directories
         self._depths = sites.depths
@@ -166,7 +166,7 @@ class Whereabouts:
             # A name that is too long for any file is not there; what else fails may be.
             return len(path.rpartition("/")[2].encode("utf-8", "replace")) <= _NAME_MAX
 
-    def follow(self, text: str, how: str, *, strict: bool) -> Iterator[Weighed]:
+    def follow(self, text: str, how: str, *, strict: bool) -> Iterator[ReadingResult]:
         """Yield where a reading leads, from every directory that a relative one can start in.
 
         `strict` is for values that are paths whatever they look like.
@@ -176,15 +176,15 @@ class Whereabouts:
         """
         if self._posix and _DRIVE.match(text):
             if strict and self._around.enforcing:
-                yield Weighed(text, how, None, OUTSIDE)
+                yield ReadingResult(text, how, None, OUTSIDE)
         elif split(text, self._flavour)[0]:
             yield from self._lead(text, how, None, strict=True)
         else:
             yield from self._follow_relative(text, how, strict=strict)
 
-    def _follow_relative(self, text: str, how: str, *, strict: bool) -> Iterator[Weighed]:
+    def _follow_relative(self, text: str, how: str, *, strict: bool) -> Iterator[ReadingResult]:
         if not self._bases and self._around.enforcing and (strict or ".." in text):
-            yield Weighed(text, how, None, OUTSIDE)
+            yield ReadingResult(text, how, None, OUTSIDE)
         for base in self._bases:
             if strict or self._is_near(text, base):
                 own = strict and base == self._around.cwd
@@ -210,7 +210,9 @@ class Whereabouts:
             return True
         return self.exists(f"{base}/{text.partition('/')[0]}")
 
-    def _lead(self, text: str, how: str, base: str | None, *, strict: bool) -> Iterator[Weighed]:
+    def _lead(
+        self, text: str, how: str, base: str | None, *, strict: bool
+    ) -> Iterator[ReadingResult]:
         """Weigh where the kernel goes, and where a child goes that removes `..` before it looks."""
         self.effort.spend(LEAST + len(text) // _CHARACTERS)
         lexical = collapse(text, cwd=base, flavour=self._flavour)
@@ -225,17 +227,17 @@ class Whereabouts:
                     # The kernel goes nowhere: it counts who removes `..` before, or while looking.
                     yield self._lead_leniently(text, base)
                     continue
-                yield Weighed(path, how, None, self._doubt(spelled, exc))
+                yield ReadingResult(path, how, None, self._doubt(spelled, exc))
                 return
             met = how if path is text else f"{how}, '..' removed first"
-            yield Weighed(path, met, found, self._speaks_against(found))
+            yield ReadingResult(path, met, found, self._speaks_against(found))
         if self._policy.deny:
-            yield Weighed(text, how, spelled, self._denial(spelled))
+            yield ReadingResult(text, how, spelled, self._denial(spelled))
 
-    def _lead_leniently(self, text: str, base: str | None) -> Weighed:
+    def _lead_leniently(self, text: str, base: str | None) -> ReadingResult:
         found = resolve(text, cwd=base, links=self._links, flavour=self._flavour, is_lenient=True)
         how = "'..' removed where a link led"
-        return Weighed(text, how, found, self._speaks_against(found))
+        return ReadingResult(text, how, found, self._speaks_against(found))
 
     def _doubt(self, spelled: str, doubt: PathError) -> str:
         """Return why a path is refused that we cannot follow: nothing about what lies outside."""

@@ -8,15 +8,15 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from hub.guard.arguments import Claim, claims, rewritten
-from hub.guard.budget import SOON, WHOLE, Patience, TooMuchError
-from hub.guard.containment import LEAST, OUTSIDE, Surroundings, Weighed
+from hub.guard.arguments import PathCandidate, claims, rewritten
+from hub.guard.budget import SOON, WHOLE, Budget, TooMuchError
+from hub.guard.containment import LEAST, OUTSIDE, CallContext, ReadingResult
 from hub.guard.judge import Judge
-from hub.guard.keys.schema import Node, compile_shape, nodes_of
+from hub.guard.keys.schema import ArgumentNode, compile_shape, nodes_of
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.own_files import ELSEWHERE, OWN, OwnFiles, by_proc
 from hub.guard.own_names import OwnNames, own_names_in
-from hub.guard.plain_paths import Ground
+from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import Mode, Policy, ToolPolicy
 from hub.paths.resolve import LinkReader, PathError
 from hub.values import Call, Json
@@ -67,7 +67,7 @@ class Admitted(Struct, frozen=True):
 class ToolGuard(Struct, frozen=True):
     """How the calls of one tool are judged: compiled once per schema and policy."""
 
-    shape: Node
+    shape: ArgumentNode
     policy: ToolPolicy
     needs_write: bool
 
@@ -79,7 +79,7 @@ class Judged(Struct, frozen=True):
     kind: Kind
     why: str
     value: Json
-    readings: tuple[Weighed, ...]
+    readings: tuple[ReadingResult, ...]
 
 
 def compile_tool(schema: Json, *, read_only: bool, policy: ToolPolicy) -> ToolGuard:
@@ -88,11 +88,11 @@ def compile_tool(schema: Json, *, read_only: bool, policy: ToolPolicy) -> ToolGu
     return ToolGuard(compile_shape(schema, policy.arguments), policy, access == "write")
 
 
-class Sight(Protocol):
+class LazyContext(Protocol):
     """What a call is judged in, looked at only if something in it is judged."""
 
     @property
-    def ground(self) -> Ground | None:
+    def ground(self) -> PlainPathCheck | None:
         """Where plain paths need no weighing, if anywhere."""
         ...
 
@@ -105,12 +105,12 @@ class Sight(Protocol):
         """Return the disk as one call sees it, which remembers what it was told."""
         ...
 
-    def surroundings(self, links: LinkReader) -> Surroundings | None:
+    def surroundings(self, links: LinkReader) -> CallContext | None:
         """Return the surroundings on that disk; None if they are others by now."""
         ...
 
 
-def admit(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | None:
+def admit(call: Call, guard: ToolGuard, sight: LazyContext) -> Admitted | None:
     """Admit a call that `decide` would admit without reserve, and soon; None says nothing."""
     policy = guard.policy.policy
     if policy.mode is _OFF and policy.own is None:
@@ -144,19 +144,19 @@ def acts_on_places(guard: ToolGuard) -> bool:
     )
 
 
-def decide(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused:
+def decide(call: Call, guard: ToolGuard, around: CallContext) -> Admitted | Refused:
     """Return whether `call` may reach its child. Total: whatever goes wrong inside is a refusal."""
     return _decided(call, guard, around, WHOLE)[0]
 
 
-def decide_soon(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused | None:
+def decide_soon(call: Call, guard: ToolGuard, around: CallContext) -> Admitted | Refused | None:
     """Return what `decide` would; None if that took so long that others should not wait for it."""
     verdict, is_final = _decided(call, guard, around, SOON)
     return verdict if is_final else None
 
 
 def _decided(
-    call: Call, guard: ToolGuard, around: Surroundings, patience: Patience
+    call: Call, guard: ToolGuard, around: CallContext, patience: Budget
 ) -> tuple[Admitted | Refused, bool]:
     """Return the verdict, and whether more patience would not come to another."""
     policy, uris = guard.policy.policy, around.roots.uris
@@ -172,9 +172,9 @@ def _decided(
             return Admitted(weighed.call, weighed.refused, token=_TOKEN), weighed.is_final
     except PathError as exc:
         too_much = isinstance(exc, TooMuchError)
-        weighed = _Weighed(Refused("", "", exc.reason, uris), call, is_final=not too_much)
+        weighed = _Evaluation(Refused("", "", exc.reason, uris), call, is_final=not too_much)
     except Exception:  # noqa: BLE001 - deny on every doubt, our own mistakes included
-        weighed = _Weighed(Refused("", "", "the arguments could not be judged", uris), call)
+        weighed = _Evaluation(Refused("", "", "the arguments could not be judged", uris), call)
     # What cannot be judged may be the hub's own.
     only_reports = policy.mode is Mode.REPORT and policy.own is None
     if weighed.refused is None or only_reports:
@@ -182,7 +182,7 @@ def _decided(
     return weighed.refused, weighed.is_final
 
 
-def explain(call: Call, guard: ToolGuard, around: Surroundings) -> tuple[Judged, ...]:
+def explain(call: Call, guard: ToolGuard, around: CallContext) -> tuple[Judged, ...]:
     """Return every judged value of a call with all its readings and where they lead.
 
     Raises:
@@ -196,7 +196,7 @@ def explain(call: Call, guard: ToolGuard, around: Surroundings) -> tuple[Judged,
     )
 
 
-class _Weighed(Struct, frozen=True):
+class _Evaluation(Struct, frozen=True):
     """What speaks against a call, and the call as its child gets it if nothing does."""
 
     refused: Refused | None
@@ -205,8 +205,8 @@ class _Weighed(Struct, frozen=True):
 
 
 def _weigh(
-    call: Call, said: _Said, guard: ToolGuard, around: Surroundings, patience: Patience
-) -> _Weighed:
+    call: Call, said: _Said, guard: ToolGuard, around: CallContext, patience: Budget
+) -> _Evaluation:
     found, policy = said.found, guard.policy.policy
     if not found or policy.mode is _OFF or not (around.enforcing or policy.deny or policy.access):
         return _weigh_own(call, said, guard, around, patience)
@@ -217,23 +217,23 @@ def _weigh(
         objection = judge.objection(claim)
         if objection is not None:
             refused = Refused(claim.pointer, _text(claim), objection, around.roots.uris)
-            return _Weighed(refused, call, is_final=not judge.is_at_its_end)
+            return _Evaluation(refused, call, is_final=not judge.is_at_its_end)
     if policy.rewrite == "verbatim":
-        return _Weighed(None, call)
+        return _Evaluation(None, call)
     canonical = {claim.pointer: judge.canonical(claim) for claim in found}
     if judge.is_at_its_end:
         return _too_much(call, around)
     places = {at: path for at, path in canonical.items() if path is not None}
-    return _Weighed(None, rewritten(call, places))
+    return _Evaluation(None, rewritten(call, places))
 
 
 def _weigh_own(
-    call: Call, said: _Said, guard: ToolGuard, around: Surroundings, patience: Patience
-) -> _Weighed:
+    call: Call, said: _Said, guard: ToolGuard, around: CallContext, patience: Budget
+) -> _Evaluation:
     """Weigh a call by the hub's own files alone, where nothing else is held against it."""
     own, found = guard.policy.policy.own, said.found
     if own is None or not found:
-        return _Weighed(None, call)
+        return _Evaluation(None, call)
     if len(found) * LEAST > patience.effort:
         return _too_much(call, around)
     anywhere = replace(around, enforcing=False)
@@ -244,12 +244,12 @@ def _weigh_own(
         for weighed in judge.weigh(claim):
             if _is_own(weighed, claim, judge, own):
                 refused = Refused(claim.pointer, _text(claim), OWN, around.roots.uris)
-                return _Weighed(refused, call)
-    return _too_much(call, around) if judge.is_at_its_end else _Weighed(None, call)
+                return _Evaluation(refused, call)
+    return _too_much(call, around) if judge.is_at_its_end else _Evaluation(None, call)
 
 
 def _is_own(
-    weighed: Weighed, claim: Claim, judge: Judge, own: OwnFiles, turns: int = _TURNS
+    weighed: ReadingResult, claim: PathCandidate, judge: Judge, own: OwnFiles, turns: int = _TURNS
 ) -> bool:
     """Return whether what speaks against a reading is that it is the hub's own, or may be.
 
@@ -264,18 +264,18 @@ def _is_own(
         return True
     if inner is None:
         return False
-    again = Claim(claim.pointer, claim.key, Kind.PATH, inner, claim.why)
+    again = PathCandidate(claim.pointer, claim.key, Kind.PATH, inner, claim.why)
     return any(_is_own(one, again, judge, own, turns - 1) for one in judge.weigh(again))
 
 
 class _Said(NamedTuple):
     """What is judged of a call, and what of the hub's own it names."""
 
-    found: list[Claim]
+    found: list[PathCandidate]
     named: OwnNames
 
 
-def _said(call: Call, guard: ToolGuard, patience: Patience) -> _Said:
+def _said(call: Call, guard: ToolGuard, patience: Budget) -> _Said:
     """Return what is judged of a call. Raises: PathError, as `claims`."""
     found = claims(guard.shape, call.arguments, patience.search)
     return _Said(found, own_names_in(guard.policy.policy.own, call.arguments))
@@ -285,8 +285,8 @@ def _judge(  # noqa: PLR0913, PLR0917 - what a judge needs
     call: Call,
     said: _Said,
     guard: ToolGuard,
-    around: Surroundings,
-    patience: Patience,
+    around: CallContext,
+    patience: Budget,
     policy: Policy | None = None,
 ) -> Judge:
     policy = policy or guard.policy.policy
@@ -303,11 +303,13 @@ def _judge(  # noqa: PLR0913, PLR0917 - what a judge needs
     return Judge(around, policy, needs_write=writes, patience=patience, reach=reach)
 
 
-def _too_much(call: Call, around: Surroundings) -> _Weighed:
-    return _Weighed(Refused("", "", TooMuchError().reason, around.roots.uris), call, is_final=False)
+def _too_much(call: Call, around: CallContext) -> _Evaluation:
+    return _Evaluation(
+        Refused("", "", TooMuchError().reason, around.roots.uris), call, is_final=False
+    )
 
 
-def _text(claim: Claim) -> str:
+def _text(claim: PathCandidate) -> str:
     return claim.value if isinstance(claim.value, str) else json.dumps(claim.value, default=str)
 
 

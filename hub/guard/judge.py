@@ -9,12 +9,12 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from hub.guard.arguments import Claim, is_shaped
-from hub.guard.budget import WHOLE, Effort, Patience
-from hub.guard.containment import Surroundings, Weighed, Whereabouts
+from hub.guard.arguments import PathCandidate, is_shaped
+from hub.guard.budget import WHOLE, Budget, Meter
+from hub.guard.containment import CallContext, PathTracer, ReadingResult
 from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_revision
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.own_files import Reach
+from hub.guard.own_files import OwnFileRules
 from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.policy import Policy
 from hub.guard.text.commands import (
@@ -83,12 +83,12 @@ class Judge:
 
     def __init__(
         self,
-        around: Surroundings,
+        around: CallContext,
         policy: Policy,
         *,
         needs_write: bool,
-        patience: Patience = WHOLE,
-        reach: Reach | None = None,
+        patience: Budget = WHOLE,
+        reach: OwnFileRules | None = None,
     ) -> None:
         self._policy = policy
         self._posix = around.flavour is not Flavour.WINDOWS
@@ -98,17 +98,17 @@ class Judge:
             around.flavour,
             folders=tuple(root.path for root in roots),
         )
-        self._whereabouts = Whereabouts(
+        self._whereabouts = PathTracer(
             around, policy, needs_write=needs_write, most=patience.effort, reach=reach
         )
-        self._to_read = Effort(patience.readings, "there is too much to judge")
+        self._to_read = Meter(patience.readings, "there is too much to judge")
 
     @property
     def is_at_its_end(self) -> bool:
         """Whether it lost its patience: a longer look may come to something else."""
         return self._to_read.is_spent or self._whereabouts.effort.is_spent
 
-    def objection(self, claim: Claim) -> str | None:
+    def objection(self, claim: PathCandidate) -> str | None:
         """Return the first thing that speaks against a value."""
         value = claim.value
         if (
@@ -127,18 +127,18 @@ class Judge:
                 return weighed.objection
         return None
 
-    def weigh(self, claim: Claim) -> Iterator[Weighed]:
+    def weigh(self, claim: PathCandidate) -> Iterator[ReadingResult]:
         """Yield each reading of a value and where it leads."""
         value = claim.value
         if not isinstance(value, str):
-            yield Weighed(_shown(value), "as given", None, "a number is not a path")
+            yield ReadingResult(_shown(value), "as given", None, "a number is not a path")
             return
         if (
             self._policy.refuse_options
             and value[0] == "-"
             and is_revision(claim.key[-LONGEST_KEY:])
         ):
-            yield Weighed(value, "as given", None, "it would be an option, not a revision")
+            yield ReadingResult(value, "as given", None, "it would be an option, not a revision")
             return
         try:
             for text, how, kind in self._texts_of(claim, value):
@@ -146,9 +146,9 @@ class Judge:
                     self._to_read.spend(1 + len(text) // _WEIGHT)
                 yield from self._weigh_text(text, how, kind, value)
         except PathError as exc:
-            yield Weighed(value, "as given", None, exc.reason)
+            yield ReadingResult(value, "as given", None, exc.reason)
 
-    def canonical(self, claim: Claim) -> str | None:
+    def canonical(self, claim: PathCandidate) -> str | None:
         """Return where an absolute path under a path's name leads, if it reads in one way only."""
         if claim.kind is not Kind.PATH or not isinstance(claim.value, str):
             return None
@@ -157,7 +157,7 @@ class Judge:
             return None
         return weighed[0].leads_to
 
-    def _texts_of(self, claim: Claim, value: str) -> Iterator[tuple[str, str, Kind]]:
+    def _texts_of(self, claim: PathCandidate, value: str) -> Iterator[tuple[str, str, Kind]]:
         mounted = _MOUNTED.fullmatch(value) if claim.kind is Kind.WEAK else None
         if claim.whole and len(value) < PATH_MAX:
             yield from self._readings(value, claim.kind, replace(self._reader, whole=True))
@@ -340,10 +340,10 @@ class Judge:
         for reading, how in readings(text, reader).items():
             yield reading, how, kind
 
-    def _weigh_text(self, text: str, how: str, kind: Kind, value: str) -> Iterator[Weighed]:
+    def _weigh_text(self, text: str, how: str, kind: Kind, value: str) -> Iterator[ReadingResult]:
         doubt = _doubt(text, kind)
         if doubt is not None:
-            yield Weighed(text, how, None, doubt)
+            yield ReadingResult(text, how, None, doubt)
         elif kind is Kind.PATH:
             if text.strip() and not self._is_elsewhere(text, value):
                 yield from self._whereabouts.follow(text, how, strict=True)
@@ -355,11 +355,11 @@ class Judge:
             # Some servers take it for a path below a root.
             yield from self._whereabouts.follow(text.lstrip("/"), how, strict=False)
 
-    def _weigh_glob(self, text: str, how: str) -> Iterator[Weighed]:
+    def _weigh_glob(self, text: str, how: str) -> Iterator[ReadingResult]:
         names = (text if self._posix else text.replace("\\", "/")).split("/")
         wild = next((n for n, name in enumerate(names) if _WILDCARD.search(name)), len(names))
         if any(_CLIMBING.search(name) for name in names[wild:]):
-            yield Weighed(text, how, None, "it has '..' after a wildcard")
+            yield ReadingResult(text, how, None, "it has '..' after a wildcard")
             return
         absolute = text[:1] == "/"
         static = "/".join(names[:wild]) or ("/" if absolute else "")

@@ -115,7 +115,7 @@ class OwnFiles(Struct, frozen=True, eq=False):
         commands: Iterable[str] = (),
         names_kept: bool = False,
         names_secret: bool = False,
-    ) -> Reach:
+    ) -> OwnFileRules:
         """Return what calls of a tool could do.
 
         `commands` are those that one call has in it. `names_kept` and `names_secret`: it has the
@@ -127,7 +127,7 @@ class OwnFiles(Struct, frozen=True, eq=False):
         return _reach(self, writes, moves, takes)
 
 
-class Reach(Struct, frozen=True, eq=False):
+class OwnFileRules(Struct, frozen=True, eq=False):
     """What of the hub's own the calls of one tool must not get at.
 
     `shut` are places, of as many components as `depths` has, that are shut with all below. `whole`
@@ -179,10 +179,10 @@ def _words(tool: str, commands: tuple[str, ...]) -> set[str]:
 
 
 @lru_cache(maxsize=64)
-def _reach(own: OwnFiles, writes: bool, moves: bool, takes: bool) -> Reach:
+def _reach(own: OwnFiles, writes: bool, moves: bool, takes: bool) -> OwnFileRules:
     sealed = frozenset(place.parts for place in own.secret)
     kept = frozenset(place.parts for place in own.kept) if writes else frozenset[Parts]()
-    return Reach(
+    return OwnFileRules(
         shut=sealed | kept,
         depths=tuple(sorted({len(parts) for parts in sealed | kept})),
         whole=(*(sealed if takes else ()), *(kept if moves else ())),

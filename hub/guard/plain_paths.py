@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from hub.guard.arguments import Claim
-from hub.guard.containment import Sites, Surroundings
+from hub.guard.arguments import PathCandidate
+from hub.guard.containment import CallContext, RootIndex
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.own_files import Reach
+from hub.guard.own_files import OwnFileRules
 from hub.guard.policy import DenyPatterns, Policy
 from hub.guard.text.readings import IGNORABLE
 from hub.paths.resolve import (
@@ -127,7 +127,7 @@ class _Folder(NamedTuple):
     own: tuple[str, ...]
 
 
-class _Reserve(Struct, frozen=True):
+class _Exceptions(Struct, frozen=True):
     """What the operator keeps from a tool: below each of the `roots`, and where it may not write.
 
     Places are given by their components.
@@ -150,7 +150,7 @@ class _Reserve(Struct, frozen=True):
         return False
 
 
-class Ground(Struct, frozen=True):
+class PlainPathCheck(Struct, frozen=True):
     """Where nothing but a link, or a directory that was moved, can speak against a plain path.
 
     A relative path starts at each of the `bases`, if those are few and plain paths themselves.
@@ -160,20 +160,20 @@ class Ground(Struct, frozen=True):
 
     folders: tuple[_Folder, ...]
     bases: tuple[str, ...]
-    reserve: _Reserve | None
+    reserve: _Exceptions | None
     most: int
-    reach: Reach | None = None
+    reach: OwnFileRules | None = None
     flavour: Flavour = Flavour.POSIX
 
     @staticmethod
     def of(
-        around: Surroundings,
+        around: CallContext,
         bounds: Sequence[Root],
         policy: Policy,
         *,
         needs_write: bool,
         tool: str = "",
-    ) -> Ground | None:
+    ) -> PlainPathCheck | None:
         """Return the ground of some roots within `bounds`; None where a policy has more to say."""
         roots = around.roots
         patterns = len(policy.deny.lines) * len(roots.roots)
@@ -182,7 +182,7 @@ class Ground(Struct, frozen=True):
         folders = (root for root in roots.roots if _is_ground(root, policy))
         reach = None if policy.own is None else policy.own.reached_by(tool, writes=needs_write)
         bases = _bases(around, patterns)
-        return Ground(
+        return PlainPathCheck(
             tuple(_folder(root, bounds, reach) for root in folders),
             bases,
             _reserve(roots, policy, around.flavour, needs_write=needs_write),
@@ -191,7 +191,7 @@ class Ground(Struct, frozen=True):
             around.flavour,
         )
 
-    def bears(self, claims: Sequence[Claim], links: LinkReader) -> bool:
+    def bears(self, claims: Sequence[PathCandidate], links: LinkReader) -> bool:
         """Return whether all that is claimed are plain paths, not many, that lead straight down.
 
         Raises:
@@ -297,14 +297,14 @@ class Ground(Struct, frozen=True):
         return self.reach.has(path, parts_of(path, self.flavour), links)
 
 
-def _bases(around: Surroundings, patterns: int) -> tuple[str, ...]:
+def _bases(around: CallContext, patterns: int) -> tuple[str, ...]:
     """Return where a relative path may start; nowhere if not all of it can be vouched for."""
-    bases = (around.sites or Sites.of(around.roots, around.cwd)).bases
+    bases = (around.sites or RootIndex.of(around.roots, around.cwd)).bases
     is_few = len(bases) <= _FEW and len(bases) * patterns <= _MUCH
     return bases if is_few and all(map(is_plain, bases)) else ()
 
 
-def _folder(root: Root, bounds: Sequence[Root], reach: Reach | None) -> _Folder:
+def _folder(root: Root, bounds: Sequence[Root], reach: OwnFileRules | None) -> _Folder:
     above = (bound for bound in bounds if bound.covers(root.parts))
     marks = {(one.path, entry_of(one)): None for one in (root, *above)}
     # One that is spelled otherwise does not tell where in this path it ends.
@@ -316,12 +316,12 @@ def _folder(root: Root, bounds: Sequence[Root], reach: Reach | None) -> _Folder:
 
 def _reserve(
     roots: RootSet, policy: Policy, flavour: Flavour, *, needs_write: bool
-) -> _Reserve | None:
+) -> _Exceptions | None:
     rules = policy.access if needs_write else ()
     read_only = tuple(rule.parts for rule in rules if rule.access == "read")
     if not policy.deny and not read_only:
         return None
-    return _Reserve(policy.deny, tuple(root.parts for root in roots.roots), read_only, flavour)
+    return _Exceptions(policy.deny, tuple(root.parts for root in roots.roots), read_only, flavour)
 
 
 def _is_ground(root: Root, policy: Policy) -> bool:

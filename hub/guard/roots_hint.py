@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hub.guard.keys.schema import compile_shape, nodes_of
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Mode, ToolPolicy
-from hub.roots.effective import InForce
+from hub.roots.effective import EffectiveRoots
 from hub.values import Json, JsonObject
 
 SHOWN = 16
@@ -23,7 +23,7 @@ def takes_paths(own: ToolPolicy, definition: Mapping[str, Json]) -> bool:
     return any(node.kind in _PATHS for node in nodes_of(shape))
 
 
-def told_of(here: InForce) -> str | None:
+def told_of(here: EffectiveRoots) -> str | None:
     """Return the sentence about the roots in force at a server; None if nothing is enforced."""
     if not here.enforcing:
         return None

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hub.jsonrpc.child_log import ChildLog
-from hub.jsonrpc.pace import Pace
+from hub.jsonrpc.pace import LoopShare
 from hub.jsonrpc.peer import GoneError
 
 WINDOW: Final = 30.0
@@ -26,7 +26,7 @@ FORGIVEN_WASTE: Final = 8 * 1024 * 1024
 """How many strays, and bytes, an answer makes up for: servers print while they work."""
 
 
-class Conduct:
+class PeerConduct:
     """One connection's account of its child: `log` is what is logged of it, `pace` its time.
 
     The log is that of all the server's connections, one after the other and beside each other, if
@@ -42,7 +42,7 @@ class Conduct:
         self.server = server
         self.log = log or ChildLog(server, clock)
         self._clock = clock
-        self.pace = Pace()
+        self.pace = LoopShare()
         self._strays = self._waste = 0
         self._since = 0.0
 

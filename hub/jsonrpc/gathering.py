@@ -13,7 +13,7 @@ LARGE: Final = 64 * 1024
 log = structlog.stdlib.get_logger(__name__)
 
 
-class Arrival:
+class ReadBatch:
     """What is written while something that has arrived is dealt with, within one callback.
 
     `is_under_way`: those that are `waiting` are written at its end.
@@ -21,7 +21,7 @@ class Arrival:
 
     def __init__(self) -> None:
         self.is_under_way = False
-        self.waiting: list[Gathering] = []
+        self.waiting: list[BatchedWriter] = []
 
     def __enter__(self) -> None:
         self.is_under_way = True
@@ -37,11 +37,11 @@ class Arrival:
                 log.exception("not written")
 
 
-arrival: Final = Arrival()
+arrival: Final = ReadBatch()
 """That of the loop that runs: callbacks do not interrupt each other."""
 
 
-class Gathering:
+class BatchedWriter:
     """Writes into a transport in order: at once, or when what has arrived is dealt with."""
 
     def __init__(self, transport: asyncio.WriteTransport) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import anyio
 
 from hub.jsonrpc.exact_json import RequestId, WireError, request_id
-from hub.jsonrpc.outgoing import Underway, reason_in
+from hub.jsonrpc.outgoing import Cancellable, reason_in
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_REQUEST
 from hub.values import JsonObject
 
@@ -25,11 +25,11 @@ LIGHT = MAX_WEIGHT // MAX_ASKED
 """How many bytes of a request are not counted: as many as may be under way are within bounds."""
 
 
-class Backlog:
+class InboundRequests:
     """Keeps the requests whose answers are being made, and counts the answers being sent."""
 
     def __init__(self) -> None:
-        self._underway: dict[RequestId, Underway] = {}
+        self._underway: dict[RequestId, Cancellable] = {}
         self._answering = 0
         self._unsent = self._unread = 0
         self._heavy: dict[RequestId, int] = {}
@@ -37,7 +37,7 @@ class Backlog:
         self._moved: anyio.Event | None = None
         self._is_closed = False
 
-    def add(self, id_: RequestId, underway: Underway) -> None:
+    def add(self, id_: RequestId, underway: Cancellable) -> None:
         """Register a request, so that it can be cancelled.
 
         Raises: WireError if one with its id is being answered still, or too many are.
@@ -48,7 +48,7 @@ class Backlog:
             raise WireError(INVALID_REQUEST, "A request with this id is under way", id_)
         self._underway[id_] = underway
 
-    def remove(self, id_: RequestId, underway: Underway) -> None:
+    def remove(self, id_: RequestId, underway: Cancellable) -> None:
         """Take note that a request has its answer."""
         if self._underway.get(id_) is underway:
             del self._underway[id_]
@@ -73,11 +73,11 @@ class Backlog:
         if underway is not None and underway.can_be_cancelled:
             underway.cancel(reason_in(params))
 
-    def enter(self, id_: RequestId, underway: Underway) -> None:
+    def enter(self, id_: RequestId, underway: Cancellable) -> None:
         """Register a request that `takes` said yes to; `leave` must follow."""
         self._underway[id_] = underway
 
-    def leave(self, id_: RequestId, underway: Underway) -> None:
+    def leave(self, id_: RequestId, underway: Cancellable) -> None:
         """Take note that such a request has had its answer sent, or will never have."""
         self.remove(id_, underway)
         if self._moved is not None:

@@ -10,7 +10,7 @@ from typing import cast
 import anyio
 
 from hub.jsonrpc import messages
-from hub.jsonrpc.conduct import Conduct
+from hub.jsonrpc.conduct import PeerConduct
 from hub.jsonrpc.gathering import arrival
 from hub.jsonrpc.peer import GoneError
 
@@ -28,12 +28,12 @@ PORTION, PORTIONS = 1024, 8
 """Bytes of a crowd that are cut at once, and how many such there are in a turn of the loop."""
 
 
-class Cut(bytes):
+class TruncatedLine(bytes):
     """What is kept of a line that was too long: its beginning and its end, `ENDS` bytes of each."""
 
 
 class LineSplitter:
-    """Cuts a byte stream into lines; one longer than `limit` is dropped, a `Cut` in its place."""
+    """Cuts a byte stream into lines; a `TruncatedLine` replaces a line longer than `limit`."""
 
     def __init__(self, limit: int = messages.MAX_MESSAGE_BYTES) -> None:
         self._limit = limit
@@ -61,7 +61,9 @@ class LineSplitter:
         lines: list[bytes]
         if self._size or self._skipping or len(chunk) > self._limit:
             lines = [
-                line for line in self._finished(pieces) if isinstance(line, Cut) or line.lstrip()
+                line
+                for line in self._finished(pieces)
+                if isinstance(line, TruncatedLine) or line.lstrip()
             ]
         else:
             lines = [*filter(bytes.lstrip, pieces)]
@@ -78,7 +80,7 @@ class LineSplitter:
     def finish(self) -> list[bytes]:
         """Return the last line if it has no end, as that of a file may."""
         line = self._finish(b"")
-        return [line] if isinstance(line, Cut) or line.lstrip() else []
+        return [line] if isinstance(line, TruncatedLine) or line.lstrip() else []
 
     def _keep(self, piece: bytes) -> None:
         if self._skipping:
@@ -97,7 +99,7 @@ class LineSplitter:
     def _finish(self, piece: bytes) -> bytes:
         self._keep(piece)
         if self._skipping:
-            line: bytes = Cut(self._head + self._tail)
+            line: bytes = TruncatedLine(self._head + self._tail)
         else:
             line = b"".join(self._parts)
         self._parts, self._size, self._skipping = [], 0, False
@@ -117,7 +119,7 @@ class Lines(asyncio.Protocol):
     With a `conduct`, what `next` returns is paced by it, and so is what makes no lines.
     """
 
-    def __init__(self, *, backlog: int = 256, conduct: Conduct | None = None) -> None:
+    def __init__(self, *, backlog: int = 256, conduct: PeerConduct | None = None) -> None:
         self.taker: Callable[[bytes], bool] = _nobody
         self.failure: str | None = None
         self._conduct = conduct
@@ -208,7 +210,7 @@ class Lines(asyncio.Protocol):
 
     # What makes no lines: empty ones, and the rest of one that is too long
 
-    def _waste(self, data: bytes, conduct: Conduct) -> None:
+    def _waste(self, data: bytes, conduct: PeerConduct) -> None:
         """Count bytes without a line, if they are of none, and let others have their turn."""
         if not self._is_waste(data):
             return
@@ -228,7 +230,7 @@ class Lines(asyncio.Protocol):
         if not self._is_too_much:
             self._read_on()
 
-    def _count(self, data: bytes, conduct: Conduct) -> None:
+    def _count(self, data: bytes, conduct: PeerConduct) -> None:
         what = "it writes empty lines, or one without an end"
         why = conduct.verdict(what, len(data), data.count(b"\n"))
         if why is not None:
@@ -250,7 +252,7 @@ class Lines(asyncio.Protocol):
         for line in lines:
             if self._waiting or self._is_worked_on:
                 self._keep(line)
-            elif line.__class__ is Cut or not self.taker(line):
+            elif line.__class__ is TruncatedLine or not self.taker(line):
                 self._keep(line)
                 self._is_left = True
 
@@ -302,7 +304,7 @@ class Lines(asyncio.Protocol):
         return bool(self._waiting or self._unsplit)
 
     async def next(self) -> bytes:
-        """Return the next line that nobody took; a `Cut` stands for one that was too long.
+        """Return the next line that nobody took; a `TruncatedLine` if it was too long.
 
         Raises: GoneError at the end of the stream.
         """
@@ -316,7 +318,7 @@ class Lines(asyncio.Protocol):
                 was_left, self._is_left = self._is_left, False
                 if self._conduct is not None:
                     self._conduct.pace.hand(len(line))
-                if was_left or line.__class__ is Cut or not self.taker(line):
+                if was_left or line.__class__ is TruncatedLine or not self.taker(line):
                     self._is_worked_on = True
                     return line
             if self._unsplit:

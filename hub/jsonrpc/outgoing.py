@@ -31,7 +31,7 @@ class RequestWithin(Request, frozen=True, kw_only=True):
     within: RequestId
 
 
-class Underway(Protocol):
+class Cancellable(Protocol):
     """A request of the other side that is being answered, in whatever way."""
 
     @property
@@ -44,7 +44,7 @@ class Underway(Protocol):
         ...
 
 
-class Behalf(Protocol):
+class RequestOwner(Protocol):
     """On whose behalf a request is made."""
 
     @property
@@ -58,7 +58,7 @@ class Behalf(Protocol):
         ...
 
 
-class Waiter(Protocol):
+class PendingRequest(Protocol):
     """Somebody who waits for the answer to a request."""
 
     @property
@@ -67,7 +67,7 @@ class Waiter(Protocol):
         ...
 
     @property
-    def behalf(self) -> Behalf | None:
+    def behalf(self) -> RequestOwner | None:
         """On whose behalf the request is made; None: on the hub's own."""
         ...
 
@@ -76,10 +76,10 @@ class Waiter(Protocol):
         ...
 
 
-class TaskWaiter:
+class AwaitedRequest:
     """A task that waits for an answer, on somebody's behalf or the hub's own."""
 
-    def __init__(self, behalf: Behalf | None) -> None:
+    def __init__(self, behalf: RequestOwner | None) -> None:
         self.behalf = behalf
         self.progress = behalf.progress if behalf is not None else None
         self.done = anyio.Event()
@@ -90,13 +90,13 @@ class TaskWaiter:
         self.done.set()
 
 
-class Waiters:
+class PendingRequests:
     """Who waits for the answers to what one side has asked, by the ids it gave."""
 
     def __init__(self) -> None:
-        self._waiting: dict[RequestId, Waiter] = {}
+        self._waiting: dict[RequestId, PendingRequest] = {}
 
-    def add(self, id_: RequestId, waiter: Waiter) -> None:
+    def add(self, id_: RequestId, waiter: PendingRequest) -> None:
         """Let `waiter` have the answer to a request."""
         self._waiting[id_] = waiter
 
@@ -104,7 +104,7 @@ class Waiters:
         """Let nobody have it; return whether somebody was waiting."""
         return self._waiting.pop(id_, None) is not None
 
-    def waiting(self, id_: RequestId) -> Waiter | None:
+    def waiting(self, id_: RequestId) -> PendingRequest | None:
         """Return who waits for the answer to a request; None if it has come, or never will."""
         return self._waiting.get(id_)
 

@@ -28,7 +28,7 @@ BYTE: Final = 1e-9
 """Seconds that reading a byte is counted as, which happens before it can be timed."""
 
 
-class Account:
+class TimeBudget:
     """Time that can be spent: `rate` seconds come in with each that passes, up to `most`."""
 
     def __init__(self, most: float, rate: float, clock: Callable[[], float]) -> None:
@@ -49,18 +49,18 @@ class Account:
         return min(self._most, self._left + (self._at - before) * self._rate)
 
 
-of_all: Final = Account(BURST_OF_ALL, SHARE_OF_ALL, time.perf_counter)
+of_all: Final = TimeBudget(BURST_OF_ALL, SHARE_OF_ALL, time.perf_counter)
 """What the children of this process have together: they have one loop."""
 
 
-class Pace:
+class LoopShare:
     """One child's time; `clock` counts seconds."""
 
     def __init__(
-        self, clock: Callable[[], float] = time.perf_counter, together: Account = of_all
+        self, clock: Callable[[], float] = time.perf_counter, together: TimeBudget = of_all
     ) -> None:
         self.clock = clock
-        self._own = Account(BURST, SHARE, clock)
+        self._own = TimeBudget(BURST, SHARE, clock)
         self._together = together
         self._turn = 0.0
         self._handed = 0

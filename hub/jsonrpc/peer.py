@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.encoding import weight_of, weight_of_answer
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.incoming import Backlog
+from hub.jsonrpc.incoming import InboundRequests
 from hub.jsonrpc.messages import (
     Failure,
     Message,
@@ -29,7 +29,15 @@ from hub.jsonrpc.messages import (
     Response,
     failure_of,
 )
-from hub.jsonrpc.outgoing import UNSAID, Answer, Behalf, TaskWaiter, Waiter, Waiters, with_token
+from hub.jsonrpc.outgoing import (
+    UNSAID,
+    Answer,
+    AwaitedRequest,
+    PendingRequest,
+    PendingRequests,
+    RequestOwner,
+    with_token,
+)
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.values import Json, JsonObject
 
@@ -51,7 +59,7 @@ class Outlet(Protocol):
 
 
 @runtime_checkable
-class Letterbox(Protocol):
+class NonBlockingOutlet(Protocol):
     """An outlet that can take a message without anybody waiting."""
 
     def post(self, message: Message) -> bool:
@@ -59,7 +67,7 @@ class Letterbox(Protocol):
         ...
 
 
-class Watch(Protocol):
+class PeerWatch(Protocol):
     """Who keeps account of how the other side behaves."""
 
     def answered(self) -> None:
@@ -131,8 +139,8 @@ class Asked(Struct, eq=False):
     outlet: Outlet
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     reason: str = UNSAID
-    waiters: Waiters = field(default_factory=Waiters)
-    room: Callable[[], Awaitable[None]] = field(default_factory=lambda: Backlog().room)
+    waiters: PendingRequests = field(default_factory=PendingRequests)
+    room: Callable[[], Awaitable[None]] = field(default_factory=lambda: InboundRequests().room)
 
     @property
     def can_be_cancelled(self) -> bool:
@@ -163,17 +171,17 @@ class Peer:
         serve: Serve,
         notified: Notified,
         tasks: TaskGroup,
-        watch: Watch | None = None,
+        watch: PeerWatch | None = None,
     ) -> None:
         self._watch = watch
         self._outlet = outlet
-        self._letterbox = outlet if isinstance(outlet, Letterbox) else None
+        self._letterbox = outlet if isinstance(outlet, NonBlockingOutlet) else None
         self._serve = serve
         self._notified = notified
         self._tasks = tasks
         self._ids = itertools.count(1)
-        self.waiters = Waiters()
-        self.backlog = Backlog()
+        self.waiters = PendingRequests()
+        self.backlog = InboundRequests()
         self._gone: str | None = None
 
     async def request(
@@ -183,7 +191,7 @@ class Peer:
         *,
         timeout: float | None,  # noqa: ASYNC109 - on it the other side is told
         outlet: Outlet | None = None,
-        behalf: Behalf | None = None,
+        behalf: RequestOwner | None = None,
     ) -> Payload:
         """Ask, and return the result as it came.
 
@@ -194,7 +202,7 @@ class Peer:
         """
         if self._gone is not None:
             raise GoneError(self._gone)
-        id_, waiting = next(self._ids), TaskWaiter(behalf)
+        id_, waiting = next(self._ids), AwaitedRequest(behalf)
         own = params if waiting.progress is None else with_token(params, id_)
         asked = Request(id_, method, own)
         self.waiters.add(id_, waiting)
@@ -213,7 +221,7 @@ class Peer:
             self.waiters.forget(id_)
         return self.result_of(waiting.answer)
 
-    def post(self, method: str, params: JsonObject, waiter: Waiter) -> Request | None:
+    def post(self, method: str, params: JsonObject, waiter: PendingRequest) -> Request | None:
         """Ask without waiting: `waiter` gets the answer. Return None if that is not possible now.
 
         With `waiter.progress` the request carries a progress token, and reports go there.

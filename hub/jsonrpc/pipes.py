@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 
 from hub.jsonrpc.encoding import to_line
-from hub.jsonrpc.gathering import Gathering
+from hub.jsonrpc.gathering import BatchedWriter
 from hub.jsonrpc.lines import Lines
 from hub.jsonrpc.messages import Message
 from hub.jsonrpc.peer import GoneError
@@ -72,7 +72,7 @@ class PipeOutlet:
     def __init__(self, transport: asyncio.WriteTransport, flow: Flow) -> None:
         transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         self._transport = transport
-        self._gathering = Gathering(transport)
+        self._gathering = BatchedWriter(transport)
         self._flow = flow
 
     @property

@@ -21,7 +21,7 @@ log = structlog.stdlib.get_logger(__name__)
 Send: TypeAlias = Callable[[], Awaitable[None]]
 
 
-class Mailbox:
+class SendQueue:
     """Keeps who does not read, client or child, from holding up the other that speaks to it."""
 
     def __init__(self, tasks: TaskGroup) -> None:

@@ -31,7 +31,7 @@ class TemplateError(ValueError):
         self.fix = fix
 
 
-class Variable(Struct, frozen=True):
+class EnvironmentVariable(Struct, frozen=True):
     """`${name}` or `${name:-default}`."""
 
     name: str
@@ -52,13 +52,13 @@ class JoinedRoots(Struct, frozen=True):
     separator: str
 
 
-Part: TypeAlias = str | Variable | EachRoot | FirstRoot | JoinedRoots
+TemplatePart: TypeAlias = str | EnvironmentVariable | EachRoot | FirstRoot | JoinedRoots
 
 
 class Template(Struct, frozen=True):
     """A text and the placeholders in it, in order."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[TemplatePart, ...]
 
     @property
     def mentions_roots(self) -> bool:
@@ -99,7 +99,7 @@ def parse_template(text: str, *, spread: bool = False) -> Template:
     """
     if "\0" in text:
         raise TemplateError("contains a NUL character")
-    parts: list[Part] = []
+    parts: list[TemplatePart] = []
     end = 0
     for found in _PLACEHOLDER.finditer(text):
         parts += (text[end : found.start()], _part(found))
@@ -115,7 +115,7 @@ def literal(text: str) -> str:
     return text.replace("${", "$${")
 
 
-def _part(found: re.Match[str]) -> Part:
+def _part(found: re.Match[str]) -> TemplatePart:
     if found["escaped"]:
         return "${"
     body = found["body"]
@@ -133,14 +133,14 @@ def _part(found: re.Match[str]) -> Part:
             f"unknown placeholder ${{{body}}}",
             "Use a variable of the environment, ${NAME}; $${ is a literal ${.",
         )
-    return Variable(variable["name"], variable["default"])
+    return EnvironmentVariable(variable["name"], variable["default"])
 
 
-def _filled(part: Part, lookup: Lookup, roots: Sequence[str]) -> str:
+def _filled(part: TemplatePart, lookup: Lookup, roots: Sequence[str]) -> str:
     match part:
         case str():
             return part
-        case Variable(name, default):
+        case EnvironmentVariable(name, default):
             return _value(name, default, lookup)
         case FirstRoot():
             return roots[0] if roots else "."

@@ -17,7 +17,7 @@ def digest(value: Json) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-class ChildRound(Struct, frozen=True):
+class ChildInputRound(Struct, frozen=True):
     """What the modern child `server` asked: of the client under `keys`, of the hub under `own`.
 
     `own` has the method behind each key, `state` is the child's own state, which is its secret.
@@ -31,7 +31,7 @@ class ChildRound(Struct, frozen=True):
     wants_roots: bool = False
 
 
-class Carried(Struct, frozen=True):
+class CallState(Struct, frozen=True):
     """What the next round of a call builds on.
 
     `consent` proves which question the user was asked, `consented` what the user has said yes to,
@@ -41,7 +41,7 @@ class Carried(Struct, frozen=True):
     consent: str | None = None
     consented: str | None = None
     parked: str | None = None
-    child: ChildRound | None = None
+    child: ChildInputRound | None = None
     unasked: bool = False
 
     def fields(self) -> JsonObject:
@@ -58,13 +58,13 @@ class Carried(Struct, frozen=True):
         }
 
 
-NOTHING = Carried()
+NOTHING = CallState()
 
 
-def carried_in(fields: JsonObject) -> Carried:
-    """Return what `Carried.fields` was made of; for what the hub itself has written alone."""
+def carried_in(fields: JsonObject) -> CallState:
+    """Return what `CallState.fields` was made of; for what the hub itself has written alone."""
     child = fields.get("child")
-    return Carried(
+    return CallState(
         _text(fields.get("consent")),
         _text(fields.get("consented")),
         _text(fields.get("parked")),
@@ -77,26 +77,28 @@ def _text(value: Json) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _child_in(listed: list[Json]) -> ChildRound | None:
+def _child_in(listed: list[Json]) -> ChildInputRound | None:
     match listed:
         case [str(server), list(keys), dict(own), state, bool(wants_roots)]:
-            return ChildRound(ServerName(server), tuple(map(str, keys)), own, state, wants_roots)
+            return ChildInputRound(
+                ServerName(server), tuple(map(str, keys)), own, state, wants_roots
+            )
         case _:
             return None
 
 
-class Brought(Struct, frozen=True):
+class RetryInput(Struct, frozen=True):
     """What one request brings for the call that it continues.
 
     `is_retry`: it brought a state, so its responses are to what was asked in the round before.
     """
 
-    carried: Carried = NOTHING
+    carried: CallState = NOTHING
     responses: JsonObject = field(default_factory=dict[str, "Json"])
     is_retry: bool = False
 
 
-UNASKED = Brought()
+UNASKED = RetryInput()
 """What a request brings that continues nothing."""
 
 

@@ -10,7 +10,7 @@ ENDS = 256
 _MARK = b"\xef\xbb\xbf"
 
 
-class Event(Struct, frozen=True):
+class ServerSentEvent(Struct, frozen=True):
     """One event that has a text; with `is_cut` that is only its beginning and its end."""
 
     name: str
@@ -54,7 +54,7 @@ class EventParser:
         self._is_cut = False
         self._id: bytes | None = None
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[ServerSentEvent]:
         """Return the events that `chunk` completes."""
         if not self._begun and chunk:
             # A mark that is itself cut into pieces makes its line a field nobody knows.
@@ -63,7 +63,7 @@ class EventParser:
         if self._after_return and chunk:
             self._after_return = False
             chunk = chunk.removeprefix(b"\n")
-        events: list[Event] = []
+        events: list[ServerSentEvent] = []
         for piece in chunk.splitlines(keepends=True):
             line = piece.rstrip(b"\r\n")
             if len(line) == len(piece):
@@ -92,7 +92,7 @@ class EventParser:
         self._line, self._line_size = [], 0
         return whole
 
-    def _take(self, line: bytes) -> Event | None:
+    def _take(self, line: bytes) -> ServerSentEvent | None:
         if not line:
             return self._finish()
         field, _, value = line.partition(b":")
@@ -119,11 +119,11 @@ class EventParser:
         self._head = self._head or whole[:ENDS]
         self._tail = (self._tail + whole[-ENDS:])[-ENDS:]
 
-    def _finish(self) -> Event | None:
+    def _finish(self) -> ServerSentEvent | None:
         """Return the event whose end has come, and begin the next."""
         if self._id is not None:
             self.last_id = self._id
         name, is_cut = self._name or "message", self._is_cut
         text = self._head + self._tail if is_cut else b"\n".join(self._texts)
         self._reset()
-        return Event(name, text, is_cut) if text else None
+        return ServerSentEvent(name, text, is_cut) if text else None

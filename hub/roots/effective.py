@@ -30,7 +30,7 @@ class OperatorRoots(Struct, frozen=True):
     strict: bool = False
 
 
-class InForce(Struct, frozen=True):
+class EffectiveRoots(Struct, frozen=True):
     """The roots a client's calls are judged against.
 
     `enforcing` False: there is nothing to judge against, and the operator lets such clients pass.
@@ -45,36 +45,36 @@ class InForce(Struct, frozen=True):
     rejected: tuple[Rejected, ...] = ()
 
 
-NOT_ASKED = InForce(EMPTY, "none")
+NOT_ASKED = EffectiveRoots(EMPTY, "none")
 """What is in force while a client that has roots was not asked for them: nothing is reached."""
 
 
-def in_force(state: State, operator: OperatorRoots) -> InForce:
+def in_force(state: State, operator: OperatorRoots) -> EffectiveRoots:
     """Return the roots in force for a client in `state`."""
     if state.last is not None:
         announced = state.last.announcement
         if state.stale and operator.strict:
-            return InForce(EMPTY, "client", stale=True, rejected=announced.rejected)
+            return EffectiveRoots(EMPTY, "client", stale=True, rejected=announced.rejected)
         if state.last.is_empty and operator.when_empty == "allow":
             return _unbounded(operator, announced.rejected)
-        return InForce(
+        return EffectiveRoots(
             _below(announced.roots, operator),
             "client",
             stale=state.stale,
             rejected=announced.rejected,
         )
     if operator.fallback is not None:
-        return InForce(
+        return EffectiveRoots(
             _below(operator.fallback, operator),
             operator.fallback_source,
             rejected=operator.rejected,
         )
     if isinstance(state.phase, Undeclared) and operator.when_missing == "allow":
         return _unbounded(operator, ())
-    return InForce(EMPTY, "none")
+    return EffectiveRoots(EMPTY, "none")
 
 
-def for_rootless(operator: OperatorRoots) -> InForce:
+def for_rootless(operator: OperatorRoots) -> EffectiveRoots:
     """Return the roots in force for a client that knows no roots."""
     return in_force(State(Undeclared()), operator)
 
@@ -83,18 +83,18 @@ def _below(roots: RootSet, operator: OperatorRoots) -> RootSet:
     return roots if operator.ceiling is None else roots.within(operator.ceiling)
 
 
-def _unbounded(operator: OperatorRoots, rejected: tuple[Rejected, ...]) -> InForce:
+def _unbounded(operator: OperatorRoots, rejected: tuple[Rejected, ...]) -> EffectiveRoots:
     if operator.ceiling is not None:
-        return InForce(operator.ceiling, "ceiling", rejected=rejected)
-    return InForce(EMPTY, "none", enforcing=False, rejected=rejected)
+        return EffectiveRoots(operator.ceiling, "ceiling", rejected=rejected)
+    return EffectiveRoots(EMPTY, "none", enforcing=False, rejected=rejected)
 
 
-def at_server(force: InForce, ceiling: RootSet | None) -> InForce:
+def at_server(force: EffectiveRoots, ceiling: RootSet | None) -> EffectiveRoots:
     """Return what is in force for calls to a server, whose own arguments may name a ceiling."""
     if ceiling is None:
         return force
     if not force.enforcing:
-        return InForce(ceiling, "server", rejected=force.rejected)
-    return InForce(
+        return EffectiveRoots(ceiling, "server", rejected=force.rejected)
+    return EffectiveRoots(
         force.roots.within(ceiling), force.source, stale=force.stale, rejected=force.rejected
     )

@@ -11,7 +11,7 @@ from hub.paths.resolve import Flavour, LinkReader, PathError, resolve
 from hub.roots.roots import Rejected, Root, RootSet, entry_of
 
 
-class Condition(Enum):
+class RootCondition(Enum):
     """How a root stands."""
 
     PRESENT = "present"
@@ -19,7 +19,7 @@ class Condition(Enum):
     REPLACED = "Path was replaced by another one since it was shared"
 
 
-class Standing(Struct, frozen=True):
+class RootPresence(Struct, frozen=True):
     """Roots in their order, each with its condition; only those that are present grant anything.
 
     A root that went grants again when something that is no link stands at the same place. One that
@@ -27,23 +27,23 @@ class Standing(Struct, frozen=True):
     it anew. So no change of the tree ever makes a root mean another place than it did.
     """
 
-    roots: tuple[tuple[Root, Condition], ...]
+    roots: tuple[tuple[Root, RootCondition], ...]
 
     @staticmethod
-    def of(roots: RootSet) -> Standing:
+    def of(roots: RootSet) -> RootPresence:
         """Return the standing of roots that were just parsed."""
-        return Standing(tuple((root, Condition.PRESENT) for root in roots.roots))
+        return RootPresence(tuple((root, RootCondition.PRESENT) for root in roots.roots))
 
     @property
     def present(self) -> RootSet:
-        return RootSet(tuple(root for root, how in self.roots if how is Condition.PRESENT))
+        return RootSet(tuple(root for root, how in self.roots if how is RootCondition.PRESENT))
 
     @property
     def absent(self) -> tuple[Rejected, ...]:
         return tuple(
             Rejected(root.uri, how.value)
             for root, how in self.roots
-            if how is not Condition.PRESENT
+            if how is not RootCondition.PRESENT
         )
 
     def is_unmoved(self, links: LinkReader, flavour: Flavour) -> bool:
@@ -51,33 +51,33 @@ class Standing(Struct, frozen=True):
 
         One question a root, where `again` asks for each directory above it too.
         """
-        if any(how is not Condition.PRESENT for _, how in self.roots):
+        if any(how is not RootCondition.PRESENT for _, how in self.roots):
             return self.again(links, flavour) is self
         try:
             return all(links.entry(root.path) == entry_of(root) for root, _ in self.roots)
         except PathError:
             return False
 
-    def again(self, links: LinkReader, flavour: Flavour) -> Standing:
+    def again(self, links: LinkReader, flavour: Flavour) -> RootPresence:
         """Look again; returns this very object if nothing is different."""
         looked = tuple(_look(root, how, links, flavour) for root, how in self.roots)
-        return self if looked == self.roots else Standing(looked)
+        return self if looked == self.roots else RootPresence(looked)
 
 
 def _look(
-    root: Root, how: Condition, links: LinkReader, flavour: Flavour
-) -> tuple[Root, Condition]:
+    root: Root, how: RootCondition, links: LinkReader, flavour: Flavour
+) -> tuple[Root, RootCondition]:
     try:
         moved = resolve(root.path, cwd=None, links=links, flavour=flavour) != root.path
         found = links.entry(root.path)
     except PathError:
-        return root, Condition.GONE
+        return root, RootCondition.GONE
     if found is None:
-        return root, Condition.GONE
+        return root, RootCondition.GONE
     if moved or (found.kind == "file") is not root.is_file:
-        return root, Condition.REPLACED
+        return root, RootCondition.REPLACED
     if (found.device, found.inode) == (root.device, root.inode):
-        return root, Condition.PRESENT
-    if how is Condition.GONE:
-        return replace(root, device=found.device, inode=found.inode), Condition.PRESENT
-    return root, Condition.REPLACED
+        return root, RootCondition.PRESENT
+    if how is RootCondition.GONE:
+        return replace(root, device=found.device, inode=found.inode), RootCondition.PRESENT
+    return root, RootCondition.REPLACED

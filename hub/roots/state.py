@@ -16,7 +16,7 @@ from hub.roots.roots import Announcement
 # Events
 
 
-class Opened(Struct, frozen=True):
+class ClientReady(Struct, frozen=True):
     """The client finished its handshake."""
 
     declares_roots: bool
@@ -55,7 +55,7 @@ class Ticked(Struct, frozen=True):
     now: float
 
 
-class Answered(Struct, frozen=True):
+class RootsAnswered(Struct, frozen=True):
     """Request number `asked` was answered; `announcement` is None if with no list of roots."""
 
     asked: int
@@ -78,11 +78,11 @@ class Revised(Struct, frozen=True):
     announcement: Announcement
 
 
-ClientEvent: TypeAlias = Opened | Given | Reachable | Changed | Needed | Ended
+ClientEvent: TypeAlias = ClientReady | Given | Reachable | Changed | Needed | Ended
 """What the client does, or can be reached by."""
-OwnEvent: TypeAlias = Ticked | Answered | Failed | Revised
+OwnEvent: TypeAlias = Ticked | RootsAnswered | Failed | Revised
 """What the hub's own waiting, asking and looking comes to."""
-Event: TypeAlias = ClientEvent | OwnEvent
+RootsEvent: TypeAlias = ClientEvent | OwnEvent
 
 
 # Effects
@@ -119,7 +119,7 @@ RETRY_AFTER = 30.0
 """Seconds after a failed ask until a call starts another one in the background."""
 
 
-class Known(Struct, frozen=True):
+class RootsKnown(Struct, frozen=True):
     """A usable answer: what it comes to, and when it came.
 
     `is_empty`: it named no usable root. A root that is gone from the disk since is another thing.
@@ -130,7 +130,7 @@ class Known(Struct, frozen=True):
     is_empty: bool = False
 
 
-class Unopened(Struct, frozen=True):
+class NotConnected(Struct, frozen=True):
     """The client has not finished its handshake: nothing is known, and it may not be asked yet."""
 
 
@@ -163,11 +163,13 @@ class Settled(Struct, frozen=True):
     """The newest request has been answered, or has failed."""
 
 
-class Closed(Struct, frozen=True):
+class SessionClosed(Struct, frozen=True):
     """The client is gone."""
 
 
-Phase: TypeAlias = Unopened | Undeclared | Unasked | Debouncing | Asking | Settled | Closed
+Phase: TypeAlias = (
+    NotConnected | Undeclared | Unasked | Debouncing | Asking | Settled | SessionClosed
+)
 
 
 class State(Struct, frozen=True):
@@ -182,7 +184,7 @@ class State(Struct, frozen=True):
     debounce: float = 0.25
     asked: int = 0
     settled: int = 0
-    last: Known | None = None
+    last: RootsKnown | None = None
     failed: str | None = None
     failed_at: float = 0.0
     version: int = 0
@@ -204,7 +206,7 @@ class State(Struct, frozen=True):
                 return self.asked + 1
             case Asking(changed):
                 return self.asked + 1 if changed else self.asked
-            case Unopened() | Undeclared() | Settled() | Closed():
+            case NotConnected() | Undeclared() | Settled() | SessionClosed():
                 return None
 
 
@@ -213,23 +215,23 @@ Step: TypeAlias = tuple[State, tuple[Effect, ...]]
 
 def start(debounce: float) -> State:
     """Return the state of a client that has not finished its handshake."""
-    return State(Unopened(), debounce=debounce)
+    return State(NotConnected(), debounce=debounce)
 
 
-def step(state: State, event: Event) -> Step:
+def step(state: State, event: RootsEvent) -> Step:
     """Return the state after `event`, and what is to be done about it."""
-    if isinstance(state.phase, Closed):
+    if isinstance(state.phase, SessionClosed):
         return state, ()
     return _of_client(state, event) if isinstance(event, ClientEvent) else _of_hub(state, event)
 
 
 def _of_client(state: State, event: ClientEvent) -> Step:
     match event:
-        case Opened(declares):
+        case ClientReady(declares):
             return _opened(state, declares_roots=declares)
         case Given(announcement, now):
             asked = replace(state, phase=Asking(), asked=state.asked + 1)
-            return _answered(asked, Answered(asked.asked, announcement, now))
+            return _answered(asked, RootsAnswered(asked.asked, announcement, now))
         case Reachable():
             return _ask(state) if isinstance(state.phase, Unasked) else (state, ())
         case Changed(now):
@@ -237,14 +239,14 @@ def _of_client(state: State, event: ClientEvent) -> Step:
         case Needed(now):
             return _needed(state, now)
         case Ended():
-            return replace(state, phase=Closed()), ()
+            return replace(state, phase=SessionClosed()), ()
 
 
 def _of_hub(state: State, event: OwnEvent) -> Step:
     match event:
         case Ticked(now):
             return _ticked(state, now)
-        case Answered():
+        case RootsAnswered():
             return _answered(state, event)
         case Failed():
             return _failed(state, event)
@@ -256,7 +258,7 @@ def _of_hub(state: State, event: OwnEvent) -> Step:
 
 
 def _opened(state: State, *, declares_roots: bool) -> Step:
-    if not isinstance(state.phase, Unopened):
+    if not isinstance(state.phase, NotConnected):
         return state, ()
     return replace(state, phase=Unasked() if declares_roots else Undeclared()), ()
 
@@ -268,7 +270,7 @@ def _ask(state: State) -> Step:
 
 def _changed(state: State, now: float) -> Step:
     match state.phase:
-        case Unopened() | Undeclared() | Unasked() | Closed():
+        case NotConnected() | Undeclared() | Unasked() | SessionClosed():
             return state, ()
         case Asking():
             return replace(state, phase=replace(state.phase, changed=True), failed=None), ()
@@ -303,7 +305,7 @@ def _ticked(state: State, now: float) -> Step:
             return state, ()
 
 
-def _answered(state: State, event: Answered) -> Step:
+def _answered(state: State, event: RootsAnswered) -> Step:
     if not isinstance(state.phase, Asking) or event.asked != state.asked:
         return state, ()
     if event.announcement is None:
@@ -311,7 +313,7 @@ def _answered(state: State, event: Answered) -> Step:
             state, Failed(event.asked, "the client's answer is not a list of roots", event.now)
         )
     is_empty = not event.announcement.roots.roots
-    known = Known(event.announcement, event.now, is_empty)
+    known = RootsKnown(event.announcement, event.now, is_empty)
     before = state.last.announcement.roots if state.last is not None else None
     version = state.version + (before != event.announcement.roots)
     answered = replace(state, last=known, failed=None, version=version)

@@ -10,9 +10,9 @@ import structlog
 from anyio.abc import TaskGroup
 
 from hub.calls.dispatch import Relay
-from hub.calls.in_flight import Express, Register, Way
-from hub.calls.modern_rounds import Rounds
-from hub.calls.rounds.modern_routes import AskedForRoots
+from hub.calls.in_flight import CallDispatcher, CallRoute, InFlightRegistry
+from hub.calls.modern_rounds import ModernCalls
+from hub.calls.rounds.modern_routes import RootsRequested
 from hub.calls.subscriptions import Subscriptions
 from hub.catalog.pages import CursorError
 from hub.errors import HubError, RouteError
@@ -42,13 +42,13 @@ log = structlog.stdlib.get_logger(__name__)
 _ROOTS_CHANGED = frozenset({"notifications/roots/list_changed", "roots/list_changed"})
 
 
-class Front:
+class ClientConnection:
     """The hub's side of one client's conversation; `given_up` says why, if the hub ended it."""
 
     def __init__(  # noqa: PLR0913 - each is one part of the hub, or of this conversation
         self,
         relay: Relay,
-        rounds: Rounds,
+        rounds: ModernCalls,
         services: Services,
         outlet: Outlet,
         tasks: TaskGroup,
@@ -84,7 +84,7 @@ class Front:
         self.given_up = why
         self.close()
 
-    def way(self, request: Request) -> Way | AskedForRoots | None:
+    def way(self, request: Request) -> CallRoute | RootsRequested | None:
         """Return how a call of this client goes if it can go by express."""
         enveloped = is_modern(request)
         if enveloped is not (self.session.client is None):
@@ -201,17 +201,17 @@ class Front:
         return {}
 
 
-class OpenFront(Protocol):
+class ConnectionFactory(Protocol):
     """Begins conversations with clients, and knows how calls go that need none."""
 
-    def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
+    def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> ClientConnection:
         """Begin one: how the client is reached, who owns its tasks, who it is."""
         ...
 
-    def way(self, principal: str, request: Request, /) -> Way | AskedForRoots | None:
+    def way(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:
         """Return how a modern call goes if it can go by express."""
         ...
 
-    def express(self, register: Register, tasks: TaskGroup, /) -> Express:
+    def express(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
         """Return what takes one modern call through, whose client no other call is known by."""
         ...

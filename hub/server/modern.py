@@ -14,10 +14,10 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from hub.calls.dispatch import Relay
-from hub.calls.modern_rounds import Rounds, can_be_asked
+from hub.calls.modern_rounds import ModernCalls, can_be_asked
 from hub.calls.results import UNCACHED, completed, renumbered
-from hub.calls.rounds.modern_routes import AskedForRoots, RequestLane
-from hub.calls.subscriptions import Listening
+from hub.calls.rounds.modern_routes import ModernRoute, RootsRequested
+from hub.calls.subscriptions import ListenStream
 from hub.children.clients import InputNeededError, RootsNeededError
 from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.peer import Asked, RpcError
@@ -37,7 +37,7 @@ from hub.protocol.constants import (
 from hub.protocol.input_requests import ASKABLE, ROOTS, ROOTS_KEY, wanting_roots
 from hub.protocol.listen_filter import LISTEN
 from hub.protocol.request_state import UNASKED as NOTHING_BROUGHT
-from hub.protocol.request_state import Brought
+from hub.protocol.request_state import RetryInput
 from hub.sessions.client import Client
 from hub.sessions.kept_roots import KeptAnswer, asker_of
 from hub.sessions.services import Services
@@ -81,7 +81,12 @@ class Modern:
     """
 
     def __init__(
-        self, relay: Relay, rounds: Rounds, services: Services, session: Session, tasks: TaskGroup
+        self,
+        relay: Relay,
+        rounds: ModernCalls,
+        services: Services,
+        session: Session,
+        tasks: TaskGroup,
     ) -> None:
         self._relay = relay
         self._rounds = rounds
@@ -91,9 +96,9 @@ class Modern:
         self._principal = session.principal
         self._asker = asker_of(session.principal, session.key)
         self.headers: Sequence[tuple[str, str]] | None = None
-        self._listening: set[Listening] = set()
+        self._listening: set[ListenStream] = set()
 
-    def way(self, request: Request) -> RequestLane | AskedForRoots | None:
+    def way(self, request: Request) -> ModernRoute | RootsRequested | None:
         """Return how a call goes if it can go by express."""
         return self._rounds.way(self._principal, self._asker, request)
 
@@ -147,7 +152,7 @@ class Modern:
         return self._result(found, cacheable=method in LISTS)
 
     def _settle_roots(
-        self, session: Session, client: Client, brought: Brought, roots: _Roots
+        self, session: Session, client: Client, brought: RetryInput, roots: _Roots
     ) -> None:
         """Let the session have the roots that its request brings, or that are kept."""
         if not client.declares("roots"):
@@ -167,7 +172,7 @@ class Modern:
         session = self._session(client, self._tasks, None)
         roots = _Roots(self._rounds.kept.of(self._asker), unasked=True)
         self._settle_roots(session, client, NOTHING_BROUGHT, roots)
-        listening = Listening(self._relay, session, asked, self._tasks)
+        listening = ListenStream(self._relay, session, asked, self._tasks)
         self._listening.add(listening)
         try:
             return await listening.run()
@@ -190,7 +195,7 @@ class Modern:
             session.close()
 
     async def _found(
-        self, client: Client, asked: Asked, brought: Brought, roots: _Roots
+        self, client: Client, asked: Asked, brought: RetryInput, roots: _Roots
     ) -> Payload:
         method = asked.request.method
         # A call that may have to wait for its client outlives this request, with its session.

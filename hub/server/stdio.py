@@ -9,13 +9,13 @@ import anyio
 
 from hub.jsonrpc import messages
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.lines import Cut, Lines
+from hub.jsonrpc.lines import Lines, TruncatedLine
 from hub.jsonrpc.messages import Failure, Message, Request, Response, asked_by
 from hub.jsonrpc.outgoing import Answer
 from hub.jsonrpc.peer import GoneError, Outlet
 from hub.jsonrpc.pipes import FileOutlet, PipeOutlet, open_lines, open_outlet
 from hub.protocol.constants import INVALID_REQUEST
-from hub.server.connection import Front, OpenFront
+from hub.server.connection import ClientConnection, ConnectionFactory
 
 LAST_ANSWERS = 10.0
 """Seconds that the answers to a script may take, which asks on without waiting for any."""
@@ -23,7 +23,7 @@ HURRIED_ANSWERS = 0.3
 """Seconds that answers may take to a client that conversed, and has closed its end."""
 
 
-async def serve_stdio(open_front: OpenFront) -> None:
+async def serve_stdio(open_front: ConnectionFactory) -> None:
     """Serve the client on stdin and stdout until it closes stdin.
 
     What was asked before is still answered while the client reads, for `LAST_ANSWERS` seconds at
@@ -54,7 +54,7 @@ class _Calls:
     `has_conversed`: the client made its second call when the first was answered.
     """
 
-    def __init__(self, front: Front, outlet: PipeOutlet | FileOutlet) -> None:
+    def __init__(self, front: ClientConnection, outlet: PipeOutlet | FileOutlet) -> None:
         self._front = front
         self.outlet = outlet
         self.has_conversed = False
@@ -88,7 +88,7 @@ class _Calls:
         self._front.peer.take(request, self.outlet)
 
 
-async def _read(lines: Lines, outlet: Outlet, front: Front) -> bool | None:
+async def _read(lines: Lines, outlet: Outlet, front: ClientConnection) -> bool | None:
     """Take what the client sends, to its end; return whether it asked on without an answer.
 
     None: it sent nothing but calls that were taken before.
@@ -115,13 +115,13 @@ async def _read(lines: Lines, outlet: Outlet, front: Front) -> bool | None:
 
 
 def _parsed(line: bytes) -> Message:
-    if isinstance(line, Cut):
+    if isinstance(line, TruncatedLine):
         said = f"Message larger than {messages.MAX_MESSAGE_BYTES} bytes"
         raise WireError(INVALID_REQUEST, said, asked_by(line))
     return messages.parse_client(line)
 
 
-async def _until_answered(front: Front, outlet: PipeOutlet | FileOutlet) -> None:
+async def _until_answered(front: ClientConnection, outlet: PipeOutlet | FileOutlet) -> None:
     """Return once everything is answered, or nobody reads any more."""
     async with anyio.create_task_group() as tasks:
 

@@ -20,22 +20,22 @@ from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import GoneError, Outlet, RpcError, SilentError
 from hub.paths.resolve import Flavour, LinkReader
-from hub.roots.presence import Standing
+from hub.roots.presence import RootPresence
 from hub.roots.roots import Announcement, Rejected
 from hub.roots.state import (
-    Answered,
     Ask,
     Changed,
-    Closed,
+    ClientReady,
     Ended,
-    Event,
     Failed,
     Given,
     Needed,
-    Opened,
     Publish,
     Reachable,
     Revised,
+    RootsAnswered,
+    RootsEvent,
+    SessionClosed,
     State,
     Ticked,
     Unasked,
@@ -77,7 +77,7 @@ class ClientRoots:
         self._read = read
         self._links = links
         self._flavour = flavour
-        self._standing = Standing(())
+        self._standing = RootPresence(())
         self._rejected: tuple[Rejected, ...] = ()
         self._changed = changed
         self._tasks = tasks
@@ -90,7 +90,7 @@ class ClientRoots:
 
     def opened(self, *, declares_roots: bool) -> None:
         """Take note that the client has finished its handshake."""
-        self._feed(Opened(declares_roots))
+        self._feed(ClientReady(declares_roots))
 
     def given(self, raw: Json) -> Announcement | None:
         """Take the roots that the client sent with a request, where it cannot be asked for them.
@@ -103,7 +103,7 @@ class ClientRoots:
 
     def kept(self, announcement: Announcement, at: float) -> None:
         """Take the roots that the client sent with an earlier request, at that time."""
-        self._standing = Standing.of(announcement.roots)
+        self._standing = RootPresence.of(announcement.roots)
         self._rejected = announcement.rejected
         self._feed(Given(announcement, at))
 
@@ -153,7 +153,7 @@ class ClientRoots:
 
     def _arrived(self, number: int) -> bool:
         state = self.state
-        gone = isinstance(state.phase, Closed | Undeclared)
+        gone = isinstance(state.phase, SessionClosed | Undeclared)
         return (
             gone
             or state.failed is not None
@@ -173,7 +173,7 @@ class ClientRoots:
         refused = (*self._rejected, *standing.absent)
         self._feed(Revised(Announcement(standing.present, refused)))
 
-    def _feed(self, event: Event, outlet: Outlet | None = None) -> None:
+    def _feed(self, event: RootsEvent, outlet: Outlet | None = None) -> None:
         self.state, effects = step(self.state, event)
         for effect in effects:
             match effect:
@@ -215,12 +215,12 @@ class ClientRoots:
         except (RpcError, WireError) as exc:
             self._feed(Failed(number, f"the client answered: {exc}", self._clock()))
         else:
-            self._feed(Answered(number, self._taken(raw), self._clock()))
+            self._feed(RootsAnswered(number, self._taken(raw), self._clock()))
 
     def _taken(self, raw: Json) -> Announcement | None:
         announcement = self._read(raw)
         if announcement is not None:
-            self._standing = Standing.of(announcement.roots)
+            self._standing = RootPresence.of(announcement.roots)
             self._rejected = announcement.rejected
         return announcement
 

@@ -45,7 +45,7 @@ class Refusals:
         self._recent.append({**details, "mode": mode.value})
 
 
-class Grants:
+class ConsentGrants:
     """Places outside of the roots, each for one server, and for reading alone or for both."""
 
     def __init__(self) -> None:

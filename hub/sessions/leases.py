@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hub.children.clients import Lessee
-from hub.children.slot import ChildKey, Place, key_of
-from hub.roots.effective import InForce
+from hub.children.clients import ChildUser
+from hub.children.slot import ChildKey, ChildSlot, key_of
+from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import EMPTY
 from hub.sessions.services import Services
 from hub.specs import ServerSpec
 from hub.values import JsonObject, ServerName, SessionKey
 
 
-class Leases:
+class SessionChildren:
     """One session's places. `asks` says what children may ask of its client.
 
     `unknown` says whether it has roots that it was not asked for.
@@ -27,14 +27,14 @@ class Leases:
         asks: Callable[[], JsonObject],
         unknown: Callable[[], bool],
     ) -> None:
-        self.held: dict[ServerName, Place] = {}
+        self.held: dict[ServerName, ChildSlot] = {}
         self._services = services
         self._session = session
         self._principal = principal
         self._asks = asks
         self._unknown = unknown
 
-    def place(self, spec: ServerSpec, here: InForce, lessee: Lessee) -> Place:
+    def place(self, spec: ServerSpec, here: EffectiveRoots, lessee: ChildUser) -> ChildSlot:
         """Return where the child of a server stands, with these roots in force there."""
         key = self._key(spec, here)
         held = self.held.get(spec.name)
@@ -54,7 +54,7 @@ class Leases:
             self._services.children.release(place, self._session, at_once=alone)
         self.held.clear()
 
-    def _key(self, spec: ServerSpec, here: InForce) -> ChildKey:
+    def _key(self, spec: ServerSpec, here: EffectiveRoots) -> ChildKey:
         return key_of(
             spec,
             self._services.plans.of(spec, here),

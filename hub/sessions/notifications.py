@@ -13,9 +13,9 @@ from hub.children.log_levels import reaches
 from hub.jsonrpc import messages
 from hub.jsonrpc.encoding import weight_of
 from hub.jsonrpc.messages import Notification, Payload
-from hub.jsonrpc.outgoing import Behalf, without_token
+from hub.jsonrpc.outgoing import RequestOwner, without_token
 from hub.jsonrpc.peer import GoneError, Outlet, Peer, RpcError
-from hub.jsonrpc.send_queue import Mailbox
+from hub.jsonrpc.send_queue import SendQueue
 from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.protocol.input_requests import ELICITED, mode_of, takes
 from hub.sessions.client import Client
@@ -45,7 +45,7 @@ class Addressee(Protocol):
     peer: Peer | None
 
 
-class Audience:
+class ClientNotifier:
     """Passes on to one client what children ask and tell.
 
     `log_level` is what the client set, or a modern one wants of its only request; `subscriptions`
@@ -57,21 +57,21 @@ class Audience:
         self.log_level: str | None = None
         self.listening: Callable[[ServerSpec, Notification], None] | None = None
         self.subscriptions: dict[tuple[ServerName, str], str] = {}
-        self.mailbox = Mailbox(tasks)
+        self.mailbox = SendQueue(tasks)
         self._elicited: deque[str] = deque(maxlen=MAX_ELICITED)
         self._tasks = tasks
         self._addressee = addressee
 
-    def mailbox_of_call(self) -> Mailbox:
+    def mailbox_of_call(self) -> SendQueue:
         """Return a mailbox for what goes out with one call: nothing else can hold it up."""
-        return Mailbox(self._tasks)
+        return SendQueue(self._tasks)
 
     async def ask(
         self,
         method: str,
         params: JsonObject,
         outlet: Outlet | None,
-        behalf: Behalf | None = None,
+        behalf: RequestOwner | None = None,
     ) -> Payload:
         """Pass a child's request on to the client, on the child's `behalf`.
 
@@ -101,7 +101,7 @@ class Audience:
         spec: ServerSpec,
         notification: Notification,
         outlet: Outlet | None = None,
-        mailbox: Mailbox | None = None,
+        mailbox: SendQueue | None = None,
     ) -> None:
         """Pass a child's notification on to the client, if it is one for clients."""
         client = self._addressee.client
@@ -151,7 +151,7 @@ class Audience:
         self,
         notification: Notification,
         outlet: Outlet | None = None,
-        mailbox: Mailbox | None = None,
+        mailbox: SendQueue | None = None,
     ) -> None:
         """Send a notification to the client when its turn comes."""
         peer = self._addressee.peer

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hub.paths.resolve import LinkReader
 from hub.roots.effective import OperatorRoots
-from hub.roots.presence import Standing
+from hub.roots.presence import RootPresence
 from hub.roots.roots import Root, RootSet
 from hub.specs import ServerSpec
 from hub.system.machine import Machine
@@ -99,7 +99,7 @@ class Operator:
             for standing in (self._fallback, self._ceiling, self._servers[server])
         )
 
-    def _again(self, standing: Standing | None) -> Standing | None:
+    def _again(self, standing: RootPresence | None) -> RootPresence | None:
         if standing is None:
             return None
         looked = standing.again(self._machine.links, self._machine.flavour)
@@ -108,9 +108,9 @@ class Operator:
         return looked
 
 
-def _standing(roots: RootSet | None) -> Standing | None:
-    return None if roots is None else Standing.of(roots)
+def _standing(roots: RootSet | None) -> RootPresence | None:
+    return None if roots is None else RootPresence.of(roots)
 
 
-def _present(standing: Standing | None) -> RootSet | None:
+def _present(standing: RootPresence | None) -> RootSet | None:
     return None if standing is None else standing.present

@@ -12,21 +12,21 @@ from hub.audit.log_file import AuditSink
 from hub.catalog.instructions import merged
 from hub.catalog.names import Names
 from hub.catalog.search import Expose
-from hub.children.pool import Children
+from hub.children.pool import ChildPool
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
-from hub.roots.effective import InForce
+from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths
 from hub.sessions.operator_roots import Operator
 from hub.specs import ServerSpec
 from hub.system.machine import Machine
-from hub.system.worker import Aside
+from hub.system.worker import FairWorker
 from hub.values import JsonObject, ServerName
 
 KEPT = 256
 """How many plans are remembered; the oldest make room."""
 
 
-class Plans:
+class LaunchPlanCache:
     """The plans of one hub: with the same environment there is one for a server and its roots.
 
     `directory` is where a child runs that is to run where the hub does.
@@ -37,7 +37,7 @@ class Plans:
         self._directory = directory
         self._kept: dict[tuple[ServerName, RootSet, bool], tuple[ServerSpec, LaunchPlan]] = {}
 
-    def of(self, spec: ServerSpec, here: InForce) -> LaunchPlan | None:
+    def of(self, spec: ServerSpec, here: EffectiveRoots) -> LaunchPlan | None:
         """Return how a server's process is launched under these roots; None for a remote one.
 
         Raises: ConfigError if a variable it needs is not set.
@@ -78,17 +78,17 @@ class Services(Struct, frozen=True):
     info: JsonObject
     servers: Mapping[ServerName, ServerSpec]
     names: Names
-    children: Children
+    children: ChildPool
     operator: Operator
     machine: Machine
     settings: RootsSettings
     audit: AuditSink
     tasks: TaskGroup
-    plans: Plans
+    plans: LaunchPlanCache
     expose: Expose = "tools"
     is_for_one: bool = False
     preface: str | None = None
-    aside: Aside = field(default_factory=Aside)
+    aside: FairWorker = field(default_factory=FairWorker)
     environments: Mapping[ServerName, Mapping[str, str]] = field(
         default_factory=dict[ServerName, Mapping[str, str]]
     )

@@ -10,21 +10,21 @@ import structlog
 from anyio.abc import TaskGroup
 
 from hub.children.child import log_from
-from hub.children.slot import Place
+from hub.children.slot import ChildSlot
 from hub.errors import ChildError, HubError
 from hub.guard.roots_hint import told_of
 from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.peer import GoneError, Outlet, Peer
 from hub.paths.resolve import LinkReader
 from hub.protocol.constants import LIST_CHANGED
-from hub.roots.effective import NOT_ASKED, InForce, at_server, in_force
+from hub.roots.effective import NOT_ASKED, EffectiveRoots, at_server, in_force
 from hub.roots.roots import EMPTY, Announcement, parse_announcement
-from hub.roots.state import Unopened
+from hub.roots.state import NotConnected
 from hub.sessions.client import Client
 from hub.sessions.client_roots import ClientRoots
-from hub.sessions.decisions import Grants, Refusals
-from hub.sessions.leases import Leases
-from hub.sessions.notifications import RELAYED, Audience
+from hub.sessions.decisions import ConsentGrants, Refusals
+from hub.sessions.leases import SessionChildren
+from hub.sessions.notifications import RELAYED, ClientNotifier
 from hub.sessions.services import Services
 from hub.specs import ServerSpec
 from hub.values import Json, JsonObject, ServerName, SessionKey
@@ -48,9 +48,9 @@ class Session:
         self.principal = principal
         self.client: Client | None = None
         self.peer = peer
-        self.audience = Audience(self, tasks)
+        self.audience = ClientNotifier(self, tasks)
         self.refusals = Refusals()
-        self.grants = Grants()
+        self.grants = ConsentGrants()
         self.unlisted: set[ServerName] = set()
         self.renew: Callable[[ServerName], Coroutine[None, None, None]] | None = None
         self.unasked = False
@@ -59,7 +59,9 @@ class Session:
         self._warned = False
         self._is_closed = False
         self._tasks = tasks
-        self._leases = Leases(services, self.key, principal, self.asks, self._has_unknown_roots)
+        self._leases = SessionChildren(
+            services, self.key, principal, self.asks, self._has_unknown_roots
+        )
         self.roots = ClientRoots(
             ask=self._ask_for_roots,
             read=self._read_roots,
@@ -90,7 +92,7 @@ class Session:
 
     def opened(self) -> None:
         """Take note that the client is ready: from now on it may be asked for its roots."""
-        if isinstance(self.roots.state.phase, Unopened):
+        if isinstance(self.roots.state.phase, NotConnected):
             declares = self.client is not None and self.client.declares("roots")
             self.roots.opened(declares_roots=declares)
             if not declares:
@@ -122,10 +124,10 @@ class Session:
 
     def _operator_changed(self) -> None:
         # Who is still to be asked, or asked just now, gets the new ones with its answer.
-        if self.roots.state.awaits is None and not isinstance(self.roots.state.phase, Unopened):
+        if self.roots.state.awaits is None and not isinstance(self.roots.state.phase, NotConnected):
             self._roots_changed()
 
-    async def force(self, outlet: Outlet) -> InForce:
+    async def force(self, outlet: Outlet) -> EffectiveRoots:
         """Return the roots in force, after asking the client for them if they are not known."""
         if self.unasked:
             return NOT_ASKED
@@ -144,7 +146,7 @@ class Session:
                 fix="set roots.fallback or --root, or roots.when_missing: deny",
             )
 
-    def known_force(self) -> InForce:
+    def known_force(self) -> EffectiveRoots:
         """Return the roots in force as far as they are known now."""
         return (
             NOT_ASKED
@@ -152,11 +154,11 @@ class Session:
             else in_force(self.roots.state, self.services.operator.roots())
         )
 
-    def at(self, spec: ServerSpec, force: InForce) -> InForce:
+    def at(self, spec: ServerSpec, force: EffectiveRoots) -> EffectiveRoots:
         """Return the roots in force for calls to one server."""
         return at_server(force, self.services.operator.ceiling_of(spec.name))
 
-    def telling(self, force: InForce) -> dict[ServerName, str | None]:
+    def telling(self, force: EffectiveRoots) -> dict[ServerName, str | None]:
         """Return what tools' descriptions tell of the roots, by server, and remember it."""
         if self.unasked:
             return {}
@@ -164,7 +166,7 @@ class Session:
         self._told = {s.name: told_of(self.at(s, force)) for s in servers if s.describe_roots}
         return self._told
 
-    async def _tell_again(self, force: InForce) -> None:
+    async def _tell_again(self, force: EffectiveRoots) -> None:
         """Let the client list its tools again if their descriptions tell of other roots now."""
         before, now = self._told, self.telling(force)
         if before and before != now:
@@ -173,11 +175,11 @@ class Session:
 
     # Children
 
-    def place(self, spec: ServerSpec, force: InForce) -> Place:
+    def place(self, spec: ServerSpec, force: EffectiveRoots) -> ChildSlot:
         """Return where this session's child of a server stands, with these roots in force."""
         return self._leases.place(spec, self.at(spec, force), self)
 
-    def holds(self, place: Place) -> bool:
+    def holds(self, place: ChildSlot) -> bool:
         """Return whether `place` is where calls to its server go now."""
         return self._leases.held.get(place.spec.name) is place
 
@@ -191,7 +193,7 @@ class Session:
 
     def _has_unknown_roots(self) -> bool:
         declares = self.client is not None and self.client.declares("roots")
-        return self.is_modern and declares and isinstance(self.roots.state.phase, Unopened)
+        return self.is_modern and declares and isinstance(self.roots.state.phase, NotConnected)
 
     @property
     def is_modern(self) -> bool:
@@ -199,7 +201,7 @@ class Session:
         return self.client is not None and self.client.is_modern
 
     @property
-    def places(self) -> Iterable[Place]:
+    def places(self) -> Iterable[ChildSlot]:
         """The children this session uses."""
         return self._leases.held.values()
 
@@ -238,7 +240,7 @@ class Session:
                 except HubError as exc:
                     log.warning("no launch plan", server=spec.name, error=str(exc))
 
-    async def _start(self, place: Place) -> None:
+    async def _start(self, place: ChildSlot) -> None:
         try:
             await self.services.children.obtain(place)
         except ChildError as exc:

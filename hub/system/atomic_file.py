@@ -31,7 +31,7 @@ def look(path: Path) -> Look | None:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode
 
 
-class Opened(Struct, frozen=True):
+class FileEdit(Struct, frozen=True):
     """A file that nobody else who uses this module changes meanwhile; `text` is what is in it."""
 
     path: Path
@@ -72,7 +72,7 @@ class Opened(Struct, frozen=True):
 
 
 @contextmanager
-def opened(source: Path) -> Generator[Opened]:
+def opened(source: Path) -> Generator[FileEdit]:
     """Read a UTF-8 file in order to replace it; a link is followed, and stays.
 
     Raises: StartError if it cannot be read.
@@ -84,7 +84,7 @@ def opened(source: Path) -> Generator[Opened]:
             seen = look(path)
             text = path.read_bytes().decode()
         mark = "\ufeff" if text.startswith("\ufeff") else ""
-        yield Opened(path, text.removeprefix(mark), seen, mark)
+        yield FileEdit(path, text.removeprefix(mark), seen, mark)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ _JUNCTION: Final = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT: a link that looks l
 _UNASKED: Final = Entry("other", -1, -1)
 
 
-class OsLinks(LinkReader):
+class OsDisk(LinkReader):
     """Asks the kernel each time."""
 
     def entry(self, path: str) -> Entry | None:
@@ -59,7 +59,7 @@ class OsLinks(LinkReader):
             raise PathError(_sentence(exc)) from exc
 
 
-class CachedLinks(LinkReader):
+class CachedDisk(LinkReader):
     """Asks `inner` once per path: for one call, never longer."""
 
     def __init__(self, inner: LinkReader) -> None:

@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 
-class Ending:
+class Shutdown:
     """Begins once; whoever asks again waits for nobody."""
 
     def __init__(self) -> None:
@@ -50,13 +50,13 @@ class Ending:
 
 
 @asynccontextmanager
-async def ended_by_signals() -> AsyncGenerator[Ending]:
+async def ended_by_signals() -> AsyncGenerator[Shutdown]:
     """Have the first SIGTERM, SIGINT or SIGHUP begin the ending, and each further one press it.
 
     None of them ends this process as long as the context lasts. A SIGHUP that was ignored, as
     `nohup` has it, stays so.
     """
-    ending = Ending()
+    ending = Shutdown()
     async with anyio.create_task_group() as tasks:
         await tasks.start(_listen, ending)
         yield ending
@@ -69,7 +69,7 @@ def ignore_ending_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-async def _listen(ending: Ending, *, task_status: TaskStatus[None]) -> None:
+async def _listen(ending: Shutdown, *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(*_ending_signals()) as signals:
         task_status.started()
         async for _ in signals:

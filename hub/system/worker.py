@@ -19,7 +19,7 @@ GIVES_WAY = 0.0005
 """Seconds after which the work gives way to the loop; Python's own are 5 ms."""
 
 
-class Aside:
+class FairWorker:
     """Does one piece of work at a time, in the order in which they come, one of each party's.
 
     So the loop has at least half of the time that Python has, and nobody waits for all that one

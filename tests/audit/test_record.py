@@ -3,7 +3,7 @@ import json
 import msgspec
 
 from hub.audit.record import AuditRecord, milliseconds, moment, refusal_details, refusal_of
-from hub.guard.containment import Surroundings
+from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Refused, compile_tool, decide
 from hub.guard.policy import Mode, Policy, ToolPolicy
 from hub.paths.resolve import Flavour
@@ -29,7 +29,7 @@ RECORD = AuditRecord(
 def verdict(mode: Mode, path: str) -> Admitted | Refused:
     arguments: JsonObject = {"path": path}
     guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=mode)))
-    around = Surroundings(
+    around = CallContext(
         roots=EMPTY, cwd=None, env={}, links=FakeLinks("/etc/passwd"), flavour=Flavour.POSIX
     )
     return decide(Call("tools/call", "read", arguments, {}), guard, around)

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from msgspec.structs import force_setattr
 
-from hub.calls.askable_call import AskablePassage
+from hub.calls.askable_call import AskableCall
 from hub.calls.rounds.parked_call import ParkedCall
 from hub.jsonrpc import messages
 from hub.jsonrpc.messages import Failure, Request, Response
@@ -24,8 +24,8 @@ from tests.kit.callers import (
     EVERYTHING,
     FORM,
     URL,
-    Caller,
     ExpressCaller,
+    ScriptedCaller,
     asked,
     question,
     silent,
@@ -44,7 +44,7 @@ def top(tmp_path: Path) -> Path:
     return plant(tmp_path, "a/f")
 
 
-class Reply:
+class ReplySink:
     """Hears how a call goes, and does not let its request come the general way by itself."""
 
     def __init__(self) -> None:
@@ -127,11 +127,11 @@ async def test_the_error_that_ends_a_call_after_its_questions_is_the_retrys() ->
 async def test_a_call_is_given_up_whose_request_does_not_come() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller, reply = await known(hub, child), Reply()
+        caller, reply = await known(hub, child), ReplySink()
         request = Request("r", "tools/call", caller.params())
         front = caller.client.front
         passage = front.express.take(request, front.way(request), reply)
-        assert isinstance(passage, AskablePassage)
+        assert isinstance(passage, AskableCall)
         assert passage.behalf is passage
         child.link.ask("q", ELICITATION, FORM)
         with anyio.fail_after(5):
@@ -154,10 +154,10 @@ async def test_a_child_that_says_within_which_call_it_asks_may_ask_again(
 ) -> None:
     child = FakeChild(ECHO, era=era, answers={"tools/call": SILENT})
     async with scripted(child, config={"servers": {"files": {"command": "x", "era": era}}}) as hub:
-        caller, reply = await known(hub, child), Reply()
+        caller, reply = await known(hub, child), ReplySink()
         front, request = caller.client.front, Request("r", "tools/call", caller.params())
         passage = front.express.take(request, front.way(request), reply)
-        assert isinstance(passage, AskablePassage)
+        assert isinstance(passage, AskableCall)
         sent = await child.link.request("tools/call")
         waiter = passage.way.lane.peer.waiters.waiting(sent["id"])
         assert waiter is not None
@@ -172,12 +172,12 @@ async def test_a_child_that_says_within_which_call_it_asks_may_ask_again(
 async def test_nothing_is_left_of_a_client_that_goes_before_it_is_sent_to_a_url() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller, reply = await known(hub, child), Reply()
+        caller, reply = await known(hub, child), ReplySink()
         reply.outlet.stuck = True
         request = Request("r", "tools/call", caller.params(progressToken="t"))
         front = caller.client.front
         passage = front.express.take(request, front.way(request), reply)
-        assert isinstance(passage, AskablePassage)
+        assert isinstance(passage, AskableCall)
         sent = await child.link.request("tools/call")
         token = sent["params"]["_meta"]["progressToken"]
         child.link.notify("notifications/progress", {"progressToken": token, "progress": 1})
@@ -195,7 +195,7 @@ async def test_a_call_stays_judged_by_the_kept_roots_that_it_was_judged_by(top: 
         force_setattr(hub.services.machine, "clock", lambda: now[0])
         capabilities: JsonObject = {**EVERYTHING, "roots": {}}
         path: JsonObject = {"path": str(top / "a" / "f")}
-        caller = Caller(hub, capabilities, roots=(top / "a",), name="read", arguments=path)
+        caller = ScriptedCaller(hub, capabilities, roots=(top / "a",), name="read", arguments=path)
         for nth in (1, 2):
             id_ = await caller.begin()
             link = await child.connected()
@@ -221,7 +221,7 @@ async def test_a_request_that_has_come_takes_its_call_with_it() -> None:
     child = silent()
     async with scripted(child) as hub:
         caller = await known(hub, child)
-        front, reply = caller.client.front, Reply()
+        front, reply = caller.client.front, ReplySink()
         request = Request("r", "tools/call", caller.params())
         passage = front.express.take(request, front.way(request), reply)
         assert passage is not None
@@ -241,7 +241,7 @@ async def test_a_request_that_has_come_takes_its_call_with_it() -> None:
 async def test_a_client_is_there_while_its_call_is_handed_over() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller, reply = await known(hub, child), Reply()
+        caller, reply = await known(hub, child), ReplySink()
         front = caller.client.front
         for id_ in ("one", "two"):
             request = Request(id_, "tools/call", caller.params())
@@ -262,7 +262,7 @@ async def test_clients_that_go_one_way_are_still_two() -> None:
         for id_ in ("one", "two"):
             request = Request(id_, "tools/call", params)
             way = open_front.way("test", request)
-            assert open_front.express(register, tasks).take(request, way, Reply()) is not None
+            assert open_front.express(register, tasks).take(request, way, ReplySink()) is not None
         await child.link.request("tools/call", nth=2)
         child.link.ask("q", ELICITATION, FORM)
         error = (await child.link.reply("q"))["error"]

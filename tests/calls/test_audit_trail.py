@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hub.calls.audit_trail import Record, looking_up
+from hub.calls.audit_trail import CallAudit, looking_up
 from hub.children.child import StaleError
 from hub.children.clients import InputNeededError
 from hub.errors import ChildError, RouteError
@@ -20,9 +20,9 @@ from tests.kit.trees import plant
 CALL = Call("tools/call", "read", {}, {})
 
 
-def recording(at: Rig) -> Record:
+def recording(at: Rig) -> CallAudit:
     client = at.client()
-    return Record(at.services, client.session, "files", "read")
+    return CallAudit(at.services, client.session, "files", "read")
 
 
 async def test_a_call_that_is_answered_is_admitted() -> None:

@@ -5,12 +5,12 @@ import pytest
 from msgspec import Raw
 
 from hub.calls import caller as asker_module
-from hub.calls.caller import CallAsker
+from hub.calls.caller import ClientCaller
 from hub.children.clients import InputNeededError
 from hub.jsonrpc.messages import Notification, as_object
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.input_requests import ELICITATION, ELICITED, SAMPLING
-from hub.protocol.request_state import ChildRound
+from hub.protocol.request_state import ChildInputRound
 from hub.sessions.client import Client
 from hub.values import JsonObject, ServerName
 from tests.kit.fakes import RecordingOutlet, failure
@@ -19,12 +19,12 @@ from tests.kit.rigs import FakeClient, Rig, remote, rig
 FILES = remote("files")
 LOG = Notification("notifications/message", {"level": "info", "data": 1})
 BOTH: JsonObject = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
-ROUND = ChildRound(ServerName("files"), (), {}, "s")
+ROUND = ChildInputRound(ServerName("files"), (), {}, "s")
 URL: JsonObject = {"mode": "url", "message": "Go", "url": "https://example.com"}
 
 
-def asker_of(client: FakeClient, token: str | None = None) -> CallAsker:
-    return CallAsker(client.session, client.outlet, token)
+def asker_of(client: FakeClient, token: str | None = None) -> ClientCaller:
+    return ClientCaller(client.session, client.outlet, token)
 
 
 def modern(at: Rig) -> FakeClient:
@@ -36,7 +36,7 @@ def modern(at: Rig) -> FakeClient:
 async def test_what_a_child_tells_during_a_call_goes_out_through_that_call() -> None:
     async with rig({}, {}) as at:
         client, response = at.client(), RecordingOutlet()
-        asker = CallAsker(client.session, response, None)
+        asker = ClientCaller(client.session, response, None)
         assert asker.has_told_all
         await asker.tell(FILES, LOG)
         assert not asker.has_told_all
@@ -50,7 +50,7 @@ async def test_what_a_child_tells_during_a_call_goes_out_through_that_call() -> 
 async def test_reports_reach_the_client_under_its_own_token() -> None:
     async with rig({}, {}) as at:
         response = RecordingOutlet()
-        asker = CallAsker(at.client().session, response, "mine")
+        asker = ClientCaller(at.client().session, response, "mine")
         assert asker.progress is not None
         await asker.progress(Raw(b'{"progressToken":7,"progress":1}'))
         await asker.flush()
@@ -61,7 +61,7 @@ async def test_reports_reach_the_client_under_its_own_token() -> None:
 
 async def test_a_client_without_a_token_wants_no_reports() -> None:
     async with rig({}, {}) as at:
-        asker = CallAsker(at.client().session, RecordingOutlet(), None)
+        asker = ClientCaller(at.client().session, RecordingOutlet(), None)
         assert asker.progress is None
         await asker.flush()
 
@@ -70,7 +70,7 @@ async def test_a_childs_question_is_answered_by_the_client_of_the_call() -> None
     async with rig({}, {}) as at:
         client = at.client(capabilities={"sampling": {}})
         client.answers["sampling/createMessage"] = {"role": "assistant"}
-        asker = CallAsker(client.session, client.outlet, None)
+        asker = ClientCaller(client.session, client.outlet, None)
         assert as_object(await asker.ask("sampling/createMessage", {})) == {"role": "assistant"}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from hub.calls import consent
 from hub.guard.consent import Wanted, wanted
-from hub.guard.containment import Surroundings
+from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Refused, ToolGuard, decide
 from hub.guard.policy import DenyPatterns, Policy
 from hub.jsonrpc.peer import RpcError
@@ -183,7 +183,7 @@ async def test_a_call_that_takes_long_to_judge_holds_up_no_other(
 ) -> None:
     others_had_theirs = threading.Event()
 
-    def decided(call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused:
+    def decided(call: Call, guard: ToolGuard, around: CallContext) -> Admitted | Refused:
         assert others_had_theirs.wait(4)
         return decide(call, guard, around)
 
@@ -217,7 +217,7 @@ class Held:
         self.began, self.may_go_on = threading.Event(), threading.Event()
         monkeypatch.setattr(consent, "decide", self._decide)
 
-    def _decide(self, call: Call, guard: ToolGuard, around: Surroundings) -> Admitted | Refused:
+    def _decide(self, call: Call, guard: ToolGuard, around: CallContext) -> Admitted | Refused:
         verdict = decide(call, guard, around)
         self.began.set()
         assert self.may_go_on.wait(4)
@@ -297,7 +297,7 @@ async def test_what_to_ask_about_is_found_beside_the_loop(
     others_had_theirs = threading.Event()
 
     def found(
-        call: Call, guard: ToolGuard, around: Surroundings, ceilings: Sequence[RootSet]
+        call: Call, guard: ToolGuard, around: CallContext, ceilings: Sequence[RootSet]
     ) -> tuple[Wanted, ...]:
         assert others_had_theirs.wait(4)
         return wanted(call, guard, around, ceilings)

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from hub.calls.builtin_tools import GET_ROOTS
-from hub.calls.consent import Case
+from hub.calls.consent import JudgingContext
 from hub.calls.dispatch import MAX_JUDGEMENTS
 from hub.errors import ChildError, RouteError
 from hub.guard.policy import AccessRule, Mode, Policy
@@ -682,13 +682,13 @@ async def test_a_call_that_waits_its_turn_is_judged_by_the_roots_of_its_turn(
 async def test_a_call_that_is_never_judged_in_time_is_given_up(
     top: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake, judged = FakeChild(READ), list[Case]()
+    fake, judged = FakeChild(READ), list[JudgingContext]()
 
-    def holds(case: Case) -> bool:
+    def holds(case: JudgingContext) -> bool:
         judged.append(case)
         return False
 
-    monkeypatch.setattr(Case, "holds", holds)
+    monkeypatch.setattr(JudgingContext, "holds", holds)
     async with rig({"files": remote()}, {"files": fake}) as at:
         client = at.client(top / "a")
         result = await client.call("read", {"path": f"{top}/a/f"})

@@ -10,7 +10,7 @@ from hub.jsonrpc.messages import Notification
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import MISSING_CLIENT_CAPABILITY
 from hub.protocol.input_requests import ELICITATION, ELICITED, ROOTS_KEY, SAMPLING, URL_NEEDED
-from hub.protocol.request_state import Carried
+from hub.protocol.request_state import CallState
 from hub.sessions.client import Client
 from hub.values import Json, JsonObject
 from tests.kit.fakes import RecordingAsker
@@ -18,7 +18,7 @@ from tests.kit.rigs import remote, rig
 
 FILES = remote("files", timeout=7.0)
 URL: JsonObject = {"mode": "url", "message": "Go", "url": "https://example.com"}
-CARRIED = Carried(consented="yes")
+CARRIED = CallState(consented="yes")
 
 
 def client(era: Any = "modern", **capabilities: JsonObject) -> Client:

@@ -11,9 +11,9 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from hub.calls.in_flight import Express
-from hub.calls.rounds.modern_routes import AskedForRoots
-from hub.children.concurrency import Slots
+from hub.calls.in_flight import CallDispatcher
+from hub.calls.rounds.modern_routes import RootsRequested
+from hub.children.concurrency import FairLimiter
 from hub.guard.policy import Policy
 from hub.jsonrpc.messages import (
     Failure,
@@ -34,7 +34,7 @@ from tests.kit.trees import plant
 FILES = remote("files")
 
 
-class Reply:
+class ReplySink:
     """How a client hears the answers: at once, or only when it is waited for."""
 
     def __init__(self) -> None:
@@ -62,17 +62,17 @@ class Reply:
         self.signals.moved()
 
 
-class Caller:
+class ScriptedCaller:
     """A client whose plain calls go by express, if they do."""
 
     def __init__(self, at: Rig, client: FakeClient) -> None:
         self.at = at
         self.client = client
-        self.reply = Reply()
-        self.express = Express(client.peer.backlog, at.tasks)
+        self.reply = ReplySink()
+        self.express = CallDispatcher(client.peer.backlog, at.tasks)
 
     @property
-    def slots(self) -> Slots:
+    def slots(self) -> FairLimiter:
         (place,) = self.client.session.places
         assert place.child is not None
         return place.child.slots
@@ -94,7 +94,7 @@ class Caller:
 
 
 @asynccontextmanager
-async def calling(fake: FakeChild, top: Path, **spec: Any) -> AsyncGenerator[Caller]:
+async def calling(fake: FakeChild, top: Path, **spec: Any) -> AsyncGenerator[ScriptedCaller]:
     """Keep a client that shares `top`, and has called each of the child's tools once."""
     async with rig({"files": replace(FILES, **spec)}, {"files": fake}) as at:
         client = at.client(top)
@@ -103,7 +103,7 @@ async def calling(fake: FakeChild, top: Path, **spec: Any) -> AsyncGenerator[Cal
             await client.call(tool, {})
         fake.answers["tools/call"] = answers
         at.audit.records.clear()
-        yield Caller(at, client)
+        yield ScriptedCaller(at, client)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ async def test_each_call_is_recorded(fake: FakeChild, top: Path) -> None:
 
 async def test_the_first_call_of_a_tool_is_looked_up(fake: FakeChild, top: Path) -> None:
     async with rig({"files": FILES}, {"files": fake}) as at:
-        caller = Caller(at, at.client(top))
+        caller = ScriptedCaller(at, at.client(top))
         assert not caller.take(1, "echo", {})
         await caller.client.call("echo", {})
         assert caller.take(2, "echo", {})
@@ -476,7 +476,7 @@ async def test_a_child_can_ask_the_client_of_a_call(fake: FakeChild, top: Path) 
         fake.answers["tools/call"] = {}
         await client.call("echo", {})
         fake.answers["tools/call"] = SILENT
-        caller = Caller(at, client)
+        caller = ScriptedCaller(at, client)
         assert caller.take(1, "echo", {})
         fake.link.ask("q", "sampling/createMessage", {"messages": []})
         asked = await caller.reply.outlet.next_request()
@@ -498,7 +498,7 @@ async def test_a_question_that_comes_right_before_its_calls_answer_is_not_taken_
 
     monkeypatch.setattr(FakeLink, "next", without_a_pause)
     async with rig({"files": FILES}, {"files": fake}) as at:
-        callers = [Caller(at, at.client(capabilities={"sampling": {}})) for _ in range(2)]
+        callers = [ScriptedCaller(at, at.client(capabilities={"sampling": {}})) for _ in range(2)]
         for caller in callers:
             await caller.client.call("echo", {})
         fake.answers["tools/call"] = SILENT
@@ -553,7 +553,7 @@ async def test_an_error_that_names_urls_is_known_to_the_client(fake: FakeChild, 
 async def test_a_call_that_is_asked_for_roots_has_its_answer_at_once(
     fake: FakeChild, top: Path
 ) -> None:
-    way = AskedForRoots(Raw(b'{"resultType":"input_required"}'))
+    way = RootsRequested(Raw(b'{"resultType":"input_required"}'))
     async with calling(fake, top) as caller:
         request = Request("x", "tools/call", {"name": "read"})
         assert caller.express.take(request, way, caller.reply) is not None

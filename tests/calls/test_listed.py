@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from hub.calls import listings as module
-from hub.calls.listings import Entries, Listed, encoded
+from hub.calls.listings import Entries, PageCache, encoded
 from hub.catalog.pages import PAGE_SIZE
 from hub.errors import RouteError
 from hub.values import JsonObject
@@ -22,13 +22,13 @@ def read(page: Raw) -> JsonObject:
 
 def test_a_page_is_the_result_of_its_request() -> None:
     shown = tools(2, "ü")
-    for page in (Listed().page("tools/list", shown, None), encoded("tools/list", shown, None)):
+    for page in (PageCache().page("tools/list", shown, None), encoded("tools/list", shown, None)):
         assert read(page) == {"tools": list(shown)}
     assert read(encoded("prompts/list", (), None)) == {"prompts": []}
 
 
 def test_a_page_is_made_once_for_a_listing_and_again_for_another() -> None:
-    listed, shown = Listed(), tools(2)
+    listed, shown = PageCache(), tools(2)
     first = listed.page("tools/list", shown, None)
     assert listed.page("tools/list", shown, None) is first
     other = listed.page("tools/list", tools(3), None)
@@ -37,13 +37,13 @@ def test_a_page_is_made_once_for_a_listing_and_again_for_another() -> None:
 
 
 def test_empty_listings_of_two_kinds_are_two_pages() -> None:
-    listed = Listed()
+    listed = PageCache()
     assert read(listed.page("prompts/list", (), None)) == {"prompts": []}
     assert read(listed.page("resources/list", (), None)) == {"resources": []}
 
 
 def test_every_page_of_a_long_listing_is_kept() -> None:
-    listed, shown = Listed(), tools(PAGE_SIZE + 1)
+    listed, shown = PageCache(), tools(PAGE_SIZE + 1)
     first = listed.page("tools/list", shown, None)
     cursor = read(first)["nextCursor"]
     assert isinstance(cursor, str)
@@ -58,7 +58,7 @@ def test_pages_are_kept_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch)
     one, two = tools(1, "x" * 100), tools(1, "y" * 100)
     size = len(bytes(encoded("tools/list", one, None)))
     monkeypatch.setattr(module, "KEPT_BYTES", size)
-    listed = Listed()
+    listed = PageCache()
     first = listed.page("tools/list", one, None)
     assert listed.page("tools/list", one, None) is first
     second = listed.page("tools/list", two, None)

@@ -13,8 +13,8 @@ from msgspec.structs import force_setattr
 from hub.calls import parking
 from hub.calls.modern_rounds import can_be_asked
 from hub.calls.rounds import parked_call
-from hub.children.clients import Asker
-from hub.children.concurrency import Crowd
+from hub.children.clients import Caller
+from hub.children.concurrency import Preemption
 from hub.protocol.constants import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -30,7 +30,7 @@ from tests.kit.callers import (
     FORM,
     SAMPLING,
     URL,
-    Caller,
+    ScriptedCaller,
     answered,
     asked,
     asked_again,
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.usefixtures("both_ways")
 async def test_a_childs_question_becomes_the_calls_result_and_the_retry_its_answer() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         key, request = question(result)
         assert request == {"method": ELICITATION, "params": FORM}
@@ -69,7 +69,7 @@ async def test_a_childs_question_becomes_the_calls_result_and_the_retry_its_answ
 async def test_several_questions_at_once_go_out_together_and_one_call_may_ask_again() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         id_ = await caller.begin()
         link = await child.connected()
         await link.request("tools/call")
@@ -98,7 +98,7 @@ async def test_several_questions_at_once_go_out_together_and_one_call_may_ask_ag
 async def test_a_modern_client_gets_no_id_of_an_elicitation_whose_end_it_is_not_told() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         result = await asked(child, caller, {**URL, "elicitationId": "e1"})
         assert question(result)[1]["params"] == URL
         child.link.notify("notifications/elicitation/complete", {"elicitationId": "e1"})
@@ -126,7 +126,7 @@ async def test_a_client_is_asked_for_nothing_that_it_does_not_declare(
 ) -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub, capabilities)
+        caller = ScriptedCaller(hub, capabilities)
         id_ = await caller.begin()
         link = await child.connected()
         sent = await link.request("tools/call")
@@ -139,11 +139,11 @@ async def test_a_client_is_asked_for_nothing_that_it_does_not_declare(
 async def test_a_child_is_told_what_the_client_of_the_call_can_be_asked() -> None:
     child = FakeChild(ECHO)
     async with scripted(child) as hub:
-        await Caller(hub, {"elicitation": {"url": {}}, "extensions": {"x": {}}}).round()
+        await ScriptedCaller(hub, {"elicitation": {"url": {}}, "extensions": {"x": {}}}).round()
         (greeting,) = child.link.requests("initialize")
         assert greeting["params"]["capabilities"].keys() <= {"elicitation", "roots"}
         assert greeting["params"]["capabilities"]["elicitation"] == {"url": {}}
-        await Caller(hub, {}).round()
+        await ScriptedCaller(hub, {}).round()
         assert len(child.links) == 2, "who can be asked shares no child with who cannot"
 
 
@@ -160,7 +160,7 @@ def test_only_some_requests_can_be_answered_with_a_question() -> None:
 async def test_a_state_is_taken_once() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         id_ = await answered(child, caller, result)
         key, _ = question(result)
@@ -174,11 +174,11 @@ async def test_a_state_is_taken_once() -> None:
 async def test_a_state_that_is_not_for_this_call_is_refused_and_the_call_waits_on() -> None:
     child = silent(ECHO, READ)
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         state, (key, _) = str(result["requestState"]), question(result)
-        other_arguments = Caller(hub, arguments={"text": "ho"})
-        other_tool = Caller(hub, name="read")
+        other_arguments = ScriptedCaller(hub, arguments={"text": "ho"})
+        other_tool = ScriptedCaller(hub, name="read")
         for who, brought in (
             (caller, f"{'B' if state[0] == 'A' else 'A'}{state[1:]}"),
             (caller, state + "A"),
@@ -201,15 +201,15 @@ async def test_a_state_that_is_not_for_this_call_is_refused_and_the_call_waits_o
 async def test_a_state_of_another_principal_or_hub_is_refused() -> None:
     child = silent()
     async with scripted(child) as hub, scripted(silent()) as another_hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         key, _ = question(result)
-        stranger = Caller(hub)
+        stranger = ScriptedCaller(hub)
         stranger.client = hub.client(principal="somebody else")
-        for who in (stranger, Caller(another_hub)):
+        for who in (stranger, ScriptedCaller(another_hub)):
             error = await who.refusal({key: ACCEPTED}, result["requestState"])
             assert error["code"] == INVALID_PARAMS
-        colleague = Caller(hub)
+        colleague = ScriptedCaller(hub)
         id_ = await answered(child, colleague, result)  # on another connection
         await completed(child, colleague, id_)
 
@@ -222,9 +222,9 @@ def top(tmp_path: Path) -> Path:
     return plant(tmp_path, "a/x", "b/x")
 
 
-def reading(hub: ScriptedHub, top: Path, *roots: str, where: str = "a/x") -> Caller:
+def reading(hub: ScriptedHub, top: Path, *roots: str, where: str = "a/x") -> ScriptedCaller:
     """Return a client that calls `read` and shares these folders."""
-    return Caller(
+    return ScriptedCaller(
         hub,
         roots=tuple(top / root for root in roots),
         name="read",
@@ -294,7 +294,7 @@ async def test_roots_that_have_changed_and_still_admit_the_call_let_it_go_on(top
 async def test_a_client_that_cancels_while_a_round_is_under_way_ends_the_call() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         id_ = await answered(child, caller, result)
         await caller.client.notify("notifications/cancelled", {"requestId": id_})
@@ -306,7 +306,7 @@ async def test_a_client_that_cancels_while_a_round_is_under_way_ends_the_call() 
 async def test_a_question_of_a_call_that_is_cancelled_is_answered_with_an_error() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         await child.link.request("tools/call")
         child.link.ask("later", ELICITATION, FORM)
@@ -322,7 +322,7 @@ async def test_a_call_that_nobody_comes_back_for_ends_when_its_time_is_over() ->
     child = silent()
     servers = {"files": {"command": "x", "timeout": 0.2}}
     async with scripted(child, config={"servers": servers}) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         await child.link.request("notifications/cancelled")
         assert (await child.link.reply("q"))["error"]["code"] == INTERNAL_ERROR
@@ -337,7 +337,7 @@ async def test_a_state_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     async with scripted(child) as hub:
         now = [1000.0]
         force_setattr(hub.services.machine, "clock", lambda: now[0])
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         key, _ = question(result)
         now[0] += 361
@@ -348,7 +348,7 @@ async def test_a_state_expires(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_retry_after_the_child_has_died_says_so() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         child.link.crash()
         await child.ended()
@@ -356,14 +356,14 @@ async def test_a_retry_after_the_child_has_died_says_so() -> None:
         late = await caller.round({key: ACCEPTED}, result["requestState"])
         assert late["isError"] is True
         assert "server 'files' went away during the call: exited with code 1" in text_of(late)
-        error = await Caller(hub).refusal({key: ACCEPTED}, result["requestState"])
+        error = await ScriptedCaller(hub).refusal({key: ACCEPTED}, result["requestState"])
         assert error["code"] == INVALID_PARAMS
 
 
 async def test_a_result_that_came_in_between_is_there_for_the_retry() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         child.link.notify("notifications/cancelled", {"requestId": "q"})
         child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": [], "n": 2})
@@ -378,7 +378,7 @@ async def test_a_call_whose_result_cannot_be_passed_on_has_failed(
     child = silent()
     file = tmp_path / "audit.jsonl"
     async with scripted(child, config={"audit": {"file": str(file)}}) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         if asks:
             id_ = await answered(child, caller, await asked(child, caller))
         else:
@@ -397,7 +397,7 @@ async def test_no_more_calls_are_parked_than_may_be(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(parking, "MAX_PARKED_OF_ONE", 1)
     child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         id_ = await caller.begin()
         sent = await child.link.request("tools/call", nth=2)
@@ -414,11 +414,11 @@ async def test_no_more_calls_are_parked_than_may_be(monkeypatch: pytest.MonkeyPa
 # Progress and logs
 
 
-def told(caller: Caller) -> list[Json]:
+def told(caller: ScriptedCaller) -> list[Json]:
     return [line["params"] for line in caller.client.received if "method" in line]
 
 
-async def followed(child: FakeChild, caller: Caller) -> tuple[int, Json]:
+async def followed(child: FakeChild, caller: ScriptedCaller) -> tuple[int, Json]:
     """Call with a wish for progress; return the request's id, and the token that the child got."""
     id_ = await caller.begin(progressToken="one")
     sent = await (await child.connected()).request("tools/call")
@@ -428,7 +428,7 @@ async def followed(child: FakeChild, caller: Caller) -> tuple[int, Json]:
 async def test_progress_goes_out_with_the_round_that_is_under_way() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         id_, token = await followed(child, caller)
         child.link.notify("notifications/progress", {"progressToken": token, "progress": 1})
         child.link.ask("q", ELICITATION, FORM)
@@ -443,7 +443,7 @@ async def test_progress_goes_out_with_the_round_that_is_under_way() -> None:
 async def test_progress_that_comes_with_a_question_goes_out_before_it() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         id_, token = await followed(child, caller)
         child.link.ask("q", ELICITATION, FORM)
         child.link.notify("notifications/progress", {"progressToken": token, "progress": 1})
@@ -485,7 +485,7 @@ async def test_a_call_that_needed_consent_is_parked_with_it(top: Path, *, moved:
 async def test_a_question_goes_to_the_call_that_is_waited_for_not_to_one_that_is_parked() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         parked = await asked(child, caller)
         id_ = await caller.begin()
         await child.link.request("tools/call", nth=2)
@@ -500,7 +500,7 @@ async def test_a_question_goes_to_the_call_that_is_waited_for_not_to_one_that_is
 async def test_where_nobody_waits_the_question_is_of_the_call_that_was_made_last() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         ids = [await caller.begin() for _ in range(2)]
         await (await child.connected()).request("tools/call", nth=2)
         for name, id_ in zip(("one", "two"), reversed(ids), strict=True):
@@ -515,7 +515,7 @@ async def test_where_nobody_waits_the_question_is_of_the_call_that_was_made_last
 async def test_a_child_that_several_clients_call_is_told_that_it_cannot_ask() -> None:
     child = silent()
     async with scripted(child) as hub:
-        one, other = Caller(hub), Caller(hub)
+        one, other = ScriptedCaller(hub), ScriptedCaller(hub)
         await one.begin()
         await other.begin()
         await (await child.connected()).request("tools/call", nth=2)
@@ -543,7 +543,7 @@ async def test_a_call_that_its_client_has_left_gives_its_slot_to_one_that_waits(
     child = silent()
     servers = {"files": {"command": "x", "concurrency": 1}}
     async with scripted(child, config={"servers": servers}) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         id_ = await caller.begin()
         assert await gone(child) == "the client has not come back for 0.02 s, and others wait"
@@ -559,7 +559,7 @@ async def test_a_call_that_its_client_has_left_gives_its_slot_to_one_that_waits(
 async def test_a_call_that_its_client_has_left_lets_the_child_ask_others() -> None:
     child = silent()
     async with scripted(child) as hub:
-        left, other = Caller(hub), Caller(hub)
+        left, other = ScriptedCaller(hub), ScriptedCaller(hub)
         await asked(child, left)
         id_ = await other.begin()
         await child.link.request("tools/call", nth=2)
@@ -576,16 +576,16 @@ async def test_a_call_that_its_client_has_left_lets_the_child_ask_others() -> No
 async def test_a_call_that_its_client_has_left_waits_on_where_nobody_needs_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    child, looks, must_leave = silent(), list[bool](), Crowd.must_leave
+    child, looks, must_leave = silent(), list[bool](), Preemption.must_leave
 
-    def looked(crowd: Crowd, call: Asker) -> bool:
+    def looked(crowd: Preemption, call: Caller) -> bool:
         looks.append(must_leave(crowd, call))
         child.signals.moved()
         return looks[-1]
 
-    monkeypatch.setattr(Crowd, "must_leave", looked)
+    monkeypatch.setattr(Preemption, "must_leave", looked)
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         await child.signals.until(lambda: looks == [False] * 3)
         id_ = await answered(child, caller, result)
@@ -613,7 +613,7 @@ async def test_prompts_and_resources_take_rounds_too(
     lists = {name: object_or_empty(answer) for name, answer in listed.items()}
     child = FakeChild(ECHO, capabilities=capabilities, answers={method: SILENT, **lists})
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         meta = caller.params()["_meta"]
         id_ = await caller.client.begin(method, {**params, "_meta": meta})
         link = await child.connected()
@@ -634,6 +634,6 @@ async def test_prompts_and_resources_take_rounds_too(
 async def test_a_hub_that_ends_leaves_no_call_behind() -> None:
     child = silent()
     async with scripted(child) as hub:
-        await asked(child, Caller(hub))
+        await asked(child, ScriptedCaller(hub))
     assert child.closed == 1
     assert child.link.requests("notifications/cancelled")

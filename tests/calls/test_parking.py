@@ -9,13 +9,13 @@ import anyio
 import pytest
 
 from hub.calls import parking as parking_module
-from hub.calls.caller import CallAsker
+from hub.calls.caller import ClientCaller
 from hub.calls.parking import Parking
 from hub.calls.rounds import parked_call as parked_module
 from hub.calls.rounds.parked_call import ParkedCall
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
-from hub.protocol.request_state import Brought, Carried
+from hub.protocol.request_state import CallState, RetryInput
 from hub.sessions.client import Client
 from hub.values import JsonObject
 from tests.kit.rigs import FakeClient, Rig, remote, rig
@@ -34,7 +34,7 @@ def modern(at: Rig, principal: str = "alice") -> FakeClient:
 def parked(
     parking: Parking, client: FakeClient, scope: anyio.CancelScope | None = None
 ) -> ParkedCall:
-    asker = CallAsker(client.session, client.outlet, None)
+    asker = ClientCaller(client.session, client.outlet, None)
     return ParkedCall(asker, parking.park, scope or anyio.CancelScope())
 
 
@@ -70,7 +70,7 @@ async def test_a_call_without_questions_is_none_that_is_parked() -> None:
         call.end({"n": 1})
         assert await call.turn(call.first) == {"n": 1}
         assert not call.is_present
-        brought = Brought(Carried(parked=call.key), is_retry=True)
+        brought = RetryInput(CallState(parked=call.key), is_retry=True)
         client = modern(at)
         with pytest.raises(RpcError) as caught:
             await parking.resume(client.session, client.asked("x"), brought)

@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from hub.calls.routes import SessionLane
+from hub.calls.routes import SessionRoute
 from hub.jsonrpc.messages import Request
 from hub.sessions.client import Client
 from tests.kit.fakes import ECHO, READ, FakeChild
@@ -16,7 +16,7 @@ from tests.kit.trees import plant
 FILES = remote("files")
 
 
-def lane(at: Rig, client: FakeClient, name: str = "read") -> SessionLane | None:
+def lane(at: Rig, client: FakeClient, name: str = "read") -> SessionRoute | None:
     return at.relay.session_lanes.find(client.session, Request(1, "tools/call", {"name": name}))
 
 

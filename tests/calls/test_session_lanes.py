@@ -6,7 +6,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.calls.routes import SessionLane
+from hub.calls.routes import SessionRoute
 from hub.guard.decide import Admitted
 from hub.guard.policy import Mode, Policy
 from hub.jsonrpc.messages import Request
@@ -23,7 +23,7 @@ def children() -> dict[str, FakeChild]:
     return {"files": FakeChild(ECHO, READ)}
 
 
-def lane(at: Rig, client: FakeClient, name: str = "read") -> SessionLane | None:
+def lane(at: Rig, client: FakeClient, name: str = "read") -> SessionRoute | None:
     return at.relay.session_lanes.find(client.session, Request(1, "tools/call", {"name": name}))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hub.calls.in_flight import Register, Way
+from hub.calls.in_flight import CallRoute, InFlightRegistry
 from hub.guard.decide import Admitted
-from hub.jsonrpc.incoming import Backlog
+from hub.jsonrpc.incoming import InboundRequests
 from hub.jsonrpc.messages import Request
 from hub.jsonrpc.peer import Asked
 from hub.values import JsonObject
@@ -24,7 +24,7 @@ async def test_both_kinds_of_ways_admit_the_same_call(tmp_path: Path) -> None:
         plain: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/f"}}
         await client.call("read", {"path": f"{top}/a/f"})
         found = at.relay.session_lanes.find(client.session, Request(1, "tools/call", plain))
-        ways: list[Way | None] = [found, await called(at, given)]
+        ways: list[CallRoute | None] = [found, await called(at, given)]
         for way, made in zip(ways, (plain, given), strict=True):
             assert way is not None
             assert way.is_open
@@ -35,8 +35,8 @@ async def test_both_kinds_of_ways_admit_the_same_call(tmp_path: Path) -> None:
 
 
 async def test_a_backlog_keeps_calls_until_they_leave() -> None:
-    backlog = Backlog()
-    register: Register = backlog
+    backlog = InboundRequests()
+    register: InFlightRegistry = backlog
     call = Asked(Request(7, "tools/call", {}), RecordingOutlet())
     assert register.takes(7)
     register.enter(7, call)

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from hub.catalog.search import Pattern, SearchError
-from hub.catalog.search_tools import META_TOOLS, Inner, Question, read
+from hub.catalog.search_tools import META_TOOLS, Inner, SearchQuery, read
 from hub.values import JsonObject, ServerName
 
 FILES = ServerName("files")
@@ -51,38 +51,38 @@ def test_only_calling_can_change_anything() -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "asked", "servers"),
     [
-        ("list-servers", {}, Question("list-servers"), ()),
-        ("list-all-tools", {}, Question("list-all-tools"), None),
+        ("list-servers", {}, SearchQuery("list-servers"), ()),
+        ("list-all-tools", {}, SearchQuery("list-all-tools"), None),
         (
             "list-all-tools-in-server",
             {"serverName": "files"},
-            Question("list-all-tools-in-server", FILES),
+            SearchQuery("list-all-tools-in-server", FILES),
             (FILES,),
         ),
         (
             "find-tools",
             {"pattern": "read"},
-            Question("find-tools", pattern=Pattern.parse("read")),
+            SearchQuery("find-tools", pattern=Pattern.parse("read")),
             None,
         ),
         (
             "find-tools-in-server",
             {"serverName": "files", "pattern": "X", "searchIn": "name", "caseSensitive": True},
-            Question(
+            SearchQuery(
                 "find-tools-in-server",
                 FILES,
                 pattern=Pattern.parse("X", search_in="name", case_sensitive=True),
             ),
             (FILES,),
         ),
-        ("get-tool", ASKED, Question("get-tool", FILES, "read"), (FILES,)),
+        ("get-tool", ASKED, SearchQuery("get-tool", FILES, "read"), (FILES,)),
     ],
 )
 def test_a_question_is_read_with_the_servers_it_is_about(
-    name: str, arguments: JsonObject, asked: Question, servers: Any
+    name: str, arguments: JsonObject, asked: SearchQuery, servers: Any
 ) -> None:
     question = read(name, arguments)
-    assert isinstance(question, Question)
+    assert isinstance(question, SearchQuery)
     assert question == asked
     assert question.servers() == servers
     jsonschema.validate(arguments, tool(name)["inputSchema"])

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from hub.children import concurrency as crowd
-from hub.children.callbacks import Answers, questioned
+from hub.children.callbacks import ChildCallbacks, questioned
 from hub.jsonrpc.messages import Notification, Payload
-from hub.jsonrpc.outgoing import RequestWithin, TaskWaiter, Waiters
+from hub.jsonrpc.outgoing import AwaitedRequest, PendingRequests, RequestWithin
 from hub.jsonrpc.peer import Asked, GoneError, RpcError
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import METHOD_NOT_FOUND
@@ -33,12 +33,12 @@ def answers(
     roots: RootSet = ROOTS,
     spec: ServerSpec = SPEC,
     lessees: Mapping[str, RecordingLessee] | None = None,
-) -> Answers:
+) -> ChildCallbacks:
     audience = {SessionKey(name): lessee for name, lessee in (lessees or {}).items()}
-    return Answers(spec, roots, Flavour.POSIX, audience=lambda: audience)
+    return ChildCallbacks(spec, roots, Flavour.POSIX, audience=lambda: audience)
 
 
-async def refusal(made: Answers, method: str) -> RpcError:
+async def refusal(made: ChildCallbacks, method: str) -> RpcError:
     with pytest.raises(RpcError) as caught:
         await made.answer(method, {}, None)
     assert caught.value.code == METHOD_NOT_FOUND
@@ -118,11 +118,11 @@ async def test_a_question_within_a_call_goes_to_that_calls_client() -> None:
 
 
 async def test_a_question_may_say_itself_whose_call_the_child_serves() -> None:
-    made, outlet, waiters = answers(), RecordingOutlet(), Waiters()
+    made, outlet, waiters = answers(), RecordingOutlet(), PendingRequests()
     askers = [RecordingAsker(name) for name in ("a", "b")]
     for id_, asker in enumerate(askers):
-        waiters.add(id_, TaskWaiter(asker))
-    waiters.add(2, TaskWaiter(None))
+        waiters.add(id_, AwaitedRequest(asker))
+    waiters.add(2, AwaitedRequest(None))
 
     async def answer(within: int) -> Payload:
         asked = Asked(RequestWithin("q", SAMPLING, within=within), outlet, waiters=waiters)
@@ -167,7 +167,7 @@ class Held:
         return isinstance(self.outcome, RpcError) and "several clients" in str(self.outcome)
 
 
-async def serve(made: Answers, asker: RecordingAsker, end: anyio.Event, how: str) -> None:
+async def serve(made: ChildCallbacks, asker: RecordingAsker, end: anyio.Event, how: str) -> None:
     """Let a call be under way until it ends as it is to."""
     with suppress(RpcError, GoneError), made.during(asker):
         await end.wait()

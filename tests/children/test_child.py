@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 
 from hub.catalog.merge import Listing
 from hub.children import child as child_module
-from hub.children.callbacks import Answers
+from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Down, Ready, StaleError, Starting
-from hub.children.handshake import Introduction
+from hub.children.handshake import HubIdentity
 from hub.children.input_rounds import MAX_INPUT_ROUNDS
 from hub.errors import ChildError
 from hub.jsonrpc import incoming as backlog_module
@@ -46,8 +46,8 @@ def child_of(
     fake: FakeChild, spec: ServerSpec = SPEC, lessee: RecordingLessee | None = None
 ) -> Child:
     audience = {} if lessee is None else {SessionKey("a"): lessee}
-    answers = Answers(spec, EMPTY, Flavour.POSIX, audience=lambda: audience)
-    return Child(answers, Introduction(INFO, {}), fake.connect)
+    answers = ChildCallbacks(spec, EMPTY, Flavour.POSIX, audience=lambda: audience)
+    return Child(answers, HubIdentity(INFO, {}), fake.connect)
 
 
 @asynccontextmanager

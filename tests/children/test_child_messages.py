@@ -5,14 +5,14 @@ from structlog.testing import capture_logs
 
 from hub.children.link import lost_in, message_in
 from hub.jsonrpc import messages
-from hub.jsonrpc.conduct import Conduct
+from hub.jsonrpc.conduct import PeerConduct
 from hub.jsonrpc.messages import Failure, Message, Request
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import INTERNAL_ERROR
 
 
 def read(text: bytes) -> Message | None:
-    return message_in(Conduct("files"), text, otherwise="no message")
+    return message_in(PeerConduct("files"), text, otherwise="no message")
 
 
 def test_a_message_is_one() -> None:
@@ -51,6 +51,6 @@ def test_anything_else_is_logged(text: bytes) -> None:
 def test_what_was_too_large_fails_the_call_that_it_answers() -> None:
     said = f"it has more than {messages.MAX_MESSAGE_BYTES} bytes"
     with capture_logs() as logs:
-        assert lost_in(Conduct("files"), b'{"id":7,"result":{"a":"xx') == messages.lost(7, said)
-        assert lost_in(Conduct("files"), b'{"id":7,"method":"m","params":{"a":"xx') is None
+        assert lost_in(PeerConduct("files"), b'{"id":7,"result":{"a":"xx') == messages.lost(7, said)
+        assert lost_in(PeerConduct("files"), b'{"id":7,"method":"m","params":{"a":"xx') is None
     assert [entry["event"] for entry in logs] == ["message too large, dropped"] * 2

@@ -1,8 +1,8 @@
 from hub.catalog.merge import Listing
 from hub.children.child import Down, Ready, Starting
-from hub.children.handshake import Greeting
+from hub.children.handshake import ServerHandshake
 
-GREETING = Greeting("legacy", "2025-11-25", {}, {}, "", {})
+GREETING = ServerHandshake("legacy", "2025-11-25", {}, {}, "", {})
 
 
 def test_states_are_equal_that_say_the_same() -> None:

@@ -1,6 +1,6 @@
-from hub.children.clients import Asker, InputNeededError, Lessee
+from hub.children.clients import Caller, ChildUser, InputNeededError
 from hub.jsonrpc.messages import Notification
-from hub.protocol.request_state import Carried
+from hub.protocol.request_state import CallState
 from hub.specs import RemoteTarget, ServerSpec
 from hub.values import JsonObject, ServerName, SessionKey
 from tests.kit.fakes import RecordingAsker, RecordingLessee
@@ -10,7 +10,7 @@ SPEC = ServerSpec(ServerName("files"), RemoteTarget("https://example.com/mcp"))
 
 async def test_whoever_can_be_asked_and_told_can_stand_behind_a_call() -> None:
     made = RecordingAsker("a")
-    asker: Asker = made
+    asker: Caller = made
     assert asker.session == SessionKey("a")
     assert asker.progress is None
     assert await asker.ask("sampling/createMessage", {}) == {"answered": "a"}
@@ -20,7 +20,7 @@ async def test_whoever_can_be_asked_and_told_can_stand_behind_a_call() -> None:
 
 async def test_whoever_listens_can_use_a_child() -> None:
     made = RecordingLessee()
-    lessee: Lessee = made
+    lessee: ChildUser = made
     await lessee.told(SPEC, Notification("n", {}))
     await lessee.came(SPEC)
     assert (made.heard, made.arrivals) == ([Notification("n", {})], ["files"])
@@ -28,5 +28,5 @@ async def test_whoever_listens_can_use_a_child() -> None:
 
 def test_what_is_needed_says_what_to_ask_and_what_to_carry() -> None:
     requests: JsonObject = {"a": {"method": "m"}}
-    needed = InputNeededError(requests, Carried(parked="p"), lasts=3.0)
+    needed = InputNeededError(requests, CallState(parked="p"), lasts=3.0)
     assert (needed.requests, needed.carried.parked, needed.lasts) == (requests, "p", 3.0)

@@ -4,7 +4,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.children.concurrency import InLine, Slots
+from hub.children.concurrency import FairLimiter, InLine
 from hub.errors import ChildError
 from hub.values import SessionKey
 from tests.kit.fakes import Signals
@@ -13,8 +13,8 @@ from tests.kit.rigs import remote
 ALICE, BOB, CAROL = SessionKey("alice"), SessionKey("bob"), SessionKey("carol")
 
 
-def slots_of(count: int, timeout: float = 300) -> Slots:
-    return Slots(replace(remote("files"), concurrency=count, timeout=timeout))
+def slots_of(count: int, timeout: float = 300) -> FairLimiter:
+    return FairLimiter(replace(remote("files"), concurrency=count, timeout=timeout))
 
 
 class Call:
@@ -24,7 +24,7 @@ class Call:
         self,
         said: list[str],
         name: str,
-        slots: Slots,
+        slots: FairLimiter,
         *,
         uses: bool = True,
         party: SessionKey = ALICE,
@@ -145,7 +145,7 @@ async def test_a_task_that_waits_for_too_long_learns_why(count: int, taken: str)
     assert not slots.take()
 
 
-class Watched(Slots):
+class Watched(FairLimiter):
     """Slots that remember who has lined up for one."""
 
     def line_up(self, one: InLine) -> None:

@@ -4,8 +4,8 @@ import anyio
 import pytest
 
 from hub.children import concurrency as module
-from hub.children.clients import Asker
-from hub.children.concurrency import Crowd
+from hub.children.clients import Caller
+from hub.children.concurrency import Preemption
 from tests.kit.fakes import RecordingAsker
 
 
@@ -14,14 +14,14 @@ class Rush:
 
     def __init__(self, count: int) -> None:
         self.askers = [RecordingAsker(f"client {number}") for number in range(count)]
-        self.calls: dict[Asker, None] = dict.fromkeys(self.askers)
+        self.calls: dict[Caller, None] = dict.fromkeys(self.askers)
         self.waiting = 0
-        self.crowd = Crowd(self.calls.keys(), waiting=lambda: self.waiting)
+        self.crowd = Preemption(self.calls.keys(), waiting=lambda: self.waiting)
 
     def leaving(self) -> list[bool]:
         return [self.crowd.must_leave(asker) for asker in self.askers]
 
-    def end(self, asker: Asker, *, is_answered: bool) -> None:
+    def end(self, asker: Caller, *, is_answered: bool) -> None:
         del self.calls[asker]
         self.crowd.ended(asker, is_answered=is_answered)
 

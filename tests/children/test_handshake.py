@@ -9,8 +9,8 @@ import pytest
 from msgspec import Raw
 
 from hub.children.handshake import (
-    Greeting,
-    Introduction,
+    HubIdentity,
+    ServerHandshake,
     envelope,
     greet,
     input_required,
@@ -34,7 +34,7 @@ from hub.protocol.constants import (
 from hub.values import Json, JsonObject
 from tests.kit.fakes import SILENT, Answer, FakeChild, FakeLink, Script, failure
 
-HUB = Introduction({"name": "roots-hub", "version": "1"}, {"roots": {"listChanged": True}})
+HUB = HubIdentity({"name": "roots-hub", "version": "1"}, {"roots": {"listChanged": True}})
 
 
 async def unasked(asked: Asked) -> Payload:
@@ -65,7 +65,7 @@ async def conversation(child: FakeChild) -> AsyncGenerator[tuple[Peer, FakeLink]
 
 async def greeting_of(
     child: FakeChild, era: Literal["auto", "legacy", "modern"] = "auto"
-) -> Greeting:
+) -> ServerHandshake:
     async with conversation(child) as (peer, _):
         try:
             return await greet(peer, HUB, era)
@@ -82,7 +82,7 @@ def answering(**answers: Answer | Script) -> FakeChild:
 
 async def test_a_legacy_child_is_greeted_with_a_handshake() -> None:
     child = FakeChild()
-    assert await greeting_of(child) == Greeting(
+    assert await greeting_of(child) == ServerHandshake(
         era="legacy",
         version=HANDSHAKE_VERSIONS[-1],
         capabilities={"tools": {"listChanged": True}},
@@ -208,8 +208,8 @@ async def test_a_child_that_goes_away_during_its_greeting_is_gone() -> None:
         await greeting_of(child)
 
 
-def greeting(era: Literal["legacy", "modern"]) -> Greeting:
-    return Greeting(era, MODERN_VERSIONS[-1], {}, {}, "", {})
+def greeting(era: Literal["legacy", "modern"]) -> ServerHandshake:
+    return ServerHandshake(era, MODERN_VERSIONS[-1], {}, {}, "", {})
 
 
 def test_a_legacy_child_gets_params_as_they_are() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from hub.children.circuit_breaker import Health
+from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import InputNeededError
 from hub.errors import ChildError
 from hub.jsonrpc.peer import RpcError
@@ -11,9 +11,9 @@ from hub.protocol.request_state import NOTHING
 from tests.kit.fakes import FakeClock
 
 
-def failing(times: int) -> tuple[Health, FakeClock]:
+def failing(times: int) -> tuple[ChildHealth, FakeClock]:
     clock = FakeClock()
-    health = Health("files", clock, lambda: 0.0)
+    health = ChildHealth("files", clock, lambda: 0.0)
     for _ in range(times):
         health.fell()
     return health, clock
@@ -85,5 +85,5 @@ def test_while_one_call_tries_no_other_does() -> None:
 
 
 def test_a_child_is_well_while_nothing_watches_its_calls() -> None:
-    assert Health().is_well
+    assert ChildHealth().is_well
     assert not failing(20)[0].is_well

@@ -6,16 +6,16 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.children.callbacks import Answers
+from hub.children.callbacks import ChildCallbacks
 from hub.children.input_rounds import MAX_INPUT_ROUNDS, in_rounds
 from hub.errors import ChildError
 from hub.jsonrpc.messages import Payload
-from hub.jsonrpc.outgoing import Behalf
+from hub.jsonrpc.outgoing import RequestOwner
 from hub.jsonrpc.peer import RpcError
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.input_requests import ELICITATION, ROOTS_KEY, SAMPLING
-from hub.protocol.request_state import Brought, Carried, ChildRound
+from hub.protocol.request_state import CallState, ChildInputRound, RetryInput
 from hub.roots.roots import Root, RootSet
 from hub.specs import ServerSpec
 from hub.values import Json, JsonObject, ServerName
@@ -28,8 +28,8 @@ SHARED: JsonObject = {"roots": [{"uri": "file:///a", "name": "A"}]}
 ANSWER: JsonObject = {"resultType": "complete", "content": []}
 
 
-def answers(spec: ServerSpec = FILES) -> Answers:
-    return Answers(spec, RootSet((ROOT,)), Flavour.POSIX)
+def answers(spec: ServerSpec = FILES) -> ChildCallbacks:
+    return ChildCallbacks(spec, RootSet((ROOT,)), Flavour.POSIX)
 
 
 def wanting(requests: Json = None, state: Json = None) -> JsonObject:
@@ -73,7 +73,7 @@ async def test_roots_are_answered_by_the_hub_and_all_else_by_the_client() -> Non
     }
     assert asker.asked == [(SAMPLING, {"n": 1}), (ELICITATION, {"n": 2})]
     assert asker.rounds == [
-        ChildRound(ServerName("files"), ("s", "e"), {"r": "roots/list"}, "state")
+        ChildInputRound(ServerName("files"), ("s", "e"), {"r": "roots/list"}, "state")
     ]
 
 
@@ -123,7 +123,7 @@ async def test_who_asks_without_end_is_given_up() -> None:
 async def test_a_client_that_never_answers_is_waited_for_as_long_as_a_call_may_take() -> None:
     class Mute(RecordingAsker):
         async def ask(
-            self, method: str, params: JsonObject, behalf: Behalf | None = None
+            self, method: str, params: JsonObject, behalf: RequestOwner | None = None
         ) -> Payload:
             await anyio.sleep_forever()
             raise AssertionError
@@ -137,15 +137,15 @@ async def test_a_client_that_never_answers_is_waited_for_as_long_as_a_call_may_t
 # What a request brings from the round before
 
 
-def brought(child: ChildRound | None, **responses: Json) -> RecordingAsker:
+def brought(child: ChildInputRound | None, **responses: Json) -> RecordingAsker:
     asker = RecordingAsker()
-    asker.brought = Brought(Carried(child=child), dict(responses), is_retry=True)
+    asker.brought = RetryInput(CallState(child=child), dict(responses), is_retry=True)
     return asker
 
 
 async def test_a_retry_brings_what_was_asked_and_the_childs_own_state() -> None:
     sent, send = child(ANSWER)
-    round_ = ChildRound(ServerName("files"), ("a", ROOTS_KEY), {"r": "roots/list"}, "own")
+    round_ = ChildInputRound(ServerName("files"), ("a", ROOTS_KEY), {"r": "roots/list"}, "own")
     responses: JsonObject = {
         "a": {"n": 1},
         "b": {"n": 2},
@@ -164,14 +164,16 @@ async def test_a_retry_brings_what_was_asked_and_the_childs_own_state() -> None:
 
 async def test_a_retry_that_answers_nothing_goes_to_the_child_all_the_same() -> None:
     sent, send = child(ANSWER)
-    await in_rounds(send, answers(), brought(ChildRound(ServerName("files"), ("a",), {}, "s")))
+    await in_rounds(send, answers(), brought(ChildInputRound(ServerName("files"), ("a",), {}, "s")))
     assert sent == [{"requestState": "s"}]
 
 
 async def test_a_state_of_another_child_reaches_nobody() -> None:
     sent, send = child(ANSWER)
     with pytest.raises(RpcError) as caught:
-        await in_rounds(send, answers(), brought(ChildRound(ServerName("git"), ("a",), {}, "s")))
+        await in_rounds(
+            send, answers(), brought(ChildInputRound(ServerName("git"), ("a",), {}, "s"))
+        )
     assert caught.value.code == INVALID_PARAMS
     assert sent == []
 
@@ -180,7 +182,7 @@ async def test_responses_to_the_hub_are_none_to_a_child() -> None:
     sent, send = child(ANSWER)
     await in_rounds(send, answers(), brought(None, a={"n": 1}))
     asker = RecordingAsker()
-    asker.brought = Brought(responses={ROOTS_KEY: {"roots": []}})
+    asker.brought = RetryInput(responses={ROOTS_KEY: {"roots": []}})
     await in_rounds(send, answers(), asker)
     assert sent == [{}, {}]
 
@@ -188,6 +190,6 @@ async def test_responses_to_the_hub_are_none_to_a_child() -> None:
 async def test_responses_that_nobody_asked_for_reach_the_child_that_is_called() -> None:
     sent, send = child(ANSWER)
     asker = RecordingAsker()
-    asker.brought = Brought(responses={"a": {"n": 1}, ROOTS_KEY: {"roots": []}})
+    asker.brought = RetryInput(responses={"a": {"n": 1}, ROOTS_KEY: {"roots": []}})
     await in_rounds(send, answers(), asker)
     assert sent == [{"inputResponses": {"a": {"n": 1}}}]

@@ -13,14 +13,14 @@ from structlog.testing import capture_logs
 
 from hub.children.link import ProcessLink, open_process
 from hub.children.process.process import Process
-from hub.children.process.process_tree import Brood, Family, keeping
+from hub.children.process.process_tree import ProcessSupervisor, ProcessTree, keeping
 from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.messages import Failure, Notification, Request, Response
 from hub.jsonrpc.peer import GoneError
 from hub.launch.plan import LaunchPlan
 from hub.roots.roots import EMPTY
-from hub.system.shutdown import Ending
+from hub.system.shutdown import Shutdown
 from tests.kit.fakes import taken_into
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -31,7 +31,7 @@ class Unlaunched(Process):
     """A process that was never started: the test says what comes out of it."""
 
     def __init__(self) -> None:
-        super().__init__("files", "/private", Family(Brood(Ending())))
+        super().__init__("files", "/private", ProcessTree(ProcessSupervisor(Shutdown())))
         self.outlet = None  # pyright: ignore[reportAttributeAccessIssue] - nothing is sent
 
 
@@ -84,7 +84,7 @@ async def test_a_launched_child_is_spoken_to_over_its_standard_streams(tmp_path:
     plan = LaunchPlan(argv, (), str(tmp_path), EMPTY, argv)
     with anyio.fail_after(20):
         async with (
-            keeping(Ending()) as brood,
+            keeping(Shutdown()) as brood,
             open_process("files", plan, ENVIRONMENT, brood) as opened,
         ):
             await opened.outlet.send(Request(1, "ask", {"a": 1}))
@@ -97,7 +97,7 @@ async def test_a_child_that_cannot_be_launched_is_an_error() -> None:
     argv = ("no-such-command",)
     plan = LaunchPlan(argv, (), "/", EMPTY, argv)
     with pytest.raises(ChildError):
-        async with keeping(Ending()) as brood, open_process("files", plan, ENVIRONMENT, brood):
+        async with keeping(Shutdown()) as brood, open_process("files", plan, ENVIRONMENT, brood):
             pytest.fail("it runs")
 
 

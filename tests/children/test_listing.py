@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from hub.catalog.merge import Listing
 from hub.children import listing as listing_module
-from hub.children.handshake import Greeting
+from hub.children.handshake import ServerHandshake
 from hub.children.listing import read_listing
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.peer import GoneError, RpcError, SilentError
@@ -17,8 +17,8 @@ from hub.values import Json, JsonObject
 Pages = Callable[[str, JsonObject], JsonObject]
 
 
-def greeting(*capabilities: str) -> Greeting:
-    return Greeting("legacy", "2025-11-25", {name: {} for name in capabilities}, {}, "", {})
+def greeting(*capabilities: str) -> ServerHandshake:
+    return ServerHandshake("legacy", "2025-11-25", {name: {} for name in capabilities}, {}, "", {})
 
 
 class Asked:

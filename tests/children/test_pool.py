@@ -12,8 +12,8 @@ from hub.catalog.merge import Listing
 from hub.children import pool as children_module
 from hub.children.child import Child
 from hub.children.circuit_breaker import PAUSE
-from hub.children.pool import Children
-from hub.children.slot import Place, key_of
+from hub.children.pool import ChildPool
+from hub.children.slot import ChildSlot, key_of
 from hub.errors import ChildError
 from hub.jsonrpc.peer import RpcError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
@@ -45,7 +45,7 @@ class Home:
     ) -> None:
         self.fake = fake
         self.clock = clock
-        self.children = Children(
+        self.children = ChildPool(
             open_child=fake.opened,
             info=INFO,
             flavour=Flavour.POSIX,
@@ -63,11 +63,11 @@ class Home:
         *,
         planned: LaunchPlan | None = None,
         principal: str = "",
-    ) -> Place:
+    ) -> ChildSlot:
         key = key_of(spec, planned, roots, principal=principal, asks={}, session=session)
         return self.children.lease(spec, key, session, RecordingLessee())
 
-    async def failure_of(self, place: Place) -> str:
+    async def failure_of(self, place: ChildSlot) -> str:
         with pytest.raises(ChildError) as caught:
             await self.children.obtain(place)
         return str(caught.value)

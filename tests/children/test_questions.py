@@ -9,10 +9,10 @@ from anyio.abc import TaskGroup
 from msgspec import Raw
 from structlog.testing import capture_logs
 
-from hub.children.callbacks import Question, questioned
+from hub.children.callbacks import ChildRequest, questioned
 from hub.jsonrpc import send_queue
 from hub.jsonrpc.messages import Notification, Request
-from hub.jsonrpc.outgoing import UNSAID, Answer, RequestWithin, TaskWaiter, Waiters
+from hub.jsonrpc.outgoing import UNSAID, Answer, AwaitedRequest, PendingRequests, RequestWithin
 from hub.jsonrpc.peer import Asked, RpcError
 from hub.values import Json, JsonObject
 from tests.kit.fakes import RecordingOutlet
@@ -33,7 +33,7 @@ async def some_tasks() -> AsyncGenerator[TaskGroup]:
             tasks.cancel_scope.cancel()
 
 
-async def report(question: Question, number: int) -> None:
+async def report(question: ChildRequest, number: int) -> None:
     assert question.progress is not None
     await question.progress(Raw(b'{"progressToken":9,"progress":%d.10}' % number))
 
@@ -122,14 +122,14 @@ async def test_why_it_is_taken_back_is_what_the_child_says() -> None:
         assert question.reason == "enough"
 
 
-class Waiter:
+class PendingRequest:
     """Somebody who waits for an answer without a task, on his own behalf."""
 
     progress = None
     reason = UNSAID
 
     @property
-    def behalf(self) -> Waiter:
+    def behalf(self) -> PendingRequest:
         return self
 
     def settle(self, answer: Answer) -> None:
@@ -138,9 +138,9 @@ class Waiter:
 
 @pytest.mark.parametrize("has_task", [True, False])
 async def test_a_child_may_say_within_which_request_it_asks(*, has_task: bool) -> None:
-    waiters, waiter = Waiters(), Waiter()
-    waiters.add(7, TaskWaiter(waiter) if has_task else waiter)
-    waiters.add(8, TaskWaiter(None))
+    waiters, waiter = PendingRequests(), PendingRequest()
+    waiters.add(7, AwaitedRequest(waiter) if has_task else waiter)
+    waiters.add(8, AwaitedRequest(None))
     outlet = RecordingOutlet()
     async with some_tasks() as tasks:
         for request, served in (

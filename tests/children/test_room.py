@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from hub.catalog.merge import Listing
-from hub.children.callbacks import Answers
+from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Ready
-from hub.children.handshake import Greeting, Introduction
-from hub.children.pool import Room
-from hub.children.slot import Place, key_of
+from hub.children.handshake import HubIdentity, ServerHandshake
+from hub.children.pool import ChildLimits
+from hub.children.slot import ChildSlot, key_of
 from hub.errors import ChildError
 from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY
@@ -16,40 +16,40 @@ from tests.kit.fakes import FakeChild, RecordingAsker, RecordingLessee
 from tests.kit.rigs import INFO, remote
 
 SPEC = remote("files")
-READY = Ready(Greeting("legacy", "2025-11-25", {}, {}, "", {}), Listing())
+READY = Ready(ServerHandshake("legacy", "2025-11-25", {}, {}, "", {}), Listing())
 
 
-def place(*sessions: str) -> Place:
+def place(*sessions: str) -> ChildSlot:
     """Return a place that sessions wait for."""
     key = key_of(SPEC, None, EMPTY, principal="", asks={}, session=SessionKey(""))
     lessees = {SessionKey(session): RecordingLessee() for session in sessions}
-    return Place(key, SPEC, lessees=dict(lessees))
+    return ChildSlot(key, SPEC, lessees=dict(lessees))
 
 
-def running(*sessions: str, used_at: float = 0.0, uses: int = 0) -> Place:
+def running(*sessions: str, used_at: float = 0.0, uses: int = 0) -> ChildSlot:
     """Return a place whose child is ready, and has nothing to do unless there are `uses`."""
     made = place(*sessions)
-    answers = Answers(SPEC, EMPTY, Flavour.POSIX)
-    made.child = Child(answers, Introduction(INFO, {}), FakeChild().connect)
+    answers = ChildCallbacks(SPEC, EMPTY, Flavour.POSIX)
+    made.child = Child(answers, HubIdentity(INFO, {}), FakeChild().connect)
     made.child.state = READY
     made.used_at, made.uses = used_at, uses
     return made
 
 
-def refusal(room: Room, *those: Place, sessions: str = "a") -> str:
+def refusal(room: ChildLimits, *those: ChildSlot, sessions: str = "a") -> str:
     with pytest.raises(ChildError) as caught:
         room.made_for(place(*sessions), those)
     return str(caught.value)
 
 
 def test_nobody_makes_room_while_there_is_some() -> None:
-    assert Room(3, 2).made_for(place("a"), [running("a"), running("b")]) == []
+    assert ChildLimits(3, 2).made_for(place("a"), [running("a"), running("b")]) == []
 
 
 def test_a_child_of_nobodys_makes_room_first_and_then_the_longest_unused() -> None:
     held, idlest = running("a", used_at=2.0), running("b", used_at=1.0)
     late, early = running(used_at=4.0), running(used_at=3.0)
-    room, those = Room(1, 9), [held, late, idlest, early]
+    room, those = ChildLimits(1, 9), [held, late, idlest, early]
     for expected in (early, late, idlest, held):
         assert room.made_for(place("c"), those) == [expected]
         those.remove(expected)
@@ -59,17 +59,17 @@ def test_a_child_that_is_at_work_makes_no_room() -> None:
     busy, called = running("a", uses=1), running()
     assert called.child is not None
     with called.child.answers.during(RecordingAsker("b")):
-        assert refusal(Room(2, 9), busy, called, sessions="c") == (
+        assert refusal(ChildLimits(2, 9), busy, called, sessions="c") == (
             "server 'files' is not started: 2 children run already, "
             "and all are at work (max_children: 2)"
         )
-    assert Room(2, 9).made_for(place("c"), [busy, called]) == [called]
+    assert ChildLimits(2, 9).made_for(place("c"), [busy, called]) == [called]
 
 
 def test_a_session_makes_room_with_what_it_alone_uses() -> None:
     shared, own, others = running("a", "b"), running("a", used_at=1.0), running("b")
-    assert Room(9, 2).made_for(place("a"), [shared, own, others]) == [own]
-    assert refusal(Room(9, 1), shared) == (
+    assert ChildLimits(9, 2).made_for(place("a"), [shared, own, others]) == [own]
+    assert refusal(ChildLimits(9, 1), shared) == (
         "server 'files' is not started: this session uses 1 children already, "
         "and all are at work (max_children_per_session: 1)"
     )
@@ -79,17 +79,19 @@ def test_a_session_uses_a_child_that_it_left_as_long_as_its_calls_are_under_way(
     left = running()
     assert left.child is not None
     with left.child.answers.during(RecordingAsker("a")):
-        assert "this session uses 1 children" in refusal(Room(9, 1), left)
-    assert Room(9, 1).made_for(place("a"), [left]) == []
+        assert "this session uses 1 children" in refusal(ChildLimits(9, 1), left)
+    assert ChildLimits(9, 1).made_for(place("a"), [left]) == []
 
 
 def test_what_makes_room_with_a_session_makes_room_in_all() -> None:
     own, other = running("a", used_at=1.0), running("b")
-    assert Room(2, 1).made_for(place("a"), [own, other]) == [own]
+    assert ChildLimits(2, 1).made_for(place("a"), [own, other]) == [own]
 
 
 def test_each_session_that_waits_makes_room_and_nobody_does_in_vain() -> None:
     first, second = running("a"), running("b")
-    assert Room(9, 1).made_for(place("a", "b"), [first, second]) == [first, second]
+    assert ChildLimits(9, 1).made_for(place("a", "b"), [first, second]) == [first, second]
     second.uses = 1
-    assert "this session uses 1 children" in refusal(Room(9, 1), first, second, sessions="ab")
+    assert "this session uses 1 children" in refusal(
+        ChildLimits(9, 1), first, second, sessions="ab"
+    )

@@ -3,10 +3,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from hub.catalog.merge import Listing
-from hub.children.callbacks import Answers
+from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Down, Ready
-from hub.children.handshake import Greeting, Introduction
-from hub.children.slot import ChildKey, Place, key_of
+from hub.children.handshake import HubIdentity, ServerHandshake
+from hub.children.slot import ChildKey, ChildSlot, key_of
 from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY
 from hub.specs import ServerSpec
@@ -16,7 +16,7 @@ from tests.kit.rigs import INFO, remote
 
 ALICE, BOB = SessionKey("alice's"), SessionKey("bob's")
 SPEC = remote()
-GREETING = Greeting("legacy", "2025-11-25", {}, {}, "", {})
+GREETING = ServerHandshake("legacy", "2025-11-25", {}, {}, "", {})
 
 
 def test_what_a_key_holds_is_what_the_operator_shares() -> None:
@@ -35,10 +35,10 @@ def test_what_a_key_holds_is_what_the_operator_shares() -> None:
 
 def test_a_place_says_how_its_child_is() -> None:
     key_ = key_of(SPEC, None, EMPTY, principal="", asks={}, session=ALICE)
-    place = Place(key_, SPEC)
+    place = ChildSlot(key_, SPEC)
     assert (place.state, place.trouble, place.listing, place.is_idle) == ("idle", None, None, False)
-    answers = Answers(SPEC, EMPTY, Flavour.POSIX)
-    child = place.child = Child(answers, Introduction(INFO, {}), FakeChild().connect)
+    answers = ChildCallbacks(SPEC, EMPTY, Flavour.POSIX)
+    child = place.child = Child(answers, HubIdentity(INFO, {}), FakeChild().connect)
     assert (place.state, place.trouble, place.is_idle) == ("starting", None, False)
     child.state = Ready(GREETING, Listing(tools=(ECHO,)))
     assert (place.state, place.listing, place.is_idle) == ("ready", child.state.listing, True)

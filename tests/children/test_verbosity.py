@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from hub.children import child as verbosity
 from hub.children.child import Child, log_from
-from hub.children.slot import Place
+from hub.children.slot import ChildSlot
 from hub.values import JsonObject, SessionKey
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.kit.rigs import Rig, remote, rig
@@ -25,7 +25,7 @@ async def ready(fake: FakeChild) -> AsyncGenerator[Child]:
         yield await at.services.children.obtain(place)
 
 
-async def _place(at: Rig) -> Place:
+async def _place(at: Rig) -> ChildSlot:
     client = at.client()
     return client.session.place(remote(), await client.session.force(client.outlet))
 

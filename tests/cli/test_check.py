@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub import app
-from hub.children.link import Link
+from hub.children.link import ChildConnection
 from hub.cli import check as inspect
 from hub.config.models import json_schema
 from hub.errors import ConfigError, StartError
@@ -258,7 +258,9 @@ def test_warnings_are_shown(
 def play(monkeypatch: pytest.MonkeyPatch, **children: FakeChild) -> None:
     """Let hubs start these instead of processes."""
 
-    def opened(spec: ServerSpec, plan: LaunchPlan | None) -> AbstractAsyncContextManager[Link]:
+    def opened(
+        spec: ServerSpec, plan: LaunchPlan | None
+    ) -> AbstractAsyncContextManager[ChildConnection]:
         return children[spec.name].opened(spec, plan)
 
     def opener(*_: object) -> object:

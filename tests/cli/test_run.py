@@ -16,18 +16,18 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub import app
-from hub.app import Fronts
+from hub.app import ConnectionBuilder
 from hub.cli import run as module
 from hub.errors import ConfigError, StartError
 from hub.launch.plan import LaunchTemplate
 from hub.roots.roots import RootSet
 from hub.server import stdio
-from hub.server.connection import OpenFront
+from hub.server.connection import ConnectionFactory
 from hub.server.http import serve as serving
-from hub.server.http.access import Gatekeeper, RequestHeaders
+from hub.server.http.access import AccessCheck, RequestHeaders
 from hub.server.http.bounds.forwarded import Proxies
 from hub.sessions.services import Services
-from hub.system.shutdown import Ending
+from hub.system.shutdown import Shutdown
 from tests.kit.trees import plant
 
 
@@ -37,7 +37,7 @@ class Served:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.services: list[Services] = []
         self.ways: list[str] = []
-        self.keeper: Gatekeeper
+        self.keeper: AccessCheck
         self.path = ""
         self.poll_after = -1.0
         self.proxies = Proxies()
@@ -47,12 +47,12 @@ class Served:
         monkeypatch.setattr(stdio, "serve_stdio", self._stdio)
         monkeypatch.setattr(serving, "serve_http", self._http)
 
-    def _fronts(self, services: Services) -> OpenFront:
+    def _fronts(self, services: Services) -> ConnectionFactory:
         self.services.append(services)
 
-        return Fronts(services)
+        return ConnectionBuilder(services)
 
-    async def _stdio(self, open_front: OpenFront) -> None:
+    async def _stdio(self, open_front: ConnectionFactory) -> None:
         self.ways.append("stdio")
         if self.meanwhile is not None:
             await anyio.wait_all_tasks_blocked()
@@ -61,15 +61,15 @@ class Served:
 
     async def _http(  # noqa: PLR0913 - as serve_http has it
         self,
-        open_front: OpenFront,
-        keeper: Gatekeeper,
+        open_front: ConnectionFactory,
+        keeper: AccessCheck,
         listener: socket.socket,
         *,
         path: str,
         poll_after: float,
         proxies: Proxies,
         ready: Callable[[], None],
-        ending: Ending,
+        ending: Shutdown,
     ) -> None:
         with listener:
             self.ways.append("http")

@@ -7,12 +7,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.config.models import Roots
-from hub.config.operator_roots import Place, operator_roots
+from hub.config.operator_roots import PathContext, operator_roots
 from hub.errors import RootError, StartError
 from hub.paths.resolve import Flavour
 from hub.roots.effective import OperatorRoots
 from hub.roots.roots import Rejected, UnsafePaths
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 from tests.kit.trees import plant
 
 
@@ -25,9 +25,9 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return top
 
 
-def place(top: Path, directory: str = "", **environment: str) -> Place:
+def place(top: Path, directory: str = "", **environment: str) -> PathContext:
     unsafe = UnsafePaths(str(top / "home"), Flavour.POSIX)
-    return Place(OsLinks(), Flavour.POSIX, unsafe, str(top / directory), environment)
+    return PathContext(OsDisk(), Flavour.POSIX, unsafe, str(top / directory), environment)
 
 
 def settled(

@@ -5,7 +5,7 @@ import pytest
 
 from hub.config.fields import LoadContext
 from hub.config.models import HubConfig
-from hub.config.operator_roots import Place
+from hub.config.operator_roots import PathContext
 from hub.config.to_specs import server_specs
 from hub.errors import ConfigError
 from hub.guard.keys.vocabulary import Kind
@@ -14,7 +14,7 @@ from hub.launch.plan import LaunchTemplate
 from hub.paths.resolve import Flavour
 from hub.roots.roots import UnsafePaths
 from hub.specs import RemoteTarget, ServerSpec
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 from hub.values import ServerName
 from tests.kit.trees import plant
 
@@ -26,7 +26,7 @@ def specs(
 ) -> dict[ServerName, ServerSpec]:
     config = HubConfig.model_validate({"version": 1, "servers": servers, **keys})
     avoided = UnsafePaths(None, Flavour.POSIX) if unsafe else None
-    place = Place(OsLinks(), Flavour.POSIX, avoided, str(directory), {})
+    place = PathContext(OsDisk(), Flavour.POSIX, avoided, str(directory), {})
     return server_specs(config, place)
 
 
@@ -128,7 +128,7 @@ def test_tools_have_policies_and_texts_of_their_own() -> None:
 def test_a_pattern_that_gitignore_does_not_have_is_an_error() -> None:
     config = HubConfig.model_validate({"version": 1, "servers": {"s": {"command": "x"}}})
     roots = config.roots.model_copy(update={"deny": ("!",)})
-    place = Place(OsLinks(), Flavour.POSIX, None, "/", {})
+    place = PathContext(OsDisk(), Flavour.POSIX, None, "/", {})
     with pytest.raises(ConfigError) as caught:
         server_specs(config.model_copy(update={"roots": roots}), place)
     assert caught.value.where.startswith("roots.deny: ")
@@ -165,7 +165,7 @@ def test_directories_can_be_named_by_the_environment(tmp_path: Path) -> None:
         {"version": 1, "servers": {"f": {"command": "npx", "args": [FILES, "${SHARED}"]}}},
         context=LoadContext(top, environment=environment),
     )
-    place = Place(OsLinks(), Flavour.POSIX, None, str(top), environment)
+    place = PathContext(OsDisk(), Flavour.POSIX, None, str(top), environment)
     assert server_specs(config, place)[ServerName("f")].directories == (f"{top}/docs",)
 
 

@@ -14,12 +14,12 @@ from hub.config import watch
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
 from hub.config.models import HubConfig
-from hub.config.operator_roots import Place, operator_roots
+from hub.config.operator_roots import PathContext, operator_roots
 from hub.config.watch import ConfigWatch, Watched, needs_restart, watching
 from hub.paths.resolve import Flavour
 from hub.roots.effective import OperatorRoots
 from hub.sessions.operator_roots import Operator
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 from hub.system.machine import Machine
 from tests.kit.fakes import FakeClock
 from tests.kit.trees import plant
@@ -36,8 +36,8 @@ class Followed:
         context = LoadContext(top, str(top), {})
         self.watched = Watched.now("hub.yaml", context)
         self.running = load_config("hub.yaml", context).config
-        links = OsLinks()
-        place = Place(links, Flavour.POSIX, None, str(top), {})
+        links = OsDisk()
+        place = PathContext(links, Flavour.POSIX, None, str(top), {})
         self.roots_of = partial(operator_roots, given=given, place=place)
         machine = Machine(links, Flavour.POSIX, {}, str(top), FakeClock(), FakeClock())
         self.operator = Operator(self.roots_of(self.running.roots), {}, machine)

@@ -5,14 +5,14 @@ from typing import Any
 
 from hub.config.fields import LoadContext
 from hub.config.models import HubConfig
-from hub.config.operator_roots import Place
+from hub.config.operator_roots import PathContext
 from hub.config.to_specs import server_specs
 from hub.config.withholding import missed
 from hub.launch.environments import inherited
 from hub.paths.resolve import Flavour
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 
-PLACE = Place(OsLinks(), Flavour.POSIX, None, "/", {})
+PLACE = PathContext(OsDisk(), Flavour.POSIX, None, "/", {})
 ENVIRONMENT = {"GITHUB_TOKEN": "s3cret", "EDITOR": "vi", "PATH": "/bin"}
 
 

@@ -13,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.children.launched import open_launched
-from hub.children.link import Link
+from hub.children.link import ChildConnection
 from hub.children.process.process_tree import keeping
 from hub.confinement.confined_launch import cache_of, planned_grants, this_kernel
 from hub.errors import ChildError
@@ -27,7 +27,7 @@ from hub.launch.templates import parse_template
 from hub.roots.roots import EMPTY, RootSet
 from hub.specs import ConfineMode, ConfineSetting, ServerSpec
 from hub.system.machine import Kernel
-from hub.system.shutdown import Ending
+from hub.system.shutdown import Shutdown
 from hub.values import ServerName
 from tests.kit.confinement import needs_landlock
 from tests.kit.rigs import roots_at
@@ -100,10 +100,10 @@ async def opened(
     planned: LaunchPlan,
     environment: Mapping[str, str],
     kernel: Kernel | None = None,
-) -> AsyncGenerator[Link]:
+) -> AsyncGenerator[ChildConnection]:
     with anyio.fail_after(30):
         async with (
-            keeping(Ending()) as brood,
+            keeping(Shutdown()) as brood,
             open_launched(given, planned, environment, kernel or this_kernel(), brood) as link,
         ):
             yield link

@@ -4,7 +4,7 @@ import pytest
 
 from hub.confinement.grants import (
     Confined,
-    Grant,
+    FileGrant,
     Needs,
     NotAsked,
     Unconfined,
@@ -42,8 +42,12 @@ def template(command: str) -> LaunchTemplate:
 
 def test_a_root_is_writable_and_only_as_what_it_was_when_it_was_shared() -> None:
     found = grants(ConfineSetting("auto"), plan(root("/team")), Policy(), NEEDS)
-    assert found.read == (Grant("/usr"), Grant("/opt/server"))
-    assert found.write == (Grant("/private/home"), Grant("/dev/null"), Grant("/team", (1, 7)))
+    assert found.read == (FileGrant("/usr"), FileGrant("/opt/server"))
+    assert found.write == (
+        FileGrant("/private/home"),
+        FileGrant("/dev/null"),
+        FileGrant("/team", (1, 7)),
+    )
     assert found.unheld == ()
 
 
@@ -55,7 +59,7 @@ def test_without_roots_nothing_but_the_programs_own_needs_is_granted() -> None:
 def test_what_the_operator_adds_is_granted_as_written() -> None:
     setting = ConfineSetting("require", read=("/srv/models",), write=("/srv/out",))
     found = grants(setting, plan(), Policy(), Needs())
-    assert found == type(found)((Grant("/srv/models"),), (Grant("/srv/out"),))
+    assert found == type(found)((FileGrant("/srv/models"),), (FileGrant("/srv/out"),))
 
 
 def test_a_root_that_is_read_only_is_granted_for_reading() -> None:
@@ -63,21 +67,21 @@ def test_a_root_that_is_read_only_is_granted_for_reading() -> None:
     found = grants(
         ConfineSetting("auto"), plan(root("/team/vendor"), root("/docs")), policy, Needs()
     )
-    assert found.read == (Grant("/team/vendor", (1, 7)),)
-    assert found.write == (Grant("/docs", (1, 7)),)
+    assert found.read == (FileGrant("/team/vendor", (1, 7)),)
+    assert found.write == (FileGrant("/docs", (1, 7)),)
 
 
 def test_a_writable_place_in_a_read_only_root_is_granted_by_itself() -> None:
     policy = Policy(access=(rule("/team", "read"), rule("/team/out/new", "write")))
     found = grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
-    assert found.read == (Grant("/team", (1, 7)),)
-    assert found.write == (Grant("/team/out/new"),)
+    assert found.read == (FileGrant("/team", (1, 7)),)
+    assert found.write == (FileGrant("/team/out/new"),)
 
 
 def test_a_read_only_place_in_a_writable_root_is_said_not_to_be_held() -> None:
     policy = Policy(access=(rule("/team/vendor", "read"), rule("/elsewhere", "read")))
     found = grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
-    assert found.write == (Grant("/team", (1, 7)),)
+    assert found.write == (FileGrant("/team", (1, 7)),)
     (note,) = found.unheld
     assert note.startswith("/team/vendor is read-only for the guard alone")
 
@@ -98,15 +102,15 @@ def test_rules_that_repeat_what_holds_for_the_root_add_nothing() -> None:
         )
     )
     found = grants(ConfineSetting("auto"), plan(root("/a"), root("/c")), policy, Needs())
-    assert found.read == (Grant("/a", (1, 7)),)
-    assert found.write == (Grant("/c", (1, 7)),)
+    assert found.read == (FileGrant("/a", (1, 7)),)
+    assert found.write == (FileGrant("/c", (1, 7)),)
     assert found.unheld == ()
 
 
 def test_nothing_is_granted_twice_and_writing_includes_reading() -> None:
     setting = ConfineSetting("auto", read=("/usr", "/dev/null"))
     found = grants(setting, plan(root("/team"), root("/team")), Policy(), NEEDS)
-    assert found.read == (Grant("/usr"), Grant("/opt/server"))
+    assert found.read == (FileGrant("/usr"), FileGrant("/opt/server"))
     assert len(found.write) == 3
 
 

@@ -11,7 +11,7 @@ from hub.confinement.seccomp_rules import (
     PARENT,
     PARENTS_GROUP,
     Architecture,
-    Condition,
+    ArgumentCondition,
     compiled,
     rules,
 )
@@ -49,7 +49,7 @@ def answer(program: bytes, kind: int, number: int, *arguments: int) -> int:
         at += step[2] if holds[operation] else step[3]
 
 
-def matching(test: Condition) -> tuple[int, ...]:
+def matching(test: ArgumentCondition) -> tuple[int, ...]:
     value = test.value + 1 if test.how == "is not" else test.value
     return (*(0,) * test.argument, value)
 

@@ -11,8 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
-from hub.calls.rounds.modern_routes import AskedForRoots
-from hub.children.slot import Place
+from hub.calls.rounds.modern_routes import RootsRequested
+from hub.children.slot import ChildSlot
 from hub.jsonrpc.messages import Request, as_object
 from hub.protocol.constants import CLIENT_CAPABILITIES_META, LOG_LEVEL_META, PROTOCOL_VERSION_META
 from hub.roots.effective import OperatorRoots
@@ -55,7 +55,7 @@ def by(params: JsonObject, **meta: Json) -> JsonObject:
 def at_once(client: FakeClient, params: JsonObject) -> JsonObject | None:
     """Return what a call is answered without being looked into any further, if it is."""
     way = client.front.way(Request("x", "tools/call", params))
-    return as_object(way.result) if isinstance(way, AskedForRoots) else None
+    return as_object(way.result) if isinstance(way, RootsRequested) else None
 
 
 async def generally(client: FakeClient, params: JsonObject) -> JsonObject:
@@ -284,7 +284,7 @@ async def test_other_roots_of_the_operator_change_nothing(top: Path) -> None:
         assert await asked(client, call("read"))
 
 
-def give_up(hub: ScriptedHub, which: Callable[[Place], bool]) -> None:
+def give_up(hub: ScriptedHub, which: Callable[[ChildSlot], bool]) -> None:
     """End children as if nobody had used them for long."""
     children: Any = hub.services.children
     for place in filter(which, list(children._places.values())):

@@ -10,12 +10,12 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.calls.in_flight import Passage
+from hub.calls.in_flight import InFlightCall
 from hub.children.child import Child, Down
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Notification, Request, lost
 from hub.values import JsonObject
-from tests.calls.test_in_flight import Caller
+from tests.calls.test_in_flight import ScriptedCaller
 from tests.kit.fakes import READ, SILENT, FakeChild, failure
 from tests.kit.rigs import FakeClient, remote, rig
 from tests.kit.trees import plant
@@ -28,8 +28,10 @@ FILES = replace(remote("files"), concurrency=SLOTS)
 class Calls:
     """Calls of two clients at one child, and what becomes of them."""
 
-    def __init__(self, chance: random.Random, fake: FakeChild, callers: list[Caller]) -> None:
-        self.taken: list[dict[RequestId, Passage]] = [{} for _ in callers]
+    def __init__(
+        self, chance: random.Random, fake: FakeChild, callers: list[ScriptedCaller]
+    ) -> None:
+        self.taken: list[dict[RequestId, InFlightCall]] = [{} for _ in callers]
         self._chance = chance
         self._fake = fake
         self._callers = callers
@@ -46,7 +48,7 @@ class Calls:
         request = Request(id_, "tools/call", params)
         way = caller.at.relay.session_lanes.find(caller.client.session, request)
         passage = caller.express.take(request, way, caller.reply)
-        if isinstance(passage, Passage):
+        if isinstance(passage, InFlightCall):
             self.taken[who][id_] = passage
 
     @property
@@ -155,7 +157,7 @@ async def test_each_call_ends_once_and_nothing_of_it_stays_behind(
         at.audit.records.clear()
         fake.answers["tools/call"] = SILENT
         chance = random.Random(f"{fate} {seed}")  # noqa: S311 - nothing is secret here
-        calls = Calls(chance, fake, [Caller(at, client) for client in clients])
+        calls = Calls(chance, fake, [ScriptedCaller(at, client) for client in clients])
         for _ in range(STEPS):
             await calls.step(top)
         (place,) = {place for client in clients for place in client.session.places}

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hub.calls.in_flight import Way
-from hub.calls.rounds.modern_routes import RequestLane
+from hub.calls.in_flight import CallRoute
+from hub.calls.rounds.modern_routes import ModernRoute
 from hub.catalog.search import Expose
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy
 from hub.jsonrpc.messages import Request
@@ -216,10 +216,10 @@ class Judged:
         brought = bringing(*self._shared)
         return modern_params(arguments, name=tool, capabilities=ROOTS, inputResponses=brought)
 
-    def _way(self, request: Request) -> Way | None:
+    def _way(self, request: Request) -> CallRoute | None:
         if self._legacy is None:
             found = self._at.relay.request_lanes.find("alice", request, self._kept)
-            return found if isinstance(found, RequestLane) else None
+            return found if isinstance(found, ModernRoute) else None
         return self._at.relay.session_lanes.find(self._legacy.session, request)
 
     async def call(self, tool: str, arguments: JsonObject) -> None:

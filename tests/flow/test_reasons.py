@@ -8,10 +8,10 @@ import pytest
 
 from hub.jsonrpc.outgoing import MAX_REASON, UNSAID
 from hub.values import Json, JsonObject
-from tests.kit.callers import Caller, answered, asked, silent
+from tests.kit.callers import ScriptedCaller, answered, asked, silent
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.kit.scripted import scripted
-from tests.kit.talks import CALL, Transport, Way, talking
+from tests.kit.talks import CALL, CallRoute, Transport, talking
 from tests.server.test_modern import envelope
 from tests.server.test_stdio import pytestmark as pipes
 
@@ -27,7 +27,7 @@ both_ways = pytest.mark.parametrize("way", ["general", "express"])
 @both_transports
 @both_ways
 async def test_a_child_hears_why_its_client_takes_a_call_back(
-    transport: Transport, way: Way
+    transport: Transport, way: CallRoute
 ) -> None:
     async with talking(transport, way) as talk:
         await talk.tell(CANCELLED, {"requestId": CALL, "reason": WHY})
@@ -38,7 +38,7 @@ async def test_a_child_hears_why_its_client_takes_a_call_back(
 @both_transports
 @both_ways
 async def test_a_client_hears_why_a_child_takes_a_question_back(
-    transport: Transport, way: Way
+    transport: Transport, way: CallRoute
 ) -> None:
     async with talking(transport, way) as talk:
         asked = await talk.asked("q")
@@ -61,7 +61,7 @@ async def test_a_client_hears_why_a_child_takes_a_question_back(
     ],
 )
 async def test_what_is_no_reason_is_one_in_our_words_and_a_long_one_is_cut(
-    way: Way, said: dict[str, Json], heard: str
+    way: CallRoute, said: dict[str, Json], heard: str
 ) -> None:
     async with talking("stdio", way) as talk:
         asked = await talk.asked("q")
@@ -74,7 +74,7 @@ async def test_what_is_no_reason_is_one_in_our_words_and_a_long_one_is_cut(
 
 
 @both_ways
-async def test_the_reason_of_one_call_is_not_anothers(way: Way) -> None:
+async def test_the_reason_of_one_call_is_not_anothers(way: CallRoute) -> None:
     async with talking("stdio", way) as talk:
         await talk.line.call(CALL + 1)
         other = await talk.link.request("tools/call", nth=2 + (way == "express"))
@@ -90,7 +90,7 @@ async def test_the_reason_of_one_call_is_not_anothers(way: Way) -> None:
 
 
 @pytest.mark.parametrize("way", ["general", "express"])
-async def test_a_modern_child_hears_a_modern_client(way: Way) -> None:
+async def test_a_modern_child_hears_a_modern_client(way: CallRoute) -> None:
     child = FakeChild(ECHO, era="modern")
     params: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope(None)}
     async with scripted(child) as hub:
@@ -109,7 +109,7 @@ async def test_a_modern_child_hears_a_modern_client(way: Way) -> None:
 async def test_a_call_that_takes_several_rounds_is_taken_back_for_the_reason_of_the_last() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         id_ = await answered(child, caller, await asked(child, caller))
         await caller.client.notify(CANCELLED, {"requestId": id_, "reason": WHY})
         told = await child.link.request(CANCELLED)

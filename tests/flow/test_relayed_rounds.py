@@ -24,8 +24,8 @@ from tests.kit.callers import (
     FORM,
     SAMPLING,
     URL,
-    Caller,
     ExpressCaller,
+    ScriptedCaller,
     question,
     silent,
 )
@@ -82,7 +82,7 @@ async def test_what_a_child_asks_goes_on_as_it_is_and_the_retry_brings_it_its_an
     asked: JsonObject = {"user": form(extra=1), "model": {"method": SAMPLING, "params": {"n": 1}}}
     child = asking(asked)
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         first = await caller.round()
         assert first["resultType"] == "input_required"
         assert first["inputRequests"] == asked
@@ -100,7 +100,7 @@ async def test_what_a_child_asks_goes_on_as_it_is_and_the_retry_brings_it_its_an
 async def test_the_childs_state_cannot_be_read() -> None:
     child = asking({"user": form()})
     async with scripted(child) as hub:
-        state = str((await Caller(hub).round())["requestState"])
+        state = str((await ScriptedCaller(hub).round())["requestState"])
         raw = base64.urlsafe_b64decode(state + "==")
         assert b"round" not in raw
         assert "round" not in state
@@ -109,7 +109,7 @@ async def test_the_childs_state_cannot_be_read() -> None:
 async def test_a_child_may_ask_again_and_again() -> None:
     child = asking(*forms(12))
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         result = await caller.round()
         for number in range(12):
             key, _ = question(result)
@@ -125,7 +125,7 @@ async def test_a_child_may_ask_again_and_again() -> None:
 async def test_keys_that_look_like_the_hubs_own_reach_the_child_as_its_own(tmp_path: Path) -> None:
     child = asking({ROOTS_KEY: form(), CONSENT_KEY: form(), "roots-hub/child/x": form()})
     async with scripted(child) as hub:
-        caller = Caller(hub, roots=(tmp_path,))
+        caller = ScriptedCaller(hub, roots=(tmp_path,))
         first = await caller.round()
         keys = [key for key in first["inputRequests"] if key != ROOTS_KEY]
         assert first["inputRequests"][ROOTS_KEY] == ROOTS
@@ -139,7 +139,7 @@ async def test_keys_that_look_like_the_hubs_own_reach_the_child_as_its_own(tmp_p
 async def test_roots_are_answered_by_the_hub_and_never_asked_for_by_a_child(tmp_path: Path) -> None:
     child = asking({"r": ROOTS}, {"r": ROOTS, "user": form()})
     async with scripted(child) as hub:
-        caller = Caller(hub, roots=(tmp_path,))
+        caller = ScriptedCaller(hub, roots=(tmp_path,))
         first = await caller.round()
         assert question(first) == ("user", form())
         assert set(first["inputRequests"]) == {ROOTS_KEY, "user"}
@@ -157,7 +157,7 @@ async def test_roots_are_answered_by_the_hub_and_never_asked_for_by_a_child(tmp_
 async def test_roots_that_the_client_was_not_asked_for_are_asked_for_along(tmp_path: Path) -> None:
     child = asking({"r": ROOTS, "user": form(), "model": {"method": SAMPLING, "params": {}}})
     async with scripted(child) as hub:
-        caller = Caller(hub, roots=(tmp_path,))
+        caller = ScriptedCaller(hub, roots=(tmp_path,))
         params = caller.params()
         del params["inputResponses"]
         first: Any = await caller.client.request("tools/call", params)
@@ -189,7 +189,7 @@ async def test_a_process_with_other_roots_that_does_not_know_the_state_is_called
 
     child.answers["tools/call"] = forgetful
     async with scripted(child) as hub:
-        caller = Caller(hub, roots=(tmp_path,))
+        caller = ScriptedCaller(hub, roots=(tmp_path,))
         params = caller.params()
         del params["inputResponses"]
         first: Any = await caller.client.request("tools/call", params)
@@ -208,9 +208,9 @@ async def test_a_retry_is_judged_by_its_own_roots(tmp_path: Path) -> None:
     child = asking({"user": form()})
     async with scripted(child) as hub:
         path: JsonObject = {"path": f"{top}/a/x"}
-        caller = Caller(hub, roots=(top / "a",), name="read", arguments=path)
+        caller = ScriptedCaller(hub, roots=(top / "a",), name="read", arguments=path)
         first = await caller.round()
-        moved = Caller(hub, roots=(top / "b",), name="read", arguments=path)
+        moved = ScriptedCaller(hub, roots=(top / "b",), name="read", arguments=path)
         refused = await moved.round({"user": ACCEPTED}, first["requestState"])
         assert text_of(refused).startswith("Access denied: ")
         assert sent(child) == [{}]
@@ -219,7 +219,7 @@ async def test_a_retry_is_judged_by_its_own_roots(tmp_path: Path) -> None:
 async def test_a_child_that_only_wants_to_be_called_again_is_by_its_client() -> None:
     child = asking({})
     async with scripted(child) as hub:
-        caller = Caller(hub, {})
+        caller = ScriptedCaller(hub, {})
         first = await caller.round()
         assert "inputRequests" not in first
         last = await caller.round(None, first["requestState"])
@@ -240,7 +240,7 @@ async def test_what_the_client_does_not_declare_it_is_not_asked(
 ) -> None:
     child = asking({"a": wanted})
     async with scripted(child) as hub:
-        error = await Caller(hub, capabilities).refusal()
+        error = await ScriptedCaller(hub, capabilities).refusal()
         assert error["code"] == MISSING_CLIENT_CAPABILITY
         assert error["data"] == {"requiredCapabilities": needed}
         assert "server 'files' asks for" in str(error["message"])
@@ -253,7 +253,7 @@ async def test_a_modern_server_is_told_with_each_call_whom_it_can_ask_for_what()
         child, config={"servers": {"files": {"command": "x", "era": "modern"}}}
     ) as hub:
         for capabilities in declared:
-            await Caller(hub, {**capabilities, "extensions": {"x": {}}}).round()
+            await ScriptedCaller(hub, {**capabilities, "extensions": {"x": {}}}).round()
         client = await hub.greeted(declared[1])
         await client.call("echo")
         (link,) = child.links
@@ -269,11 +269,11 @@ async def test_a_modern_server_is_told_with_each_call_whom_it_can_ask_for_what()
 async def test_no_state_goes_to_the_child_twice_or_with_another_call() -> None:
     child = asking({"user": form()})
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         state = (await caller.round())["requestState"]
         for who, brought in (
-            (Caller(hub, arguments={"text": "ho"}), state),
-            (Caller(hub, name="read"), state),
+            (ScriptedCaller(hub, arguments={"text": "ho"}), state),
+            (ScriptedCaller(hub, name="read"), state),
             (caller, "round 1"),
             (caller, f"{state}A"),
         ):
@@ -287,14 +287,14 @@ async def test_no_state_goes_to_the_child_twice_or_with_another_call() -> None:
 async def test_what_a_client_answers_unasked_reaches_the_child_that_it_calls() -> None:
     child = asking()
     async with scripted(child) as hub:
-        await Caller(hub).round({"user": ACCEPTED, ROOTS_KEY: {"roots": []}})
+        await ScriptedCaller(hub).round({"user": ACCEPTED, ROOTS_KEY: {"roots": []}})
         assert sent(child) == [{"inputResponses": {"user": ACCEPTED}}]
 
 
 async def test_responses_and_states_reach_no_child_of_the_handshake_era() -> None:
     child = FakeChild(ECHO)
     async with scripted(child) as hub:
-        await Caller(hub).round({"user": ACCEPTED})
+        await ScriptedCaller(hub).round({"user": ACCEPTED})
         assert sent(child) == [{}]
 
 
@@ -311,7 +311,7 @@ async def test_a_request_that_takes_no_questions_gets_an_error_instead() -> None
         },
     )
     async with scripted(child) as hub:
-        caller = Caller(hub)
+        caller = ScriptedCaller(hub)
         meta = caller.params()["_meta"]
         ref: JsonObject = {"type": "ref/prompt", "name": "p"}
         argument: JsonObject = {"name": "a", "value": ""}
@@ -336,7 +336,7 @@ async def test_a_call_that_needs_consent_and_then_input_gets_both(
     child = asking(*forms(rounds))
     async with scripted(child, config=ASK) as hub:
         path: JsonObject = {"path": f"{top}/b/x"}
-        caller = Caller(hub, roots=(top / "a",), name="read", arguments=path)
+        caller = ScriptedCaller(hub, roots=(top / "a",), name="read", arguments=path)
         result = await caller.round()
         assert set(result["inputRequests"]) == {ROOTS_KEY, CONSENT_KEY}
         assert child.links == [] or sent(child) == []
@@ -356,7 +356,7 @@ async def test_what_was_consented_to_holds_only_inside_the_ceiling_of_then(tmp_p
     child = asking({"user": form()})
     async with scripted(child, config=ASK) as hub:
         path: JsonObject = {"path": f"{top}/b/x"}
-        caller = Caller(hub, roots=(top / "a",), name="read", arguments=path)
+        caller = ScriptedCaller(hub, roots=(top / "a",), name="read", arguments=path)
         result = await caller.round()
         result = await caller.round({CONSENT_KEY: ONCE}, result["requestState"])
         (top / "b" / "x").unlink()
@@ -375,9 +375,9 @@ ELSEWHERE: JsonObject = {
 }
 
 
-@pytest.mark.parametrize("kind", [Caller, ExpressCaller])
+@pytest.mark.parametrize("kind", [ScriptedCaller, ExpressCaller])
 async def test_an_error_that_names_a_url_becomes_a_question_and_the_retry_a_new_call(
-    kind: type[Caller],
+    kind: type[ScriptedCaller],
 ) -> None:
     child = silent()
     async with scripted(child) as hub:
@@ -394,7 +394,7 @@ async def test_an_error_that_names_a_url_becomes_a_question_and_the_retry_a_new_
         assert last["n"] == 1
         assert sent(child) == [{}, {}]
         child.answers["tools/call"] = Failure(None, ELSEWHERE)
-        assert await Caller(hub, {"elicitation": {}}).refusal() == ELSEWHERE
+        assert await ScriptedCaller(hub, {"elicitation": {}}).refusal() == ELSEWHERE
 
 
 async def test_clients_that_can_be_asked_other_things_share_a_modern_child() -> None:
@@ -403,7 +403,7 @@ async def test_clients_that_can_be_asked_other_things_share_a_modern_child() -> 
     async with scripted(child, config=config) as hub:
         can: list[JsonObject] = [{}, {"sampling": {}}, {"elicitation": {"url": {}}}]
         for capabilities in can:
-            last = await Caller(hub, capabilities).round()
+            last = await ScriptedCaller(hub, capabilities).round()
             told = last["got"]["_meta"][CLIENT_CAPABILITIES_META]
             assert {name: told[name] for name in told if name != "roots"} == capabilities
         assert len(child.links) == 1

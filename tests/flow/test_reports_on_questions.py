@@ -12,7 +12,7 @@ from hub.values import Json, JsonObject
 from tests.flow.test_asked_within_calls import Asked
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeLink
 from tests.kit.scripted import scripted
-from tests.kit.talks import Transport, Way, talking
+from tests.kit.talks import CallRoute, Transport, talking
 from tests.server.test_stdio import pytestmark as pipes
 
 pytestmark = pipes
@@ -35,7 +35,7 @@ def reports(link: FakeLink) -> list[Any]:
 @both_transports
 @both_ways
 async def test_reports_reach_the_child_under_its_own_token_before_the_answer(
-    transport: Transport, way: Way
+    transport: Transport, way: CallRoute
 ) -> None:
     async with talking(transport, way) as talk:
         asked = await talk.asked("q", progressToken="the child's", more=1)
@@ -52,7 +52,7 @@ async def test_reports_reach_the_child_under_its_own_token_before_the_answer(
 
 
 @both_ways
-async def test_a_report_after_the_answer_is_dropped(way: Way) -> None:
+async def test_a_report_after_the_answer_is_dropped(way: CallRoute) -> None:
     async with talking("stdio", way) as talk:
         asked = await talk.asked("q", progressToken=1)
         await talk.reply(asked, SAMPLED)

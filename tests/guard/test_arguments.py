@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.guard.arguments import MAX_CLAIMS, Claim, claims
+from hub.guard.arguments import MAX_CLAIMS, PathCandidate, claims
 from hub.guard.budget import TooMuchError
 from hub.guard.keys.schema import compile_shape
 from hub.guard.keys.vocabulary import Kind
@@ -182,7 +182,9 @@ def test_what_the_operator_ignores_is_not_even_looked_into() -> None:
 
 def test_a_claim_says_why() -> None:
     (claim,) = claims(compile_shape(None, {}), {"filePath": "a"})
-    assert claim == Claim("/filePath", "filePath", Kind.PATH, "a", "'path' is a word for a path")
+    assert claim == PathCandidate(
+        "/filePath", "filePath", Kind.PATH, "a", "'path' is a word for a path"
+    )
 
 
 def nested(depth: int, value: Json, *, lists: bool) -> JsonObject:

@@ -1,10 +1,10 @@
 import pytest
 
-from hub.guard.budget import SOON, WHOLE, Effort, TooMuchError
+from hub.guard.budget import SOON, WHOLE, Meter, TooMuchError
 
 
 def test_what_was_set_aside_can_be_spent_and_no_more() -> None:
-    effort = Effort(3)
+    effort = Meter(3)
     effort.spend(1)
     effort.spend(2)
     assert not effort.is_spent
@@ -15,7 +15,7 @@ def test_what_was_set_aside_can_be_spent_and_no_more() -> None:
 
 def test_what_is_too_much_can_have_a_reason_of_its_own() -> None:
     with pytest.raises(TooMuchError) as raised:
-        Effort(0, "there is too much of it").spend(1)
+        Meter(0, "there is too much of it").spend(1)
     assert raised.value.reason == "there is too much of it"
 
 

@@ -8,7 +8,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from hub.guard.consent import MAX_QUESTIONS, Wanted, consent_in, question, wanted
-from hub.guard.containment import Surroundings
+from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Refused, ToolGuard, compile_tool, decide
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.protocol.input_requests import takes_forms
@@ -30,13 +30,13 @@ def guarded(policy: Policy | None = None, *, read_only: bool = True) -> ToolGuar
     return compile_tool(None, read_only=read_only, policy=made)
 
 
-def world(top: Path) -> Surroundings:
+def world(top: Path) -> CallContext:
     return around(share(top / "project", top / "docs"), top / "project")
 
 
 def places(
     arguments: JsonObject,
-    at: Surroundings,
+    at: CallContext,
     guard: ToolGuard | None = None,
     ceilings: tuple[RootSet, ...] = (),
 ) -> list[str]:
@@ -44,12 +44,12 @@ def places(
     return [one.place.path for one in found]
 
 
-def granting(at: Surroundings, arguments: JsonObject, guard: ToolGuard) -> Surroundings:
+def granting(at: CallContext, arguments: JsonObject, guard: ToolGuard) -> CallContext:
     found = wanted(tool_call(arguments), guard, at, ())
     return replace(at, granted=tuple(one.place for one in found))
 
 
-def admits(at: Surroundings, path: str, guard: ToolGuard | None = None) -> bool:
+def admits(at: CallContext, path: str, guard: ToolGuard | None = None) -> bool:
     return isinstance(decide(tool_call({"path": path}), guard or guarded(), at), Admitted)
 
 

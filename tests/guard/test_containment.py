@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from hub.guard.budget import TooMuchError
-from hub.guard.containment import OUTSIDE, Surroundings, Whereabouts
+from hub.guard.containment import OUTSIDE, CallContext, PathTracer
 from hub.guard.policy import DenyPatterns, Policy
 from hub.roots.roots import EMPTY, root_set
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 from tests.kit.trees import PROJECT, plant
 from tests.kit.worlds import POSIX, around, on_windows, share
 
@@ -15,11 +15,11 @@ NO_DIRECTORY = "it passes through something that is not a directory"
 DENY_ENV = Policy(deny=DenyPatterns((".env",)))
 
 
-def of(world: Surroundings, policy: Policy | None = None) -> Whereabouts:
-    return Whereabouts(world, policy or Policy(), needs_write=True)
+def of(world: CallContext, policy: Policy | None = None) -> PathTracer:
+    return PathTracer(world, policy or Policy(), needs_write=True)
 
 
-def objections(where: Whereabouts, text: str, *, strict: bool) -> list[str | None]:
+def objections(where: PathTracer, text: str, *, strict: bool) -> list[str | None]:
     return [weighed.objection for weighed in where.follow(text, "as given", strict=strict)]
 
 
@@ -74,7 +74,7 @@ def test_a_drive_means_nothing_here(tmp_path: Path) -> None:
 
 def test_whether_something_is_there(tmp_path: Path) -> None:
     top = plant(tmp_path, "a")
-    where = of(Surroundings(share(top), None, {}, OsLinks(), POSIX))
+    where = of(CallContext(share(top), None, {}, OsDisk(), POSIX))
     assert where.exists(f"{top}/a")
     assert not where.exists(f"{top}/b")
     assert not where.exists(f"{top}/{'b' * 300}")
@@ -112,17 +112,17 @@ def test_a_granted_place_is_inside_and_the_operators_patterns_hold_there(tmp_pat
     top = plant(tmp_path, "a/x", "b/x", "b/secret/x")
     (granted,) = share(top / "b").roots
     at = replace(around(share(top / "a")), granted=(granted,))
-    plain = Whereabouts(at, Policy(), needs_write=False)
+    plain = PathTracer(at, Policy(), needs_write=False)
     assert plain.objection(f"{top}/b/x") is None
     assert plain.objection(f"{top}/c") == OUTSIDE
     anchored = Policy(deny=DenyPatterns(("/secret",)))
-    denying = Whereabouts(at, anchored, needs_write=False)
+    denying = PathTracer(at, anchored, needs_write=False)
     assert denying.objection(f"{top}/b/x") is None
     assert denying.objection(f"{top}/b/secret/x") == "the operator denies it"
 
 
 def test_what_was_too_much_is_no_answer(tmp_path: Path) -> None:
-    where = Whereabouts(around(share(tmp_path)), Policy(), needs_write=False, most=0)
+    where = PathTracer(around(share(tmp_path)), Policy(), needs_write=False, most=0)
     with pytest.raises(TooMuchError):
         where.has("x")
     assert where.objection(f"{tmp_path}/x") == TooMuchError().reason

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hub.guard.budget import Patience
-from hub.guard.containment import OUTSIDE, Surroundings
+from hub.guard.budget import Budget
+from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import (
     Admitted,
+    LazyContext,
     Refused,
-    Sight,
     ToolGuard,
     admit,
     compile_tool,
@@ -23,11 +23,11 @@ from hub.guard.decide import (
     explain,
 )
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.plain_paths import Ground
+from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.paths.resolve import Entry, LinkReader, PathError
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths, parse_announcement, root_set
-from hub.system.disk import CachedLinks, OsLinks
+from hub.system.disk import CachedDisk, OsDisk
 from hub.values import Call, Json, JsonObject
 from tests.kit.trees import PROJECT, grow, plant
 from tests.kit.worlds import (
@@ -49,7 +49,7 @@ DEFAULT = ToolPolicy()
 
 def judge(
     arguments: JsonObject,
-    world: Surroundings,
+    world: CallContext,
     policy: Policy | None = None,
     *,
     read_only: bool = False,
@@ -88,7 +88,7 @@ def planted(row: JsonObject, top: Path) -> None:
                 raise AssertionError(other)
 
 
-def world_of(row: JsonObject, top: Path) -> tuple[Surroundings, JsonObject]:
+def world_of(row: JsonObject, top: Path) -> tuple[CallContext, JsonObject]:
     env: dict[str, str] = {"HOME": "/home/u", "USER": "u"}
     links: LinkReader = Directories()
     flavour, cwd = {"darwin": MACOS, "windows": WINDOWS}.get(str(row["platform"]), POSIX), None
@@ -97,7 +97,7 @@ def world_of(row: JsonObject, top: Path) -> tuple[Surroundings, JsonObject]:
         planted(row, top)
         row = cast("JsonObject", placed(row, str(top)))
         env["HOME"] = f"{top}/home"
-        links = CachedLinks(OsLinks())
+        links = CachedDisk(OsDisk())
     uris = cast("list[str]", row["roots"])
     if flavour is POSIX and uris and uris[0].endswith("/project"):
         cwd = f"{top}/project"
@@ -105,7 +105,7 @@ def world_of(row: JsonObject, top: Path) -> tuple[Surroundings, JsonObject]:
     announced = parse_announcement({"roots": roots}, links=links, flavour=flavour, unsafe=None)
     assert announced is not None
     env |= cast("dict[str, str]", row.get("env") or {})
-    return Surroundings(announced.roots, cwd, env, links, flavour), cast(
+    return CallContext(announced.roots, cwd, env, links, flavour), cast(
         "JsonObject", row["arguments"]
     )
 
@@ -268,25 +268,25 @@ def test_what_a_tool_needs_is_the_operators_word_before_its_own() -> None:
         assert compile_tool(None, read_only=read_only, policy=policy).needs_write is writes
 
 
-class Looking(Sight):
+class Looking(LazyContext):
     """Looks at a world that is what it was, or at none."""
 
-    def __init__(self, world: Surroundings | None, ground: Ground | None = None) -> None:
+    def __init__(self, world: CallContext | None, ground: PlainPathCheck | None = None) -> None:
         self.world = world
         self._ground = ground
 
     @property
-    def ground(self) -> Ground | None:
+    def ground(self) -> PlainPathCheck | None:
         return self._ground
 
     @property
     def disk(self) -> LinkReader:
-        return OsLinks()
+        return OsDisk()
 
     def memory(self) -> LinkReader:
-        return OsLinks()
+        return OsDisk()
 
-    def surroundings(self, links: LinkReader) -> Surroundings | None:
+    def surroundings(self, links: LinkReader) -> CallContext | None:
         return None if self.world is None else replace(self.world, links=links)
 
 
@@ -335,15 +335,15 @@ def test_what_is_admitted_without_reserve_is_what_the_guard_would_decide(tmp_pat
 class Remembering(Looking):
     """Notes what is looked at on the disk."""
 
-    def __init__(self, world: Surroundings | None, ground: Ground | None) -> None:
+    def __init__(self, world: CallContext | None, ground: PlainPathCheck | None) -> None:
         super().__init__(world, ground)
         self.asked: list[str] = []
 
     def memory(self) -> LinkReader:
-        return CachedLinks(Noting(self.asked))
+        return CachedDisk(Noting(self.asked))
 
 
-class Noting(OsLinks):
+class Noting(OsDisk):
     """Notes each path that the kernel is asked for."""
 
     def __init__(self, asked: list[str]) -> None:
@@ -358,7 +358,7 @@ def test_of_several_paths_nothing_is_looked_at_twice(tmp_path: Path) -> None:
     plant(tmp_path, "r/f", "r/a,b")
     roots = share(tmp_path / "r")
     guard = compile_tool({}, read_only=True, policy=DEFAULT)
-    ground = Ground.of(around(roots), (), Policy(), needs_write=False)
+    ground = PlainPathCheck.of(around(roots), (), Policy(), needs_write=False)
     # Only the first is plain, so that the ground and then the judge look at the disk.
     arguments: JsonObject = {"paths": [f"{tmp_path}/r/f", f"{tmp_path}/r/a,b"]}
     sight = Remembering(around(roots), ground)
@@ -371,7 +371,7 @@ def test_plain_paths_on_their_ground_are_admitted_without_the_surroundings(tmp_p
     plant(tmp_path, "r/f")
     roots = share(tmp_path / "r")
     guard = compile_tool({}, read_only=True, policy=DEFAULT)
-    sight = Looking(None, Ground.of(around(roots), (), Policy(), needs_write=False))
+    sight = Looking(None, PlainPathCheck.of(around(roots), (), Policy(), needs_write=False))
     assert admit(tool_call({"path": f"{tmp_path}/r/f", "limit": 5}), guard, sight) is not None
     for other in ("/etc/x", "f,g", f"{tmp_path}/r/../r/f"):
         assert admit(tool_call({"path": other}), guard, sight) is None
@@ -452,7 +452,7 @@ def test_what_cannot_be_rewritten_whole_is_refused(
     )
     assert isinstance(decide(call, rewriting, world), Admitted)
     # It has three readings, and is read twice if it is to be rewritten.
-    patience = Patience(search=100, readings=5, effort=10_000)
+    patience = Budget(search=100, readings=5, effort=10_000)
     monkeypatch.setattr("hub.guard.decide.WHOLE", patience)
     assert isinstance(decide(call, plain, world), Admitted)
     assert isinstance(decide(call, rewriting, world), Refused)
@@ -467,7 +467,7 @@ class Broken(LinkReader):
 
 
 def test_our_own_mistake_is_a_refusal() -> None:
-    verdict = judge({"path": "/a"}, Surroundings(EMPTY, None, {}, Broken(), POSIX))
+    verdict = judge({"path": "/a"}, CallContext(EMPTY, None, {}, Broken(), POSIX))
     assert isinstance(verdict, Refused)
     assert verdict.message() == "Access denied: the arguments could not be judged"
 
@@ -586,7 +586,7 @@ def test_one_call_has_no_more_than_its_share_of_the_hub(
             }
 
 
-class Counting(OsLinks):
+class Counting(OsDisk):
     """Counts what is asked of the disk."""
 
     def __init__(self) -> None:
@@ -603,7 +603,7 @@ def test_no_call_asks_the_disk_without_end(tmp_path: Path, key: str) -> None:
     shared = share(*(top / f"{n}" for n in range(256)))
     names: list[Json] = [f"{n}/x" for n in range(1000)]
     disk = Counting()
-    verdict = judge({key: names}, replace(around(shared, top / "0"), links=CachedLinks(disk)))
+    verdict = judge({key: names}, replace(around(shared, top / "0"), links=CachedDisk(disk)))
     assert isinstance(verdict, Refused)
     assert disk.asked < 200_000
 

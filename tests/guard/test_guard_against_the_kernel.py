@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hub.values import JsonObject
 from tests.oracle import ordinary
 from tests.oracle.gates import WEAKER, AdmitsAll, OnlyPaths
-from tests.oracle.keys import KEYS, Family, Key
+from tests.oracle.keys import KEYS, Key, ProcessTree
 from tests.oracle.node import Node, running
 from tests.oracle.openers import opened, reached
 from tests.oracle.promises import EXEMPTIONS, Exemption
 from tests.oracle.search import GateAt, Opener, escapes, in_python, report
 from tests.oracle.shells import SHELLS, Shell
 from tests.oracle.spellings import Attack, attacks
-from tests.oracle.trees import TOP, Link, Tree, planted
+from tests.oracle.trees import TOP, ChildConnection, Tree, planted
 from tests.oracle.verdicts import Guard
 
 # What is found is made as small as can be before it is shown.
@@ -29,9 +29,9 @@ WORDS = tuple(key for key in KEYS if "command" in key.arguments)
 ONE_OF_EACH = tuple({(key.family, key.inside): key for key in KEYS}.values())
 LINKED = Tree(
     (
-        Link("project", "leak", "file"),
-        Link("project", "leakdir", "folder"),
-        Link("project", "up", "up"),
+        ChildConnection("project", "leak", "file"),
+        ChildConnection("project", "leakdir", "folder"),
+        ChildConnection("project", "up", "up"),
     )
 )
 # Each is some hundred calls: enough of them for a build, and rounds of a minute in `make fuzz`.
@@ -127,7 +127,7 @@ def test_a_weaker_guard_is_caught_by_a_shell(name: str) -> None:
     )
 
 
-STEPS: dict[str, tuple[Family, str]] = {
+STEPS: dict[str, tuple[ProcessTree, str]] = {
     "opened": ("path", "leak"),
     "normpath": ("path", "nope/../../private/secret.txt"),
     "realpath": ("neutral", "leak/../key.pem"),
@@ -155,14 +155,14 @@ STEPS: dict[str, tuple[Family, str]] = {
 
 @pytest.mark.parametrize(("step", "family", "value"), [(step, *of) for step, of in STEPS.items()])
 def test_each_step_reaches_outside_where_nothing_guards(
-    step: str, family: Family, value: str
+    step: str, family: ProcessTree, value: str
 ) -> None:
     with planted(LINKED) as world:
         found = list(opened(value.replace(TOP, world.top), family, world))
         assert any(step in one.chain for one in found)
 
 
-EXEMPT: tuple[tuple[Family, str], ...] = (
+EXEMPT: tuple[tuple[ProcessTree, str], ...] = (
     ("neutral", "mode=leak"),
     ("neutral", "see ../private/secret.txt"),
     ("weak", "it was moved from ../private/secret.txt"),
@@ -180,7 +180,7 @@ EXEMPT: tuple[tuple[Family, str], ...] = (
     [(one, *of) for one, of in zip(EXEMPTIONS, EXEMPT, strict=True)],
 )
 def test_each_exemption_is_one_that_something_needs(
-    node: Node, exemption: Exemption, family: Family, value: str
+    node: Node, exemption: Exemption, family: ProcessTree, value: str
 ) -> None:
     with planted(LINKED) as world:
         found = [*reached(value, family, world), *node.reached(value, family, world)]

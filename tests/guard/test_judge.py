@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hub.guard.arguments import Claim
-from hub.guard.budget import Patience, TooMuchError
-from hub.guard.containment import OUTSIDE, Surroundings
+from hub.guard.arguments import PathCandidate
+from hub.guard.budget import Budget, TooMuchError
+from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.judge import Judge
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import DenyPatterns, Policy
@@ -19,17 +19,17 @@ PAYLOAD, COMMAND = Kind.PAYLOAD, Kind.COMMAND
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Surroundings:
+def world(tmp_path: Path) -> CallContext:
     top = plant(tmp_path, *PROJECT, "project/evil => ../private", "project/pl => /proc/self")
     home = {"HOME": f"{top}/home"}
     return around(share(top / "project", top / "docs"), top / "project", env=home)
 
 
 def objection(
-    world: Surroundings, kind: Kind, value: Json, policy: Policy | None = None
+    world: CallContext, kind: Kind, value: Json, policy: Policy | None = None
 ) -> str | None:
     judge = Judge(world, policy or Policy(), needs_write=True)
-    return judge.objection(Claim("/k", "k", kind, value, ""))
+    return judge.objection(PathCandidate("/k", "k", kind, value, ""))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def objection(
         (NEUTRAL, "```js\nimport '../x'\n```"),
     ],
 )
-def test_what_a_user_means_is_let_through(world: Surroundings, kind: Kind, value: str) -> None:
+def test_what_a_user_means_is_let_through(world: CallContext, kind: Kind, value: str) -> None:
     assert objection(world, kind, value) is None
 
 
@@ -130,7 +130,7 @@ def test_what_a_user_means_is_let_through(world: Surroundings, kind: Kind, value
         (NEUTRAL, "../private/secret.txt/x"),
     ],
 )
-def test_what_leads_outside_is_not(world: Surroundings, kind: Kind, value: str) -> None:
+def test_what_leads_outside_is_not(world: CallContext, kind: Kind, value: str) -> None:
     assert objection(world, kind, value) == OUTSIDE
 
 
@@ -153,9 +153,7 @@ def test_what_leads_outside_is_not(world: Surroundings, kind: Kind, value: str) 
         (NEUTRAL, "a\x00/b", "it contains a NUL character"),
     ],
 )
-def test_every_doubt_is_a_refusal(
-    world: Surroundings, kind: Kind, value: Json, reason: str
-) -> None:
+def test_every_doubt_is_a_refusal(world: CallContext, kind: Kind, value: Json, reason: str) -> None:
     assert objection(world, kind, value) == reason
 
 
@@ -182,7 +180,7 @@ def test_every_doubt_is_a_refusal(
     ],
     ids=lambda value: value[:8] + value[-12:],
 )
-def test_a_path_that_is_padded_is_a_path(world: Surroundings, kind: Kind, value: str) -> None:
+def test_a_path_that_is_padded_is_a_path(world: CallContext, kind: Kind, value: str) -> None:
     assert objection(world, kind, value) == OUTSIDE
 
 
@@ -205,7 +203,7 @@ def test_a_path_that_is_padded_is_a_path(world: Surroundings, kind: Kind, value:
     ids=lambda value: str(value)[:12],
 )
 def test_what_is_a_path_and_longer_than_any_is_refused(
-    world: Surroundings, kind: Kind, value: str, reason: str
+    world: CallContext, kind: Kind, value: str, reason: str
 ) -> None:
     assert objection(world, kind, value) == reason
 
@@ -232,7 +230,7 @@ CODE = "import x from '../../../lib'\nfor (const a of b) { open('/etc/hosts') }\
     ],
     ids=lambda value: value[:16],
 )
-def test_long_texts_are_let_through(world: Surroundings, kind: Kind, value: str) -> None:
+def test_long_texts_are_let_through(world: CallContext, kind: Kind, value: str) -> None:
     assert objection(world, kind, value) is None
 
 
@@ -244,16 +242,16 @@ def test_a_long_value_on_windows() -> None:
     assert objection(world, NEUTRAL, "C:\\R" + "\\." * 2100 + "\\x") is None
 
 
-def test_something_that_is_no_text_is_shown_by_its_type(world: Surroundings) -> None:
+def test_something_that_is_no_text_is_shown_by_its_type(world: CallContext) -> None:
     judge = Judge(world, Policy(), needs_write=True)
-    (weighed,) = judge.weigh(Claim("/k", "k", PATH, [1], ""))
+    (weighed,) = judge.weigh(PathCandidate("/k", "k", PATH, [1], ""))
     assert weighed.reading == "list"
 
 
-def test_what_was_objected_to_is_weighed_no_further(world: Surroundings) -> None:
+def test_what_was_objected_to_is_weighed_no_further(world: CallContext) -> None:
     judge = Judge(world, Policy(refuse_options=True), needs_write=True)
     for kind, value in ((NEUTRAL, "-D"), (GLOB, "*/../x")):
-        (weighed,) = judge.weigh(Claim("/ref", "ref", kind, value, ""))
+        (weighed,) = judge.weigh(PathCandidate("/ref", "ref", kind, value, ""))
         assert weighed.objection is not None
 
 
@@ -277,19 +275,19 @@ def test_what_was_objected_to_is_weighed_no_further(world: Surroundings) -> None
     ],
 )
 def test_what_is_mounted_is_judged_where_it_comes_from(
-    world: Surroundings, key: str, value: str, *, refused: bool
+    world: CallContext, key: str, value: str, *, refused: bool
 ) -> None:
     judge = Judge(world, Policy(), needs_write=True)
-    claim = Claim("/k", key, WEAK, value.format(cwd=world.cwd), "")
+    claim = PathCandidate("/k", key, WEAK, value.format(cwd=world.cwd), "")
     assert (judge.objection(claim) is not None) is refused
 
 
-def test_an_option_is_no_revision(world: Surroundings) -> None:
+def test_an_option_is_no_revision(world: CallContext) -> None:
     judge = Judge(world, Policy(refuse_options=True), needs_write=True)
-    assert judge.objection(Claim("/ref", "ref", NEUTRAL, "-D", "")) == (
+    assert judge.objection(PathCandidate("/ref", "ref", NEUTRAL, "-D", "")) == (
         "it would be an option, not a revision"
     )
-    assert judge.objection(Claim("/sort", "sort", NEUTRAL, "-D", "")) is None
+    assert judge.objection(PathCandidate("/sort", "sort", NEUTRAL, "-D", "")) is None
 
 
 @pytest.mark.parametrize(
@@ -314,18 +312,18 @@ def test_windows_values(kind: Kind, value: str, *, refused: bool) -> None:
     assert (objection(on_windows("C:\\R"), kind, value) is not None) is refused
 
 
-def test_patterns_hold_for_plain_paths_too(world: Surroundings) -> None:
+def test_patterns_hold_for_plain_paths_too(world: CallContext) -> None:
     policy = Policy(deny=DenyPatterns(("a.txt",)))
     assert objection(world, PATH, f"{world.cwd}/a.txt", policy) == "the operator denies it"
 
 
 def test_only_an_absolute_path_that_reads_in_one_way_has_a_canonical_form(
-    world: Surroundings,
+    world: CallContext,
 ) -> None:
     judge = Judge(world, Policy(), needs_write=True)
 
     def canonical(value: Json, kind: Kind = PATH) -> str | None:
-        return judge.canonical(Claim("/k", "k", kind, value, ""))
+        return judge.canonical(PathCandidate("/k", "k", kind, value, ""))
 
     assert canonical(f"{world.cwd}/./a.txt") == f"{world.cwd}/a.txt"
     assert canonical(7) is None
@@ -334,14 +332,14 @@ def test_only_an_absolute_path_that_reads_in_one_way_has_a_canonical_form(
     assert canonical(f"{world.cwd}/a.txt", WEAK) is None
 
 
-def test_there_is_an_end_to_it(world: Surroundings) -> None:
-    claim = Claim("/k", "k", PATH, ",".join("abcdefghijkl"), "")
+def test_there_is_an_end_to_it(world: CallContext) -> None:
+    claim = PathCandidate("/k", "k", PATH, ",".join("abcdefghijkl"), "")
     for readings, effort, reason in (
         (10, 10_000, "there is too much to judge"),
         (1000, 40, TooMuchError().reason),
         (1000, 10_000, None),
     ):
-        patience = Patience(search=0, readings=readings, effort=effort)
+        patience = Budget(search=0, readings=readings, effort=effort)
         judge = Judge(world, Policy(), needs_write=True, patience=patience)
         assert judge.objection(claim) == reason
         assert judge.is_at_its_end is (reason is not None)
@@ -378,7 +376,7 @@ def test_there_is_an_end_to_it(world: Surroundings) -> None:
         (WEAK, "a.txt\x85../private/secret.txt"),
     ],
 )
-def test_other_ways_to_write_a_path_are_read(world: Surroundings, kind: Kind, value: str) -> None:
+def test_other_ways_to_write_a_path_are_read(world: CallContext, kind: Kind, value: str) -> None:
     assert objection(world, kind, value) is not None
 
 

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from hub.config.own_inodes import OwnInodes
 from hub.guard.consent import wanted
-from hub.guard.containment import Surroundings
+from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Refused, admit, compile_tool, decide, explain
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.own_files import OWN, OwnFiles, OwnPlace
-from hub.guard.plain_paths import Ground
+from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import AccessRule, Mode, Policy, ToolPolicy
 from hub.paths.resolve import LinkReader
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 from hub.values import Call, Json, JsonObject
 from tests.guard.test_plain_paths import claim
 from tests.kit.trees import plant
@@ -66,7 +66,7 @@ def judged(  # noqa: PLR0913 - each is one thing that must not matter
     tool: str = "write_file",
     read_only: bool = False,
     policy: Policy | None = None,
-    world: Surroundings | None = None,
+    world: CallContext | None = None,
 ) -> Admitted | Refused:
     policy = replace(policy or Policy(), own=own_of(top))
     guard = compile_tool(PATH, read_only=read_only, policy=ToolPolicy(policy))
@@ -162,7 +162,7 @@ def test_a_directory_around_them_is_not_taken_as_a_whole(
         on = ground(top, tool)
         assert on is not None
         if refused:
-            assert not on.bears([claim(path, Kind.PATH)], OsLinks())
+            assert not on.bears([claim(path, Kind.PATH)], OsDisk())
 
 
 @pytest.mark.parametrize(
@@ -196,15 +196,15 @@ def test_a_name_that_can_be_put_behind_a_directory_counts_with_it(
 class Quick:
     """What the fast path looks at."""
 
-    def __init__(self, top: Path, on: Ground | None) -> None:
+    def __init__(self, top: Path, on: PlainPathCheck | None) -> None:
         self.ground = on
-        self.disk = OsLinks()
+        self.disk = OsDisk()
         self._world = around(share(top / "root"), top / "root")
 
     def memory(self) -> LinkReader:
         return self.disk
 
-    def surroundings(self, links: LinkReader) -> Surroundings:
+    def surroundings(self, links: LinkReader) -> CallContext:
         return replace(self._world, links=links)
 
 
@@ -214,9 +214,11 @@ def test_a_command_that_moves_a_directory_counts_as_a_tool_that_does(top: Path) 
     assert not is_own(judged(top, {"command": "ls conf/"}, tool="run"))
 
 
-def ground(top: Path, tool: str = "write_file", *, needs_write: bool = True) -> Ground | None:
+def ground(
+    top: Path, tool: str = "write_file", *, needs_write: bool = True
+) -> PlainPathCheck | None:
     world = around(share(top / "root"), top / "root")
-    return Ground.of(world, (), Policy(own=own_of(top)), needs_write=needs_write, tool=tool)
+    return PlainPathCheck.of(world, (), Policy(own=own_of(top)), needs_write=needs_write, tool=tool)
 
 
 def test_the_fast_path_admits_nothing_that_the_judge_refuses(top: Path) -> None:
@@ -226,12 +228,12 @@ def test_the_fast_path_admits_nothing_that_the_judge_refuses(top: Path) -> None:
     for name in (*SPELLED, "state/roots-hub/key", "hard-key", "state/roots-hub/new"):
         for value in (name.replace("/R", f"{top}/root"), f"{top}/root/{name}"):
             for kind in (Kind.PATH, Kind.WEAK, Kind.GLOB):
-                assert not on.bears([claim(value, kind)], OsLinks()), value
+                assert not on.bears([claim(value, kind)], OsDisk()), value
     for name in ("a.txt", "conf/other.yaml", "conf", "new", "state/other"):
-        assert on.bears([claim(f"{top}/root/{name}", Kind.PATH)], OsLinks()), name
-    assert reading.bears([claim(f"{top}/root/conf/hub.yaml", Kind.PATH)], OsLinks())
-    assert not reading.bears([claim(f"{top}/root/state/roots-hub/key", Kind.PATH)], OsLinks())
-    assert not reading.bears([claim(f"{top}/root/hard-key", Kind.PATH)], OsLinks())
+        assert on.bears([claim(f"{top}/root/{name}", Kind.PATH)], OsDisk()), name
+    assert reading.bears([claim(f"{top}/root/conf/hub.yaml", Kind.PATH)], OsDisk())
+    assert not reading.bears([claim(f"{top}/root/state/roots-hub/key", Kind.PATH)], OsDisk())
+    assert not reading.bears([claim(f"{top}/root/hard-key", Kind.PATH)], OsDisk())
 
 
 def test_nothing_else_is_refused_where_the_guard_is_off_or_holds_nobody(top: Path) -> None:

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hub.guard.arguments import Claim
+from hub.guard.arguments import PathCandidate
 from hub.guard.decide import Admitted, compile_tool, decide
 from hub.guard.keys.schema import node_of_key
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.plain_paths import Ground, is_plain, reads_once
+from hub.guard.plain_paths import PlainPathCheck, is_plain, reads_once
 from hub.guard.policy import Access, AccessRule, DenyPatterns, Policy, ToolPolicy
 from hub.guard.text.readings import Reader, readings
 from hub.paths.resolve import PathError, parts_of
 from hub.roots.roots import RootSet, UnsafePaths
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 from hub.values import Json
 from tests.kit.fakes import FakeLinks
 from tests.kit.trees import PROJECT, grow, plant
@@ -86,8 +86,8 @@ def test_nobody_reads_what_is_borne_in_another_way(text: str, kind: Kind) -> Non
             assert "." not in borne.removeprefix("./").split("/")[borne == "." :]
 
 
-def claim(value: Json, kind: Kind = Kind.PATH) -> Claim:
-    return Claim("/path", "path", kind, value, "its name says so")
+def claim(value: Json, kind: Kind = Kind.PATH) -> PathCandidate:
+    return PathCandidate("/path", "path", kind, value, "its name says so")
 
 
 def ground(
@@ -96,14 +96,16 @@ def ground(
     policy: Policy | None = None,
     needs_write: bool = False,
     cwd: Path | str | None = None,
-) -> Ground | None:
+) -> PlainPathCheck | None:
     within = [root for bound in bounds for root in bound.roots]
-    return Ground.of(around(roots, cwd), within, policy or Policy(), needs_write=needs_write)
+    return PlainPathCheck.of(
+        around(roots, cwd), within, policy or Policy(), needs_write=needs_write
+    )
 
 
-def bears(on: Ground | None, *paths: Path | str, kind: Kind = Kind.PATH) -> bool:
+def bears(on: PlainPathCheck | None, *paths: Path | str, kind: Kind = Kind.PATH) -> bool:
     assert on is not None
-    return on.bears([claim(str(path), kind) for path in paths], OsLinks())
+    return on.bears([claim(str(path), kind) for path in paths], OsDisk())
 
 
 def test_it_bears_plain_paths_that_lead_straight_down_from_a_root(tmp_path: Path) -> None:
@@ -220,8 +222,8 @@ def test_what_is_no_plain_path_is_left_to_others(tmp_path: Path) -> None:
         assert not bears(on, text), text
     whole = {Kind.PATH, Kind.WEAK, Kind.NEUTRAL, Kind.GLOB}
     for kind in Kind:
-        assert on.bears([claim(f"{tmp_path}/a", kind)], OsLinks()) is (kind in whole), kind
-    assert not on.bears([claim(5)], OsLinks())
+        assert on.bears([claim(f"{tmp_path}/a", kind)], OsDisk()) is (kind in whole), kind
+    assert not on.bears([claim(5)], OsDisk())
 
 
 @pytest.mark.parametrize(
@@ -274,7 +276,7 @@ def test_a_bound_may_be_spelled_otherwise_than_the_root_below_it() -> None:
         share(path, links=disk, flavour=MACOS) for path in ("/ééé/a/b/c", "/e\u0301e\u0301e\u0301")
     )
     world = replace(around(roots), flavour=MACOS)
-    on = Ground.of(world, bound.roots, Policy(), needs_write=False)
+    on = PlainPathCheck.of(world, bound.roots, Policy(), needs_write=False)
     assert on is not None
     assert on.bears([claim("/ééé/a/b/c/x")], disk)
     disk.plant("/ééé/a => /elsewhere")
@@ -327,7 +329,7 @@ def test_patterns_know_no_case_where_names_do_not(tmp_path: Path) -> None:
     policy = Policy(deny=DenyPatterns((".ENV",)))
     for flavour, expected in ((POSIX, True), (MACOS, False)):
         world = replace(around(share(tmp_path, flavour=flavour)), flavour=flavour)
-        on = Ground.of(world, (), policy, needs_write=False)
+        on = PlainPathCheck.of(world, (), policy, needs_write=False)
         assert bears(on, tmp_path / ".Env") is expected
 
 
@@ -420,6 +422,6 @@ def test_what_it_bears_is_what_the_guard_would_admit(
         for begin, names, end in ways:
             starts = {"top": f"{top}/", "uri": f"file://{top}/"}
             path = starts.get(begin, begin) + "/".join(names) + end
-            verdict = decide(tool_call({key: path}), guard, replace(world, links=OsLinks()))
-            if on.bears([claim(path, kind)], OsLinks()):
+            verdict = decide(tool_call({key: path}), guard, replace(world, links=OsDisk()))
+            if on.bears([claim(path, kind)], OsDisk()):
                 assert isinstance(verdict, Admitted), path

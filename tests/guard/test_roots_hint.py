@@ -4,7 +4,7 @@ from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Mode, Policy, ToolPolicy
 from hub.guard.roots_hint import SHOWN, takes_paths, told_of, with_sentence
 from hub.paths.resolve import Flavour
-from hub.roots.effective import InForce
+from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import EMPTY, RootSet, root_from_path
 from hub.values import Json, JsonObject
 from tests.kit.fakes import FakeLinks
@@ -59,26 +59,29 @@ def roots(*paths: str) -> RootSet:
 
 
 def test_the_sentence_names_the_roots_in_their_order() -> None:
-    told = told_of(InForce(roots("/home/user/project", "/home/user/docs"), "client"))
+    told = told_of(EffectiveRoots(roots("/home/user/project", "/home/user/docs"), "client"))
     assert told == "Paths must be inside: /home/user/project, /home/user/docs"
 
 
 def test_where_nothing_is_enforced_nothing_is_told() -> None:
-    assert told_of(InForce(EMPTY, "none", enforcing=False)) is None
+    assert told_of(EffectiveRoots(EMPTY, "none", enforcing=False)) is None
 
 
 def test_where_nothing_is_shared_it_says_so() -> None:
-    assert told_of(InForce(EMPTY, "client")) == "No path is allowed: no folder is shared"
+    assert told_of(EffectiveRoots(EMPTY, "client")) == "No path is allowed: no folder is shared"
 
 
 def test_of_many_roots_only_the_first_are_named() -> None:
-    told = told_of(InForce(roots(*(f"/r{n}" for n in range(SHOWN + 3))), "client"))
+    told = told_of(EffectiveRoots(roots(*(f"/r{n}" for n in range(SHOWN + 3))), "client"))
     assert told is not None
     assert told.endswith("/r15, and 3 more that get-roots lists")
 
 
 def test_a_root_cannot_start_a_line_of_its_own() -> None:
-    assert told_of(InForce(roots("/a\nYou must"), "client")) == "Paths must be inside: /a?You must"
+    assert (
+        told_of(EffectiveRoots(roots("/a\nYou must"), "client"))
+        == "Paths must be inside: /a?You must"
+    )
 
 
 def test_only_the_description_changes() -> None:

@@ -2,13 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from hub.guard.budget import Effort, TooMuchError, WatchedLinks
-from hub.system.disk import OsLinks
+from hub.guard.budget import Meter, MeteredDisk, TooMuchError
+from hub.system.disk import OsDisk
 from tests.kit.trees import plant
 
 
 def test_it_answers_as_the_disk_does_and_knows_what_was_asked(tmp_path: Path) -> None:
-    top, links = plant(tmp_path, "l => x"), WatchedLinks(OsLinks(), Effort(10))
+    top, links = plant(tmp_path, "l => x"), MeteredDisk(OsDisk(), Meter(10))
     entry = links.entry(f"{top}/l")
     assert entry is not None
     assert (entry.kind, links.target(f"{top}/l"), links.last) == ("link", "x", f"{top}/l")
@@ -18,12 +18,12 @@ def test_it_answers_as_the_disk_does_and_knows_what_was_asked(tmp_path: Path) ->
 
 def test_it_answers_only_so_much(tmp_path: Path) -> None:
     top = plant(tmp_path, "a => " + "x/" * 50)
-    links = WatchedLinks(OsLinks(), Effort(10))
+    links = MeteredDisk(OsDisk(), Meter(10))
     for _ in range(10):
         links.entry("/")
     with pytest.raises(TooMuchError):
         links.entry("/")
     with pytest.raises(TooMuchError):
-        WatchedLinks(OsLinks(), Effort(10)).target(f"{top}/a")
+        MeteredDisk(OsDisk(), Meter(10)).target(f"{top}/a")
     with pytest.raises(TooMuchError):
-        WatchedLinks(OsLinks(), Effort(10)).effort.spend(11)
+        MeteredDisk(OsDisk(), Meter(10)).effort.spend(11)

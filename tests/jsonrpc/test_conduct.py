@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hub.jsonrpc.conduct import FORGIVEN, MAX_STRAYS, MAX_WASTE, WINDOW, Conduct
+from hub.jsonrpc.conduct import FORGIVEN, MAX_STRAYS, MAX_WASTE, WINDOW, PeerConduct
 from hub.jsonrpc.peer import GoneError
 
 
@@ -15,14 +15,14 @@ class Clock:
         return self.now
 
 
-def strays(conduct: Conduct, number: int) -> None:
+def strays(conduct: PeerConduct, number: int) -> None:
     for _ in range(number):
         conduct.count("it prints", 1)
 
 
 def test_one_too_many_is_the_end_and_its_reason_says_what_it_was() -> None:
     clock = Clock()
-    conduct = Conduct("files", clock=clock)
+    conduct = PeerConduct("files", clock=clock)
     strays(conduct, MAX_STRAYS)
     clock.now += 2
     with pytest.raises(GoneError) as caught:
@@ -33,14 +33,14 @@ def test_one_too_many_is_the_end_and_its_reason_says_what_it_was() -> None:
 
 def test_as_many_in_a_longer_time_are_borne() -> None:
     clock = Clock()
-    conduct = Conduct("files", clock=clock)
+    conduct = PeerConduct("files", clock=clock)
     for _ in range(5):
         strays(conduct, MAX_STRAYS)
         clock.now += WINDOW
 
 
 def test_an_answer_makes_up_for_some() -> None:
-    conduct = Conduct("files", clock=Clock())
+    conduct = PeerConduct("files", clock=Clock())
     conduct.answered()
     for _ in range(5):
         strays(conduct, MAX_STRAYS)
@@ -53,7 +53,7 @@ def test_an_answer_makes_up_for_some() -> None:
 
 
 def test_bytes_are_counted_too() -> None:
-    conduct = Conduct("files", clock=Clock())
+    conduct = PeerConduct("files", clock=Clock())
     assert conduct.verdict("no end", MAX_WASTE) is None
     assert conduct.verdict("no end", 1) == (
         "the hub ended it because it misbehaved: no end, over 128 MiB within 0.1 s"

@@ -4,7 +4,7 @@ import asyncio  # noqa: TID251 - a transport
 from contextlib import suppress
 from typing import cast
 
-from hub.jsonrpc.gathering import LARGE, Gathering, arrival
+from hub.jsonrpc.gathering import LARGE, BatchedWriter, arrival
 
 
 class Transport:
@@ -28,9 +28,9 @@ class Broken(Transport):
         raise RuntimeError("broken")
 
 
-def gathering(given: Transport | None = None) -> tuple[Gathering, Transport]:
+def gathering(given: Transport | None = None) -> tuple[BatchedWriter, Transport]:
     transport = given or Transport()
-    return Gathering(cast("asyncio.WriteTransport", transport)), transport
+    return BatchedWriter(cast("asyncio.WriteTransport", transport)), transport
 
 
 def test_what_is_written_on_no_arrival_is_written_at_once() -> None:

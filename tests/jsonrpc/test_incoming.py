@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from hub.jsonrpc import incoming as backlog_module
-from hub.jsonrpc.incoming import Backlog
+from hub.jsonrpc.incoming import InboundRequests
 from hub.jsonrpc.outgoing import UNSAID
 from hub.values import Json
 
@@ -15,7 +15,7 @@ async def test_somebody_who_does_not_read_has_to_wait(
     most: str, weight: int, ends: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backlog_module, most, 1)
-    backlog = Backlog()
+    backlog = InboundRequests()
     await backlog.room()
     was_let_in = anyio.Event()
 
@@ -37,7 +37,7 @@ async def test_somebody_who_does_not_read_has_to_wait(
 
 
 async def test_it_is_idle_once_every_request_has_ended() -> None:
-    backlog = Backlog()
+    backlog = InboundRequests()
     await backlog.idle()
     backlog.begun()
     with anyio.fail_after(5):
@@ -47,7 +47,7 @@ async def test_it_is_idle_once_every_request_has_ended() -> None:
             backlog.ended()
 
 
-class Underway:
+class Cancellable:
     """A request that notes in a list that it was given up."""
 
     can_be_cancelled = True
@@ -63,26 +63,26 @@ class Underway:
 
 @pytest.mark.parametrize(("id_", "expected"), [(1, ["1"]), ("1", ["one"]), (True, []), (1.0, [])])
 def test_a_request_is_taken_back_by_its_very_id(id_: Json, expected: list[str]) -> None:
-    backlog, given_up = Backlog(), list[str]()
-    backlog.enter(1, Underway("1", given_up))
-    backlog.enter("1", Underway("one", given_up))
+    backlog, given_up = InboundRequests(), list[str]()
+    backlog.enter(1, Cancellable("1", given_up))
+    backlog.enter("1", Cancellable("one", given_up))
     backlog.cancel({"requestId": id_})
     assert given_up == expected
 
 
 def test_a_request_hears_why_it_is_taken_back() -> None:
-    backlog = Backlog()
+    backlog = InboundRequests()
     for id_, said, heard in ((1, "enough", "enough"), (2, None, UNSAID)):
-        underway = Underway(f"{id_}", [])
+        underway = Cancellable(f"{id_}", [])
         backlog.enter(id_, underway)
         backlog.cancel({"requestId": id_, "reason": said})
         assert underway.reason == heard
 
 
 def test_at_the_end_what_came_last_is_given_up_first() -> None:
-    backlog, given_up = Backlog(), list[str]()
+    backlog, given_up = InboundRequests(), list[str]()
     for name in "abc":
-        backlog.enter(name, Underway(name, given_up))
+        backlog.enter(name, Cancellable(name, given_up))
     backlog.close()
     assert given_up == ["c", "b", "a"]
 
@@ -92,8 +92,8 @@ async def test_more_is_read_once_enough_of_what_was_asked_is_answered(
 ) -> None:
     monkeypatch.setattr(backlog_module, "MAX_WEIGHT", 3)
     monkeypatch.setattr(backlog_module, "LIGHT", 1)
-    backlog, given_up = Backlog(), list[str]()
-    asked = [Underway(f"call {id_}", given_up) for id_ in range(4)]
+    backlog, given_up = InboundRequests(), list[str]()
+    asked = [Cancellable(f"call {id_}", given_up) for id_ in range(4)]
     for id_, (one, size) in enumerate(zip(asked, (2, 2, 1, 9), strict=True)):
         if id_ != 3:  # a request that is not under way any more counts for nothing
             backlog.add(id_, one)

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.jsonrpc import messages
-from hub.jsonrpc.conduct import MAX_WASTE, Conduct
-from hub.jsonrpc.gathering import Gathering
-from hub.jsonrpc.lines import PORTION, PORTIONS, Cut, Lines, LineSplitter
+from hub.jsonrpc.conduct import MAX_WASTE, PeerConduct
+from hub.jsonrpc.gathering import BatchedWriter
+from hub.jsonrpc.lines import PORTION, PORTIONS, Lines, LineSplitter, TruncatedLine
 from hub.jsonrpc.peer import GoneError
 from tests.kit.fakes import taken_into
 
 
 def shown(lines: Iterable[bytes]) -> list[bytes | None]:
-    return [None if isinstance(line, Cut) else line for line in lines]
+    return [None if isinstance(line, TruncatedLine) else line for line in lines]
 
 
 def split(chunks: list[bytes], limit: int = 100) -> list[bytes | None]:
@@ -68,7 +68,7 @@ def test_of_a_line_that_is_too_long_both_ends_are_kept(size: int) -> None:
     chunks = [stream[at : at + size] for at in range(0, len(stream), size)]
     first, cut, last = (found for chunk in chunks for found in splitter.feed(chunk))
     assert (first, last) == (b"ok", b"ok")
-    assert isinstance(cut, Cut)
+    assert isinstance(cut, TruncatedLine)
     assert cut == line[:256] + line[-256:]
 
 
@@ -135,7 +135,7 @@ class Pieces:
 
 def test_what_answers_lines_that_came_at_once_is_one_write() -> None:
     lines, pieces = Lines(), Pieces()
-    answers = Gathering(cast("asyncio.WriteTransport", pieces))
+    answers = BatchedWriter(cast("asyncio.WriteTransport", pieces))
 
     def answer(line: bytes) -> bool:
         answers.write(line.upper())
@@ -186,7 +186,7 @@ async def test_a_crowd_of_lines_is_cut_bit_by_bit_and_nothing_more_is_read_meanw
 
 async def test_a_crowd_that_is_taken_is_taken_bit_by_bit_too() -> None:
     taken: list[bytes] = []
-    lines, transport = Lines(conduct=Conduct("files")), Readable()
+    lines, transport = Lines(conduct=PeerConduct("files")), Readable()
     lines.taker = taken_into(taken)
     read_from(transport, lines)
     crowd = b"answer\n" * 10_000
@@ -203,7 +203,7 @@ async def test_a_crowd_that_is_taken_is_taken_bit_by_bit_too() -> None:
 
 @pytest.mark.parametrize("begins", [b"\n", b"x" * (messages.MAX_MESSAGE_BYTES - 30_000)])
 async def test_what_is_nothing_or_has_no_end_is_the_end_of_it(begins: bytes) -> None:
-    conduct, transport = Conduct("files"), Readable()
+    conduct, transport = PeerConduct("files"), Readable()
     lines = Lines(conduct=conduct)
     read_from(transport, lines)
     conduct.verdict("before", MAX_WASTE - 200_000)
@@ -220,7 +220,7 @@ async def test_what_is_nothing_or_has_no_end_is_the_end_of_it(begins: bytes) -> 
 
 
 async def test_who_reads_lines_that_nobody_asked_for_lets_others_have_their_turn() -> None:
-    lines = Lines(conduct=Conduct("files"))
+    lines = Lines(conduct=PeerConduct("files"))
     lines.data_received(b"junk\n" * 100_000)
     turns = 0
 

@@ -10,9 +10,9 @@ from hub.jsonrpc.outgoing import (
     MAX_REASON,
     UNSAID,
     Answer,
+    AwaitedRequest,
+    PendingRequests,
     Progress,
-    TaskWaiter,
-    Waiters,
     reason_in,
     token_in,
     with_token,
@@ -34,7 +34,7 @@ class Note:
 
 
 def test_an_answer_goes_once_to_who_waits_for_it() -> None:
-    waiters, one, other = Waiters(), Note(), Note()
+    waiters, one, other = PendingRequests(), Note(), Note()
     waiters.add(1, one)
     waiters.add("1", other)
     waiters.settle(Response(1, {"a": 1}))
@@ -45,7 +45,7 @@ def test_an_answer_goes_once_to_who_waits_for_it() -> None:
 
 
 def test_an_id_that_comes_back_as_text_is_the_same_id() -> None:
-    waiters, one = Waiters(), Note()
+    waiters, one = PendingRequests(), Note()
     waiters.add(7, one)
     for other in ("x", "07", "+7", " 7", "\u0667", "8", "9" * 5000):
         waiters.settle(Response(other, {}))
@@ -55,7 +55,7 @@ def test_an_id_that_comes_back_as_text_is_the_same_id() -> None:
 
 
 def test_who_is_forgotten_hears_nothing() -> None:
-    waiters, one = Waiters(), Note()
+    waiters, one = PendingRequests(), Note()
     waiters.add(1, one)
     assert waiters.forget(1)
     assert not waiters.forget(1)
@@ -65,7 +65,7 @@ def test_who_is_forgotten_hears_nothing() -> None:
 
 
 def test_everybody_learns_once_that_no_answer_will_come() -> None:
-    waiters, one = Waiters(), Note()
+    waiters, one = PendingRequests(), Note()
     waiters.add(1, one)
     waiters.close()
     waiters.close()
@@ -78,7 +78,7 @@ async def test_a_report_goes_as_it_came_to_who_wants_it() -> None:
     async def keep(params: Payload) -> None:
         reports.append(params)
 
-    waiters = Waiters()
+    waiters = PendingRequests()
     waiters.add(1, Note(keep))
     waiters.add(2, Note())
     for token in (b"1", b"2", b"3", b"[1]", b"null", b"true"):
@@ -87,7 +87,7 @@ async def test_a_report_goes_as_it_came_to_who_wants_it() -> None:
 
 
 async def test_a_task_waits_until_its_answer_is_there() -> None:
-    waiter = TaskWaiter(None)
+    waiter = AwaitedRequest(None)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(waiter.done.wait)
         await anyio.wait_all_tasks_blocked()

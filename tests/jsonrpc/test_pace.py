@@ -6,8 +6,8 @@ from hub.jsonrpc.pace import (
     SHARE,
     SHORTEST_REST,
     TURN,
-    Account,
-    Pace,
+    LoopShare,
+    TimeBudget,
 )
 
 
@@ -20,13 +20,13 @@ class Clock:
         return self.now
 
 
-def paced(clock: Clock, *, together: float = 1e9) -> Pace:
-    return Pace(clock, Account(together, SHARE, clock))
+def paced(clock: Clock, *, together: float = 1e9) -> LoopShare:
+    return LoopShare(clock, TimeBudget(together, SHARE, clock))
 
 
 def test_an_account_fills_up_with_time_to_its_most() -> None:
     clock = Clock()
-    account = Account(2.0, 0.5, clock)
+    account = TimeBudget(2.0, 0.5, clock)
     account.spend(3.0)
     assert account.debt() == 2.0
     clock.now += 1
@@ -55,8 +55,8 @@ def test_others_have_their_turn_after_a_while_and_a_rest_once_the_burst_is_spent
 
 def test_one_child_rests_for_what_another_has_spent() -> None:
     clock = Clock()
-    together = Account(BURST, SHARE, clock)
-    one, other = Pace(clock, together), Pace(clock, together)
+    together = TimeBudget(BURST, SHARE, clock)
+    one, other = LoopShare(clock, together), LoopShare(clock, together)
     one.spend(2 * BURST)
     other.spend(TURN)
     rest = other.rest()

@@ -8,13 +8,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.jsonrpc import send_queue as mailbox_module
-from hub.jsonrpc.send_queue import Mailbox
+from hub.jsonrpc.send_queue import SendQueue
 
 
 class Post:
     """A mailbox, and a client that reads what is in it as long as it is `open`."""
 
-    def __init__(self, mailbox: Mailbox) -> None:
+    def __init__(self, mailbox: SendQueue) -> None:
         self.mailbox = mailbox
         self.sent: list[int] = []
         self.open = anyio.Event()
@@ -33,7 +33,7 @@ class Post:
 async def post() -> AsyncGenerator[Post]:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            yield Post(Mailbox(tasks))
+            yield Post(SendQueue(tasks))
             tasks.cancel_scope.cancel()
 
 
@@ -115,7 +115,7 @@ async def test_a_flood_that_nobody_reads_does_not_flood_the_log(
     monkeypatch.setattr(mailbox_module, "LIMIT", 3)
     with capture_logs() as logs:
         async with anyio.create_task_group() as tasks:
-            mailbox = Mailbox(tasks)
+            mailbox = SendQueue(tasks)
             for _ in range(1000):
                 mailbox.put(anyio.sleep_forever)
             await anyio.wait_all_tasks_blocked()

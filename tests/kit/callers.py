@@ -29,7 +29,7 @@ URL: JsonObject = {"mode": "url", "message": "Go", "url": "https://example.com/a
 ACCEPTED: JsonObject = {"action": "accept", "content": {"n": 18446744073709551617}}
 
 
-class Caller:
+class ScriptedCaller:
     """A modern client, which calls one tool in rounds."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Caller:
         return cast("JsonObject", answer["error"])
 
 
-class ExpressCaller(Caller):
+class ExpressCaller(ScriptedCaller):
     """One whose calls go by express if they can: somebody has called the tool before."""
 
     def __init__(self, *given: Any, **more: Any) -> None:
@@ -108,7 +108,7 @@ def silent(*tools: JsonObject) -> FakeChild:
     return FakeChild(*(tools or (ECHO,)), answers={"tools/call": SILENT})
 
 
-async def asked(child: FakeChild, caller: Caller, params: JsonObject = FORM) -> Any:
+async def asked(child: FakeChild, caller: ScriptedCaller, params: JsonObject = FORM) -> Any:
     """Call, let the child ask, and return the question."""
     id_ = await caller.begin()
     await child.signals.until(lambda: bool(child.links))
@@ -118,7 +118,7 @@ async def asked(child: FakeChild, caller: Caller, params: JsonObject = FORM) -> 
     return await caller.end(id_)
 
 
-async def asked_again(child: FakeChild, caller: Caller) -> Any:
+async def asked_again(child: FakeChild, caller: ScriptedCaller) -> Any:
     """Call once more, let the child ask, and return the question."""
     before = len(child.link.requests("tools/call"))
     id_ = await caller.begin()
@@ -138,7 +138,7 @@ def question(result: Any) -> tuple[str, Any]:
     return key, request
 
 
-async def answered(child: FakeChild, caller: Caller, result: Any, **meta: Json) -> int:
+async def answered(child: FakeChild, caller: ScriptedCaller, result: Any, **meta: Json) -> int:
     """Answer the question in a result, see it come to the child, and return the request's id."""
     key, _ = question(result)
     id_ = await caller.begin({key: ACCEPTED}, result["requestState"], **meta)
@@ -146,7 +146,7 @@ async def answered(child: FakeChild, caller: Caller, result: Any, **meta: Json) 
     return id_
 
 
-async def completed(child: FakeChild, caller: Caller, id_: int) -> None:
+async def completed(child: FakeChild, caller: ScriptedCaller, id_: int) -> None:
     """Let the child answer its first call, and see that come to the request."""
     child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
     assert (await caller.end(id_))["resultType"] == "complete"

@@ -17,7 +17,7 @@ from hub.jsonrpc import messages
 from hub.jsonrpc.encoding import to_bytes
 from hub.jsonrpc.exact_json import RequestId, encode
 from hub.jsonrpc.messages import Message, Notification, Payload, Request
-from hub.jsonrpc.outgoing import UNSAID, Behalf
+from hub.jsonrpc.outgoing import UNSAID, RequestOwner
 from hub.jsonrpc.peer import GoneError, Outlet
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Entry, LinkReader, PathError
@@ -29,7 +29,7 @@ from hub.protocol.constants import (
     MODERN_VERSIONS,
     SERVER_INFO_META,
 )
-from hub.protocol.request_state import UNASKED, ChildRound
+from hub.protocol.request_state import UNASKED, ChildInputRound
 from hub.specs import ServerSpec
 from hub.values import Json, JsonObject, SessionKey, object_or_empty
 
@@ -179,7 +179,7 @@ class RecordingAsker:
         self.is_present = True
         self.brought = UNASKED
         self.asks: JsonObject = {}
-        self.rounds: list[ChildRound] = []
+        self.rounds: list[ChildInputRound] = []
         self.is_done = False
         self.unasked = False
         self.gave_up = False
@@ -193,12 +193,14 @@ class RecordingAsker:
         self.reports.append(params)
         self.signals.moved()
 
-    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
+    async def ask(
+        self, method: str, params: JsonObject, behalf: RequestOwner | None = None
+    ) -> Payload:
         self.asked.append((method, params))
         return self.answer
 
     async def inputs(
-        self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildRound
+        self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildInputRound
     ) -> JsonObject:
         self.rounds.append(round_)
         answers: JsonObject = {}

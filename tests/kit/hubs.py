@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 
 from hub import app
 from hub.app import Setting, fronts, running_hub
-from hub.children.link import Link
+from hub.children.link import ChildConnection
 from hub.config.models import HubConfig
 from hub.config.watch import Watched
 from hub.jsonrpc import messages, outgoing
@@ -29,10 +29,10 @@ from hub.jsonrpc.messages import Failure, Message, Request, Response
 from hub.jsonrpc.peer import GoneError
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Entry
-from hub.server.connection import Front, OpenFront
+from hub.server.connection import ClientConnection, ConnectionFactory
 from hub.sessions.services import Services
 from hub.specs import ServerSpec
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 from hub.values import Json, JsonObject
 from tests.kit.trees import plant
 
@@ -57,7 +57,7 @@ class Rerooted:
 
     def __init__(self, top: Path) -> None:
         self._top = str(top)
-        self._disk = OsLinks()
+        self._disk = OsDisk()
 
     def entry(self, path: str) -> Entry | None:
         return self._disk.entry(self._top + path)
@@ -78,7 +78,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, top: Path, *lines: str) -> Path:
         "tmp/temp.txt",
         *lines,
     )
-    monkeypatch.setattr(app, "OsLinks", lambda: Rerooted(top))
+    monkeypatch.setattr(app, "OsDisk", lambda: Rerooted(top))
     return top
 
 
@@ -233,7 +233,7 @@ class FakeClient:
 
     def __init__(
         self,
-        open_front: OpenFront,
+        open_front: ConnectionFactory,
         tasks: TaskGroup,
         *,
         roots: Sequence[Json] = TWO_ROOTS,
@@ -247,7 +247,7 @@ class FakeClient:
         self.detoured: list[Request] = []
         self.received: list[JsonObject] = []
         self.held: list[JsonObject] = []
-        self.front: Front = open_front(self, tasks, principal)
+        self.front: ClientConnection = open_front(self, tasks, principal)
         self._tasks = tasks
         self._ids = itertools.count(1)
         self._answers: dict[int, JsonObject] = {}
@@ -411,7 +411,7 @@ class FlowHub:
         self.children: list[FakeChild] = []
         self.broken: set[str] = set()
         self.services: Services
-        self.open_front: OpenFront
+        self.open_front: ConnectionFactory
         self._tasks = tasks
         self._tools = tools
         self._resources = resources
@@ -428,7 +428,9 @@ class FlowHub:
         return [child for child in self.children if not child.ended]
 
     @asynccontextmanager
-    async def open_child(self, spec: ServerSpec, plan: LaunchPlan | None) -> AsyncGenerator[Link]:
+    async def open_child(
+        self, spec: ServerSpec, plan: LaunchPlan | None
+    ) -> AsyncGenerator[ChildConnection]:
         """Open a fake child."""
         if spec.name in self.broken:
             raise GoneError("it is broken")

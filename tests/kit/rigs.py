@@ -13,9 +13,9 @@ from anyio.abc import TaskGroup
 from hub.calls.dispatch import Relay
 from hub.catalog.names import Names, NamesMode
 from hub.catalog.search import Expose
-from hub.children.link import Link
-from hub.children.pool import Children
-from hub.guard.containment import Surroundings
+from hub.children.link import ChildConnection
+from hub.children.pool import ChildPool
+from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, compile_tool, decide
 from hub.guard.policy import Mode, Policy, ToolPolicy
 from hub.jsonrpc.messages import (
@@ -36,10 +36,10 @@ from hub.roots.effective import OperatorRoots
 from hub.roots.roots import EMPTY, RootSet, root_from_path
 from hub.sessions.client import Client
 from hub.sessions.operator_roots import Operator
-from hub.sessions.services import Plans, RootsSettings, Services
+from hub.sessions.services import LaunchPlanCache, RootsSettings, Services
 from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 from hub.system.machine import Machine
 from hub.values import Call, CallMethod, Json, JsonObject, ServerName
 from tests.kit.fakes import FakeChild, FakeLinks, RecordingAudit, RecordingOutlet, Silence
@@ -66,7 +66,7 @@ def launched(name: str = "files", *args: str, **changes: object) -> ServerSpec:
 
 
 def roots_at(*paths: object) -> RootSet:
-    links, flavour = OsLinks(), Flavour.POSIX
+    links, flavour = OsDisk(), Flavour.POSIX
     return RootSet(
         tuple(
             root_from_path(str(path), name=None, links=links, flavour=flavour, unsafe=None)
@@ -81,7 +81,7 @@ def admitted(
     """Return a call that the guard lets through because it is off."""
     given = arguments or {}
     guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=Mode.OFF)))
-    around = Surroundings(roots=EMPTY, cwd=None, env={}, links=FakeLinks(), flavour=Flavour.POSIX)
+    around = CallContext(roots=EMPTY, cwd=None, env={}, links=FakeLinks(), flavour=Flavour.POSIX)
     call = Call(method, name, given, {"name": name, "arguments": given})
     verdict = decide(call, guard, around)
     assert isinstance(verdict, Admitted)
@@ -122,19 +122,21 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
 ) -> AsyncGenerator[Rig]:
     """Keep a hub with these servers, each played by the child of its name."""
 
-    def open_child(spec: ServerSpec, plan: LaunchPlan | None) -> AbstractAsyncContextManager[Link]:
+    def open_child(
+        spec: ServerSpec, plan: LaunchPlan | None
+    ) -> AbstractAsyncContextManager[ChildConnection]:
         return children[spec.name].opened(spec, plan)
 
     servers = {ServerName(name): spec for name, spec in specs.items()}
     machine = Machine(
-        links=OsLinks(),
+        links=OsDisk(),
         flavour=Flavour.POSIX,
         environment=environment or {},
         directory="/",
         clock=clock,
         wall_clock=lambda: 1_700_000_000.0,
     )
-    made = Children(
+    made = ChildPool(
         open_child=open_child,
         info=INFO,
         flavour=Flavour.POSIX,
@@ -155,7 +157,7 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
                 settings=settings or RootsSettings(timeout=5.0, debounce=0.001),
                 audit=audit,
                 tasks=tasks,
-                plans=Plans(machine.environment, machine.directory),
+                plans=LaunchPlanCache(machine.environment, machine.directory),
                 expose=expose,
             )
             yield Rig(services, Relay(services), audit, tasks)

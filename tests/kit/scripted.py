@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from hub.app import Setting, fronts, running_hub
-from hub.children.link import Link
+from hub.children.link import ChildConnection
 from hub.config.models import HubConfig
 from hub.launch.plan import LaunchPlan
 from hub.sessions.services import Services
@@ -62,7 +62,9 @@ async def scripted(
     servers = {name: {"command": "x"} for name in named}
     made = HubConfig.model_validate({"version": 1, "servers": servers, **(config or {})})
 
-    def opened(spec: ServerSpec, plan: LaunchPlan | None) -> AbstractAsyncContextManager[Link]:
+    def opened(
+        spec: ServerSpec, plan: LaunchPlan | None
+    ) -> AbstractAsyncContextManager[ChildConnection]:
         return named[spec.name].opened(spec, plan)
 
     async with anyio.create_task_group() as tasks:

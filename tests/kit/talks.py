@@ -18,7 +18,7 @@ from tests.server.http.test_app import Web, echo, web
 from tests.server.test_stdio import SAY, Terminal, served
 
 Transport = Literal["stdio", "http"]
-Way = Literal["general", "express"]
+CallRoute = Literal["general", "express"]
 CALL = 7
 """The id of the call that a talk is about."""
 QUESTIONED: JsonObject = {"sampling": {}, "elicitation": {}}
@@ -103,7 +103,7 @@ class Talk:
 
 
 @asynccontextmanager
-async def talking(transport: Transport, way: Way) -> AsyncGenerator[Talk]:
+async def talking(transport: Transport, way: CallRoute) -> AsyncGenerator[Talk]:
     """Begin a call; one goes by express whose tool has been called before."""
     child = FakeChild(ECHO)
     async with _line(transport, child) as line:

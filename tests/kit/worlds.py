@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from hub.guard.containment import Surroundings
+from hub.guard.containment import CallContext
 from hub.paths.resolve import Entry, Flavour, LinkReader
 from hub.roots.roots import RootSet, root_from_path, root_set
-from hub.system.disk import CachedLinks, OsLinks
+from hub.system.disk import CachedDisk, OsDisk
 from hub.values import Call, JsonObject
 
 POSIX, MACOS, WINDOWS = Flavour.POSIX, Flavour.MACOS, Flavour.WINDOWS
@@ -24,7 +24,7 @@ class Directories(LinkReader):
 
 def share(*paths: Path | str, links: LinkReader | None = None, flavour: Flavour = POSIX) -> RootSet:
     """Return these places as roots."""
-    links = links or OsLinks()
+    links = links or OsDisk()
     return root_set(
         root_from_path(str(path), name=None, links=links, flavour=flavour, unsafe=None)
         for path in paths
@@ -37,18 +37,18 @@ def around(
     *,
     env: Mapping[str, str] | None = None,
     enforcing: bool = True,
-) -> Surroundings:
+) -> CallContext:
     """Return surroundings on the real disk."""
     where = None if cwd is None else str(cwd)
-    links = CachedLinks(OsLinks())
-    return Surroundings(roots, where, env or {}, links, POSIX, enforcing=enforcing)
+    links = CachedDisk(OsDisk())
+    return CallContext(roots, where, env or {}, links, POSIX, enforcing=enforcing)
 
 
-def on_windows(*roots: str, env: Mapping[str, str] | None = None) -> Surroundings:
+def on_windows(*roots: str, env: Mapping[str, str] | None = None) -> CallContext:
     """Return surroundings on a Windows machine of which nothing is known but its rules."""
     links = Directories()
     shared = share(*roots, links=links, flavour=WINDOWS)
-    return Surroundings(shared, roots[0], env or {}, links, WINDOWS)
+    return CallContext(shared, roots[0], env or {}, links, WINDOWS)
 
 
 def tool_call(arguments: JsonObject) -> Call:

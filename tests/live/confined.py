@@ -12,7 +12,7 @@ from typing import Any, cast
 import anyio
 
 from hub.children.launched import open_launched
-from hub.children.link import Link
+from hub.children.link import ChildConnection
 from hub.children.process.process_tree import keeping
 from hub.confinement.confined_launch import this_kernel
 from hub.guard.policy import Policy
@@ -20,7 +20,7 @@ from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_ob
 from hub.launch.plan import LaunchTemplate, plan
 from hub.launch.templates import parse_template
 from hub.specs import ConfineMode, ConfineSetting, ServerSpec
-from hub.system.shutdown import Ending
+from hub.system.shutdown import Shutdown
 from hub.values import JsonObject, ServerName
 from tests.kit.rigs import roots_at
 from tests.live.programs import environment
@@ -32,7 +32,7 @@ SLOW_START = 45.0
 class Direct:
     """A server at the other end of a link, after its handshake."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ChildConnection) -> None:
         self._link = link
         self._ids = 0
 
@@ -85,7 +85,7 @@ async def server(
     inherited = environment(**(env or {}))
     with anyio.fail_after(SLOW_START):
         async with (
-            keeping(Ending()) as brood,
+            keeping(Shutdown()) as brood,
             open_launched(spec, planned, inherited, this_kernel(), brood) as link,
         ):
             direct = Direct(link)

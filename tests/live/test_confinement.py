@@ -14,12 +14,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hub.guard.containment import Surroundings
+from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, compile_tool, decide
 from hub.guard.policy import AccessRule, Policy, ToolPolicy
 from hub.paths.resolve import Flavour
 from hub.specs import Allowance, ConfineMode, ConfineSetting
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 from hub.values import Call, JsonObject
 from tests.conftest import PROJECT
 from tests.kit.confinement import needs_landlock
@@ -266,8 +266,8 @@ def swapping(first: Path, second: Path) -> Generator[None]:
 def is_admitted(path: Path, root: Path) -> bool:
     """Let the guard judge a call of a tool that reads `path`."""
     arguments: JsonObject = {"path": str(path)}
-    around = Surroundings(
-        roots=roots_at(root), cwd=str(root), env={}, links=OsLinks(), flavour=Flavour.POSIX
+    around = CallContext(
+        roots=roots_at(root), cwd=str(root), env={}, links=OsDisk(), flavour=Flavour.POSIX
     )
     call = Call("tools/call", "read", arguments, {"name": "read", "arguments": arguments})
     guard = compile_tool(READ_FILE, read_only=True, policy=ToolPolicy())

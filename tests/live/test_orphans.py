@@ -22,7 +22,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from hub.children.process.supervised import ForkServer
+from hub.children.process.supervised import ForkServerClient
 from tests.live.programs import ROOTS_HUB, SOON, config_file, environment
 from tests.live.test_http_endpoint import post, session
 from tests.live.test_processes import Piped
@@ -65,7 +65,7 @@ def rounds(usual: int) -> range:
     return range(ROUNDS or usual)
 
 
-class Family:
+class ProcessTree:
     """All processes that carry a mark on their command line, and those that watch over them."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Family:
             if folder.name.isdecimal():
                 with suppress(OSError):
                     words = (folder / "cmdline").read_text().split("\0")
-                    if ForkServer.program in words and _parent(folder) == f"{self.hub}":
+                    if ForkServerClient.program in words and _parent(folder) == f"{self.hub}":
                         self._beside = words
                     if self.mark in words or words == self._beside:
                         found[int(folder.name)] = " ".join(words)
@@ -131,8 +131,8 @@ def _parent(folder: Path) -> str:
 
 
 @contextmanager
-def hub(directory: Path, *arguments: str) -> Generator[tuple[subprocess.Popen[str], Family]]:
-    family = Family()
+def hub(directory: Path, *arguments: str) -> Generator[tuple[subprocess.Popen[str], ProcessTree]]:
+    family = ProcessTree()
     with (
         (directory / "stderr.log").open("w") as log,
         subprocess.Popen(  # noqa: S603 - ours
@@ -154,7 +154,7 @@ def hub(directory: Path, *arguments: str) -> Generator[tuple[subprocess.Popen[st
 
 
 @contextmanager
-def stdio_hub(directory: Path) -> Generator[tuple[Piped, Family]]:
+def stdio_hub(directory: Path) -> Generator[tuple[Piped, ProcessTree]]:
     """Run a hub on pipes, and load it with calls that nobody waits for."""
     with hub(directory, "--stdio") as (process, family):
         piped = Piped(process, family.mark)
@@ -171,7 +171,7 @@ def stdio_hub(directory: Path) -> Generator[tuple[Piped, Family]]:
 
 
 @contextmanager
-def http_hub(directory: Path) -> Generator[tuple[subprocess.Popen[str], Family]]:
+def http_hub(directory: Path) -> Generator[tuple[subprocess.Popen[str], ProcessTree]]:
     with (
         ThreadPoolExecutor(_CALLS) as pool,
         hub(directory, "--http", "127.0.0.1:0") as (process, family),

@@ -52,7 +52,7 @@ def config(tree: Path, log: Path) -> str:
 def url(tree: Path, config: str, request: pytest.FixtureRequest) -> Generator[str]:
     with http_hub("--config", config, cwd=tree) as served:
         if request.param == "known tool":
-            caller = Caller(served, tree, "project")
+            caller = ScriptedCaller(served, tree, "project")
             caller.arguments["times"] = 0
             assert "result" in caller.round()
         yield served
@@ -73,7 +73,7 @@ def noted(log: Path, line: str) -> bool:
     return False
 
 
-class Caller:
+class ScriptedCaller:
     """A modern client over plain HTTP."""
 
     def __init__(self, url: str, tree: Path, *roots: str) -> None:
@@ -145,7 +145,7 @@ async def test_the_sdks_clients_are_asked_as_often_as_the_child_asks(
 
 
 def test_rounds_over_http_continue_one_call(url: str, tree: Path) -> None:
-    caller = Caller(url, tree, "project")
+    caller = ScriptedCaller(url, tree, "project")
     key, state = question(caller.round())
     key, state = question(caller.round({key: {"action": "accept", "content": {"n": 1}}}, state))
     result = caller.round({key: {"action": "decline"}}, state)["result"]
@@ -157,13 +157,13 @@ def test_rounds_over_http_continue_one_call(url: str, tree: Path) -> None:
 def test_a_retry_over_http_is_judged_by_its_roots_and_its_call(
     url: str, tree: Path, log: Path
 ) -> None:
-    caller = Caller(url, tree, "project")
+    caller = ScriptedCaller(url, tree, "project")
     key, state = question(caller.round())
-    other = Caller(url, tree, "project")
+    other = ScriptedCaller(url, tree, "project")
     other.arguments = {**caller.arguments, "times": 3}
     assert other.round({key: {"action": "accept"}}, state)["error"]["code"] == INVALID_PARAMS
     assert not log.exists()
-    moved = Caller(url, tree, "private")
+    moved = ScriptedCaller(url, tree, "private")
     refused = moved.round({key: {"action": "accept"}}, state)["result"]
     assert refused["content"][0]["text"].startswith("Access denied: ")
     assert noted(log, "cancelled")
@@ -173,7 +173,7 @@ def test_a_retry_over_http_is_judged_by_its_roots_and_its_call(
 def test_a_client_that_disconnects_within_a_round_ends_the_call(
     url: str, tree: Path, log: Path
 ) -> None:
-    caller = Caller(url, tree, "project")
+    caller = ScriptedCaller(url, tree, "project")
     caller.arguments = {**caller.arguments, "times": 1, "waits": True}
     key, state = question(caller.round())
     body = json.dumps(caller.body({key: {"action": "accept"}}, state)).encode()

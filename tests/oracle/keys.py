@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from hub.values import Json, JsonObject
 
-Family: TypeAlias = Literal[
+ProcessTree: TypeAlias = Literal[
     "path", "weak", "neutral", "file key", "key", "glob", "command", "args", "payload"
 ]
 """What a server does with a value, as far as its key tells.
@@ -24,7 +24,7 @@ class Key(NamedTuple):
     With `inside` the arguments are JSON in a string, under that name.
     """
 
-    family: Family
+    family: ProcessTree
     arguments: JsonObject
     schema: Json = None
     inside: str | None = None
@@ -55,7 +55,7 @@ def _filled_text(template: str, value: str) -> str:
     return template.replace(VALUE, value)
 
 
-def _plainly(family: Family, *names: str) -> tuple[Key, ...]:
+def _plainly(family: ProcessTree, *names: str) -> tuple[Key, ...]:
     return tuple(Key(family, {name: VALUE}) for name in names)
 
 

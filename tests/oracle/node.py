@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
-from tests.oracle.keys import Family
+from tests.oracle.keys import ProcessTree
 from tests.oracle.openers import is_opened, made_of
 from tests.oracle.promises import Chain, Opened, is_promised
 from tests.oracle.trees import World
@@ -36,15 +36,19 @@ class Node:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def __call__(self, values: list[tuple[str, Family]], world: World) -> Iterator[list[Opened]]:
+    def __call__(
+        self, values: list[tuple[str, ProcessTree]], world: World
+    ) -> Iterator[list[Opened]]:
         for (_, family), found in zip(values, self._reached(values, world), strict=True):
             yield [opened for opened in found if is_promised(family, opened, world)]
 
-    def reached(self, value: str, family: Family, world: World) -> list[Opened]:
+    def reached(self, value: str, family: ProcessTree, world: World) -> list[Opened]:
         """Return all that a value reaches outside, also what nobody can promise."""
         return next(self._reached([(value, family)], world))
 
-    def _reached(self, values: list[tuple[str, Family]], world: World) -> Iterator[list[Opened]]:
+    def _reached(
+        self, values: list[tuple[str, ProcessTree]], world: World
+    ) -> Iterator[list[Opened]]:
         made = [self._made(*value) for value in values]
         texts = list(dict.fromkeys(text for one in made for text in one))
         answers = dict(zip(texts, self._ask(texts, world), strict=True))
@@ -56,7 +60,7 @@ class Node:
             ]
 
     @staticmethod
-    def _made(value: str, family: Family) -> dict[str, Chain]:
+    def _made(value: str, family: ProcessTree) -> dict[str, Chain]:
         made = made_of(value, family, 1)
         if family == "payload":
             return {value: ("file URI",)} if value.strip()[:5].lower() == "file:" else {}

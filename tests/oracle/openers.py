@@ -18,14 +18,14 @@ from urllib.parse import unquote, unquote_plus, urlsplit
 from urllib.request import url2pathname
 
 from hub.values import Json
-from tests.oracle.keys import Family
+from tests.oracle.keys import ProcessTree
 from tests.oracle.promises import Chain, Opened, is_promised
 from tests.oracle.trees import World
 
-TEXTS: tuple[Family, ...] = ("path", "weak", "neutral")
-NAMES: tuple[Family, ...] = (*TEXTS, "file key", "key")
-NOT_GLOB: tuple[Family, ...] = (*NAMES, "command", "args")
-ALL: tuple[Family, ...] = (*NOT_GLOB, "glob")
+TEXTS: tuple[ProcessTree, ...] = ("path", "weak", "neutral")
+NAMES: tuple[ProcessTree, ...] = (*TEXTS, "file key", "key")
+NOT_GLOB: tuple[ProcessTree, ...] = (*NAMES, "command", "args")
+ALL: tuple[ProcessTree, ...] = (*NOT_GLOB, "glob")
 MOST_MATCHES = 50
 LONGEST = 2000
 REMOTE = {"http:", "https:", "ws:", "wss:", "ftp:", "data:", "mailto:", "file:"}
@@ -36,7 +36,7 @@ class Step(NamedTuple):
     """One thing that some children do to a string, and under which kinds of keys."""
 
     name: str
-    families: tuple[Family, ...]
+    families: tuple[ProcessTree, ...]
     texts: Callable[[str], Iterable[str]]
 
 
@@ -215,7 +215,7 @@ STEPS_OF = {
 }
 
 
-def made_of(text: str, family: Family, depth: int) -> dict[str, Chain]:
+def made_of(text: str, family: ProcessTree, depth: int) -> dict[str, Chain]:
     """Return what children make of a string in at most so many steps, and how."""
     found: dict[str, Chain] = {text: ()}
     fresh = dict(found)
@@ -230,14 +230,14 @@ def made_of(text: str, family: Family, depth: int) -> dict[str, Chain]:
     return found
 
 
-def opened(text: str, family: Family, world: World, depth: int = 2) -> Iterator[Opened]:
+def opened(text: str, family: ProcessTree, world: World, depth: int = 2) -> Iterator[Opened]:
     """Yield what is reached outside by a value under a key of some kind, and may not be."""
     return (
         found for found in reached(text, family, world, depth) if is_promised(family, found, world)
     )
 
 
-def reached(text: str, family: Family, world: World, depth: int = 2) -> Iterator[Opened]:
+def reached(text: str, family: ProcessTree, world: World, depth: int = 2) -> Iterator[Opened]:
     """Yield all that is reached outside, also what nobody can promise."""
     for made, how in made_of(text, family, depth).items():
         if is_opened(family, how):
@@ -247,7 +247,7 @@ def reached(text: str, family: Family, world: World, depth: int = 2) -> Iterator
                     yield Opened(text, (*how, last), made, path, found)
 
 
-def is_opened(family: Family, chain: Chain) -> bool:
+def is_opened(family: ProcessTree, chain: Chain) -> bool:
     """Return whether a string is opened when this was done to it.
 
     A command is taken apart into words first, and of a text only a URI is opened.
@@ -255,7 +255,7 @@ def is_opened(family: Family, chain: Chain) -> bool:
     return family not in {"command", "payload"} or chain[:1] in {("words",), ("file URI",)}
 
 
-def _paths(text: str, family: Family, world: World) -> Iterator[tuple[str, str]]:
+def _paths(text: str, family: ProcessTree, world: World) -> Iterator[tuple[str, str]]:
     """Yield the paths that are opened at last, and how."""
     path = text if text.startswith("/") else f"{world.cwd}/{text}"
     yield "opened", path

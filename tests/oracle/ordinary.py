@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from hub.values import JsonObject
-from tests.oracle.keys import KEYS, Family, Key
+from tests.oracle.keys import KEYS, Key, ProcessTree
 from tests.oracle.trees import INSIDE, TREES, Tree, World
 
 NEW = ("project/new.txt", "project/out/new dir/x.md", "docs/new/über.md", "project/.config/new")
@@ -25,7 +25,7 @@ URLS = (
     *("https://example.com/%7Ejane/a%20b", "data:text/plain,hi", "mailto:jane@example.com"),
     *("git@example.com:jane/x.git", "wss://example.com/socket"),
 )
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[ProcessTree, ...] = (
     *("path", "weak", "neutral", "file key", "key", "glob", "args", "command"),
 )
 _KEYS = {family: [key for key in KEYS if key.family == family] for family in (*FAMILIES, "payload")}
@@ -61,7 +61,7 @@ class Ordinary(NamedTuple):
         return self.key.put(value)
 
 
-def _under(*families: Family) -> st.SearchStrategy[Key]:
+def _under(*families: ProcessTree) -> st.SearchStrategy[Key]:
     return st.sampled_from([key for family in families for key in _KEYS[family]])
 
 

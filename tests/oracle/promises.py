@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.oracle.keys import Family
+from tests.oracle.keys import ProcessTree
 from tests.oracle.trees import World
 
 Chain = tuple[str, ...]
@@ -32,7 +32,7 @@ class Exemption(NamedTuple):
     """What is not promised, and why."""
 
     reason: str
-    holds: Callable[[Family, Opened, World], bool]
+    holds: Callable[[ProcessTree, Opened, World], bool]
 
 
 _TAKEN_APART = {"assigned", "option", "scheme", "words", "lines", "relative URL"}
@@ -44,7 +44,7 @@ _FINDERS = {"glob", "sh", "bash"}
 _WILD = re.compile(r"[*?\[]")
 
 
-def _ordinary_words(family: Family, opened: Opened, _: World) -> bool:
+def _ordinary_words(family: ProcessTree, opened: Opened, _: World) -> bool:
     if "/" in opened.text:
         return False
     if family in {"weak", "path"}:
@@ -53,11 +53,11 @@ def _ordinary_words(family: Family, opened: Opened, _: World) -> bool:
     return family == "key" or (family in _SAYING_NOTHING and is_taken_apart)
 
 
-def _lines_of_text(family: Family, opened: Opened, _: World) -> bool:
+def _lines_of_text(family: ProcessTree, opened: Opened, _: World) -> bool:
     return family in _SAYING_NOTHING and not {"lines", "words"}.isdisjoint(opened.chain)
 
 
-def _prose(family: Family, opened: Opened, _: World) -> bool:
+def _prose(family: ProcessTree, opened: Opened, _: World) -> bool:
     if family not in {"weak", "path"} or _OF_PROSE.isdisjoint(opened.chain):
         return False
     words = opened.value.split()
@@ -67,32 +67,32 @@ def _prose(family: Family, opened: Opened, _: World) -> bool:
     return len(words) >= _PROSE and 3 * plain >= len(words)
 
 
-def _json_misread(_: Family, opened: Opened, __: World) -> bool:
+def _json_misread(_: ProcessTree, opened: Opened, __: World) -> bool:
     return opened.chain[:1] == ("backslashes",) and opened.value.strip()[:1] in {"[", "{"}
 
 
-def _coded_words(family: Family, opened: Opened, _: World) -> bool:
+def _coded_words(family: ProcessTree, opened: Opened, _: World) -> bool:
     is_bare = "/" not in opened.text and ".." not in opened.text
     return family in {"command", "args"} and is_bare and "decoded" in opened.chain
 
 
-def _searches(family: Family, opened: Opened, _: World) -> bool:
+def _searches(family: ProcessTree, opened: Opened, _: World) -> bool:
     is_sought = _WILD.search(opened.text) is not None and _FINDERS.isdisjoint(opened.chain)
     return family == "glob" and (is_sought or not _LISTS.isdisjoint(opened.chain))
 
 
-def _no_urls(family: Family, opened: Opened, _: World) -> bool:
+def _no_urls(family: ProcessTree, opened: Opened, _: World) -> bool:
     return family in {"glob", "command", "args"} and "relative URL" in opened.chain
 
 
-def _separators(family: Family, opened: Opened, _: World) -> bool:
+def _separators(family: ProcessTree, opened: Opened, _: World) -> bool:
     is_quoted = not {"'", '"'}.isdisjoint(opened.value)
     is_word = family == "command" and opened.chain[:-1] == ("words",) and not is_quoted
     is_given = is_word or len(opened.chain) == 1
     return opened.found == "/" and not is_given and "file URI" not in opened.chain
 
 
-def _found_by_a_wildcard(_: Family, opened: Opened, world: World) -> bool:
+def _found_by_a_wildcard(_: ProcessTree, opened: Opened, world: World) -> bool:
     """Return whether the first link inside of a root on the way is not named in the value."""
     if not _WILD.search(opened.value) or _FINDERS.isdisjoint(opened.chain):
         return False
@@ -140,6 +140,6 @@ EXEMPTIONS = (
 )
 
 
-def is_promised(family: Family, opened: Opened, world: World) -> bool:
+def is_promised(family: ProcessTree, opened: Opened, world: World) -> bool:
     """Return whether the guard has to refuse what was opened so."""
     return not any(exemption.holds(family, opened, world) for exemption in EXEMPTIONS)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from hub.values import JsonObject
-from tests.oracle.keys import KEYS, Family, Key
+from tests.oracle.keys import KEYS, Key, ProcessTree
 from tests.oracle.openers import opened
 from tests.oracle.promises import Opened
 from tests.oracle.spellings import Attack
 from tests.oracle.trees import World, planted
 from tests.oracle.verdicts import Gate
 
-Opener: TypeAlias = Callable[[list[tuple[str, Family]], World], Iterable[Iterable[Opened]]]
+Opener: TypeAlias = Callable[[list[tuple[str, ProcessTree]], World], Iterable[Iterable[Opened]]]
 """Opens values, each as under a key of some kind; says for each what was reached outside."""
 GateAt: TypeAlias = Callable[[World], Gate]
 
@@ -39,7 +39,7 @@ class Escape(NamedTuple):
         return self.world.shown(line)
 
 
-def in_python(values: list[tuple[str, Family]], world: World) -> Iterator[list[Opened]]:
+def in_python(values: list[tuple[str, ProcessTree]], world: World) -> Iterator[list[Opened]]:
     """Open values by Python's library."""
     for text, family in values:
         yield list(opened(text, family, world))
@@ -58,7 +58,7 @@ def escapes(
     """Yield the ways in which what the gate admits is opened outside."""
     with planted(attack.tree) as world:
         gate = gate_at(world)
-        admitted: list[tuple[Key, JsonObject, tuple[str, Family]]] = []
+        admitted: list[tuple[Key, JsonObject, tuple[str, ProcessTree]]] = []
         for spelling in attack.spellings:
             value = spelling.written(world)
             for key in keys:

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterator
 from itertools import chain as joined
 
-from tests.oracle.keys import Family
+from tests.oracle.keys import ProcessTree
 from tests.oracle.openers import opened
 from tests.oracle.promises import Opened, is_promised
 from tests.oracle.trees import World
@@ -32,7 +32,9 @@ class Shell:
         self._name = name
         self._program = program
 
-    def __call__(self, values: list[tuple[str, Family]], world: World) -> Iterator[list[Opened]]:
+    def __call__(
+        self, values: list[tuple[str, ProcessTree]], world: World
+    ) -> Iterator[list[Opened]]:
         put = [self._command(*value) for value in values]
         asked = list(dict.fromkeys(text for text in put if text is not None))
         words = dict(zip(asked, self._words(asked, world), strict=True))
@@ -43,13 +45,13 @@ class Shell:
             )
 
     @staticmethod
-    def _command(text: str, family: Family) -> str | None:
+    def _command(text: str, family: ProcessTree) -> str | None:
         if family not in {"command", "args"} or not HARMLESS.fullmatch(text):
             return None
         # Node's `spawn` with `shell: true` joins the arguments by spaces.
         return text if family == "command" else f"cat {text}"
 
-    def _opened(self, value: str, word: str, family: Family, world: World) -> Iterator[Opened]:
+    def _opened(self, value: str, word: str, family: ProcessTree, world: World) -> Iterator[Opened]:
         for found in opened(word, "args", world, depth=1):
             chain = (self._name, *found.chain)
             reached = found._replace(value=value, chain=chain)

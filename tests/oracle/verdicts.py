@@ -6,9 +6,9 @@ import json
 from functools import cache
 from typing import Protocol
 
-from hub.guard.containment import Surroundings
-from hub.guard.decide import Admitted, Sight, ToolGuard, admit, compile_tool, decide
-from hub.guard.plain_paths import Ground
+from hub.guard.containment import CallContext
+from hub.guard.decide import Admitted, LazyContext, ToolGuard, admit, compile_tool, decide
+from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import Policy, ToolPolicy
 from hub.paths.resolve import LinkReader
 from hub.values import JsonObject
@@ -23,15 +23,15 @@ class Gate(Protocol):
     def admits(self, key: Key, arguments: JsonObject) -> bool: ...
 
 
-class FastPath(Sight):
+class FastPath(LazyContext):
     """Judges plain paths in one world, which does not change meanwhile, and nothing else."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._ground = Ground.of(around, (), Policy(), needs_write=True)
+    def __init__(self, around: CallContext) -> None:
+        self._ground = PlainPathCheck.of(around, (), Policy(), needs_write=True)
         self._disk = around.links
 
     @property
-    def ground(self) -> Ground | None:
+    def ground(self) -> PlainPathCheck | None:
         return self._ground
 
     @property
@@ -41,7 +41,7 @@ class FastPath(Sight):
     def memory(self) -> LinkReader:
         return self._disk
 
-    def surroundings(self, links: LinkReader) -> Surroundings | None:
+    def surroundings(self, links: LinkReader) -> CallContext | None:
         return None  # what is not plain is left to `decide`
 
 

@@ -16,7 +16,7 @@ from hub.paths.resolve import (
     parts_of,
     resolve,
 )
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 from tests.kit.trees import PROJECT, grow, plant
 
 POSIX, MACOS, WINDOWS = Flavour.POSIX, Flavour.MACOS, Flavour.WINDOWS
@@ -47,7 +47,7 @@ class OneLink(Directories):
 
 
 def posix(raw: str, cwd: str | None = None) -> str:
-    return resolve(raw, cwd=cwd, links=OsLinks(), flavour=POSIX)
+    return resolve(raw, cwd=cwd, links=OsDisk(), flavour=POSIX)
 
 
 def windows(raw: str, cwd: str | None = None) -> str:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.protocol.request_state import NOTHING, Carried, ChildRound, carried_in, identity
+from hub.protocol.request_state import NOTHING, CallState, ChildInputRound, carried_in, identity
 from hub.values import JsonObject, ServerName
 
 TEXT = st.none() | st.text()
@@ -14,12 +14,12 @@ ROUNDS = st.tuples(
     st.dictionaries(st.text(), st.text()),
     TEXT,
     st.booleans(),
-).map(lambda said: ChildRound(*said[:2], {**said[2]}, *said[3:]))
-CARRIED = st.builds(Carried, consent=TEXT, consented=TEXT, parked=TEXT, child=st.none() | ROUNDS)
+).map(lambda said: ChildInputRound(*said[:2], {**said[2]}, *said[3:]))
+CARRIED = st.builds(CallState, consent=TEXT, consented=TEXT, parked=TEXT, child=st.none() | ROUNDS)
 
 
 @given(CARRIED)
-def test_what_is_carried_comes_back(carried: Carried) -> None:
+def test_what_is_carried_comes_back(carried: CallState) -> None:
     assert carried_in(carried.fields()) == carried
 
 

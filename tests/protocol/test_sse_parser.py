@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.protocol.sse_parser import ENDS, Event, EventParser
+from hub.protocol.sse_parser import ENDS, EventParser, ServerSentEvent
 
 LIMIT = 4096
 
 
-def parsed(*chunks: bytes, limit: int = LIMIT) -> list[Event]:
+def parsed(*chunks: bytes, limit: int = LIMIT) -> list[ServerSentEvent]:
     parser = EventParser(limit)
     return [event for chunk in chunks for event in parser.feed(chunk)]
 
 
-def said(*texts: bytes) -> list[Event]:
-    return [Event("message", text) for text in texts]
+def said(*texts: bytes) -> list[ServerSentEvent]:
+    return [ServerSentEvent("message", text) for text in texts]
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def said(*texts: bytes) -> list[Event]:
         (b"data: YHOO\ndata: +2\ndata: 10\n\n", said(b"YHOO\n+2\n10")),
         (b": test stream\n\ndata: first\nid: 1\n\ndata:second\nid\n\ndata:  third\n\n", None),
         (b"data:test\n\ndata: test\n\n", said(b"test", b"test")),
-        (b"event: endpoint\ndata: /x?a=b:c\n\n", [Event("endpoint", b"/x?a=b:c")]),
+        (b"event: endpoint\ndata: /x?a=b:c\n\n", [ServerSentEvent("endpoint", b"/x?a=b:c")]),
         (b"event: endpoint\n\ndata: next\n\n", said(b"next")),
         (b"\xef\xbb\xbfdata: marked\n\n", said(b"marked")),
         (b"data: a\r\n\r\ndata: b\r\rdata: c\n\n", said(b"a", b"b", b"c")),
@@ -41,7 +41,9 @@ def said(*texts: bytes) -> list[Event]:
         (b"", []),
     ],
 )
-def test_a_stream_is_cut_into_its_events(stream: bytes, events: list[Event] | None) -> None:
+def test_a_stream_is_cut_into_its_events(
+    stream: bytes, events: list[ServerSentEvent] | None
+) -> None:
     expected = said(b"first", b"second", b" third") if events is None else events
     assert parsed(stream) == expected
 
@@ -52,7 +54,11 @@ def test_pieces_make_no_difference(cuts: list[int], end: bytes) -> None:
     stream = b"\xef\xbb\xbf" * (end == b"\n") + end.join(lines) + end
     places = sorted({0, 3, len(stream), *(cut for cut in cuts if 3 <= cut <= len(stream))})
     pieces = [stream[a:b] for a, b in pairwise(places)]
-    assert parsed(*pieces) == [Event("message", b"a\nb"), Event("x", b"c"), Event("message", b"d")]
+    assert parsed(*pieces) == [
+        ServerSentEvent("message", b"a\nb"),
+        ServerSentEvent("x", b"c"),
+        ServerSentEvent("message", b"d"),
+    ]
 
 
 def test_the_last_id_and_the_waiting_time_are_known_once_their_event_is_complete() -> None:
@@ -91,7 +97,7 @@ def test_of_a_text_that_is_too_long_the_ends_are_kept(shape: str, step: int) -> 
     text = begins + line * (LIMIT // 50) + ends
     stream = b"id: 9\ndata: " + text + b"\nevent: e\n\ndata: next\n\n"
     parser = EventParser(LIMIT)
-    found: list[Event] = []
+    found: list[ServerSentEvent] = []
     for start in range(0, len(stream), step):
         found += parser.feed(stream[start : start + step])
     cut, following = found
@@ -99,7 +105,7 @@ def test_of_a_text_that_is_too_long_the_ends_are_kept(shape: str, step: int) -> 
     assert cut.text.startswith(begins)
     assert cut.text.endswith(ends)
     assert len(cut.text) <= 2 * ENDS
-    assert following == Event("message", b"next")
+    assert following == ServerSentEvent("message", b"next")
 
 
 def test_a_comment_that_is_too_long_cuts_no_event() -> None:

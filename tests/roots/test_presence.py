@@ -1,7 +1,7 @@
 import pytest
 
 from hub.paths.resolve import Entry, Flavour
-from hub.roots.presence import Condition, Standing
+from hub.roots.presence import RootCondition, RootPresence
 from hub.roots.roots import Rejected, RootSet, root_from_path
 from tests.kit.fakes import FakeLinks
 
@@ -17,7 +17,7 @@ class Shared:
             root_from_path(path, name=None, links=self.disk, flavour=POSIX, unsafe=None)
             for path in roots
         ]
-        self.standing = Standing.of(RootSet(tuple(parsed)))
+        self.standing = RootPresence.of(RootSet(tuple(parsed)))
 
     def look(self) -> list[str]:
         self.standing = self.standing.again(self.disk, POSIX)
@@ -39,7 +39,7 @@ def test_a_root_that_vanishes_grants_nothing_and_comes_back_in_its_place() -> No
     shared = Shared()
     shared.disk.remove("/team/a")
     assert shared.look() == ["/team/b"]
-    assert shared.standing.absent == (Rejected("file:///team/a", Condition.GONE.value),)
+    assert shared.standing.absent == (Rejected("file:///team/a", RootCondition.GONE.value),)
     shared.disk.plant("/team/a/")
     assert shared.look() == ["/team/a", "/team/b"]
     assert shared.standing.absent == ()
@@ -51,7 +51,7 @@ def test_a_root_that_was_replaced_grants_nothing_until_the_original_is_back() ->
     original = shared.disk.remove("/team/a")
     shared.disk.plant("/team/a/")
     assert shared.look() == ["/team/b"]
-    assert shared.standing.absent == (Rejected("file:///team/a", Condition.REPLACED.value),)
+    assert shared.standing.absent == (Rejected("file:///team/a", RootCondition.REPLACED.value),)
     assert shared.look() == ["/team/b"], "looking twice does not make it the original"
     shared.disk.entries["/team/a"] = original
     assert shared.look() == ["/team/a", "/team/b"]
@@ -73,7 +73,7 @@ def test_a_link_above_a_root_moves_the_root() -> None:
     shared = Shared("/team/a/", "/elsewhere/a/", roots=("/team/a",))
     shared.disk.plant("/team => /elsewhere")
     assert shared.look() == []
-    assert shared.standing.roots[0][1] is Condition.REPLACED
+    assert shared.standing.roots[0][1] is RootCondition.REPLACED
 
 
 def test_a_file_does_not_stand_in_for_a_directory_nor_the_other_way_round() -> None:
@@ -83,7 +83,7 @@ def test_a_file_does_not_stand_in_for_a_directory_nor_the_other_way_round() -> N
         shared.look()
         shared.disk.plant(other)
     assert shared.look() == []
-    assert {how for _, how in shared.standing.roots} == {Condition.REPLACED}
+    assert {how for _, how in shared.standing.roots} == {RootCondition.REPLACED}
 
 
 def test_a_root_that_cannot_be_looked_at_is_gone() -> None:

@@ -15,7 +15,7 @@ from hub.roots.roots import (
     root_from_path,
     root_set,
 )
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 from hub.values import Json
 from tests.kit.trees import PROJECT, plant
 
@@ -23,7 +23,7 @@ POSIX = Flavour.POSIX
 
 
 def parse(result: Json, unsafe: UnsafePaths | None = None) -> Announcement | None:
-    return parse_announcement(result, links=OsLinks(), flavour=POSIX, unsafe=unsafe)
+    return parse_announcement(result, links=OsDisk(), flavour=POSIX, unsafe=unsafe)
 
 
 def announce(*uris: str, unsafe: UnsafePaths | None = None) -> Announcement:
@@ -33,7 +33,7 @@ def announce(*uris: str, unsafe: UnsafePaths | None = None) -> Announcement:
 
 
 def root(path: str | Path, name: str | None = None) -> Root:
-    return root_from_path(str(path), name=name, links=OsLinks(), flavour=POSIX, unsafe=None)
+    return root_from_path(str(path), name=name, links=OsDisk(), flavour=POSIX, unsafe=None)
 
 
 def covers(roots: RootSet, path: str | Path) -> bool:

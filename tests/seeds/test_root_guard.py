@@ -8,13 +8,23 @@ from typing import Any, cast
 
 import pytest
 
-from hub.guard.containment import Surroundings
+from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, compile_tool, decide
 from hub.guard.policy import ToolPolicy
 from hub.paths.file_uris import UriError, path_from_uri
 from hub.paths.resolve import Entry, Flavour, LinkReader, PathError
 from hub.roots.roots import RootSet, parse_announcement
-from hub.roots.state import Answered, Ask, Changed, Opened, Reachable, Ticked, Wake, start, step
+from hub.roots.state import (
+    Ask,
+    Changed,
+    ClientReady,
+    Reachable,
+    RootsAnswered,
+    Ticked,
+    Wake,
+    start,
+    step,
+)
 from hub.values import Call, Json, JsonObject
 from tests.kit.hubs import READ_FILE, TWO_ROOTS, flow_hub, text_of
 from tests.kit.trees import plant
@@ -110,7 +120,7 @@ def test_g04_windows_paths_are_the_same_in_any_case() -> None:
         unsafe=None,
     )
     assert announced is not None
-    around = Surroundings(announced.roots, None, {}, disk, Flavour.WINDOWS)
+    around = CallContext(announced.roots, None, {}, disk, Flavour.WINDOWS)
     guard = compile_tool(READ_FILE["inputSchema"], read_only=True, policy=ToolPolicy())
 
     def admits(path: str) -> bool:
@@ -150,9 +160,9 @@ async def test_g05_the_same_roots_again_change_nothing() -> None:
 
 def test_g06_notifications_50_ms_apart_become_one_question() -> None:
     """As a script of events, where the times are exact."""
-    state, _ = step(start(0.25), Opened(declares_roots=True))
+    state, _ = step(start(0.25), ClientReady(declares_roots=True))
     state, _ = step(state, Reachable())
-    state, _ = step(state, Answered(1, announced(), 0.0))
+    state, _ = step(state, RootsAnswered(1, announced(), 0.0))
     due = 0.0
     for count in range(10):
         state, effects = step(state, Changed(count * 0.05))
@@ -166,9 +176,9 @@ def test_g06_notifications_50_ms_apart_become_one_question() -> None:
 
 def test_g06_an_endless_stream_of_notifications_still_refreshes() -> None:
     """Bug of the original: it never did."""
-    state, _ = step(start(0.25), Opened(declares_roots=True))
+    state, _ = step(start(0.25), ClientReady(declares_roots=True))
     state, _ = step(state, Reachable())
-    state, _ = step(state, Answered(1, announced(), 0.0))
+    state, _ = step(state, RootsAnswered(1, announced(), 0.0))
     asked: list[float] = []
     now, due = 0.0, float("inf")
     while now < 10:
@@ -178,7 +188,7 @@ def test_g06_an_endless_stream_of_notifications_still_refreshes() -> None:
                 due = effect.at
             elif isinstance(effect, Ask):
                 asked.append(now)
-                state, _ = step(state, Answered(effect.asked, announced(), now))
+                state, _ = step(state, RootsAnswered(effect.asked, announced(), now))
                 due = float("inf")
         now += 0.05
     assert len(asked) >= 4

@@ -16,7 +16,7 @@ from hub.paths.resolve import Flavour
 from hub.roots.roots import Announcement, parse_announcement
 from hub.roots.state import State
 from hub.sessions.client_roots import MAX_PAGES, ClientRoots
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 from hub.values import Json, JsonObject
 from tests.kit.fakes import RecordingOutlet, Signals
 from tests.kit.trees import plant
@@ -36,7 +36,7 @@ class Asked:
         self.roots = ClientRoots(
             ask=self._ask,
             read=self._read,
-            links=OsLinks(),
+            links=OsDisk(),
             flavour=Flavour.POSIX,
             changed=self._changed,
             tasks=tasks,
@@ -58,7 +58,7 @@ class Asked:
 
     @staticmethod
     def _read(raw: Json) -> Announcement | None:
-        return parse_announcement(raw, links=OsLinks(), flavour=Flavour.POSIX, unsafe=None)
+        return parse_announcement(raw, links=OsDisk(), flavour=Flavour.POSIX, unsafe=None)
 
     def _changed(self) -> None:
         self.changes += 1

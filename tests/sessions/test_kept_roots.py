@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hub.calls.rounds.modern_routes import RequestLane
+from hub.calls.rounds.modern_routes import ModernRoute
 from hub.jsonrpc.messages import Request
 from hub.roots.roots import EMPTY, Announcement
 from hub.sessions import kept_roots
@@ -96,9 +96,9 @@ async def test_calls_with_kept_roots_go_by_express(top: Path, principal: str) ->
         request = Request(1, "tools/call", params)
         assert client.front.way(request) is None, "the first of them is looked into"
         await client.request("tools/call", params)
-        assert isinstance(client.front.way(request), RequestLane)
+        assert isinstance(client.front.way(request), ModernRoute)
         on_its_own = hub.open_front.way(principal, request)
-        assert isinstance(on_its_own, RequestLane) is (principal == "t")
+        assert isinstance(on_its_own, ModernRoute) is (principal == "t")
 
 
 async def test_an_answer_takes_the_place_of_the_kept_one(top: Path) -> None:

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from hub.roots.effective import InForce
+from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import EMPTY
-from hub.sessions.leases import Leases
+from hub.sessions.leases import SessionChildren
 from hub.values import JsonObject, SessionKey
 from tests.kit.rigs import Rig, launched, rig, roots_at
 from tests.kit.trees import plant
@@ -15,12 +15,14 @@ def top(tmp_path: Path) -> Path:
     return plant(tmp_path, "a/", "b/")
 
 
-def at(*paths: object) -> InForce:
-    return InForce(roots_at(*paths), "client")
+def at(*paths: object) -> EffectiveRoots:
+    return EffectiveRoots(roots_at(*paths), "client")
 
 
-def leases(on: Rig, session: str, **asks: JsonObject) -> Leases:
-    return Leases(on.services, SessionKey(session), "alice", lambda: {**asks}, lambda: False)
+def leases(on: Rig, session: str, **asks: JsonObject) -> SessionChildren:
+    return SessionChildren(
+        on.services, SessionKey(session), "alice", lambda: {**asks}, lambda: False
+    )
 
 
 async def test_one_place_is_held_of_each_server_while_the_roots_are_the_same(top: Path) -> None:

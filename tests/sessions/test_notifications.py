@@ -9,7 +9,7 @@ from hub.jsonrpc.messages import Notification
 from hub.jsonrpc.peer import Peer, RpcError
 from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.sessions.client import Client
-from hub.sessions.notifications import Audience
+from hub.sessions.notifications import ClientNotifier
 from hub.values import JsonObject
 from tests.kit.fakes import RecordingOutlet, failure
 from tests.kit.rigs import FakeClient, Rig, remote, rig
@@ -63,7 +63,7 @@ async def test_what_a_child_asks_goes_to_a_client_that_can_answer_it(
 async def test_a_client_that_cannot_answer_is_not_asked() -> None:
     async with rig({}, {}) as at:
         unable, other = at.client(capabilities={"sampling": False}), modern(at)
-        nobody = Audience(Nobody(), at.tasks)
+        nobody = ClientNotifier(Nobody(), at.tasks)
         for audience in (unable.session.audience, other.session.audience, nobody):
             with pytest.raises(RpcError) as caught:
                 await audience.ask(SAMPLING, {}, None)
@@ -141,7 +141,7 @@ async def test_what_is_not_for_clients_stays_in_the_hub() -> None:
         assert await heard(at.client(), Notification("notifications/odd", {})) == []
         changed = Notification("notifications/tools/list_changed", {})
         assert await heard(modern(at), changed) == []
-        nobody = Audience(Nobody(), at.tasks)
+        nobody = ClientNotifier(Nobody(), at.tasks)
         nobody.tell(FILES, changed, None)
         nobody.send(changed, None)
         await nobody.mailbox.flush()

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from hub.errors import ConfigError
-from hub.roots.effective import InForce
+from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import EMPTY
 from hub.sessions import services as plans
-from hub.sessions.services import Plans
+from hub.sessions.services import LaunchPlanCache
 from tests.kit.rigs import launched, remote, roots_at
 from tests.kit.trees import plant
 
@@ -18,15 +18,15 @@ def top(tmp_path: Path) -> Path:
     return plant(tmp_path, "a/", "b/")
 
 
-def at(*paths: object) -> InForce:
-    return InForce(roots_at(*paths), "client")
+def at(*paths: object) -> EffectiveRoots:
+    return EffectiveRoots(roots_at(*paths), "client")
 
 
-UNBOUNDED = InForce(EMPTY, "none", enforcing=False)
+UNBOUNDED = EffectiveRoots(EMPTY, "none", enforcing=False)
 
 
 def test_a_server_has_one_plan_for_the_same_roots(top: Path) -> None:
-    known, spec = Plans({}, "/hub"), launched("files", "${roots}")
+    known, spec = LaunchPlanCache({}, "/hub"), launched("files", "${roots}")
     found = known.of(spec, at(top / "a"))
     assert found is not None
     assert (found.argv, found.cwd) == (("server", f"{top}/a"), f"{top}/a")
@@ -40,21 +40,21 @@ def test_a_server_has_one_plan_for_the_same_roots(top: Path) -> None:
 
 
 def test_a_remote_server_has_none() -> None:
-    assert Plans({}, "/hub").of(remote(), UNBOUNDED) is None
+    assert LaunchPlanCache({}, "/hub").of(remote(), UNBOUNDED) is None
 
 
 @pytest.mark.parametrize(
     ("share", "here", "cwd"),
     [
-        ("roots", InForce(EMPTY, "none"), None),
+        ("roots", EffectiveRoots(EMPTY, "none"), None),
         ("roots", UNBOUNDED, "/hub"),
-        ("all", InForce(EMPTY, "none"), "/hub"),
+        ("all", EffectiveRoots(EMPTY, "none"), "/hub"),
     ],
 )
 def test_a_child_whose_client_is_held_to_nothing_runs_where_the_hub_does(
-    share: str, here: InForce, cwd: str | None
+    share: str, here: EffectiveRoots, cwd: str | None
 ) -> None:
-    known = Plans({}, "/hub")
+    known = LaunchPlanCache({}, "/hub")
     for _ in range(2):
         found = known.of(launched(share=share), here)
         assert found is not None
@@ -62,7 +62,7 @@ def test_a_child_whose_client_is_held_to_nothing_runs_where_the_hub_does(
 
 
 def test_a_variable_that_is_not_set_is_said_each_time() -> None:
-    known = Plans({}, "/hub")
+    known = LaunchPlanCache({}, "/hub")
     for _ in range(2):
         with pytest.raises(ConfigError):
             known.of(launched("files", "${NOT_SET}"), UNBOUNDED)
@@ -70,7 +70,7 @@ def test_a_variable_that_is_not_set_is_said_each_time() -> None:
 
 def test_only_so_many_plans_are_kept(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "KEPT", 1)
-    known, spec = Plans({}, "/hub"), launched("files")
+    known, spec = LaunchPlanCache({}, "/hub"), launched("files")
     first = known.of(spec, at(top / "a"))
     known.of(spec, at(top / "b"))
     again = known.of(spec, at(top / "a"))

@@ -6,7 +6,7 @@ from hub.paths.resolve import Flavour
 from hub.roots.effective import OperatorRoots
 from hub.sessions import services
 from hub.sessions.operator_roots import Operator
-from hub.system.disk import OsLinks
+from hub.system.disk import OsDisk
 from hub.system.machine import Machine
 from hub.values import ServerName
 from tests.kit.fakes import FakeClock
@@ -16,7 +16,7 @@ from tests.kit.trees import plant
 
 def machine() -> Machine:
     return Machine(
-        links=OsLinks(),
+        links=OsDisk(),
         flavour=Flavour.POSIX,
         environment={},
         directory="/",

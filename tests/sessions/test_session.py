@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from hub.jsonrpc.messages import Notification
 from hub.protocol.constants import LIST_CHANGED
-from hub.roots.effective import InForce, OperatorRoots
+from hub.roots.effective import EffectiveRoots, OperatorRoots
 from hub.sessions.client import Client
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
@@ -25,7 +25,7 @@ def top(tmp_path: Path) -> Path:
     return plant(tmp_path, "a/", "b/")
 
 
-async def change(client: FakeClient, *paths: object) -> InForce:
+async def change(client: FakeClient, *paths: object) -> EffectiveRoots:
     """Let a client share other folders; returns what is in force then."""
     client.shares(*paths)
     client.session.roots.list_changed()

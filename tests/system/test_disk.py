@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 
 from hub.paths.resolve import Entry, PathError
-from hub.system.disk import CachedLinks, OsLinks
+from hub.system.disk import CachedDisk, OsDisk
 from tests.kit.trees import plant
 
 
 def test_the_kernel_says_what_is_there(tmp_path: Path) -> None:
     top = plant(tmp_path, "dir/", "file", "link => dir")
-    links = OsLinks()
+    links = OsDisk()
     kinds = [
         getattr(links.entry(f"{top}/{name}"), "kind", None) for name in ("dir", "file", "link")
     ]
@@ -23,7 +23,7 @@ def test_the_kernel_says_what_is_there(tmp_path: Path) -> None:
 
 def test_only_what_does_not_exist_is_none(tmp_path: Path) -> None:
     top = plant(tmp_path, "file")
-    links = OsLinks()
+    links = OsDisk()
     assert links.entry(f"{top}/missing") is None
     for path in (f"{top}/file/x", f"{top}/{'n' * 300}", "\x00", "\udfff"):
         with pytest.raises(PathError):
@@ -32,7 +32,7 @@ def test_only_what_does_not_exist_is_none(tmp_path: Path) -> None:
         links.target(f"{top}/file")
 
 
-class Counted(OsLinks):
+class Counted(OsDisk):
     def __init__(self) -> None:
         self.asked: list[str] = []
 
@@ -44,7 +44,7 @@ class Counted(OsLinks):
 def test_a_cache_asks_once(tmp_path: Path) -> None:
     top = plant(tmp_path, "a", "link => a")
     counted = Counted()
-    links = CachedLinks(counted)
+    links = CachedDisk(counted)
     for _ in range(3):
         assert links.entry(f"{top}/a") is not None
         assert links.entry(f"{top}/none") is None

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import anyio
 
-from hub.system.shutdown import Ending
+from hub.system.shutdown import Shutdown
 
 FOR_EVER = 3600.0
 
@@ -10,16 +10,16 @@ FOR_EVER = 3600.0
 async def test_what_is_reached_in_time_was_reached() -> None:
     reached = anyio.Event()
     reached.set()
-    assert await Ending().until(reached.wait, FOR_EVER, FOR_EVER)
+    assert await Shutdown().until(reached.wait, FOR_EVER, FOR_EVER)
 
 
 async def test_a_wait_takes_no_longer_than_usual() -> None:
     with anyio.fail_after(5):
-        assert not await Ending().until(anyio.Event().wait, 0.001, FOR_EVER)
+        assert not await Shutdown().until(anyio.Event().wait, 0.001, FOR_EVER)
 
 
 async def test_a_wait_is_brief_when_the_hub_ends() -> None:
-    ending = Ending()
+    ending = Shutdown()
     ending.begin()
     with anyio.fail_after(5):
         assert not await ending.until(anyio.Event().wait, FOR_EVER, 0.001)
@@ -27,7 +27,7 @@ async def test_a_wait_is_brief_when_the_hub_ends() -> None:
 
 
 async def test_a_wait_under_way_becomes_brief() -> None:
-    ending = Ending()
+    ending = Shutdown()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ending.until, anyio.Event().wait, FOR_EVER, 0.001)
@@ -36,7 +36,7 @@ async def test_a_wait_under_way_becomes_brief() -> None:
 
 
 async def test_a_wait_ends_when_the_hub_is_pressed() -> None:
-    ending = Ending()
+    ending = Shutdown()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ending.until, anyio.Event().wait, FOR_EVER, FOR_EVER)

@@ -6,7 +6,7 @@ import threading
 import anyio
 import pytest
 
-from hub.system.worker import GIVES_WAY, Aside
+from hub.system.worker import GIVES_WAY, FairWorker
 from hub.values import SessionKey
 
 ONE, OTHER = SessionKey("one"), SessionKey("other")
@@ -22,7 +22,7 @@ async def test_the_loop_goes_on_while_work_is_done_aside() -> None:
     found: list[str] = []
 
     async def run() -> None:
-        found.append(await Aside().run(ONE, work))
+        found.append(await FairWorker().run(ONE, work))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
@@ -33,7 +33,7 @@ async def test_the_loop_goes_on_while_work_is_done_aside() -> None:
 
 
 async def test_one_piece_of_work_is_done_after_the_other() -> None:
-    aside, busy, order = Aside(), threading.Lock(), list[int]()
+    aside, busy, order = FairWorker(), threading.Lock(), list[int]()
 
     def work(number: int) -> None:
         assert busy.acquire(blocking=False)
@@ -54,11 +54,11 @@ async def test_what_goes_wrong_is_told_to_who_wanted_it() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await Aside().run(ONE, work)
+        await FairWorker().run(ONE, work)
 
 
 async def test_nobody_waits_for_all_that_another_wants() -> None:
-    aside, order = Aside(), list[str]()
+    aside, order = FairWorker(), list[str]()
 
     async def run(party: SessionKey) -> None:
         await aside.run(party, lambda: order.append(party))
@@ -71,7 +71,7 @@ async def test_nobody_waits_for_all_that_another_wants() -> None:
 
 
 async def test_who_leaves_the_line_holds_up_nobody() -> None:
-    aside, order, may_end = Aside(), list[str](), threading.Event()
+    aside, order, may_end = FairWorker(), list[str](), threading.Event()
 
     async def run(party: SessionKey, name: str) -> None:
         def work() -> None:
@@ -102,7 +102,7 @@ async def test_who_is_cancelled_while_its_work_is_done_gets_nothing_of_it() -> N
         return "done"
 
     async def run() -> None:
-        found.append(await Aside().run(ONE, work))
+        found.append(await FairWorker().run(ONE, work))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
@@ -114,5 +114,5 @@ async def test_who_is_cancelled_while_its_work_is_done_gets_nothing_of_it() -> N
 
 async def test_the_work_alone_gives_way_soon() -> None:
     usual = sys.getswitchinterval()
-    assert await Aside().run(ONE, sys.getswitchinterval) == pytest.approx(GIVES_WAY)
+    assert await FairWorker().run(ONE, sys.getswitchinterval) == pytest.approx(GIVES_WAY)
     assert sys.getswitchinterval() == pytest.approx(usual)

@@ -11,8 +11,8 @@ from typing import Protocol, TypeAlias
 import anyio
 from anyio.abc import TaskGroup
 
-from hub.calls.routes import Lane
-from hub.children.clients import Asker, InputNeededError, RootsNeededError
+from hub.calls.routes import ResolvedRoute
+from hub.children.clients import Caller, InputNeededError, RootsNeededError
 from hub.children.handshake import input_required, without_server_info
 from hub.children.input_rounds import in_rounds, worded
 from hub.errors import ChildError
@@ -27,11 +27,11 @@ RoundsOutcome: TypeAlias = Payload | ChildError | RpcError | InputNeededError
 """What comes of a call: a result, or why there is none."""
 
 
-class Poster(Asker, Protocol):
+class RoundsCaller(Caller, Protocol):
     """On whose behalf a call was posted."""
 
     @property
-    def behalf(self) -> Asker:
+    def behalf(self) -> Caller:
         """Who is asked what the child asks within the call, by now."""
         ...
 
@@ -44,10 +44,12 @@ class Poster(Asker, Protocol):
         ...
 
 
-class PostedRounds:
+class ChildRounds:
     """Waits for a child's answers to one call; what takes more than one round runs in `tasks`."""
 
-    def __init__(self, lane: Lane, call: Call, poster: Poster, tasks: TaskGroup) -> None:
+    def __init__(
+        self, lane: ResolvedRoute, call: Call, poster: RoundsCaller, tasks: TaskGroup
+    ) -> None:
         self._child = lane.child
         self._peer = lane.peer
         self._method = call.method
@@ -67,7 +69,7 @@ class PostedRounds:
         return self._poster.progress
 
     @property
-    def behalf(self) -> Asker:
+    def behalf(self) -> Caller:
         """Who is asked what the child asks within the call."""
         return self._poster.behalf
 

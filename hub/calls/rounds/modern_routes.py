@@ -14,10 +14,10 @@ from typing import Final, TypeAlias, TypeVar, final
 from msgspec import Raw, Struct
 
 from hub.calls.addressing import called
-from hub.calls.consent import Case
+from hub.calls.consent import JudgingContext
 from hub.calls.results import completed
-from hub.calls.rounds.roots_needed import Need
-from hub.calls.routes import Found, Lane, lane_of
+from hub.calls.rounds.roots_needed import RootsRequirement
+from hub.calls.routes import OwnedRoute, ResolvedRoute, lane_of
 from hub.catalog.merge import Listing
 from hub.catalog.search import Expose
 from hub.children.child import Child
@@ -35,7 +35,7 @@ from hub.protocol.constants import (
 )
 from hub.protocol.http_headers import AnnotationError, declared
 from hub.protocol.input_requests import ROOTS_KEY, wanting_roots
-from hub.roots.presence import Standing
+from hub.roots.presence import RootPresence
 from hub.roots.roots import Announcement
 from hub.sessions.client import Client
 from hub.sessions.notifications import RELAYED
@@ -115,13 +115,13 @@ def _roots_in(client: Client, responses: Json) -> bytes | None:
     return encode(responses[ROOTS_KEY])
 
 
-class RequestLane(Found, frozen=True):
+class ModernRoute(OwnedRoute, frozen=True):
     """A lane, and the roots that the request brought: None if it was not asked for any.
 
     An earlier request brought those that were `kept`. The session of the `owner` is over.
     """
 
-    standing: Standing | None
+    standing: RootPresence | None
     kept: Announcement | None = None
 
     @property
@@ -149,7 +149,7 @@ class RequestLane(Found, frozen=True):
 
 
 @final
-class AskedForRoots(Struct, frozen=True):
+class RootsRequested(Struct, frozen=True):
     """How a call goes that comes again with its client's roots: no further than to this result."""
 
     result: Raw
@@ -159,7 +159,7 @@ class AskedForRoots(Struct, frozen=True):
         """Do nothing: it has its answer as soon as it is taken."""
 
 
-class RequestLanes:
+class ModernRoutes:
     """The lanes of modern requests, by their keys; `info` names the hub.
 
     `expose` says which tool a request calls.
@@ -167,13 +167,13 @@ class RequestLanes:
 
     def __init__(self, info: JsonObject, expose: Expose = "tools") -> None:
         self._expose: Expose = expose
-        self._lanes: OrderedDict[RequestKey, RequestLane] = OrderedDict()
-        self._needs: OrderedDict[RequestKey, Need] = OrderedDict()
-        self._asked = AskedForRoots(Raw(encode(completed(wanting_roots(), info))))
+        self._lanes: OrderedDict[RequestKey, ModernRoute] = OrderedDict()
+        self._needs: OrderedDict[RequestKey, RootsRequirement] = OrderedDict()
+        self._asked = RootsRequested(Raw(encode(completed(wanting_roots(), info))))
 
     def find(
         self, principal: str, request: Request, kept: Announcement | None = None
-    ) -> RequestLane | AskedForRoots | None:
+    ) -> ModernRoute | RootsRequested | None:
         """Return how a principal's request goes, if it is known from one like it.
 
         `kept` is what its asker announced with an earlier one, if that still counts.
@@ -210,7 +210,7 @@ class RequestLanes:
         self._needs.move_to_end(key)
         return need.is_of(params.get("arguments"))
 
-    def ask(self, session: Session, request: Request, need: Need) -> None:
+    def ask(self, session: Session, request: Request, need: RootsRequirement) -> None:
         """Keep the need that a modern call has just been asked for roots by."""
         services, known = session.services, need.known
         params = self._called(request) if request.method == "tools/call" else None
@@ -224,7 +224,7 @@ class RequestLanes:
                 return
         _add(self._needs, key, need)
 
-    def keep(self, case: Case, child: Child) -> None:
+    def keep(self, case: JudgingContext, child: Child) -> None:
         """Keep the lane that a modern call has just gone, if there is one."""
         session, request = case.session, case.asked.request
         its = self._called(request)
@@ -267,27 +267,29 @@ def _is_repeated(listing: Listing, name: str) -> bool:
     return False
 
 
-def _found(lane: Lane, session: Session, roots: bytes, responses: Json) -> RequestLane | None:
+def _found(
+    lane: ResolvedRoute, session: Session, roots: bytes, responses: Json
+) -> ModernRoute | None:
     """Return a lane by where its request's roots were from; None if that is not for others."""
     if roots != _NOT_BROUGHT:
         if roots != _NONE and session.services.settings.reuse:
             return None  # what a request brings is to be kept
         standing = _standing(session, roots, responses)
-        return None if standing is None else RequestLane(lane, session, standing)
+        return None if standing is None else ModernRoute(lane, session, standing)
     if session.unasked:
-        return RequestLane(lane, session, None)
+        return ModernRoute(lane, session, None)
     last = session.roots.state.last
     if last is None:
         return None
     kept = last.announcement
-    return RequestLane(lane, session, Standing.of(kept.roots), kept)
+    return ModernRoute(lane, session, RootPresence.of(kept.roots), kept)
 
 
-def _standing(session: Session, brought: bytes, responses: Json) -> Standing | None:
+def _standing(session: Session, brought: bytes, responses: Json) -> RootPresence | None:
     """Return the roots that were brought; None if they may come to mean other places."""
     last = session.roots.state.last
     if brought == _NONE:
-        return Standing(()) if last is None else None
+        return RootPresence(()) if last is None else None
     if last is None or last.announcement.rejected:
         return None
     roots, flavour = last.announcement.roots, session.services.machine.flavour
@@ -296,4 +298,4 @@ def _standing(session: Session, brought: bytes, responses: Json) -> Standing | N
     plain = [root.uri for root in roots.roots if root.uri == uri_from_path(root.path, flavour)]
     if not isinstance(announced, list) or len(plain) != len(announced):
         return None
-    return Standing.of(roots)
+    return RootPresence.of(roots)

@@ -16,16 +16,16 @@ from typing import Final
 import anyio
 from msgspec import Struct, field
 
-from hub.calls.caller import CallAsker
-from hub.calls.consent import Case
-from hub.children.clients import Asker, InputNeededError, Stoppable
+from hub.calls.caller import ClientCaller
+from hub.calls.consent import JudgingContext
+from hub.children.clients import Caller, InputNeededError, Stoppable
 from hub.children.concurrency import PATIENCE
 from hub.jsonrpc.messages import Notification, Payload
-from hub.jsonrpc.outgoing import UNSAID, Behalf, Progress
+from hub.jsonrpc.outgoing import UNSAID, Progress, RequestOwner
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.protocol.input_requests import in_modern_words, inward
-from hub.protocol.request_state import Carried, ChildRound
+from hub.protocol.request_state import CallState, ChildInputRound
 from hub.sessions.notifications import require_taken
 from hub.specs import ServerSpec
 from hub.values import JsonObject
@@ -40,7 +40,7 @@ TOLD_BETWEEN: Final = 256
 """How many notifications are kept for the next round; the oldest are dropped first."""
 
 
-class _Question(Struct, eq=False):
+class _Asking(Struct, eq=False):
     """What a child asked, as the client is asked it."""
 
     request: JsonObject
@@ -49,7 +49,7 @@ class _Question(Struct, eq=False):
 
 
 class ParkedCall:
-    """One call: its child's `Asker`, whose client comes and goes with each round.
+    """One call: its child's `Caller`, whose client comes and goes with each round.
 
     What its child learns of the client is what its `first` round says. `case` is what the call was
     judged by, once it was; `owner` the session that its child is leased to. `park` is told of a
@@ -57,27 +57,27 @@ class ParkedCall:
     """
 
     def __init__(
-        self, first: CallAsker, park: Callable[[ParkedCall], None], stop: Stoppable
+        self, first: ClientCaller, park: Callable[[ParkedCall], None], stop: Stoppable
     ) -> None:
         self.key = secrets.token_hex(16)
         self.owner = first.owner
         self.session, self.party, self.brought = first.session, first.party, first.brought
         self.asks, self.log_level = first.asks, first.log_level
-        self.case: Case | None = None
+        self.case: JudgingContext | None = None
         self.over, self.fetched = anyio.Event(), anyio.Event()
         self.reason = UNSAID
         self._park = park
         self._stop = stop
         self.first = first
-        self._round: CallAsker | None = first
+        self._round: ClientCaller | None = first
         self._left = math.inf
-        self._questions: dict[str, _Question] = {}
+        self._questions: dict[str, _Asking] = {}
         self._numbers = count(1)
         self._between: deque[tuple[ServerSpec, Notification]] = deque(maxlen=TOLD_BETWEEN)
         self._outcome: Payload | Exception | None = None
         self._moved = anyio.Event()
 
-    def seat(self, case: Case, for_roots: Stoppable) -> Asker:
+    def seat(self, case: JudgingContext, for_roots: Stoppable) -> Caller:
         """Take note of what the call was judged by, and speak to its child for the client."""
         self.case = case
         self.first.consented, self.first.for_roots = case.consented, for_roots
@@ -114,7 +114,7 @@ class ParkedCall:
         """Return at once: the round that takes the result sees to it."""
 
     async def inputs(
-        self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildRound
+        self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildInputRound
     ) -> JsonObject:
         """Have the client asked by the result: a modern child keeps nothing open.
 
@@ -129,7 +129,9 @@ class ParkedCall:
     def done(self) -> None:
         """Tell nobody: a modern client learns it from the result."""
 
-    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
+    async def ask(
+        self, method: str, params: JsonObject, behalf: RequestOwner | None = None
+    ) -> Payload:
         """Have the client asked by the round's result, and wait for the round that answers.
 
         Raises: RpcError if the client does not take it, if too many wait, if the call ends, or if
@@ -141,7 +143,7 @@ class ParkedCall:
         self._park(self)
         key = f"ask/{next(self._numbers)}"
         asked: JsonObject = {"method": method, "params": in_modern_words(method, params)}
-        question = self._questions[key] = _Question(asked)
+        question = self._questions[key] = _Asking(asked)
         self._move()
         try:
             await self._settled(question)
@@ -151,7 +153,7 @@ class ParkedCall:
             raise RpcError(INTERNAL_ERROR, "the client is gone: it did not answer in time")
         return question.answer
 
-    async def _settled(self, question: _Question) -> None:
+    async def _settled(self, question: _Asking) -> None:
         """Return once a question is answered, or never will be."""
         while True:
             with anyio.move_on_after(LOOK_AGAIN):
@@ -175,7 +177,7 @@ class ParkedCall:
 
     # What the client's requests see
 
-    async def _come(self, round_: CallAsker) -> None:
+    async def _come(self, round_: ClientCaller) -> None:
         await self._flush()
         await self._speak_in(round_)
         for key, answer in inward(round_.brought.responses, list(self._questions)).items():
@@ -184,12 +186,12 @@ class ParkedCall:
                 question.answer = answer
                 question.settled.set()
 
-    async def _speak_in(self, round_: CallAsker) -> None:
+    async def _speak_in(self, round_: ClientCaller) -> None:
         self._round = round_
         while self._between:
             await round_.tell(*self._between.popleft())
 
-    async def turn(self, round_: CallAsker) -> Payload:
+    async def turn(self, round_: ClientCaller) -> Payload:
         """Take the client's request, and what it answers; return the call's result.
 
         Without it the call is cancelled: a client that leaves while a round is under way has given
@@ -216,7 +218,7 @@ class ParkedCall:
         self.fetched.set()
         self._stop.cancel()
 
-    async def _turn(self, round_: CallAsker) -> Payload:
+    async def _turn(self, round_: ClientCaller) -> Payload:
         while self._outcome is None:
             if not self._questions:
                 await self._moved.wait()
@@ -240,7 +242,7 @@ class ParkedCall:
     def _needed(self) -> InputNeededError:
         requests: JsonObject = {key: one.request for key, one in self._questions.items()}
         limit = self.case.place.spec.timeout if self.case is not None else 0.0
-        return InputNeededError(requests, Carried(parked=self.key), lasts=limit + KEPT)
+        return InputNeededError(requests, CallState(parked=self.key), lasts=limit + KEPT)
 
     def end(self, outcome: Payload | Exception) -> None:
         """Take note of how the call ended; what its child still asks is answered with an error."""

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from hub.audit.record import refusal_of
 from hub.calls.addressing import Addressed
 from hub.calls.builtin_tools import GET_ROOTS
-from hub.calls.consent import Case
+from hub.calls.consent import JudgingContext
 from hub.catalog.merge import Listing
-from hub.children.slot import Place
-from hub.guard.containment import OUTSIDE, Surroundings
+from hub.children.slot import ChildSlot
+from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import (
     Admitted,
     Refused,
@@ -34,24 +34,24 @@ from hub.roots.effective import NOT_ASKED
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.system.disk import CachedLinks
+from hub.system.disk import CachedDisk
 from hub.values import Call, Json, JsonObject, ServerName, object_or_empty
 
 _REQUIRED: JsonObject = {"requiredCapabilities": {"roots": {}}}
 
 
-class Known(Struct, frozen=True):
+class KnownServer(Struct, frozen=True):
     """What was known of the one server that a call is for: `tool` is the call's name there.
 
     `listing` is what the child at `place` offers, whose clients' roots are not known.
     """
 
-    place: Place
+    place: ChildSlot
     listing: Listing | None
     tool: str
 
 
-class Need(Struct, frozen=True):
+class RootsRequirement(Struct, frozen=True):
     """Why the client of a call was asked for its roots before anything else was done.
 
     It is so whatever comes to be known if `known` is None, and whatever the arguments if `guard`
@@ -59,9 +59,9 @@ class Need(Struct, frozen=True):
     """
 
     services: Services
-    known: Known | None = None
+    known: KnownServer | None = None
     guard: ToolGuard | None = None
-    judged_in: Surroundings | None = None
+    judged_in: CallContext | None = None
 
     @property
     def is_open(self) -> bool:
@@ -79,13 +79,13 @@ class Need(Struct, frozen=True):
         if self.guard is None or self.judged_in is None:
             return True
         call = Call("tools/call", "", {} if arguments is None else arguments, {})
-        around = replace(self.judged_in, links=CachedLinks(self.services.machine.links))
+        around = replace(self.judged_in, links=CachedDisk(self.services.machine.links))
         return _may_be_refused(decide_soon(call, self.guard, around))
 
 
 def need_before_looking(
     session: Session, named: Addressed, owners: Collection[ServerName] | None
-) -> Need | None:
+) -> RootsRequirement | None:
     """Return why the client is asked where the call is sure to need roots; None if it is not.
 
     No child is started to find that out.
@@ -94,17 +94,17 @@ def need_before_looking(
         return None
     services = session.services
     if named.server is None and named.name == GET_ROOTS and named.method == "tools/call":
-        return Need(services)
+        return RootsRequirement(services)
     servers = services.servers
     specs = [servers[name] for name in (servers if owners is None else owners) if name in servers]
     if not specs:
         return None
     if all(_depends(session, spec) for spec in specs):
-        return Need(services)
+        return RootsRequirement(services)
     return _told(session, named, specs)
 
 
-def need_before_deciding(case: Case) -> Need | None:
+def need_before_deciding(case: JudgingContext) -> RootsRequirement | None:
     """Return why the client is asked if what becomes of its call depends on its roots, else None.
 
     It does where the guard would refuse a client without roots; where the child is launched for its
@@ -115,18 +115,20 @@ def need_before_deciding(case: Case) -> Need | None:
     """
     session = case.session
     if session.unasked and case.call.method in ASKABLE:
-        known = Known(case.place, session.services.children.last_known(case.place), case.call.name)
+        known = KnownServer(
+            case.place, session.services.children.last_known(case.place), case.call.name
+        )
         if _depends(session, case.place.spec) or acts_on_places(case.guard):
-            return Need(session.services, known)
+            return RootsRequirement(session.services, known)
         if _may_be_refused(case.decide_soon()):
-            return Need(session.services, known, case.guard, case.around())
+            return RootsRequirement(session.services, known, case.guard, case.around())
     elif session.is_modern and case.call.method in ASKABLE and _is_in_vain(case):
         text = "This call names a path, and the operator serves no paths to clients without roots"
         raise RpcError(MISSING_CLIENT_CAPABILITY, text, _REQUIRED)
     return None
 
 
-def _is_in_vain(case: Case) -> bool:
+def _is_in_vain(case: JudgingContext) -> bool:
     client, force = case.session.client, case.force
     if client is None or client.declares("roots") or not force.enforcing or force.source != "none":
         return False
@@ -147,7 +149,7 @@ def _depends(session: Session, spec: ServerSpec) -> bool:
     return launched or session.services.children.has_asked_for_roots(spec.name)
 
 
-def _told(session: Session, named: Addressed, specs: list[ServerSpec]) -> Need | None:
+def _told(session: Session, named: Addressed, specs: list[ServerSpec]) -> RootsRequirement | None:
     """Return the need of arguments that name a place which no schema, as none is known, explains.
 
     It is that of other calls, too, where they are for one server.
@@ -157,11 +159,11 @@ def _told(session: Session, named: Addressed, specs: list[ServerSpec]) -> Need |
     if any(services.children.last_known(place) is not None for place in places):
         return None
     machine = services.machine
-    around = Surroundings(
+    around = CallContext(
         roots=NOT_ASKED.roots,
         cwd=None,
         env=machine.environment,
-        links=CachedLinks(machine.links),
+        links=CachedDisk(machine.links),
         flavour=machine.flavour,
         enforcing=True,
     )
@@ -174,4 +176,4 @@ def _told(session: Session, named: Addressed, specs: list[ServerSpec]) -> Need |
     ]
     if any(isinstance(decide_soon(call, guard, around), Admitted) for guard in guards):
         return None
-    return Need(services, Known(places[0], None, named.name), guards[0], around)
+    return RootsRequirement(services, KnownServer(places[0], None, named.name), guards[0], around)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from hub.jsonrpc import exact_json
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
-from hub.protocol.request_state import Carried, carried_in
+from hub.protocol.request_state import CallState, carried_in
 from hub.values import Json
 
 if TYPE_CHECKING:
@@ -31,15 +31,15 @@ MAX_SPENT_OF_ONE: Final = 16_384
 _NONCE, _TAG = 12, 16
 
 
-class Opened(Struct, frozen=True):
+class OpenedState(Struct, frozen=True):
     """What a state carries, and what is remembered of the state once it is spent."""
 
-    carried: Carried
+    carried: CallState
     nonce: bytes
     expires: float
 
 
-class Seals:
+class StateSealer:
     """Makes states, each good once, for the call it was made for, until it expires."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -47,14 +47,14 @@ class Seals:
         self._secret = secrets.token_bytes(32)
         self._spent: dict[str, dict[bytes, float]] = {}
 
-    def seal(self, carried: Carried, identity: str, *, lasts: float) -> str:
+    def seal(self, carried: CallState, identity: str, *, lasts: float) -> str:
         """Return a state for the next round of the call `identity`, good for `lasts` seconds."""
         plain = {"expires": self._clock() + lasts, **carried.fields()}
         nonce = os.urandom(_NONCE)
         sealed = self._cipher.encrypt(nonce, exact_json.encode(plain), identity.encode())
         return base64.urlsafe_b64encode(nonce + sealed).decode().rstrip("=")
 
-    def open(self, state: Json, identity: str) -> Opened:
+    def open(self, state: Json, identity: str) -> OpenedState:
         """Return what a state carries, which does not use it up.
 
         Raises: RpcError if it was not made here for this call, has expired, or was used before.
@@ -72,9 +72,9 @@ class Seals:
         if self._clock() > expires:
             _refuse("it has expired; make the call again without it")
         self._refuse_spent(nonce)
-        return Opened(carried_in(fields), nonce, expires)
+        return OpenedState(carried_in(fields), nonce, expires)
 
-    def spend(self, opened: Opened, principal: str) -> None:
+    def spend(self, opened: OpenedState, principal: str) -> None:
         """Use a principal's state up: it is not opened again.
 
         Raises: RpcError if it was used before, or too many were that have not expired yet.

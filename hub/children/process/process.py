@@ -16,14 +16,14 @@ from typing import cast
 import anyio
 import structlog
 
-from hub.children.process.process_tree import Brood, Family
+from hub.children.process.process_tree import ProcessSupervisor, ProcessTree
 from hub.children.process.spawn import Spawned, spawn
 from hub.children.process.supervised import when_ended
 from hub.errors import ChildError
 from hub.jsonrpc.child_log import ChildLog
-from hub.jsonrpc.conduct import Conduct
-from hub.jsonrpc.lines import Cut, Lines, LineSplitter
-from hub.jsonrpc.pace import Pace
+from hub.jsonrpc.conduct import PeerConduct
+from hub.jsonrpc.lines import Lines, LineSplitter, TruncatedLine
+from hub.jsonrpc.pace import LoopShare
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.pipes import Flow, PipeOutlet
 from hub.launch.plan import LaunchPlan
@@ -76,7 +76,7 @@ class Stderr:
 
 
 def _text(line: bytes) -> str:
-    if isinstance(line, Cut):
+    if isinstance(line, TruncatedLine):
         return "(too long to show)"
     return line.decode("utf-8", "replace").rstrip()
 
@@ -94,7 +94,7 @@ log = structlog.stdlib.get_logger(__name__)
 class _Spoken(asyncio.Protocol):
     """What a process says on its stderr."""
 
-    def __init__(self, stderr: Stderr, pace: Pace) -> None:
+    def __init__(self, stderr: Stderr, pace: LoopShare) -> None:
         self._stderr = stderr
         self._pace = pace
         self._transport: asyncio.ReadTransport | None = None
@@ -129,12 +129,12 @@ class Process:
         self,
         server: str,
         private_directory: str | None,
-        family: Family,
+        family: ProcessTree,
         child_log: ChildLog | None = None,
     ) -> None:
         self.private_directory = private_directory
         self._family = family
-        self.conduct = Conduct(server, child_log)
+        self.conduct = PeerConduct(server, child_log)
         self.lines = Lines(conduct=self.conduct)
         self._server = server
         self._stderr = Stderr(self.conduct.log)
@@ -189,7 +189,7 @@ class Process:
         return f"{how} (the hub's log has its last words)" if said else how
 
     async def next_line(self) -> bytes:
-        """Return the next line of its output; a `Cut` stands for one that was too long.
+        """Return the next line of its output; a `TruncatedLine` stands for one that was too long.
 
         Raises: GoneError that says how the process ended.
         """
@@ -235,7 +235,7 @@ async def launch(
     server: str,
     plan: LaunchPlan,
     environment: Mapping[str, str],
-    brood: Brood,
+    brood: ProcessSupervisor,
     child_log: ChildLog | None = None,
 ) -> AsyncGenerator[Process]:
     """Run `plan` on top of `environment` for as long as the context lasts.
@@ -249,7 +249,7 @@ async def launch(
     private = tempfile.mkdtemp(prefix="roots-hub-") if plan.cwd is None else None
     try:
         _ensure_there(plan, env.get("PATH"), private or plan.cwd)
-        process = Process(server, private, Family(brood), child_log)
+        process = Process(server, private, ProcessTree(brood), child_log)
         try:
             await process.begin(plan, env)
             yield process

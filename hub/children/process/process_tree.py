@@ -21,9 +21,14 @@ import structlog
 from anyio import to_thread
 
 from hub.children.process import watchdog
-from hub.children.process.spawn import Started, Streams, popen
+from hub.children.process.spawn import ChildPipes, Started, popen
 from hub.children.process.subreaper import encode
-from hub.children.process.supervised import ForkServer, LostForkServerError, Supervised, Watchdog
+from hub.children.process.supervised import (
+    ForkServerClient,
+    LostForkServerError,
+    Supervised,
+    Watchdog,
+)
 from hub.children.process.watchdog import (
     HAS_PROC,
     LOOK_EVERY,
@@ -31,11 +36,11 @@ from hub.children.process.watchdog import (
     SIGKILL,
     SIGTERM,
     VARIABLE,
-    Hunt,
     Mark,
     Table,
+    Termination,
 )
-from hub.system.shutdown import Ending
+from hub.system.shutdown import Shutdown
 
 TERM_GRACE, TERM_GRACE_AT_END = 2.0, 0.5
 """Seconds between asking a family to end (SIGTERM) and ending it; fewer as the hub ends."""
@@ -51,10 +56,10 @@ to be started so often."""
 log = structlog.stdlib.get_logger(__name__)
 
 
-class Family:
+class ProcessTree:
     """One child and all that it starts."""
 
-    def __init__(self, brood: Brood) -> None:
+    def __init__(self, brood: ProcessSupervisor) -> None:
         self.ending = brood.ending
         self._brood = brood
         self._mark: Mark | None = None
@@ -63,7 +68,7 @@ class Family:
         self._parent = (0, 0)
 
     async def start(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: Streams
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: ChildPipes
     ) -> Started:
         """Start the child: below a subreaper of its own, or else as a child of the hub.
 
@@ -72,7 +77,7 @@ class Family:
         for _ in range(_TRIES):
             mark = self._mark = self._brood.next_mark()
             server = self._brood.server
-            if not isinstance(server, ForkServer):
+            if not isinstance(server, ForkServerClient):
                 return self._start_here(argv, env, cwd, streams)
             marked = {**env, VARIABLE: mark.text}
             request = encode(argv, marked.items(), cwd, mark.limit)
@@ -87,7 +92,7 @@ class Family:
         raise ChildProcessError(errno.ECHILD, "what was to start it has ended")
 
     def _start_here(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: Streams
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: ChildPipes
     ) -> Started:
         marked = self.mark_next(dict(env))
         try:
@@ -125,7 +130,7 @@ class Family:
         """
         if self._mark is None:
             return
-        hunt = Hunt(self._mark.child, self._leader, self._parent)
+        hunt = Termination(self._mark.child, self._leader, self._parent)
         if self._supervised is not None:  # a child may have stopped its parent
             watchdog.go_on(*self._parent)
         await self._strike(hunt, SIGTERM)
@@ -142,13 +147,13 @@ class Family:
             self._brood.leaders.pop(pid, None)
             self._brood.tell(f"- {pid} {start}\n")
 
-    async def _over(self, hunt: Hunt) -> None:
+    async def _over(self, hunt: Termination) -> None:
         while hunt.left:
             await anyio.sleep(LOOK_EVERY)
             if hunt.thin():
                 await self._strike(hunt)
 
-    async def _strike(self, hunt: Hunt, sign: int | None = None) -> None:
+    async def _strike(self, hunt: Termination, sign: int | None = None) -> None:
         """Signal all of the family, as soon as a descriptor is free to look for them with.
 
         A hub that ends does not wait for one: its watchdog has its own.
@@ -157,7 +162,7 @@ class Family:
             with anyio.move_on_after(LOOK_AGAIN):
                 await self.ending.begun.wait()
 
-    async def _struck(self, hunt: Hunt, sign: int | None) -> bool:
+    async def _struck(self, hunt: Termination, sign: int | None) -> bool:
         try:
             hunt.strike(await self._brood.look(), sign)
         except OSError as exc:
@@ -167,10 +172,10 @@ class Family:
         return True
 
 
-class Brood:
+class ProcessSupervisor:
     """All families of a hub. `leaders` are the children's processes, each with its start."""
 
-    def __init__(self, ending: Ending) -> None:
+    def __init__(self, ending: Shutdown) -> None:
         self.ending = ending
         self.leaders: dict[int, int] = {}
         self._since = 0
@@ -236,7 +241,7 @@ class Brood:
         self.mark_none()
         can_fork = HAS_PROC and self._losses < _LOSSES
         try:
-            self.server = (ForkServer if can_fork else Watchdog)(self._hub, self._since)
+            self.server = (ForkServerClient if can_fork else Watchdog)(self._hub, self._since)
         except OSError as exc:
             log.warning("no watchdog: a hub that is killed may leave processes", error=str(exc))
             return
@@ -252,9 +257,9 @@ class Brood:
 
 
 @asynccontextmanager
-async def keeping(ending: Ending) -> AsyncGenerator[Brood]:
+async def keeping(ending: Shutdown) -> AsyncGenerator[ProcessSupervisor]:
     """Keep the families of a hub for as long as the context lasts."""
-    made = Brood(ending)
+    made = ProcessSupervisor(ending)
     try:
         yield made
     finally:

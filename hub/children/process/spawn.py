@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-Streams: TypeAlias = tuple[int, int, int]
+ChildPipes: TypeAlias = tuple[int, int, int]
 """What a process has as stdin, stdout and stderr."""
 
 
@@ -63,7 +63,7 @@ class Started(Protocol):
 
 
 Start: TypeAlias = Callable[
-    [Sequence[str], Mapping[str, str], str | None, Streams], Awaitable[Started]
+    [Sequence[str], Mapping[str, str], str | None, ChildPipes], Awaitable[Started]
 ]
 """Starts a process with arguments, environment, working directory and streams; raises OSError or
 ValueError if it cannot be."""
@@ -84,7 +84,7 @@ class Spawned(Struct, frozen=True):
 
 
 def popen(
-    argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: Streams
+    argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: ChildPipes
 ) -> subprocess.Popen[bytes]:
     """Start a child of this process, in a session of its own.
 
@@ -109,7 +109,7 @@ async def spawn(
 
 
 @contextmanager
-def _piped() -> Generator[tuple[Streams, Streams]]:
+def _piped() -> Generator[tuple[ChildPipes, ChildPipes]]:
     """Make three pipes, for the process and for us. Its ends are closed here, ours on failure.
 
     Raises: OSError.

@@ -19,7 +19,7 @@ from typing import Final
 import anyio
 
 from hub.children.process import watchdog
-from hub.children.process.spawn import Started, Streams
+from hub.children.process.spawn import ChildPipes, Started
 from hub.children.process.subreaper import END_NOW
 
 START_PATIENCE: Final = 10.0
@@ -153,7 +153,7 @@ class Watchdog:
         self._popen.wait()
 
 
-class ForkServer(Watchdog):
+class ForkServerClient(Watchdog):
     """A watchdog that forks subreapers, too."""
 
     program = str(Path(__file__).with_name("forkserver.py"))
@@ -176,7 +176,7 @@ class ForkServer(Watchdog):
         self.go_on()
         self._hub.close()
 
-    async def start(self, request: bytes, streams: Streams) -> Supervised:
+    async def start(self, request: bytes, streams: ChildPipes) -> Supervised:
         """Have a process started.
 
         Raises: OSError if it cannot be; LostForkServerError if there is nobody to start it.

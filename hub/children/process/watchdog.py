@@ -199,7 +199,7 @@ def go_on(pid: int, start: int) -> None:
         return
 
 
-class Hunt:
+class Termination:
     """The processes of one mark, on their way to their end."""
 
     def __init__(self, child: int, leaders: dict[int, int], parent: Parent = (0, 0)) -> None:
@@ -246,7 +246,7 @@ def _signal_group(group: int, sign: int) -> bool:
 
 def end(hub: int, since: int, leaders: dict[int, int], grace: float) -> bool:
     """End all children by SIGTERM, and after `grace` by SIGKILL; return whether that worked."""
-    hunt = Hunt(0, leaders)
+    hunt = Termination(0, leaders)
     for sign, patience in ((SIGTERM, grace), (SIGKILL, PATIENCE)):
         hunt.strike(look(hub, since), sign)
         until = time.monotonic() + patience

@@ -14,7 +14,7 @@ from functools import cache
 import anyio
 import httpx2
 
-from hub.children.link import Link
+from hub.children.link import ChildConnection
 from hub.children.remote.http_client import Endpoint
 from hub.children.remote.sse import SseLink
 from hub.children.remote.streamable_http import HttpLink
@@ -33,7 +33,7 @@ QUIET, PROBES_APART, PROBES = 60, 15, 4
 @asynccontextmanager
 async def open_remote(
     server: str, target: RemoteTarget, log: ChildLog | None = None
-) -> AsyncGenerator[Link]:
+) -> AsyncGenerator[ChildConnection]:
     """Connect to a remote child.
 
     Raises: ChildError if that cannot be done. Over streamable HTTP only the first message tells.

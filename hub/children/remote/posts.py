@@ -15,27 +15,27 @@ from msgspec import Raw
 from hub.children.link import SHOWN, lost_in, message_in
 from hub.children.remote.http_client import Exchange, ExchangeError
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.conduct import Conduct
+from hub.jsonrpc.conduct import PeerConduct
 from hub.jsonrpc.encoding import to_bytes
 from hub.jsonrpc.exact_json import RequestId, WireError, request_id
 from hub.jsonrpc.lines import CROWD, PORTION
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, lost
-from hub.jsonrpc.pace import Pace
+from hub.jsonrpc.pace import LoopShare
 from hub.jsonrpc.peer import GoneError
 from hub.protocol.constants import METHOD_NOT_FOUND
-from hub.protocol.sse_parser import Event, EventParser
+from hub.protocol.sse_parser import EventParser, ServerSentEvent
 
 QUEUE, MAX_UNREAD = 16, 64 * 1024 * 1024
 """How many messages of a child, and bytes, may wait for the hub; then its streams rest."""
 
 
-class Arrivals:
+class InboundQueue:
     """Messages in the order of their coming; who brings one waits while too many lie there.
 
     The reader is done with one when it asks for the next, and is paced by `conduct`.
     """
 
-    def __init__(self, conduct: Conduct) -> None:
+    def __init__(self, conduct: PeerConduct) -> None:
         self._conduct = conduct
         self._waiting: deque[Message] = deque()
         self._size = 0
@@ -140,11 +140,11 @@ class Transport(Protocol):
         ...
 
 
-class Posts:
+class HttpOutbox:
     """The outlet of a remote child; `tasks` run the requests, and how one fails arrives."""
 
     def __init__(
-        self, server: str, transport: Transport, arrivals: Arrivals, tasks: TaskGroup
+        self, server: str, transport: Transport, arrivals: InboundQueue, tasks: TaskGroup
     ) -> None:
         self._server = server
         self._transport = transport
@@ -220,7 +220,9 @@ _FORGOTTEN = ("session", "not initialized")
 _batch = msgspec.json.Decoder(list[Raw])
 
 
-async def events_in(chunk: bytes, parser: EventParser, conduct: Conduct) -> AsyncGenerator[Event]:
+async def events_in(
+    chunk: bytes, parser: EventParser, conduct: PeerConduct
+) -> AsyncGenerator[ServerSentEvent]:
     """Yield the events that `chunk` completes; a crowd of lines is read bit by bit.
 
     What brings no event is paced, and counted if it belongs to no event that could be one.
@@ -242,7 +244,7 @@ async def events_in(chunk: bytes, parser: EventParser, conduct: Conduct) -> Asyn
         await _give_way(pace)
 
 
-async def _give_way(pace: Pace) -> None:
+async def _give_way(pace: LoopShare) -> None:
     rest = pace.rest()
     if rest is not None:
         await anyio.sleep(rest)
@@ -256,7 +258,7 @@ def _pieces(chunk: bytes) -> Iterator[bytes]:
         yield chunk[start : start + PORTION]
 
 
-def messages_in(conduct: Conduct, event: Event) -> Iterator[Message]:
+def messages_in(conduct: PeerConduct, event: ServerSentEvent) -> Iterator[Message]:
     """Yield the messages in an event, of which 2025-03-26 allows several.
 
     What is none is passed over; for an answer that cannot be read, or is too large, its failure

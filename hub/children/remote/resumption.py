@@ -9,8 +9,8 @@ import anyio
 
 from hub.children.remote.http_client import Endpoint, Exchange, ExchangeError, Headers
 from hub.children.remote.posts import events_in
-from hub.jsonrpc.conduct import Conduct
-from hub.protocol.sse_parser import Event, EventParser
+from hub.jsonrpc.conduct import PeerConduct
+from hub.protocol.sse_parser import EventParser, ServerSentEvent
 
 PAUSE = 1.0
 """Seconds before a stream is asked for again, if the child does not say."""
@@ -30,10 +30,10 @@ async def resumed(
     endpoint: Endpoint,
     headers: Callable[[], Headers],
     parser: EventParser,
-    conduct: Conduct,
+    conduct: PeerConduct,
     *,
     attempts: int | None,
-) -> AsyncGenerator[Event]:
+) -> AsyncGenerator[ServerSentEvent]:
     """Yield the events of one stream after the other, for as long as the child gives any.
 
     After `attempts` streams in a row without a byte that is over; None asks on, ever less often.

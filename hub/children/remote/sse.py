@@ -16,15 +16,15 @@ from hub.children.remote.http_client import (
     Exchange,
     ExchangeError,
 )
-from hub.children.remote.posts import Arrivals, Posts, events_in, messages_in, refusal_in
+from hub.children.remote.posts import HttpOutbox, InboundQueue, events_in, messages_in, refusal_in
 from hub.errors import ChildError
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.child_log import ChildLog
-from hub.jsonrpc.conduct import Conduct
+from hub.jsonrpc.conduct import PeerConduct
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Message, Request, Response
 from hub.jsonrpc.peer import GoneError
-from hub.protocol.sse_parser import Event, EventParser
+from hub.protocol.sse_parser import EventParser, ServerSentEvent
 
 _ACCEPTS = {b"accept": b"text/event-stream", b"cache-control": b"no-store"}
 _JSON = {b"content-type": b"application/json"}
@@ -41,10 +41,10 @@ class SseLink:
     ) -> None:
         self._server = server
         self._endpoint = endpoint
-        self.conduct = Conduct(server, log)
-        self._arrivals = Arrivals(self.conduct)
+        self.conduct = PeerConduct(server, log)
+        self._arrivals = InboundQueue(self.conduct)
         self._has_begun = False
-        self.outlet = Posts(server, self, self._arrivals, tasks)
+        self.outlet = HttpOutbox(server, self, self._arrivals, tasks)
 
     async def next(self) -> Message:
         return await self._arrivals.next()
@@ -89,7 +89,7 @@ class SseLink:
         if not self._has_begun:
             raise ExchangeError("it did not say where messages go")
 
-    async def _take(self, event: Event) -> None:
+    async def _take(self, event: ServerSentEvent) -> None:
         for message in messages_in(self.conduct, event):
             await self._arrivals.put(message)
             if isinstance(message, Response | Failure):

@@ -26,8 +26,8 @@ from hub.children.remote.http_client import (
     Headers,
 )
 from hub.children.remote.posts import (
-    Arrivals,
-    Posts,
+    HttpOutbox,
+    InboundQueue,
     events_in,
     is_session_unknown,
     messages_in,
@@ -37,14 +37,14 @@ from hub.children.remote.posts import (
 from hub.children.remote.resumption import SessionEndedError, pause, resumed
 from hub.jsonrpc import messages
 from hub.jsonrpc.child_log import ChildLog
-from hub.jsonrpc.conduct import Conduct
+from hub.jsonrpc.conduct import PeerConduct
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Message, Notification, Payload, Request, Response
 from hub.jsonrpc.outgoing import RequestWithin
 from hub.jsonrpc.peer import GoneError
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.protocol.http_headers import Marked, modern_version, offered, request_headers
-from hub.protocol.sse_parser import Event, EventParser
+from hub.protocol.sse_parser import EventParser, ServerSentEvent
 from hub.values import JsonObject
 
 
@@ -133,10 +133,10 @@ class HttpLink:
         self._server = server
         self._endpoint = endpoint
         self._tasks = tasks
-        self.conduct = Conduct(server, child_log)
-        self._arrivals = Arrivals(self.conduct)
+        self.conduct = PeerConduct(server, child_log)
+        self._arrivals = InboundQueue(self.conduct)
         self._session = RemoteSession(server)
-        self.outlet = Posts(server, self, self._arrivals, tasks)
+        self.outlet = HttpOutbox(server, self, self._arrivals, tasks)
 
     async def next(self) -> Message:
         return await self._arrivals.next()
@@ -273,7 +273,7 @@ class HttpLink:
                 raise
         return answered
 
-    async def _take(self, post: _Post, event: Event) -> bool:
+    async def _take(self, post: _Post, event: ServerSentEvent) -> bool:
         """Pass on what an event brings; return whether the answer was among it."""
         answered = False
         for message in messages_in(self.conduct, event):

@@ -32,7 +32,7 @@ from hub.guard.keys.vocabulary import (
 from hub.values import Json, JsonObject, object_or_empty
 
 
-class Node(Struct, frozen=True):
+class ArgumentNode(Struct, frozen=True):
     """What is known about one place in a tool's arguments.
 
     `values` are those that the schema itself offers. A place that is not `declared` takes the kind
@@ -46,34 +46,34 @@ class Node(Struct, frozen=True):
     values: frozenset[str] = frozenset()
     label: bool = False
     structured: bool = False
-    properties: Mapping[str, Node] = field(default_factory=dict[str, "Node"])
-    items: Node | None = None
-    extra: Node | None = None
+    properties: Mapping[str, ArgumentNode] = field(default_factory=dict[str, "ArgumentNode"])
+    items: ArgumentNode | None = None
+    extra: ArgumentNode | None = None
 
-    def member(self, key: str) -> Node:
+    def member(self, key: str) -> ArgumentNode:
         """Return the node of an object's member, declared or not."""
         return self.properties.get(key) or self.undeclared(key)
 
-    def undeclared(self, key: str) -> Node:
+    def undeclared(self, key: str) -> ArgumentNode:
         """Return the node of a member that is not among the properties."""
         extra, named = self.extra, node_of_key(key[-LONGEST_KEY:])
         if extra is None or (extra.kind is Kind.NEUTRAL and not extra.properties):
             return named
         return extra
 
-    def element(self) -> Node:
+    def element(self) -> ArgumentNode:
         """Return the node of an array's elements."""
         return self.items or self
 
 
 @lru_cache(maxsize=4096)
-def node_of_key(key: str) -> Node:
+def node_of_key(key: str) -> ArgumentNode:
     """Return the node of a member that no schema declares."""
     kind, why = kind_of_key(key)
-    return Node(kind, why, label=is_label(key))
+    return ArgumentNode(kind, why, label=is_label(key))
 
 
-def overridden(node: Node, names: list[str], kind: Kind) -> Node:
+def overridden(node: ArgumentNode, names: list[str], kind: Kind) -> ArgumentNode:
     """Return `node` with a kind that the operator gives to what `names` lead to in it."""
     if not names:
         return replace(
@@ -86,14 +86,14 @@ def overridden(node: Node, names: list[str], kind: Kind) -> Node:
         if name == "*":
             members = {key: overridden(old, rest, kind) for key, old in node.properties.items()}
             node = replace(
-                node, extra=overridden(node.extra or Node(), rest, kind), properties=members
+                node, extra=overridden(node.extra or ArgumentNode(), rest, kind), properties=members
             )
         return node
     member = overridden(node.member(name), rest, kind)
     return replace(node, properties={**node.properties, name: member})
 
 
-def nodes_of(shape: Node) -> Iterator[Node]:
+def nodes_of(shape: ArgumentNode) -> Iterator[ArgumentNode]:
     """Yield every node of a shape once, however it contains itself."""
     seen, queue = {id(shape)}, [shape]
     for node in queue:  # which grows
@@ -119,7 +119,7 @@ _READ_OF_ALL = 960
 Verdict: TypeAlias = "tuple[Kind, str]"
 
 
-def compile_shape(schema: Json, overrides: Mapping[str, Kind]) -> Node:
+def compile_shape(schema: Json, overrides: Mapping[str, Kind]) -> ArgumentNode:
     """Return the shape of a tool's arguments; `overrides` by JSON pointer, `*` for any member."""
     shape = _Compiler(schema).shape()
     for pointer, kind in overrides.items():
@@ -137,11 +137,11 @@ class _Compiler:
     def __init__(self, schema: Json) -> None:
         self._schema = schema
         self._left = _effort_for(schema)
-        self._nodes: dict[tuple[str, tuple[int, ...]], Node] = {}
-        self._unread: list[tuple[str, Node, list[JsonObject]]] = []
+        self._nodes: dict[tuple[str, tuple[int, ...]], ArgumentNode] = {}
+        self._unread: list[tuple[str, ArgumentNode, list[JsonObject]]] = []
         self._described: dict[tuple[Verdict, str], Verdict] = {}
 
-    def shape(self) -> Node:
+    def shape(self) -> ArgumentNode:
         """Return the node of the arguments as a whole."""
         top = self._node("", [self._schema])
         for key, node, variants in self._unread:  # which grows
@@ -151,7 +151,7 @@ class _Compiler:
                 force_setattr(node, "structured", True)
         return top
 
-    def _node(self, key: str, schemas: list[Json]) -> Node:
+    def _node(self, key: str, schemas: list[Json]) -> ArgumentNode:
         """Return the node of `key` under all of `schemas` at once."""
         variants = self._variants(schemas)
         if self._left < 0:  # of half a schema less is known than of none
@@ -161,7 +161,7 @@ class _Compiler:
         node = self._nodes.get((key, said)) if said else None
         if node is None:
             kind, why = self._classified(key, variants)
-            node = Node(
+            node = ArgumentNode(
                 kind,
                 why,
                 declared=bool(variants),
@@ -172,7 +172,7 @@ class _Compiler:
             self._unread.append((key, node, variants))
         return node
 
-    def _read_inside(self, key: str, node: Node, variants: list[JsonObject]) -> None:
+    def _read_inside(self, key: str, node: ArgumentNode, variants: list[JsonObject]) -> None:
         members, items, extra = _parts(variants)
         inside = {name: self._node(name, schemas) for name, schemas in members.items()}
         force_setattr(node, "properties", inside)
@@ -240,7 +240,7 @@ class _Compiler:
         return says
 
 
-def _has_paths(node: Node) -> bool:
+def _has_paths(node: ArgumentNode) -> bool:
     """Return whether a part of a value is judged by its name."""
     parts = islice(nodes_of(node), _MAX_VARIANTS)
     return any(part.kind in _JUDGED for part in parts)

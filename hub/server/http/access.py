@@ -86,7 +86,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Gatekeeper:
+class AccessCheck:
     """Checks every request against the address that was bound and the token that was set.
 
     Pages of `origins` may use the hub beside its own.

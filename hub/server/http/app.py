@@ -19,18 +19,18 @@ from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Message, Request
 from hub.jsonrpc.peer import GoneError
 from hub.protocol.constants import HANDSHAKE_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS
-from hub.server.connection import OpenFront
-from hub.server.http.access import Gatekeeper, Refusal, RequestHeaders
-from hub.server.http.bounds.bodies import RETRY_AFTER, Bodies, Load
+from hub.server.connection import ConnectionFactory
+from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
+from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLimit, BodyLoad
 from hub.server.http.bounds.connections import CONNECTION
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.bounds.refusal_log import RefusalLog
 from hub.server.http.event_store import EventStore
-from hub.server.http.event_streams import Standing
-from hub.server.http.fast_calls import PATIENCE, Desk, Post, answer_post
+from hub.server.http.event_streams import NotificationStream
+from hub.server.http.fast_calls import PATIENCE, FastCallAcceptor, PostedRequest, answer_post
 from hub.server.http.legacy import HttpSession, SessionPost
-from hub.server.http.modern import ModernPost, ModernPosts, Told, rejection, status_of
-from hub.server.http.request_heads import Head, Heads, Settled, unreadable
+from hub.server.http.modern import ModernPost, ModernPosts, RoutingHeaders, rejection, status_of
+from hub.server.http.request_heads import CheckedHeaders, HeaderChecks, RequestHead, unreadable
 from hub.server.http.responses import (
     ENDING,
     METHODS,
@@ -43,7 +43,7 @@ from hub.server.http.responses import (
     readable,
     respond,
 )
-from hub.server.http.resumption import Streams
+from hub.server.http.resumption import ResumableStreams
 from hub.server.http.sessions import Sessions
 from hub.values import JsonObject
 
@@ -66,8 +66,8 @@ class HttpServer:
 
     def __init__(  # noqa: PLR0913 - each is one thing it cannot do without
         self,
-        open_front: OpenFront,
-        gatekeeper: Gatekeeper,
+        open_front: ConnectionFactory,
+        gatekeeper: AccessCheck,
         *,
         path: str,
         clock: Callable[[], float],
@@ -76,14 +76,14 @@ class HttpServer:
     ) -> None:
         self.log = RefusalLog()
         self.proxies = proxies or Proxies()
-        self.bodies = Bodies()
+        self.bodies = BodyLimit()
         self._gatekeeper = gatekeeper
         self._modern_posts = ModernPosts(open_front, gatekeeper.principal)
         self._open_front = open_front
         self._principal = gatekeeper.principal
-        self._heads = Heads(gatekeeper, path)
+        self._heads = HeaderChecks(gatekeeper, path)
         self._patience = Deadlines(PATIENCE)
-        self.desk = Desk(
+        self.desk = FastCallAcceptor(
             self._heads,
             self._plain_post,
             self._patience,
@@ -207,9 +207,9 @@ class HttpServer:
     # POST: one message
 
     async def _post(
-        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, load: Load
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, load: BodyLoad
     ) -> None:
-        settled = Settled.by(headers)
+        settled = CheckedHeaders.by(headers)
         try:
             body = await read_body(receive, load)
         except GoneError:
@@ -227,7 +227,7 @@ class HttpServer:
         else:
             await self._modern(message, settled.told, headers, receive, send)
 
-    def _plain_post(self, request: Request, head: Head) -> Post | None:
+    def _plain_post(self, request: Request, head: RequestHead) -> PostedRequest | None:
         """Return how a call is to be answered; None if it is to be told why it is not."""
         if head.settled.is_legacy(request):
             session = self._sessions.find(head.session)
@@ -288,7 +288,7 @@ class HttpServer:
             await respond(send, 503, {"error": f"{full or ENDING}; try again later"}, again)
             return
         journal = self._events.journal()
-        standing, streams = Standing(journal), Streams(journal, self._poll_after)
+        standing, streams = NotificationStream(journal), ResumableStreams(journal, self._poll_after)
         front = self._open_front(standing, self._tasks, self._principal)
         session = HttpSession(front, standing, streams, self._clock)
         key = self._sessions.add(session, owner)
@@ -299,7 +299,12 @@ class HttpServer:
             session.speaks(front.session.client.version)
 
     async def _modern(
-        self, message: Message, told: Told, headers: RequestHeaders, receive: Receive, send: Send
+        self,
+        message: Message,
+        told: RoutingHeaders,
+        headers: RequestHeaders,
+        receive: Receive,
+        send: Send,
     ) -> None:
         if not isinstance(message, Request):
             known = _is_known(told.version)

@@ -44,7 +44,7 @@ class EventId(Struct, frozen=True):
         return f"{self.stream}-{self.number}"
 
 
-class Event(Struct, frozen=True):
+class StoredEvent(Struct, frozen=True):
     """An event as it is on the wire; `serial` counts all events of its session."""
 
     serial: int
@@ -67,7 +67,7 @@ class EventStore:
         """Return the journal of a new session."""
         return Journal(self)
 
-    def took(self, journal: Journal, event: Event) -> None:
+    def took(self, journal: Journal, event: StoredEvent) -> None:
         """Make room for what a journal took, in whichever journal has the oldest."""
         self._bytes += len(event.chunk)
         self._events += 1
@@ -86,7 +86,7 @@ class EventStore:
             self._by_age.popleft()
             owner.drop(serial)
 
-    def dropped(self, event: Event) -> None:
+    def dropped(self, event: StoredEvent) -> None:
         """Take note of what a journal has forgotten."""
         self._bytes -= len(event.chunk)
         self._events -= 1
@@ -97,13 +97,13 @@ class Journal:
 
     def __init__(self, store: EventStore) -> None:
         self._store = store
-        self._kept: deque[Event] = deque()
+        self._kept: deque[StoredEvent] = deque()
         self._bytes = 0
         self._serials = count()
 
     def add(self, id_: EventId, chunk: bytes) -> None:
         """Keep one event."""
-        event = Event(next(self._serials), self._store.clock(), id_, chunk)
+        event = StoredEvent(next(self._serials), self._store.clock(), id_, chunk)
         self._kept.append(event)
         self._bytes += len(chunk)
         self._store.took(self, event)
@@ -137,7 +137,7 @@ class Journal:
         while self._kept and self._kept[0].serial <= serial:
             self._drop_oldest()
 
-    def _fresh(self) -> Iterator[Event]:
+    def _fresh(self) -> Iterator[StoredEvent]:
         oldest_kept = self._store.clock() - MAX_AGE
         return (event for event in self._kept if event.at >= oldest_kept)
 

@@ -24,7 +24,7 @@ HANG_UP = 1.0
 """Seconds that ending a response may take whose client does not read."""
 
 
-class Carrier:
+class StreamConnection:
     """A connection's response, as long as it carries the stream.
 
     `ended`: it does not any more. `gone`: nor is anybody there whom a response could be sent to.
@@ -79,7 +79,9 @@ class EventStream:
     carries the stream, and while none does.
     """
 
-    def __init__(self, journal: Journal, number: int, carrier: Carrier | None = None) -> None:
+    def __init__(
+        self, journal: Journal, number: int, carrier: StreamConnection | None = None
+    ) -> None:
         self.is_resumable = False
         self.carried = anyio.Event()
         self.idle = anyio.Event()
@@ -88,11 +90,11 @@ class EventStream:
         self._last = 0
         self._turn = anyio.Lock()
         self._over = False
-        self._carrier: Carrier | None = None
+        self._carrier: StreamConnection | None = None
         self._carry(carrier)
 
     @property
-    def carrier(self) -> Carrier | None:
+    def carrier(self) -> StreamConnection | None:
         """What carries the stream now."""
         return self._carrier
 
@@ -100,7 +102,7 @@ class EventStream:
         """Return whether an event of this stream can have been given to a client."""
         return self.is_resumable and id_.number <= self._last
 
-    def _carry(self, carrier: Carrier | None) -> None:
+    def _carry(self, carrier: StreamConnection | None) -> None:
         self._carrier = carrier
         if carrier is None:
             self.carried = anyio.Event()
@@ -138,7 +140,7 @@ class EventStream:
         if self._carrier is not None:
             await self._carrier.write(chunk)
 
-    def release(self, carrier: Carrier) -> None:
+    def release(self, carrier: StreamConnection) -> None:
         """Let a connection no longer carry the stream."""
         carrier.cut()
         if self._carrier is carrier:
@@ -149,12 +151,14 @@ class EventStream:
         self._over = True
         self._displaced()
 
-    async def attach(self, send: Send, after: EventId | None, *, primed: bool = False) -> Carrier:
+    async def attach(
+        self, send: Send, after: EventId | None, *, primed: bool = False
+    ) -> StreamConnection:
         """Let a new connection carry the stream, from after an event that the client has.
 
         `primed`: it is given an id to come back with, even if there is nothing new.
         """
-        carrier = Carrier(send)
+        carrier = StreamConnection(send)
         await carrier.begin()
         # Who writes to a connection that does not read must let go before it is anybody's turn.
         displaced = [self._displaced()]
@@ -172,7 +176,7 @@ class EventStream:
                 await before.hang_up()
         return carrier
 
-    def _displaced(self) -> Carrier | None:
+    def _displaced(self) -> StreamConnection | None:
         """Take the stream from the connection that carries it, if one does."""
         carrier = self._carrier
         if carrier is not None:
@@ -180,7 +184,7 @@ class EventStream:
         return carrier
 
     async def hold(
-        self, carrier: Carrier, receive: Receive, *, at_most: float | None = None
+        self, carrier: StreamConnection, receive: Receive, *, at_most: float | None = None
     ) -> None:
         """Keep a connection until it carries the stream no longer; its response is complete then.
 
@@ -197,7 +201,7 @@ class EventStream:
             self.release(carrier)
         await carrier.hang_up()
 
-    async def _watch(self, carrier: Carrier, receive: Receive) -> None:
+    async def _watch(self, carrier: StreamConnection, receive: Receive) -> None:
         await until_disconnected(receive)
         carrier.gone = True
         self.release(carrier)
@@ -207,7 +211,7 @@ WAITING_NOTIFICATIONS = 256
 """How many notifications wait for a client's event stream; the oldest are dropped first."""
 
 
-class Standing:
+class NotificationStream:
     """The event stream that the client opens with GET; there may be none."""
 
     def __init__(self, journal: Journal) -> None:

@@ -12,16 +12,16 @@ from typing import Final, Protocol, TypeAlias
 import anyio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hub.calls.in_flight import Reply
+from hub.calls.in_flight import ReplySink
 from hub.jsonrpc import messages
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.encoding import to_bytes
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Message, Request, Response
-from hub.jsonrpc.outgoing import Answer, Underway
+from hub.jsonrpc.outgoing import Answer, Cancellable
 from hub.jsonrpc.peer import GoneError
-from hub.server.http.bounds.bodies import Bodies
-from hub.server.http.request_heads import Head, Heads
+from hub.server.http.bounds.bodies import BodyLimit
+from hub.server.http.request_heads import HeaderChecks, RequestHead
 from hub.server.http.responses import PostResponse, until_disconnected
 
 PATIENCE: Final = 0.05
@@ -33,10 +33,10 @@ class Detour:
 
 
 _DETOUR = Detour()
-Outcome: TypeAlias = Answer | Detour
+FastOutcome: TypeAlias = Answer | Detour
 
 
-class Post(Protocol):
+class PostedRequest(Protocol):
     """A request that came in a POST, whose response is to be its answer."""
 
     def begin(self) -> None:
@@ -47,7 +47,7 @@ class Post(Protocol):
         """Take note that it has its response, or will never have."""
         ...
 
-    def pass_on(self, reply: Reply) -> Underway | None:
+    def pass_on(self, reply: ReplySink) -> Cancellable | None:
         """Let it go by express if it can."""
         ...
 
@@ -94,7 +94,7 @@ class PlainCall:
 
     def __init__(
         self,
-        post: Post,
+        post: PostedRequest,
         patience: Deadlines,
         line: Line | None = None,
         response: PostResponse | None = None,
@@ -103,8 +103,8 @@ class PlainCall:
         self._patience = patience
         self._line = line
         self._response = response
-        self._passage: Underway | None = None
-        self._outcome: Outcome = None
+        self._passage: Cancellable | None = None
+        self._outcome: FastOutcome = None
         self._is_there = False
         self._is_late = False
         self._stirred: anyio.Event | None = None
@@ -148,7 +148,7 @@ class PlainCall:
     def detour(self, request: Request) -> None:
         self._settle(_DETOUR)
 
-    def _settle(self, outcome: Outcome) -> None:
+    def _settle(self, outcome: FastOutcome) -> None:
         if not self._is_there:
             self._outcome, self._is_there = outcome, True
             self._stir()
@@ -248,7 +248,7 @@ class PlainCall:
 
 
 async def answer_post(
-    post: Post, receive: Receive, response: PostResponse, patience: Deadlines
+    post: PostedRequest, receive: Receive, response: PostResponse, patience: Deadlines
 ) -> None:
     """Answer a POST's request in `response`: by express if it is a plain call."""
     call = PlainCall(post, patience, response=response)
@@ -258,11 +258,11 @@ async def answer_post(
         await post.converse(receive, response)
 
 
-FindPost: TypeAlias = Callable[[Request, Head], Post | None]
+FindPost: TypeAlias = Callable[[Request, RequestHead], PostedRequest | None]
 """Returns how a request is to be answered; None if it is to be told why it is not."""
 
 
-class Desk:
+class FastCallAcceptor:
     """Where a connection asks whether a request needs no task.
 
     `bodies` counts what it collects for that; `no_room` tells a client that there is none for it.
@@ -270,11 +270,11 @@ class Desk:
 
     def __init__(
         self,
-        heads: Heads,
+        heads: HeaderChecks,
         find: FindPost,
         patience: Deadlines,
         *,
-        bodies: Bodies,
+        bodies: BodyLimit,
         no_room: ASGIApp,
     ) -> None:
         self._heads = heads
@@ -283,12 +283,12 @@ class Desk:
         self.bodies = bodies
         self.no_room = no_room
 
-    def head(self, scope: Scope) -> Head | None:
+    def head(self, scope: Scope) -> RequestHead | None:
         """Return the head of a request whose body is worth waiting for; None for any other."""
         head = self._heads.of(scope)
         return None if head is None or head.settled.prefers_stream else head
 
-    def take(self, head: Head, body: bytes, line: Line) -> PlainCall | None:
+    def take(self, head: RequestHead, body: bytes, line: Line) -> PlainCall | None:
         """Take a request if it is a plain call; its answer goes to `line`."""
         if b'"tools/call"' not in body:
             return None

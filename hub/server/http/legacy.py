@@ -9,16 +9,16 @@ from functools import partial
 from msgspec import Struct
 from starlette.types import Receive, Send
 
-from hub.calls.in_flight import Reply
+from hub.calls.in_flight import ReplySink
 from hub.jsonrpc.encoding import to_bytes
 from hub.jsonrpc.messages import Failure, Request
-from hub.jsonrpc.outgoing import Underway
+from hub.jsonrpc.outgoing import Cancellable
 from hub.protocol.constants import CALLS, INVALID_REQUEST
-from hub.server.connection import Front
+from hub.server.connection import ClientConnection
 from hub.server.http.event_store import STANDING, EventId
-from hub.server.http.event_streams import Standing
+from hub.server.http.event_streams import NotificationStream
 from hub.server.http.responses import PostResponse, answer_in, last_word, respond
-from hub.server.http.resumption import ResumableResponse, Streams
+from hub.server.http.resumption import ResumableResponse, ResumableStreams
 
 PRIMED_SINCE = "2025-11-25"
 """The first revision whose clients take an event without data, and a stream that ends early."""
@@ -31,9 +31,9 @@ class HttpSession(Struct, eq=False):
     counts only while nothing is in flight. `is_settled`: that it has called has been noticed.
     """
 
-    front: Front
-    standing: Standing
-    streams: Streams
+    front: ClientConnection
+    standing: NotificationStream
+    streams: ResumableStreams
     clock: Callable[[], float]
     in_flight: int = 0
     idle_since: float = 0.0
@@ -113,7 +113,7 @@ class SessionPost:
         if not session.has_called and request.method in CALLS:
             session.has_called = True
 
-    def pass_on(self, reply: Reply) -> Underway | None:
+    def pass_on(self, reply: ReplySink) -> Cancellable | None:
         front, request = self._session.front, self._request
         if request.method != "tools/call":
             return None  # a prompt may have the name of a tool

@@ -13,11 +13,11 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 from starlette.types import Receive, Send
 
-from hub.calls.in_flight import Reply
+from hub.calls.in_flight import ReplySink
 from hub.jsonrpc import messages
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Request
-from hub.jsonrpc.outgoing import Underway
+from hub.jsonrpc.outgoing import Cancellable
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     HEADER_MISMATCH,
@@ -32,7 +32,7 @@ from hub.protocol.constants import (
     UNSUPPORTED_VERSION,
 )
 from hub.protocol.http_headers import NAMED_BY, decoded
-from hub.server.connection import Front, OpenFront
+from hub.server.connection import ClientConnection, ConnectionFactory
 from hub.server.http.access import RequestHeaders
 from hub.server.http.responses import ENDING, Field, PostResponse, answer_in, last_word
 from hub.server.modern import supported
@@ -57,7 +57,7 @@ _STATUS: Final = {
 }
 
 
-class Told(Struct, frozen=True):
+class RoutingHeaders(Struct, frozen=True):
     """What headers say of the body; `name` is decoded, `twice` a header that stands repeatedly."""
 
     version: str | None
@@ -66,10 +66,10 @@ class Told(Struct, frozen=True):
     twice: str | None
 
 
-def told_in(headers: RequestHeaders) -> Told:
+def told_in(headers: RequestHeaders) -> RoutingHeaders:
     """Return what a request's headers say of its body."""
     name = headers.get(_NAME)
-    return Told(
+    return RoutingHeaders(
         version=headers.get(_VERSION),
         method=headers.get(_METHOD),
         name=None if name is None else decoded(name),
@@ -78,7 +78,7 @@ def told_in(headers: RequestHeaders) -> Told:
     )
 
 
-def rejection(request: Request, told: Told) -> Failure | None:
+def rejection(request: Request, told: RoutingHeaders) -> Failure | None:
     """Return the error for a modern request whose headers or envelope do not fit; else None."""
     if told.twice is not None:
         error = _error(HEADER_MISMATCH, f"{told.twice} header appears more than once")
@@ -106,7 +106,7 @@ def _incomplete(meta: Json) -> JsonObject | None:
     return None
 
 
-def _mismatch(request: Request, told: Told) -> JsonObject | None:
+def _mismatch(request: Request, told: RoutingHeaders) -> JsonObject | None:
     params = request.params
     meta = params.get("_meta")
     version = meta.get(PROTOCOL_VERSION_META) if isinstance(meta, dict) else None
@@ -152,7 +152,7 @@ class _Underway:
     has_room = True
 
     def __init__(self) -> None:
-        self._calls: set[Underway] = set()
+        self._calls: set[Cancellable] = set()
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -160,10 +160,10 @@ class _Underway:
     def takes(self, id_: RequestId) -> bool:
         return True
 
-    def enter(self, id_: RequestId, underway: Underway) -> None:
+    def enter(self, id_: RequestId, underway: Cancellable) -> None:
         self._calls.add(underway)
 
-    def leave(self, id_: RequestId, underway: Underway) -> None:
+    def leave(self, id_: RequestId, underway: Cancellable) -> None:
         self._calls.discard(underway)
 
     def cancel(self) -> None:
@@ -174,18 +174,18 @@ class _Underway:
 class ModernPosts:
     """Answers what the clients of one principal ask; `is_ending` with the hub."""
 
-    def __init__(self, open_front: OpenFront, principal: str) -> None:
+    def __init__(self, open_front: ConnectionFactory, principal: str) -> None:
         self._open_front = open_front
         self._principal = principal
         self._underway = _Underway()
-        self._fronts: set[Front] = set()
+        self._fronts: set[ClientConnection] = set()
         self.is_ending = False
 
     @property
     def _is_full(self) -> bool:
         return len(self._underway) + len(self._fronts) >= MAX_UNDERWAY
 
-    def pass_on(self, request: Request, tasks: TaskGroup, reply: Reply) -> Underway | None:
+    def pass_on(self, request: Request, tasks: TaskGroup, reply: ReplySink) -> Cancellable | None:
         """Let a request go by express if it is a call that a lane is open for."""
         if request.method != "tools/call" or self._is_full:
             return None
@@ -242,7 +242,7 @@ class ModernPost:
     def end(self) -> None:
         """Count nothing."""
 
-    def pass_on(self, reply: Reply) -> Underway | None:
+    def pass_on(self, reply: ReplySink) -> Cancellable | None:
         return self._posts.pass_on(self._request, self._tasks, reply)
 
     def response(self, send: Send) -> PostResponse:

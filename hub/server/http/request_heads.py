@@ -14,8 +14,8 @@ from starlette.types import Scope
 
 from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Message, Request
 from hub.protocol.constants import HANDSHAKE_VERSIONS
-from hub.server.http.access import BLANKS, Gatekeeper, Refusal, RequestHeaders
-from hub.server.http.modern import Told, told_in
+from hub.server.http.access import BLANKS, AccessCheck, Refusal, RequestHeaders
+from hub.server.http.modern import RoutingHeaders, told_in
 from hub.server.http.responses import Field
 from hub.server.modern import is_modern
 
@@ -26,14 +26,14 @@ MAX_KEPT_BYTES: Final = 4096
 _SESSION: Final = b"mcp-session-id"
 
 
-class Settled(Struct, frozen=True):
+class CheckedHeaders(Struct, frozen=True):
     """What headers settle that let a POST be read."""
 
-    told: Told
+    told: RoutingHeaders
     prefers_stream: bool
 
     @classmethod
-    def by(cls, headers: RequestHeaders) -> Settled:
+    def by(cls, headers: RequestHeaders) -> CheckedHeaders:
         """Return what these headers settle."""
         return cls(told_in(headers), headers.prefers_stream)
 
@@ -45,24 +45,24 @@ class Settled(Struct, frozen=True):
         return version in HANDSHAKE_VERSIONS
 
 
-class Head(Struct, eq=False):
+class RequestHead(Struct, eq=False):
     """The head of one POST that may be read; `session` is the one that it names."""
 
-    settled: Settled
+    settled: CheckedHeaders
     session: str | None
     fields: list[Field]
 
     def __repr__(self) -> str:
-        return f"Head({self.settled!r})"  # the rest are secrets
+        return f"RequestHead({self.settled!r})"  # the rest are secrets
 
 
-class Heads:
+class HeaderChecks:
     """Looks at heads for one endpoint: its `path`, and who may speak to it."""
 
-    def __init__(self, gatekeeper: Gatekeeper, path: str) -> None:
+    def __init__(self, gatekeeper: AccessCheck, path: str) -> None:
         self._gatekeeper = gatekeeper
         self._path = path
-        self._kept: dict[tuple[object, ...], Settled] = {}
+        self._kept: dict[tuple[object, ...], CheckedHeaders] = {}
 
     def refusal(self, scope: Scope, headers: RequestHeaders) -> Refusal | None:
         """Return why a request is turned away by where it goes and by whom it is, if it is."""
@@ -74,7 +74,7 @@ class Heads:
             return None
         return Refusal(404, f"There is nothing here; the MCP endpoint is {self._path}")
 
-    def of(self, scope: Scope) -> Head | None:
+    def of(self, scope: Scope) -> RequestHead | None:
         """Return the head of a POST that may be read and says how long it is; else None."""
         if scope["method"] != "POST":
             return None
@@ -91,9 +91,9 @@ class Heads:
         if length is None or int(length) > MAX_MESSAGE_BYTES:
             return None
         settled = self._settled(scope, tuple(key))
-        return None if settled is None else Head(settled, session, fields)
+        return None if settled is None else RequestHead(settled, session, fields)
 
-    def _settled(self, scope: Scope, key: tuple[object, ...]) -> Settled | None:
+    def _settled(self, scope: Scope, key: tuple[object, ...]) -> CheckedHeaders | None:
         found = self._kept.get(key)
         if found is not None:
             return found
@@ -102,7 +102,7 @@ class Heads:
             return None
         if self._gatekeeper.shared_with(headers) is not None:
             return None  # what its response says beside depends on the page
-        found = Settled.by(headers)
+        found = CheckedHeaders.by(headers)
         if sum(len(name) + len(value) for name, value in scope["headers"]) <= MAX_KEPT_BYTES:
             if len(self._kept) >= KEPT:
                 self._kept.clear()

@@ -17,9 +17,9 @@ from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Message, Request, Response
 from hub.jsonrpc.peer import GoneError
 from hub.protocol.constants import INTERNAL_ERROR
-from hub.server.connection import Front
+from hub.server.connection import ClientConnection
 from hub.server.http.access import Refusal, RequestHeaders
-from hub.server.http.bounds.bodies import RETRY_AFTER, Load
+from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLoad
 from hub.values import Json
 
 Field: TypeAlias = tuple[bytes, bytes]
@@ -146,7 +146,7 @@ NO_ROOM: Final = Refusal(
 )
 
 
-async def read_body(receive: Receive, load: Load) -> bytes | Refusal:
+async def read_body(receive: Receive, load: BodyLoad) -> bytes | Refusal:
     """Return a request's body, which `load` counts; a refusal if it is too large, or all are.
 
     Raises: GoneError if the client went before it was complete.
@@ -175,7 +175,7 @@ def last_word(request: Request, why: str) -> Failure:
 
 
 async def answer_in(
-    front: Front,
+    front: ClientConnection,
     request: Request,
     receive: Receive,
     response: PostResponse,

@@ -15,14 +15,14 @@ from starlette.types import Receive, Send
 from hub.jsonrpc.messages import Failure, Message, Response
 from hub.jsonrpc.peer import GoneError
 from hub.server.http.event_store import EventId, Journal
-from hub.server.http.event_streams import Carrier, EventStream
+from hub.server.http.event_streams import EventStream, StreamConnection
 from hub.server.http.responses import PostResponse, begin_stream, respond
 
 RESUME_WITHIN = 60.0
 """Seconds that a call goes on whose client has gone with an event's id; then it is cancelled."""
 
 
-class Streams(Struct, eq=False):
+class ResumableStreams(Struct, eq=False):
     """What the requests of one session are answered on.
 
     `primed`: the client takes an event without data, and a response that ends before the answer.
@@ -40,7 +40,7 @@ class Streams(Struct, eq=False):
         """Seconds that a response may stay without its answer; None for any number."""
         return (self.poll_after or None) if self.primed else None
 
-    def begin(self, carrier: Carrier) -> EventStream:
+    def begin(self, carrier: StreamConnection) -> EventStream:
         """Return a new stream, which a connection carries."""
         number = next(self._numbers)
         stream = self._under_way[number] = EventStream(self.journal, number, carrier)
@@ -73,10 +73,10 @@ class Streams(Struct, eq=False):
 class ResumableResponse(PostResponse):
     """The response to a legacy request; as a stream it outlives the connection it began on."""
 
-    def __init__(self, send: Send, streams: Streams) -> None:
+    def __init__(self, send: Send, streams: ResumableStreams) -> None:
         super().__init__(send)
         self._streams = streams
-        self._carrier: Carrier | None = None
+        self._carrier: StreamConnection | None = None
         self._events: EventStream | None = None
 
     async def begin(self) -> EventStream:
@@ -91,7 +91,7 @@ class ResumableResponse(PostResponse):
 
     async def _begun(self) -> EventStream:
         if self._events is None:
-            self._carrier = Carrier(self._send)
+            self._carrier = StreamConnection(self._send)
             await self._carrier.begin()
             self._events = self._streams.begin(self._carrier)
             if self._streams.primed:

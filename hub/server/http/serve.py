@@ -14,13 +14,13 @@ import anyio
 import structlog
 import uvicorn
 
-from hub.server.connection import OpenFront
-from hub.server.http.access import Gatekeeper
+from hub.server.connection import ConnectionFactory
+from hub.server.http.access import AccessCheck
 from hub.server.http.app import HttpServer
 from hub.server.http.bounds.connections import Connections, Limits
 from hub.server.http.bounds.forwarded import Proxies
 from hub.system.open_files import most_files
-from hub.system.shutdown import Ending
+from hub.system.shutdown import Shutdown
 
 LAST_ANSWERS, LAST_BYTES = 0.5, 1
 """Seconds that responses under way get when the hub is told to end; those that nobody reads."""
@@ -55,8 +55,8 @@ class _Server(uvicorn.Server):
 
 
 async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
-    open_front: OpenFront,
-    gatekeeper: Gatekeeper,
+    open_front: ConnectionFactory,
+    gatekeeper: AccessCheck,
     listener: socket.socket,
     *,
     path: str,
@@ -64,7 +64,7 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     proxies: Proxies | None = None,
     limits: Limits | None = None,
     ready: Callable[[], None],
-    ending: Ending,
+    ending: Shutdown,
 ) -> None:
     """Serve clients on `listener` until `ending` begins; call `ready` once requests are taken.
 
@@ -120,7 +120,7 @@ def _parser(app: HttpServer, limits: Limits) -> type[asyncio.Protocol] | Literal
     return cast("type[asyncio.Protocol]", made)
 
 
-async def _stop(server: uvicorn.Server, app: HttpServer, ending: Ending) -> None:
+async def _stop(server: uvicorn.Server, app: HttpServer, ending: Shutdown) -> None:
     """End after `LAST_ANSWERS` seconds at most, at once when the hub is pressed."""
     await ending.begun.wait()
     server.should_exit = True

@@ -12,10 +12,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from hub.jsonrpc.gathering import LARGE
-from hub.server.http.bounds.bodies import Load
+from hub.server.http.bounds.bodies import BodyLoad
 from hub.server.http.bounds.protocol import BoundedHttp
-from hub.server.http.fast_calls import Desk, PlainCall
-from hub.server.http.request_heads import Head
+from hub.server.http.fast_calls import FastCallAcceptor, PlainCall
+from hub.server.http.request_heads import RequestHead
 
 _JSON = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
 
@@ -23,10 +23,10 @@ _JSON = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
 class DirectHttp(BoundedHttp):
     """One connection, whose plain calls are given to a `desk`."""
 
-    def __init__(self, *args: Any, desk: Desk, **options: Any) -> None:
+    def __init__(self, *args: Any, desk: FastCallAcceptor, **options: Any) -> None:
         super().__init__(*args, **options)
         self._desk = desk
-        self._head: Head | None = None
+        self._head: RequestHead | None = None
         self._pieces: list[bytes] = []
         self._load = desk.bodies.load()
         self.call: PlainCall | None = None
@@ -90,7 +90,7 @@ class DirectHttp(BoundedHttp):
         self._load.release()
         self._head, self._pieces = None, []
 
-    def hand_over(self) -> Load:
+    def hand_over(self) -> BodyLoad:
         """Return what counts the request's body, which is for the caller to release."""
         load, self._load = self._load, self._desk.bodies.load()
         return load
@@ -164,7 +164,7 @@ class _Line:
         connection.serve(self._cycle, _counted(app, connection.hand_over()))
 
 
-def _counted(app: ASGIApp, load: Load) -> ASGIApp:
+def _counted(app: ASGIApp, load: BodyLoad) -> ASGIApp:
     """Return an application that lets go of a load when it is done.
 
     A call may outlive its client.

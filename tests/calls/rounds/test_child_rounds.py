@@ -20,7 +20,7 @@ from hub.protocol.constants import (
 )
 from hub.protocol.input_requests import ELICITATION
 from hub.values import JsonObject
-from tests.calls.test_in_flight import Caller
+from tests.calls.test_in_flight import ScriptedCaller
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.kit.rigs import remote, rig
 
@@ -34,7 +34,7 @@ DONE: JsonObject = {"resultType": "complete", "content": []}
 
 
 @asynccontextmanager
-async def calling(allowed: float = 300.0) -> AsyncGenerator[tuple[Caller, FakeChild]]:
+async def calling(allowed: float = 300.0) -> AsyncGenerator[tuple[ScriptedCaller, FakeChild]]:
     """Keep a client of the handshake era, which has called a modern child once."""
     child = FakeChild(ECHO, era="modern", answers={"tools/call": DONE})
     spec = replace(remote("files"), era="modern", concurrency=1, timeout=allowed)
@@ -44,7 +44,7 @@ async def calling(allowed: float = 300.0) -> AsyncGenerator[tuple[Caller, FakeCh
         child.answers["tools/call"] = SILENT
         at.audit.records.clear()
         child.link.seen.clear()
-        yield Caller(at, client), child
+        yield ScriptedCaller(at, client), child
 
 
 async def last_of(child: FakeChild, *, nth: int = 1) -> int:
@@ -53,7 +53,7 @@ async def last_of(child: FakeChild, *, nth: int = 1) -> int:
     return id_
 
 
-async def asked(caller: Caller) -> Request:
+async def asked(caller: ScriptedCaller) -> Request:
     """Return what the client is asked."""
     request = await caller.reply.outlet.next()
     assert isinstance(request, Request)
@@ -61,7 +61,7 @@ async def asked(caller: Caller) -> Request:
     return request
 
 
-def settle(caller: Caller, id_: int, answer: JsonObject) -> None:
+def settle(caller: ScriptedCaller, id_: int, answer: JsonObject) -> None:
     """Answer a call with nothing else happening before what the test does next."""
     (place,) = caller.client.session.places
     assert place.child is not None
@@ -69,7 +69,7 @@ def settle(caller: Caller, id_: int, answer: JsonObject) -> None:
     place.child.peer.waiters.settle(Response(id_, answer))
 
 
-def assert_taken_back(caller: Caller) -> None:
+def assert_taken_back(caller: ScriptedCaller) -> None:
     """Make sure that the one call was taken back, and is over."""
     assert caller.reply.answers == [None]
     assert caller.reply.outlet.messages == []

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from hub.calls.rounds import modern_routes
-from hub.calls.rounds.modern_routes import AskedForRoots, RequestLane, key_of
+from hub.calls.rounds.modern_routes import ModernRoute, RootsRequested, key_of
 from hub.children.clients import RootsNeededError
 from hub.guard.decide import Admitted
 from hub.jsonrpc.messages import Request, as_object
@@ -87,24 +87,24 @@ async def called(
     *shared: object,
     unasked: bool = False,
     kept: Announcement | None = None,
-) -> RequestLane | None:
+) -> ModernRoute | None:
     """Make one modern call, and return the lane that the next one finds."""
     client = modern(at, *shared, unasked=unasked, kept=kept)
     await client.request(client.asked_for("tools/call", given))
     client.session.close()
     found = at.relay.request_lanes.find("alice", Request(1, "tools/call", given), kept)
-    assert not isinstance(found, AskedForRoots)
+    assert not isinstance(found, RootsRequested)
     return found
 
 
-async def asked(at: Rig, given: JsonObject) -> AskedForRoots | None:
+async def asked(at: Rig, given: JsonObject) -> RootsRequested | None:
     """Make a call that is asked for its client's roots, and return how the next one goes."""
     client = modern(at, "/", unasked=True)
     with pytest.raises(RootsNeededError):
         await client.request(client.asked_for("tools/call", given))
     client.session.close()
     found = at.relay.request_lanes.find("alice", Request(1, "tools/call", given))
-    assert not isinstance(found, RequestLane)
+    assert not isinstance(found, ModernRoute)
     return found
 
 

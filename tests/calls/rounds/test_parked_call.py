@@ -3,14 +3,14 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from hub.calls.caller import CallAsker
+from hub.calls.caller import ClientCaller
 from hub.calls.rounds.parked_call import ParkedCall
 from hub.children.clients import InputNeededError
 from hub.jsonrpc.messages import Message, Notification
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.protocol.input_requests import ELICITATION
-from hub.protocol.request_state import UNASKED, ChildRound
+from hub.protocol.request_state import UNASKED, ChildInputRound
 from hub.sessions.client import Client
 from hub.values import JsonObject, ServerName
 from tests.kit.fakes import RecordingOutlet
@@ -28,7 +28,7 @@ def modern(at: Rig) -> FakeClient:
 
 def parked(client: FakeClient, token: str | None = None) -> ParkedCall:
     return ParkedCall(
-        CallAsker(client.session, client.outlet, token), lambda _: None, anyio.CancelScope()
+        ClientCaller(client.session, client.outlet, token), lambda _: None, anyio.CancelScope()
     )
 
 
@@ -70,7 +70,7 @@ async def test_what_is_told_between_two_rounds_goes_out_with_the_next() -> None:
         listener, outlet = at.client(), RecordingOutlet()
         await call.tell(FILES, Notification("notifications/message", {"data": 1}))
         call.end({})
-        await call.turn(CallAsker(listener.session, outlet, None))
+        await call.turn(ClientCaller(listener.session, outlet, None))
         assert [line["params"] for line in outlet.lines] == [{"data": 1}]
 
 
@@ -86,12 +86,12 @@ async def test_a_call_that_was_given_up_is_not_kept_for_a_retry() -> None:
 async def test_what_is_on_its_way_from_the_round_before_comes_first() -> None:
     async with rig({}, {}) as at:
         client, first = modern(at), RecordingOutlet()
-        asker = CallAsker(client.session, first, "token", tasks=at.tasks)
+        asker = ClientCaller(client.session, first, "token", tasks=at.tasks)
         call = ParkedCall(asker, lambda _: None, anyio.CancelScope())
         first.stuck = True
         await asker.report({"progress": 1})
         call.end({})
-        second = CallAsker(client.session, RecordingOutlet(), "token")
+        second = ClientCaller(client.session, RecordingOutlet(), "token")
         with anyio.move_on_after(0.01) as scope:
             await call.turn(second)
         assert scope.cancelled_caught
@@ -108,7 +108,7 @@ async def test_a_call_speaks_for_the_client_that_made_it() -> None:
         await call.flush()
         call.done()
         with pytest.raises(InputNeededError) as caught:
-            await call.inputs(FILES, {}, ChildRound(ServerName("files"), (), {}, "s"))
+            await call.inputs(FILES, {}, ChildInputRound(ServerName("files"), (), {}, "s"))
         assert caught.value.carried.child is not None
 
 
@@ -130,7 +130,7 @@ async def test_nothing_is_told_in_a_round_after_its_result(monkeypatch: pytest.M
                     at.tasks.start_soon(report, 2)
 
         first = Slow()
-        asker = CallAsker(client.session, first, "token", tasks=at.tasks)
+        asker = ClientCaller(client.session, first, "token", tasks=at.tasks)
         call = ParkedCall(asker, lambda _: None, anyio.CancelScope())
 
         async def report(done: int) -> None:
@@ -156,5 +156,5 @@ async def test_nothing_is_told_in_a_round_after_its_result(monkeypatch: pytest.M
         assert [line["params"]["progress"] for line in first.lines] == [1]
         call.end({})
         second = RecordingOutlet()
-        await call.turn(CallAsker(client.session, second, None, tasks=at.tasks))
+        await call.turn(ClientCaller(client.session, second, None, tasks=at.tasks))
         assert second.messages == [logged]

@@ -5,18 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.calls.rounds import sealed_state
-from hub.calls.rounds.sealed_state import Seals
+from hub.calls.rounds.sealed_state import StateSealer
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
-from hub.protocol.request_state import Carried
+from hub.protocol.request_state import CallState
 from hub.values import Json
 from tests.kit.fakes import FakeClock
 from tests.protocol.test_request_state import CARRIED
 
-SECRET = Carried(parked="the-secret")
+SECRET = CallState(parked="the-secret")
 
 
-def refusal(seals: Seals, state: Json, identity: str = "call") -> str:
+def refusal(seals: StateSealer, state: Json, identity: str = "call") -> str:
     """Return why a state is not opened."""
     with pytest.raises(RpcError) as caught:
         seals.open(state, identity)
@@ -26,7 +26,7 @@ def refusal(seals: Seals, state: Json, identity: str = "call") -> str:
     return said
 
 
-def spent(seals: Seals, state: Json, principal: str = "local") -> Carried:
+def spent(seals: StateSealer, state: Json, principal: str = "local") -> CallState:
     """Open a state and use it up; return what it carries."""
     opened = seals.open(state, "call")
     seals.spend(opened, principal)
@@ -34,15 +34,15 @@ def spent(seals: Seals, state: Json, principal: str = "local") -> Carried:
 
 
 @given(carried=CARRIED, identity=st.text(alphabet="abc"))
-def test_a_state_gives_back_what_it_carries(carried: Carried, identity: str) -> None:
-    seals = Seals(FakeClock())
+def test_a_state_gives_back_what_it_carries(carried: CallState, identity: str) -> None:
+    seals = StateSealer(FakeClock())
     state = seals.seal(carried, identity, lasts=1)
     assert seals.open(state, identity).carried == carried
 
 
 @given(at=st.integers(min_value=0), other=st.characters(codec="ascii"))
 def test_a_state_that_was_changed_anywhere_is_refused(at: int, other: str) -> None:
-    seals = Seals(FakeClock())
+    seals = StateSealer(FakeClock())
     state = seals.seal(SECRET, "call", lasts=1)
     at %= len(state)
     forged = state[:at] + other + state[at + 1 :]
@@ -53,18 +53,18 @@ def test_a_state_that_was_changed_anywhere_is_refused(at: int, other: str) -> No
 
 @given(state=st.text() | st.none() | st.integers() | st.lists(st.text()))
 def test_anything_else_is_no_state(state: Json) -> None:
-    refusal(Seals(FakeClock()), state)
+    refusal(StateSealer(FakeClock()), state)
 
 
 def test_a_state_is_for_its_call_and_its_hub_alone() -> None:
-    seals = Seals(FakeClock())
+    seals = StateSealer(FakeClock())
     state = seals.seal(SECRET, "call", lasts=1)
     assert "not made for this call" in refusal(seals, state, "another")
-    assert "not by this hub" in refusal(Seals(FakeClock()), state)
+    assert "not by this hub" in refusal(StateSealer(FakeClock()), state)
 
 
 def test_a_state_cannot_be_read_and_is_never_the_same() -> None:
-    seals = Seals(FakeClock())
+    seals = StateSealer(FakeClock())
     states = {seals.seal(SECRET, "call", lasts=1) for _ in range(9)}
     assert len(states) == 9
     assert not any("secret" in state for state in states)
@@ -72,7 +72,7 @@ def test_a_state_cannot_be_read_and_is_never_the_same() -> None:
 
 def test_a_state_expires() -> None:
     clock = FakeClock()
-    seals = Seals(clock)
+    seals = StateSealer(clock)
     state = seals.seal(SECRET, "call", lasts=10)
     clock.advance(10)
     assert seals.open(state, "call").carried == SECRET
@@ -81,7 +81,7 @@ def test_a_state_expires() -> None:
 
 
 def test_a_state_is_opened_often_and_spent_once() -> None:
-    seals = Seals(FakeClock())
+    seals = StateSealer(FakeClock())
     state = seals.seal(SECRET, "call", lasts=10)
     once, twice = seals.open(state, "call"), seals.open(state, "call")
     assert once.carried == twice.carried == SECRET
@@ -98,7 +98,7 @@ def test_what_was_spent_is_forgotten_when_it_has_expired_and_never_before(
 ) -> None:
     monkeypatch.setattr(sealed_state, "MAX_SPENT", 2)
     clock = FakeClock()
-    seals = Seals(clock)
+    seals = StateSealer(clock)
     states = [seals.seal(SECRET, "call", lasts=10) for _ in range(3)]
     for state in states[:2]:
         spent(seals, state)
@@ -114,7 +114,7 @@ def test_what_was_spent_is_forgotten_when_it_has_expired_and_never_before(
 def test_one_principal_leaves_room_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealed_state, "MAX_SPENT", 4)
     monkeypatch.setattr(sealed_state, "MAX_SPENT_OF_ONE", 3)
-    seals = Seals(FakeClock())
+    seals = StateSealer(FakeClock())
 
     def spends(principal: str) -> bool:
         try:

@@ -20,14 +20,14 @@ from structlog.testing import capture_logs
 from hub.children.process import process as process_module
 from hub.children.process import process_tree as brood_module
 from hub.children.process.process import STDERR_LINE_LIMIT, Process, launch
-from hub.children.process.process_tree import Brood, Family, keeping
+from hub.children.process.process_tree import ProcessSupervisor, ProcessTree, keeping
 from hub.errors import ChildError
 from hub.jsonrpc.child_log import LINES
 from hub.jsonrpc.messages import Notification
 from hub.jsonrpc.peer import GoneError
 from hub.launch.plan import LaunchPlan
 from hub.roots.roots import EMPTY
-from hub.system.shutdown import Ending
+from hub.system.shutdown import Shutdown
 from tests.kit.loops import BOTH
 
 live = pytest.mark.live
@@ -80,14 +80,14 @@ def entries(directory: Path) -> list[Path]:
 @asynccontextmanager
 async def launched(planned: LaunchPlan) -> AsyncGenerator[Process]:
     async with (
-        keeping(Ending()) as brood,
+        keeping(Shutdown()) as brood,
         launch("files", planned, ENVIRONMENT, brood) as process,
     ):
         yield process
 
 
 def unlaunched() -> Process:
-    return Process("files", None, Family(Brood(Ending())))
+    return Process("files", None, ProcessTree(ProcessSupervisor(Shutdown())))
 
 
 @asynccontextmanager

@@ -16,10 +16,10 @@ from structlog.testing import capture_logs
 
 from hub.children.process import process_tree as module
 from hub.children.process import watchdog
-from hub.children.process.process_tree import Brood, Family, keeping
-from hub.children.process.supervised import ForkServer
+from hub.children.process.process_tree import ProcessSupervisor, ProcessTree, keeping
+from hub.children.process.supervised import ForkServerClient
 from hub.children.process.watchdog import HAS_PROC, Table, child_of, start_of
-from hub.system.shutdown import Ending
+from hub.system.shutdown import Shutdown
 from tests.kit.fakes import no_descriptor_free
 
 pytestmark = [
@@ -46,7 +46,7 @@ time.sleep(60)
 """
 
 
-def begin(family: Family, *arguments: str) -> list[int]:
+def begin(family: ProcessTree, *arguments: str) -> list[int]:
     """Start a Python program in a family; return the processes that it says it has, and its own."""
     env = family.mark_next({"PATH": os.environ["PATH"]})
     process = subprocess.Popen(  # noqa: S603 - this Python
@@ -66,7 +66,7 @@ def begin(family: Family, *arguments: str) -> list[int]:
     return [process.pid, *found]
 
 
-def starts(family: Family, sign: str = "signal.SIG_DFL") -> list[int]:
+def starts(family: ProcessTree, sign: str = "signal.SIG_DFL") -> list[int]:
     return begin(family, STARTS, ASLEEP.format(sign))
 
 
@@ -75,9 +75,9 @@ def there(pids: list[int]) -> list[int]:
 
 
 @asynccontextmanager
-async def kept(ending: Ending | None = None) -> AsyncGenerator[Brood]:
+async def kept(ending: Shutdown | None = None) -> AsyncGenerator[ProcessSupervisor]:
     with anyio.fail_after(20):
-        async with keeping(ending or Ending()) as brood:
+        async with keeping(ending or Shutdown()) as brood:
             yield brood
 
 
@@ -90,13 +90,13 @@ def watchdogs() -> list[int]:
         # What has begun a moment ago has no words yet.
         while not words and (row := watchdog.row(pid)) is not None and row.parent == os.getpid():
             words = (folder / "cmdline").read_text()
-        found += [pid] * (ForkServer.program in words.split("\0"))
+        found += [pid] * (ForkServerClient.program in words.split("\0"))
     return found
 
 
 async def test_a_family_ends_with_all_that_it_has_started() -> None:
     async with kept() as brood:
-        one, other = Family(brood), Family(brood)
+        one, other = ProcessTree(brood), ProcessTree(brood)
         ours, theirs = starts(one), starts(other)
         assert there(ours) == ours
         assert len(ours) == 5
@@ -118,7 +118,7 @@ async def test_those_who_end_together_look_together(monkeypatch: pytest.MonkeyPa
         return look(hub, since)
 
     async with kept() as brood:
-        families = [Family(brood) for _ in range(8)]
+        families = [ProcessTree(brood) for _ in range(8)]
         pids = [pid for each in families for pid in begin(each, SLEEPS)]
         monkeypatch.setattr(watchdog, "look", counted)
         async with anyio.create_task_group() as tasks:
@@ -135,7 +135,7 @@ async def test_those_who_end_together_look_together(monkeypatch: pytest.MonkeyPa
 async def test_who_refuses_to_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TERM_GRACE", 0.05)
     async with kept() as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         pids = starts(family, "signal.SIG_IGN")
         await family.end()
         assert there(pids) == []
@@ -144,9 +144,9 @@ async def test_who_refuses_to_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
 async def test_nobody_gets_time_when_the_hub_is_pressed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TERM_GRACE", 3600.0)
     monkeypatch.setattr(module, "TERM_GRACE_AT_END", 3600.0)
-    ending = Ending()
+    ending = Shutdown()
     async with kept(ending) as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         pids = starts(family, "signal.SIG_IGN")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(family.end)
@@ -159,7 +159,7 @@ async def test_who_cannot_be_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(module, "TERM_GRACE", 0.05)
     monkeypatch.setattr(module, "PATIENCE", 0.05)
     async with kept() as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         (pid,) = begin(family, SLEEPS)
         with monkeypatch.context() as patch, capture_logs() as logs:
             patch.setattr(watchdog, "send", lambda *_: None)  # pyright: ignore
@@ -173,15 +173,15 @@ async def test_a_family_ends_when_a_descriptor_is_free_to_look_for_it_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "LOOK_AGAIN", 0.01)
-    looks, look = list[None](), Brood.look
+    looks, look = list[None](), ProcessSupervisor.look
 
-    async def looked(brood: Brood) -> Table:
+    async def looked(brood: ProcessSupervisor) -> Table:
         looks.append(None)
         return await look(brood)
 
-    monkeypatch.setattr(Brood, "look", looked)
+    monkeypatch.setattr(ProcessSupervisor, "look", looked)
     async with kept() as brood:
-        families = [Family(brood) for _ in range(2)]
+        families = [ProcessTree(brood) for _ in range(2)]
         pids = [pid for family in families for pid in starts(family)]
         with capture_logs() as logs:
             async with anyio.create_task_group() as tasks:
@@ -201,7 +201,7 @@ async def test_a_family_ends_when_a_descriptor_is_free_to_look_for_it_with(
 
 async def test_a_hub_that_ends_leaves_to_its_watchdog_what_it_cannot_look_for() -> None:
     async with kept() as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         pids = starts(family)
         brood.ending.begin()
         with no_descriptor_free():
@@ -214,7 +214,7 @@ async def test_who_begins_while_no_descriptor_is_free_ends_by_its_marks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with kept() as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         begun = family.begun
 
         def unnoticed(pid: int) -> None:
@@ -233,7 +233,7 @@ async def test_the_environment_does_where_limits_cannot_be_set(
 ) -> None:
     monkeypatch.setattr(module, "_set_limit", lambda _: None)  # pyright: ignore
     async with kept() as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         pids = starts(family)
         family.mark_none()
         await family.end()
@@ -244,7 +244,7 @@ async def test_the_environment_does_where_limits_cannot_be_set(
 
 async def test_the_hub_itself_carries_no_mark_of_a_child() -> None:
     async with kept() as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         (pid,) = begin(family, SLEEPS)
         hub = brood.next_mark().hub
         assert child_of(pid, hub)
@@ -256,7 +256,7 @@ async def test_a_limit_that_somebody_means_is_left_alone(monkeypatch: pytest.Mon
     before = resource.getrlimit(resource.RLIMIT_RTTIME)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (200_000, 200_000))  # pyright: ignore
     async with kept() as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         pids = begin(family, SLEEPS)
         monkeypatch.undo()
         assert resource.getrlimit(resource.RLIMIT_RTTIME) == before
@@ -266,7 +266,7 @@ async def test_a_limit_that_somebody_means_is_left_alone(monkeypatch: pytest.Mon
 
 async def test_a_family_that_never_began_has_no_end_and_needs_no_watchdog() -> None:
     async with kept() as brood:
-        await Family(brood).end()
+        await ProcessTree(brood).end()
         assert watchdogs() == []
 
 
@@ -281,7 +281,7 @@ async def test_a_watchdog_is_there_from_the_first_child_to_the_end_of_the_hub() 
 
 async def test_a_watchdog_that_was_killed_is_replaced_and_told_of_everybody() -> None:
     async with kept() as brood:
-        (pid,) = begin(Family(brood), SLEEPS)
+        (pid,) = begin(ProcessTree(brood), SLEEPS)
         (killed,) = watchdogs()
         os.kill(killed, signal.SIGKILL)
         while watchdogs():  # noqa: ASYNC110 - nothing says when a process has ended

@@ -10,10 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
-from hub.children.process.process_tree import Family, keeping
-from hub.children.process.spawn import End, Spawned, Start, Started, Streams, popen, spawn
+from hub.children.process.process_tree import ProcessTree, keeping
+from hub.children.process.spawn import ChildPipes, End, Spawned, Start, Started, popen, spawn
 from hub.children.process.watchdog import HAS_PROC
-from hub.system.shutdown import Ending
+from hub.system.shutdown import Shutdown
 from tests.kit.loops import BOTH
 
 live = pytest.mark.live
@@ -34,7 +34,7 @@ def is_open(number: int) -> bool:
 
 
 async def ours(
-    argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: Streams
+    argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: ChildPipes
 ) -> Started:
     """Start a child of this process."""
     return popen(argv, env, cwd, streams)
@@ -47,8 +47,8 @@ async def start(request: pytest.FixtureRequest) -> AsyncGenerator[Start]:
     elif not HAS_PROC:
         pytest.skip("only Linux has subreapers")
     else:
-        async with keeping(Ending()) as brood:
-            family = Family(brood)
+        async with keeping(Shutdown()) as brood:
+            family = ProcessTree(brood)
             yield family.start
             await family.end()
 
@@ -127,12 +127,12 @@ async def test_an_end_that_a_transport_took_is_closed_by_it_alone(way: str) -> N
     end = End(number)
     lost = asyncio.Event()
 
-    class Told(asyncio.Protocol):
+    class RoutingHeaders(asyncio.Protocol):
         def connection_lost(self, exc: Exception | None) -> None:
             lost.set()
 
     connect = loop.connect_read_pipe if way == "read" else loop.connect_write_pipe
-    transport, _ = await connect(Told, end.taken(loop))
+    transport, _ = await connect(RoutingHeaders, end.taken(loop))
     transport.close()
     await lost.wait()
     await anyio.wait_all_tasks_blocked()

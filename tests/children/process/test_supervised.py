@@ -21,12 +21,12 @@ import pytest
 
 from hub.children.process import process_tree as brood_module
 from hub.children.process import subreaper, supervised, watchdog
-from hub.children.process.process_tree import Brood, Family, keeping
+from hub.children.process.process_tree import ProcessSupervisor, ProcessTree, keeping
 from hub.children.process.spawn import Spawned, spawn
 from hub.children.process.subreaper import children_of, encode
-from hub.children.process.supervised import ForkServer, Supervised, when_ended
+from hub.children.process.supervised import ForkServerClient, Supervised, when_ended
 from hub.children.process.watchdog import HAS_PROC, child_of, row, start_of
-from hub.system.shutdown import Ending
+from hub.system.shutdown import Shutdown
 
 pytestmark = [
     pytest.mark.live,
@@ -64,13 +64,13 @@ while time.monotonic() < float(sys.argv[1]):
 
 
 @asynccontextmanager
-async def kept() -> AsyncGenerator[Brood]:
+async def kept() -> AsyncGenerator[ProcessSupervisor]:
     with anyio.fail_after(20):
-        async with keeping(Ending()) as brood:
+        async with keeping(Shutdown()) as brood:
             yield brood
 
 
-async def begin(family: Family, *arguments: str) -> Spawned:
+async def begin(family: ProcessTree, *arguments: str) -> Spawned:
     command = [sys.executable, "-I", "-S", "-c", *arguments]
     env = {"PATH": os.environ["PATH"], "OWN": "mine"}
     return await spawn(command, env=env, cwd="/tmp", start=family.start)  # noqa: S108 - it is there
@@ -101,7 +101,7 @@ async def forks() -> int:
 
 
 def forks_for_us(pid: int) -> bool:
-    return ForkServer.program in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    return ForkServerClient.program in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
 
 
 async def gone(*pids: int) -> None:
@@ -111,7 +111,7 @@ async def gone(*pids: int) -> None:
 
 async def test_a_child_has_a_parent_of_its_own_and_is_marked_and_its_parent_is_not() -> None:
     async with kept() as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         spawned = await begin(family, SLEEPS)
         await line(spawned)
         found = row(spawned.popen.pid)
@@ -132,7 +132,7 @@ async def test_a_child_has_a_parent_of_its_own_and_is_marked_and_its_parent_is_n
 )
 async def test_how_it_ended_is_told(code: str, ended: int) -> None:
     async with kept() as brood:
-        family, told = Family(brood), anyio.Event()
+        family, told = ProcessTree(brood), anyio.Event()
         spawned = await begin(family, code)
         stop = when_ended(spawned.popen, told.set)
         await told.wait()
@@ -148,7 +148,7 @@ async def test_signals_and_limits_are_those_that_the_hub_would_give() -> None:
         "(s.SIGTERM, s.SIGHUP, s.SIGUSR1)], resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
     async with kept() as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         spawned = await begin(family, code)
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         # What ignores a signal has its programs ignore it: whoever runs tests under nohup does.
@@ -170,7 +170,7 @@ async def test_signals_and_limits_are_those_that_the_hub_would_give() -> None:
 )
 async def test_a_command_that_cannot_be_run_says_why(command: str, cwd: str, error: int) -> None:
     async with kept() as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         with pytest.raises(OSError) as caught:  # noqa: PT011 - its number is looked at
             await spawn([command], env={"PATH": "/bin:/usr/bin"}, cwd=cwd, start=family.start)
         assert caught.value.errno == error
@@ -185,7 +185,7 @@ def test_what_no_process_can_be_given_is_refused(word: str, variable: str) -> No
 
 async def test_a_large_environment_arrives() -> None:
     async with kept() as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         code = "import os; print(sum(len(v) for k, v in os.environ.items() if k[0] == 'X'))"
         env = {f"X{number}": "x" * 100_000 for number in range(10)}
         command = [sys.executable, "-I", "-S", "-c", code]
@@ -204,7 +204,7 @@ async def test_no_descendant_gets_away_without_any_mark(
 ) -> None:
     monkeypatch.setattr(brood_module, "TERM_GRACE", 0.05)
     async with kept() as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         spawned = await begin(family, EVADES, way)
         evader = int(await line(spawned))
         assert child_of(evader, brood.next_mark().hub) == 0
@@ -219,7 +219,7 @@ async def test_who_is_another_process_every_moment_is_ended(
     monkeypatch.setattr(brood_module, "TERM_GRACE", 0.05)
     monkeypatch.setattr(brood_module, "PATIENCE", 0.2)
     async with kept() as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         spawned = await begin(family, HOPS, str(time.monotonic() + 15))
         await line(spawned)
         parent = parent_of(spawned)
@@ -231,7 +231,7 @@ async def test_who_is_another_process_every_moment_is_ended(
 
 async def test_a_subreaper_that_is_killed_takes_its_child_along() -> None:
     async with kept() as brood:
-        family, told = Family(brood), anyio.Event()
+        family, told = ProcessTree(brood), anyio.Event()
         spawned = await begin(family, EVADES, "stays")
         when_ended(spawned.popen, told.set)
         evader = int(await line(spawned))
@@ -245,7 +245,7 @@ async def test_a_subreaper_that_is_killed_takes_its_child_along() -> None:
 
 async def test_who_forks_them_is_replaced_and_its_subreapers_stay() -> None:
     async with kept() as brood:
-        one, other = Family(brood), Family(brood)
+        one, other = ProcessTree(brood), ProcessTree(brood)
         first = await begin(one, EVADES, "stays")
         evader = int(await line(first))
         killed = await forks()
@@ -263,9 +263,9 @@ async def test_who_forks_them_is_replaced_and_its_subreapers_stay() -> None:
 async def test_where_nobody_can_fork_a_child_is_the_hubs_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ForkServer, "program", os.devnull)  # a program that ends at once
+    monkeypatch.setattr(ForkServerClient, "program", os.devnull)  # a program that ends at once
     async with kept() as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         spawned = await begin(family, SLEEPS)
         await line(spawned)
         found = row(spawned.popen.pid)
@@ -282,12 +282,12 @@ async def test_who_does_not_answer_is_not_waited_for_for_ever(
 ) -> None:
     program = tmp_path / "deaf.py"
     program.write_text("import os; os.read(0, 1); import time; time.sleep(60)")
-    monkeypatch.setattr(ForkServer, "program", str(program))
+    monkeypatch.setattr(ForkServerClient, "program", str(program))
     monkeypatch.setattr(supervised, "START_PATIENCE", 0.05)
     monkeypatch.setattr(watchdog, "GRACE", 0.0)
     monkeypatch.setattr(brood_module, "PATIENCE", 0.05)
     async with kept() as brood:
-        family = Family(brood)
+        family = ProcessTree(brood)
         brood.next_mark()
         server = await forks()
         with pytest.raises(TimeoutError):
@@ -298,7 +298,7 @@ async def test_who_does_not_answer_is_not_waited_for_for_ever(
 
 async def test_those_that_a_child_has_stopped_go_on_when_they_are_needed() -> None:
     async with kept() as brood:
-        one, other = Family(brood), Family(brood)
+        one, other = ProcessTree(brood), ProcessTree(brood)
         first = await begin(one, EVADES, "stays")
         evader = int(await line(first))
         server = await forks()

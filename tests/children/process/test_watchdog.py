@@ -12,9 +12,9 @@ import pytest
 from hub.children.process import watchdog
 from hub.children.process.watchdog import (
     VARIABLE,
-    Hunt,
     Mark,
     Table,
+    Termination,
     child_of,
     end,
     look,
@@ -115,7 +115,7 @@ def test_what_has_ended_is_not_there_even_if_nobody_has_noticed(start: Start) ->
 
 def test_who_cannot_be_asked_for_is_not_taken_for_ended(start: Start) -> None:
     process = asleep(start, {VARIABLE: MARK.text})
-    hunt = Hunt(MARK.child, {})
+    hunt = Termination(MARK.child, {})
     hunt.strike(here(), 0)
     for ask in (here, lambda: start_of(process.pid), lambda: send(process.pid, 1, 0)):
         with no_descriptor_free(), pytest.raises(OSError, match="Too many open files"):

@@ -4,8 +4,8 @@ import anyio
 import pytest
 from msgspec import Raw
 
-from hub.children.remote.posts import QUEUE, Arrivals
-from hub.jsonrpc.conduct import Conduct
+from hub.children.remote.posts import QUEUE, InboundQueue
+from hub.jsonrpc.conduct import PeerConduct
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response
 from hub.jsonrpc.peer import GoneError
 
@@ -15,14 +15,14 @@ def said(number: int) -> Notification:
 
 
 async def test_messages_come_out_as_they_came_in() -> None:
-    arrivals = Arrivals(Conduct("far"))
+    arrivals = InboundQueue(PeerConduct("far"))
     await arrivals.put(said(1))
     await arrivals.put(said(2))
     assert [await arrivals.next(), await arrivals.next()] == [said(1), said(2)]
 
 
 async def test_who_reads_waits_for_the_next() -> None:
-    arrivals = Arrivals(Conduct("far"))
+    arrivals = InboundQueue(PeerConduct("far"))
     found: list[object] = []
 
     async def read() -> None:
@@ -38,7 +38,7 @@ async def test_who_reads_waits_for_the_next() -> None:
 
 
 async def test_who_brings_more_than_fits_waits_until_there_is_room() -> None:
-    arrivals = Arrivals(Conduct("far"))
+    arrivals = InboundQueue(PeerConduct("far"))
     brought: list[int] = []
     read: list[Message] = []
 
@@ -66,7 +66,7 @@ async def test_who_brings_more_bytes_than_may_wait_waits_too(
 ) -> None:
     monkeypatch.setattr("hub.children.remote.posts.MAX_UNREAD", 100)
     large = Raw(b'{"a":"' + b"x" * 100 + b'"}')
-    arrivals = Arrivals(Conduct("far"))
+    arrivals = InboundQueue(PeerConduct("far"))
     for first in (Response(1, large), Failure(1, large), Notification("n", large)):
         await arrivals.put(first)
         with anyio.fail_after(5):
@@ -82,7 +82,7 @@ async def test_who_brings_more_bytes_than_may_wait_waits_too(
 
 
 async def test_after_the_end_comes_what_was_there_and_then_why() -> None:
-    arrivals = Arrivals(Conduct("far"))
+    arrivals = InboundQueue(PeerConduct("far"))
     await arrivals.put(said(1))
     arrivals.end("over")
     arrivals.end("twice")
@@ -94,7 +94,7 @@ async def test_after_the_end_comes_what_was_there_and_then_why() -> None:
 
 
 async def test_the_end_reaches_who_waits_on_either_side() -> None:
-    arrivals, full = Arrivals(Conduct("far")), Arrivals(Conduct("far"))
+    arrivals, full = InboundQueue(PeerConduct("far")), InboundQueue(PeerConduct("far"))
     for number in range(QUEUE):
         await full.put(said(number))
     with anyio.fail_after(5):
@@ -112,7 +112,7 @@ async def test_the_end_reaches_who_waits_on_either_side() -> None:
 
 
 async def test_an_answer_is_handed_over_at_once_if_nothing_is_before_it() -> None:
-    arrivals = Arrivals(Conduct("far"))
+    arrivals = InboundQueue(PeerConduct("far"))
     settled: list[object] = []
     wanted = {1}
 

@@ -15,14 +15,14 @@ import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from pydantic import BaseModel
 
-from hub.children.callbacks import Answers
+from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child
-from hub.children.handshake import Introduction
+from hub.children.handshake import HubIdentity
 from hub.children.remote.connect import open_remote
 from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.messages import Payload, as_object
-from hub.jsonrpc.outgoing import Behalf
+from hub.jsonrpc.outgoing import RequestOwner
 from hub.paths.resolve import Flavour
 from hub.specs import RemoteTarget
 from hub.values import JsonObject
@@ -97,8 +97,8 @@ async def listening(
 @asynccontextmanager
 async def owned(target: RemoteTarget, tmp_path: object, **changes: Any) -> AsyncGenerator[Child]:
     spec = remote(start_timeout=10.0, timeout=10.0, **changes)
-    answers = Answers(spec, roots_at(tmp_path), Flavour.POSIX)
-    hub = Introduction(INFO, {"roots": {"listChanged": True}, "elicitation": {}})
+    answers = ChildCallbacks(spec, roots_at(tmp_path), Flavour.POSIX)
+    hub = HubIdentity(INFO, {"roots": {"listChanged": True}, "elicitation": {}})
     async with anyio.create_task_group() as tasks:
         child = Child(answers, hub, lambda: open_remote("files", target))
         tasks.start_soon(child.own)
@@ -145,7 +145,9 @@ class Together(RecordingAsker):
         self._all, self._enough = all_of_them, enough
         self._all.append(self)
 
-    async def ask(self, method: str, params: JsonObject, behalf: Behalf | None = None) -> Payload:
+    async def ask(
+        self, method: str, params: JsonObject, behalf: RequestOwner | None = None
+    ) -> Payload:
         await super().ask(method, params, behalf)
         if all(one.asked for one in self._all):
             self._enough.set()

@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.children.remote.http_client import ExchangeError
-from hub.children.remote.posts import Arrivals, Posts, taken_back
-from hub.jsonrpc.conduct import Conduct
+from hub.children.remote.posts import HttpOutbox, InboundQueue, taken_back
+from hub.jsonrpc.conduct import PeerConduct
 from hub.jsonrpc.exact_json import RequestId, WireError
 from hub.jsonrpc.messages import Message, Notification, Request, lost
 from hub.jsonrpc.peer import GoneError
@@ -24,7 +24,7 @@ class Scripted:
     """A transport whose requests end when the test says so, and who was asked and told."""
 
     def __init__(self) -> None:
-        self.arrivals = Arrivals(Conduct("far"))
+        self.arrivals = InboundQueue(PeerConduct("far"))
         self.asked: list[bytes] = []
         self.told: list[Message] = []
         self.ends: list[anyio.Event] = []
@@ -55,11 +55,11 @@ class Scripted:
 
 
 @asynccontextmanager
-async def posting() -> AsyncGenerator[tuple[Posts, Scripted]]:
+async def posting() -> AsyncGenerator[tuple[HttpOutbox, Scripted]]:
     transport = Scripted()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            yield Posts("far", transport, transport.arrivals, tasks), transport
+            yield HttpOutbox("far", transport, transport.arrivals, tasks), transport
             tasks.cancel_scope.cancel()
 
 

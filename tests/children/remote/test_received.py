@@ -7,10 +7,10 @@ from structlog.testing import capture_logs
 from hub.children.remote.http_client import Endpoint
 from hub.children.remote.posts import is_session_unknown, messages_in, refusal_in
 from hub.jsonrpc import messages
-from hub.jsonrpc.conduct import Conduct
+from hub.jsonrpc.conduct import PeerConduct
 from hub.jsonrpc.messages import Failure, Message, Notification, Response
 from hub.protocol.constants import METHOD_NOT_FOUND
-from hub.protocol.sse_parser import Event
+from hub.protocol.sse_parser import ServerSentEvent
 from hub.specs import RemoteTarget
 from tests.kit.scripted_http import URL, Feed, ScriptedHttp, json_body
 
@@ -19,7 +19,7 @@ TOLD = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"a":1}}'
 
 
 def read(text: bytes, name: str = "message", *, is_cut: bool = False) -> list[Message]:
-    return list(messages_in(Conduct("far"), Event(name, text, is_cut)))
+    return list(messages_in(PeerConduct("far"), ServerSentEvent(name, text, is_cut)))
 
 
 def test_a_message_is_carried_as_it_was_written() -> None:

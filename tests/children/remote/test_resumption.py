@@ -8,8 +8,8 @@ import pytest
 
 from hub.children.remote.http_client import Endpoint, ExchangeError
 from hub.children.remote.resumption import LONGEST_PAUSE, SessionEndedError, pause, resumed
-from hub.jsonrpc.conduct import Conduct
-from hub.protocol.sse_parser import Event, EventParser
+from hub.jsonrpc.conduct import PeerConduct
+from hub.protocol.sse_parser import EventParser, ServerSentEvent
 from hub.specs import RemoteTarget
 from tests.kit.scripted_http import URL, Answer, Feed, ScriptedHttp, Sent, events
 
@@ -37,11 +37,13 @@ class Streams:
     async def read(self, *, attempts: int | None = 1) -> None:
         endpoint = Endpoint(RemoteTarget(URL), self.http)
         parser = EventParser(1000)
-        asked = resumed(endpoint, lambda: self._identity, parser, Conduct("far"), attempts=attempts)
+        asked = resumed(
+            endpoint, lambda: self._identity, parser, PeerConduct("far"), attempts=attempts
+        )
         with anyio.fail_after(5):
             async with aclosing(asked) as found:
                 async for event in found:
-                    assert isinstance(event, Event)
+                    assert isinstance(event, ServerSentEvent)
                     self.events.append(event.text)
 
     @property
@@ -95,7 +97,7 @@ async def test_an_answer_that_is_no_event_stream_is_a_refusal() -> None:
 async def test_a_stream_that_nobody_reads_on_is_closed() -> None:
     feed = Feed(b"data: a\n\n")
     endpoint = Endpoint(RemoteTarget(URL), ScriptedHttp(lambda _: events(feed)))
-    asked = resumed(endpoint, lambda: IDENTITY, EventParser(1000), Conduct("far"), attempts=1)
+    asked = resumed(endpoint, lambda: IDENTITY, EventParser(1000), PeerConduct("far"), attempts=1)
     async with aclosing(asked) as found:
         async for _ in found:
             break

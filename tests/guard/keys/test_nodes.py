@@ -1,18 +1,18 @@
 from msgspec.structs import force_setattr
 
-from hub.guard.keys.schema import Node, node_of_key, nodes_of, overridden
+from hub.guard.keys.schema import ArgumentNode, node_of_key, nodes_of, overridden
 from hub.guard.keys.vocabulary import Kind
 
 
 def test_each_node_is_met_once_in_a_shape_that_contains_itself() -> None:
-    inner = Node(Kind.GLOB)
-    shape = Node(properties={"a": inner, "b": inner}, items=inner)
+    inner = ArgumentNode(Kind.GLOB)
+    shape = ArgumentNode(properties={"a": inner, "b": inner}, items=inner)
     force_setattr(inner, "extra", shape)
     assert list(map(id, nodes_of(shape))) == [id(shape), id(inner)]
 
 
 def test_an_override_leaves_what_contains_itself_as_it_is_further_down() -> None:
-    shape = Node()
+    shape = ArgumentNode()
     force_setattr(shape, "properties", {"a": shape})
     changed = overridden(shape, ["a", "a"], Kind.PATH)
     assert changed.member("a").member("a").kind is Kind.PATH
@@ -21,7 +21,7 @@ def test_an_override_leaves_what_contains_itself_as_it_is_further_down() -> None
 
 
 def test_what_no_schema_declares_goes_by_its_name() -> None:
-    assert Node().member("path").kind is Kind.PATH
-    assert Node().member("path") is node_of_key("path")
-    assert Node(extra=Node(Kind.GLOB)).member("path").kind is Kind.GLOB
-    assert Node(extra=Node()).member("path").kind is Kind.PATH
+    assert ArgumentNode().member("path").kind is Kind.PATH
+    assert ArgumentNode().member("path") is node_of_key("path")
+    assert ArgumentNode(extra=ArgumentNode(Kind.GLOB)).member("path").kind is Kind.GLOB
+    assert ArgumentNode(extra=ArgumentNode()).member("path").kind is Kind.PATH

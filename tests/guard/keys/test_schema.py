@@ -1,16 +1,16 @@
 import pytest
 
 from hub.guard.keys import schema as detection
-from hub.guard.keys.schema import Node, compile_shape, nodes_of
+from hub.guard.keys.schema import ArgumentNode, compile_shape, nodes_of
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject
 
 
-def shape(schema: Json, **overrides: Kind) -> Node:
+def shape(schema: Json, **overrides: Kind) -> ArgumentNode:
     return compile_shape(schema, overrides)
 
 
-def of(key: str, schema: JsonObject) -> Node:
+def of(key: str, schema: JsonObject) -> ArgumentNode:
     return shape({"properties": {key: schema}}).member(key)
 
 

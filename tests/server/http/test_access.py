@@ -1,7 +1,7 @@
 import pytest
 
 from hub.errors import ConfigError
-from hub.server.http.access import Gatekeeper, RequestHeaders, is_loopback
+from hub.server.http.access import AccessCheck, RequestHeaders, is_loopback
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - not bound
 
@@ -12,7 +12,7 @@ def headers(**fields: str) -> RequestHeaders:
     )
 
 
-def status(keeper: Gatekeeper, **fields: str) -> int | None:
+def status(keeper: AccessCheck, **fields: str) -> int | None:
     found = keeper.refusal(headers(**fields))
     return None if found is None else found.status
 
@@ -38,7 +38,7 @@ def test_a_loopback_address_is_known(host: str, *, is_one: bool) -> None:
 
 
 def test_what_says_twice_which_page_it_is_of_is_of_none() -> None:
-    keeper = Gatekeeper("127.0.0.1", None, ["http://page.example"])
+    keeper = AccessCheck("127.0.0.1", None, ["http://page.example"])
     own, other = (b"origin", b"http://page.example"), (b"origin", b"http://evil.example")
     for twice in ([own, other], [other, own], [own, own]):
         found = keeper.refusal(RequestHeaders([(b"host", b"127.0.0.1"), *twice]))
@@ -50,24 +50,24 @@ def test_what_says_twice_which_page_it_is_of_is_of_none() -> None:
 @pytest.mark.parametrize("token", [None, ""])
 def test_nobody_else_is_let_in_without_a_token(host: str, token: str | None) -> None:
     with pytest.raises(ConfigError) as caught:
-        Gatekeeper(host, token)
+        AccessCheck(host, token)
     assert caught.value.where == (
         f"listen: {host} can be reached from other machines, and there is no token"
     )
     assert "listen.token" in caught.value.fix
-    assert Gatekeeper(host, "secret").principal == "token"
+    assert AccessCheck(host, "secret").principal == "token"
 
 
 def test_without_a_token_the_clients_are_local() -> None:
-    assert Gatekeeper("127.0.0.1", None).principal == "local"
-    assert Gatekeeper("127.0.0.1", "").principal == "local"
+    assert AccessCheck("127.0.0.1", None).principal == "local"
+    assert AccessCheck("127.0.0.1", "").principal == "local"
 
 
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "127.0.0.1:8765", "localhost:1", "LocalHost", "[::1]:8765", "[::1]"]
 )
 def test_this_machines_names_are_answered(host: str) -> None:
-    assert status(Gatekeeper("127.0.0.1", None), host=host) is None
+    assert status(AccessCheck("127.0.0.1", None), host=host) is None
 
 
 @pytest.mark.parametrize(
@@ -84,19 +84,19 @@ def test_this_machines_names_are_answered(host: str) -> None:
     ],
 )
 def test_another_name_is_a_rebound_one(host: str) -> None:
-    assert status(Gatekeeper("127.0.0.1", None), host=host) == 421
+    assert status(AccessCheck("127.0.0.1", None), host=host) == 421
 
 
 def test_a_request_without_a_host_is_not_answered() -> None:
-    assert status(Gatekeeper("127.0.0.1", None)) == 421
+    assert status(AccessCheck("127.0.0.1", None)) == 421
 
 
 def test_the_bound_loopback_address_is_one_of_the_names() -> None:
-    assert status(Gatekeeper("127.0.0.2", None), host="127.0.0.2:80") is None
+    assert status(AccessCheck("127.0.0.2", None), host="127.0.0.2:80") is None
 
 
 def test_a_bind_for_others_cannot_know_its_names() -> None:
-    keeper = Gatekeeper(EVERYWHERE, "secret")
+    keeper = AccessCheck(EVERYWHERE, "secret")
     assert status(keeper, host="hub.example.com", authorization="Bearer secret") is None
 
 
@@ -110,7 +110,7 @@ def test_a_bind_for_others_cannot_know_its_names() -> None:
     ],
 )
 def test_the_hubs_own_pages_may_use_it(host: str, origin: str) -> None:
-    assert status(Gatekeeper("127.0.0.1", None), host=host, origin=origin) is None
+    assert status(AccessCheck("127.0.0.1", None), host=host, origin=origin) is None
 
 
 @pytest.mark.parametrize(
@@ -118,25 +118,25 @@ def test_the_hubs_own_pages_may_use_it(host: str, origin: str) -> None:
 )
 def test_other_pages_of_this_machine_may_use_it_if_they_are_listed(origin: str) -> None:
     sent = {"host": "localhost:8765", "origin": origin}
-    refused = Gatekeeper("127.0.0.1", None).refusal(headers(**sent))
+    refused = AccessCheck("127.0.0.1", None).refusal(headers(**sent))
     assert refused is not None
     assert refused.status == 403
     assert "listen.origins" in refused.text
-    assert status(Gatekeeper("127.0.0.1", None, [origin]), **sent) is None
-    assert status(Gatekeeper("127.0.0.1", None, ["http://other.example"]), **sent) == 403
+    assert status(AccessCheck("127.0.0.1", None, [origin]), **sent) is None
+    assert status(AccessCheck("127.0.0.1", None, ["http://other.example"]), **sent) == 403
 
 
 def test_a_page_is_let_read_responses_only_if_it_is_listed() -> None:
-    keeper = Gatekeeper("127.0.0.1", None, ["http://localhost:6274"])
+    keeper = AccessCheck("127.0.0.1", None, ["http://localhost:6274"])
     assert keeper.shared_with(headers(origin="HTTP://localhost:6274")) == "HTTP://localhost:6274"
     assert keeper.shared_with(headers(origin="http://localhost:8765")) is None
     assert keeper.shared_with(headers(host="localhost")) is None
-    assert Gatekeeper("127.0.0.1", None).shared_with(headers(origin="null")) is None
+    assert AccessCheck("127.0.0.1", None).shared_with(headers(origin="null")) is None
 
 
 def test_a_request_has_one_host() -> None:
     twice = RequestHeaders([(b"host", b"localhost"), (b"host", b"evil.example")])
-    refused = Gatekeeper("127.0.0.1", None).refusal(twice)
+    refused = AccessCheck("127.0.0.1", None).refusal(twice)
     assert refused is not None
     assert refused.status == 400
 
@@ -145,11 +145,11 @@ def test_a_request_has_one_host() -> None:
     "origin", ["http://evil.example", "null", "", "http://[", "http://localhost.evil.example"]
 )
 def test_pages_of_other_sites_may_not(origin: str) -> None:
-    assert status(Gatekeeper("127.0.0.1", None), host="localhost", origin=origin) == 403
+    assert status(AccessCheck("127.0.0.1", None), host="localhost", origin=origin) == 403
 
 
 def test_a_bind_for_others_is_used_by_its_own_pages_alone() -> None:
-    keeper = Gatekeeper(EVERYWHERE, "secret")
+    keeper = AccessCheck(EVERYWHERE, "secret")
     own, other = "https://hub.example.com", "https://evil.example"
     allowed = {"host": "hub.example.com", "authorization": "Bearer secret"}
     assert status(keeper, origin=own, **allowed) is None
@@ -158,7 +158,7 @@ def test_a_bind_for_others_is_used_by_its_own_pages_alone() -> None:
 
 @pytest.mark.parametrize("authorization", ["Bearer s3cret", "bearer s3cret", "BEARER  s3cret "])
 def test_the_token_lets_in(authorization: str) -> None:
-    keeper = Gatekeeper("127.0.0.1", "s3cret")
+    keeper = AccessCheck("127.0.0.1", "s3cret")
     assert status(keeper, host="localhost", authorization=authorization) is None
 
 
@@ -176,7 +176,7 @@ def test_the_token_lets_in(authorization: str) -> None:
     ],
 )
 def test_another_token_does_not(authorization: str) -> None:
-    keeper = Gatekeeper("127.0.0.1", "s3cret")
+    keeper = AccessCheck("127.0.0.1", "s3cret")
     found = keeper.refusal(headers(host="localhost", authorization=authorization))
     assert found is not None
     assert found.status == 401
@@ -186,7 +186,7 @@ def test_another_token_does_not(authorization: str) -> None:
 
 
 def test_the_host_is_looked_at_before_the_token() -> None:
-    keeper = Gatekeeper("127.0.0.1", "s3cret")
+    keeper = AccessCheck("127.0.0.1", "s3cret")
     assert status(keeper, host="evil.example", authorization="Bearer s3cret") == 421
 
 

@@ -6,7 +6,7 @@ import pytest
 from starlette.types import Message
 
 from hub.jsonrpc import messages
-from hub.server.http.bounds.bodies import SMALL, Bodies
+from hub.server.http.bounds.bodies import SMALL, BodyLimit
 from hub.server.http.responses import NO_ROOM, TOO_LARGE, read_body
 
 
@@ -22,21 +22,21 @@ class Body:
 
 
 async def test_a_body_is_read_to_its_last_piece() -> None:
-    assert await read_body(Body([b"one ", b"", b"two"]), Bodies().load()) == b"one two"
+    assert await read_body(Body([b"one ", b"", b"two"]), BodyLimit().load()) == b"one two"
 
 
 async def test_a_body_that_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "MAX_MESSAGE_BYTES", 5)
-    assert await read_body(Body([b"123", b"456", b"789"]), Bodies().load()) is TOO_LARGE
+    assert await read_body(Body([b"123", b"456", b"789"]), BodyLimit().load()) is TOO_LARGE
 
 
 async def test_a_body_may_be_as_large_as_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "MAX_MESSAGE_BYTES", 5)
-    assert await read_body(Body([b"123", b"45"]), Bodies().load()) == b"12345"
+    assert await read_body(Body([b"123", b"45"]), BodyLimit().load()) == b"12345"
 
 
 async def test_a_body_that_there_is_no_room_for_is_not_read_on() -> None:
-    bodies = Bodies(most=2 * SMALL)
+    bodies = BodyLimit(most=2 * SMALL)
     first, second = bodies.load(), bodies.load()
     assert await read_body(Body([b"x" * 2 * SMALL]), first) == b"x" * 2 * SMALL
     assert await read_body(Body([b"x" * (SMALL + 1), b"more"]), second) is NO_ROOM

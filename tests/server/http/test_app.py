@@ -9,8 +9,8 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from hub.app import Fronts, Setting, running_hub
-from hub.calls.in_flight import Express, Register
+from hub.app import ConnectionBuilder, Setting, running_hub
+from hub.calls.in_flight import CallDispatcher, InFlightRegistry
 from hub.config.models import HubConfig
 from hub.jsonrpc import incoming, messages
 from hub.jsonrpc.messages import Request
@@ -27,11 +27,11 @@ from hub.protocol.constants import (
     UNSUPPORTED_VERSION,
 )
 from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META
-from hub.server.connection import Front
+from hub.server.connection import ClientConnection
 from hub.server.http import app as module
 from hub.server.http import modern as modern_posts
 from hub.server.http import responses
-from hub.server.http.access import Gatekeeper
+from hub.server.http.access import AccessCheck
 from hub.server.http.app import HttpServer
 from hub.server.http.bounds.forwarded import Proxies
 from hub.values import JsonObject, object_or_empty
@@ -81,13 +81,13 @@ class Web:
     def __init__(self, tasks: TaskGroup, child: FakeChild) -> None:
         self.child = child
         self.clock = FakeClock()
-        self.fronts: list[Front] = []
-        self.closed: list[Front] = []
+        self.fronts: list[ClientConnection] = []
+        self.closed: list[ClientConnection] = []
         self.signals = Signals()
         self.app: HttpServer
         self._tasks = tasks
 
-    def watched(self, front: Front) -> Front:
+    def watched(self, front: ClientConnection) -> ClientConnection:
         """Remember a conversation, and when it ends."""
         self.fronts.append(front)
         close = front.close
@@ -162,11 +162,13 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
     async with anyio.create_task_group() as tasks, hub as services:
         site = Web(tasks, child)
 
-        class Watched(Fronts):
-            def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
+        class Watched(ConnectionBuilder):
+            def __call__(
+                self, outlet: Outlet, tasks: TaskGroup, principal: str, /
+            ) -> ClientConnection:
                 return site.watched(super().__call__(outlet, tasks, principal))
 
-        keeper = Gatekeeper("127.0.0.1", token, origins)
+        keeper = AccessCheck("127.0.0.1", token, origins)
         site.app = HttpServer(
             Watched(services),
             keeper,
@@ -509,16 +511,18 @@ async def test_before_it_runs_no_session_is_opened() -> None:
     async with web() as site:
 
         class Closed:
-            def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
+            def __call__(
+                self, outlet: Outlet, tasks: TaskGroup, principal: str, /
+            ) -> ClientConnection:
                 pytest.fail("opened")
 
             def way(self, principal: str, request: Request, /) -> None:
                 pytest.fail("asked for a way")
 
-            def express(self, register: Register, tasks: TaskGroup, /) -> Express:
+            def express(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
                 pytest.fail("asked for a call")
 
-        keeper = Gatekeeper("127.0.0.1", None)
+        keeper = AccessCheck("127.0.0.1", None)
         idle = HttpServer(Closed(), keeper, path="/mcp", clock=site.clock)
         assert (await request(idle, "POST", HEADERS, initialize())).status == 503
 

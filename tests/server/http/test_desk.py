@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hub.calls.in_flight import Reply
+from hub.calls.in_flight import ReplySink
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.messages import Failure, Request
-from hub.jsonrpc.outgoing import Underway
-from hub.server.http.access import Gatekeeper
-from hub.server.http.bounds.bodies import Bodies
-from hub.server.http.fast_calls import PATIENCE, Desk
-from hub.server.http.request_heads import Head, Heads
+from hub.jsonrpc.outgoing import Cancellable
+from hub.server.http.access import AccessCheck
+from hub.server.http.bounds.bodies import BodyLimit
+from hub.server.http.fast_calls import PATIENCE, FastCallAcceptor
+from hub.server.http.request_heads import HeaderChecks, RequestHead
 from hub.server.http.responses import PostResponse
 from tests.kit.asgi import scope_of
 
@@ -30,7 +30,7 @@ class Unplain:
     def end(self) -> None:
         self.in_flight -= 1
 
-    def pass_on(self, reply: Reply) -> Underway | None:
+    def pass_on(self, reply: ReplySink) -> Cancellable | None:
         return None
 
     def response(self, send: Send) -> PostResponse:
@@ -70,14 +70,16 @@ class Seen:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.unplain = Unplain()
-        heads = Heads(Gatekeeper("127.0.0.1", None), "/mcp")
-        self.desk = Desk(heads, self._find, Deadlines(PATIENCE), bodies=Bodies(), no_room=unserved)
+        heads = HeaderChecks(AccessCheck("127.0.0.1", None), "/mcp")
+        self.desk = FastCallAcceptor(
+            heads, self._find, Deadlines(PATIENCE), bodies=BodyLimit(), no_room=unserved
+        )
 
-    def _find(self, request: Request, head: Head) -> Unplain | None:
+    def _find(self, request: Request, head: RequestHead) -> Unplain | None:
         self.requests.append(request)
         return self.unplain if request.id == 1 else None
 
-    def head(self, accept: str = JSON_FIRST) -> Head | None:
+    def head(self, accept: str = JSON_FIRST) -> RequestHead | None:
         return self.desk.head(scope_of("POST", {**FIELDS, "accept": accept}))
 
     def takes(self, body: bytes) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from hub.jsonrpc.messages import Notification
 from hub.server.http import event_streams as module
 from hub.server.http.event_store import EventId, EventStore
-from hub.server.http.event_streams import Carrier, EventStream
+from hub.server.http.event_streams import EventStream, StreamConnection
 from tests.kit.asgi import Connection
 from tests.kit.fakes import FakeClock
 
@@ -14,7 +14,7 @@ TOLD = Notification("notifications/message", {"level": "info"})
 
 
 def new_stream(connection: Connection | None = None) -> EventStream:
-    carrier = None if connection is None else Carrier(connection.send)
+    carrier = None if connection is None else StreamConnection(connection.send)
     return EventStream(EventStore(FakeClock()).journal(), 3, carrier)
 
 
@@ -92,7 +92,7 @@ async def test_a_response_to_nobody_is_not_completed() -> None:
 async def test_a_response_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HANG_UP", 0.001)
     connection = Connection()
-    carrier = Carrier(connection.send)
+    carrier = StreamConnection(connection.send)
     connection.takes = anyio.Event()
     with anyio.fail_after(5):
         await carrier.hang_up()
@@ -102,7 +102,7 @@ async def test_a_response_that_nobody_reads_is_given_up(monkeypatch: pytest.Monk
 
 async def test_a_carrier_that_has_ended_carries_nothing() -> None:
     connection = Connection()
-    carrier = Carrier(connection.send)
+    carrier = StreamConnection(connection.send)
     carrier.cut()
     await carrier.write(b"x")
     await carrier.keep_alive()

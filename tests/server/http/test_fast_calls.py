@@ -13,11 +13,11 @@ from msgspec import Raw
 from msgspec.structs import replace
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hub.calls.in_flight import Express, Reply, Way
-from hub.calls.rounds.modern_routes import AskedForRoots
+from hub.calls.in_flight import CallDispatcher, CallRoute, ReplySink
+from hub.calls.rounds.modern_routes import RootsRequested
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.messages import Failure, Notification, Request
-from hub.jsonrpc.outgoing import Underway
+from hub.jsonrpc.outgoing import Cancellable
 from hub.jsonrpc.peer import GoneError
 from hub.server.http.fast_calls import PlainCall, answer_post
 from hub.server.http.responses import PostResponse
@@ -32,7 +32,7 @@ REPORTED: JsonObject = {"progressToken": "mine"}
 class Posted:
     """A request of a client whose calls of `echo` are plain; any other is answered with 418."""
 
-    def __init__(self, posts: Posts, request: Request) -> None:
+    def __init__(self, posts: HttpOutbox, request: Request) -> None:
         self.in_flight = 0
         self.went_generally = False
         self.says: Failure | None = None
@@ -45,8 +45,8 @@ class Posted:
     def end(self) -> None:
         self.in_flight -= 1
 
-    def pass_on(self, reply: Reply) -> Underway | None:
-        way: Way | AskedForRoots | None = self._posts.known
+    def pass_on(self, reply: ReplySink) -> Cancellable | None:
+        way: CallRoute | RootsRequested | None = self._posts.known
         way = way or self._posts.at.relay.session_lanes.find(
             self._posts.client.session, self._request
         )
@@ -69,7 +69,7 @@ class Posted:
 class Wired:
     """A connection's response, which is written at once if the connection is free."""
 
-    def __init__(self, posts: Posts, connection: Connection) -> None:
+    def __init__(self, posts: HttpOutbox, connection: Connection) -> None:
         self.written: list[tuple[int, bytes]] = []
         self.is_free = True
         self.connection = connection
@@ -86,16 +86,16 @@ class Wired:
         self._posts.at.tasks.start_soon(self.connection.serve, app, scope)
 
 
-class Posts:
+class HttpOutbox:
     """A client over HTTP whose calls of `echo` are plain."""
 
     def __init__(self, at: Rig, client: FakeClient, patience: float) -> None:
         self.at = at
         self.client = client
-        self.express = Express(client.peer.backlog, at.tasks)
+        self.express = CallDispatcher(client.peer.backlog, at.tasks)
         self.patience = Deadlines(patience)
         self.posted: list[Posted] = []
-        self.known: AskedForRoots | None = None
+        self.known: RootsRequested | None = None
 
     def requested(self, id_: int, **params: Any) -> Posted:
         request = Request(id_, "tools/call", {"name": "echo", "arguments": {}, **params})
@@ -122,13 +122,15 @@ class Posts:
 
 
 @asynccontextmanager
-async def posting(fake: FakeChild, *, patience: float = 60, **spec: Any) -> AsyncGenerator[Posts]:
+async def posting(
+    fake: FakeChild, *, patience: float = 60, **spec: Any
+) -> AsyncGenerator[HttpOutbox]:
     async with rig({"files": replace(remote("files"), **spec)}, {"files": fake}) as at:
         client = at.client()
         answer, fake.answers["tools/call"] = fake.answers["tools/call"], {}
         await client.call("echo", {})
         fake.answers["tools/call"] = answer
-        posts = Posts(at, client, patience)
+        posts = HttpOutbox(at, client, patience)
         yield posts
         assert not any(posted.in_flight for posted in posts.posted)
 
@@ -148,7 +150,7 @@ async def test_a_call_whose_answer_is_known_is_over_as_soon_as_it_is_taken() -> 
     fake = FakeChild(ECHO)
     answer = b'{"jsonrpc":"2.0","id":7,"result":{}}'
     async with posting(fake) as posts:
-        posts.known = AskedForRoots(Raw(b"{}"))
+        posts.known = RootsRequested(Raw(b"{}"))
         call, wired = posts.take(7)
         assert wired.written == [(200, answer)]
         assert posts.posted[0].in_flight == 0
@@ -162,7 +164,7 @@ async def test_a_call_whose_answer_is_known_is_over_as_soon_as_it_is_taken() -> 
 
 async def test_a_known_answer_waits_for_a_client_that_does_not_read() -> None:
     async with posting(FakeChild(ECHO)) as posts:
-        posts.known = AskedForRoots(Raw(b"{}"))
+        posts.known = RootsRequested(Raw(b"{}"))
         wired = Wired(posts, Connection())
         wired.is_free = False
         assert PlainCall(posts.requested(7), posts.patience, wired).begin()
@@ -182,7 +184,7 @@ async def test_a_call_that_is_not_plain_is_left_alone() -> None:
 async def test_a_call_that_a_mistake_of_our_own_stops_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def mistaken(_posted: Posted, _reply: Reply) -> None:
+    def mistaken(_posted: Posted, _reply: ReplySink) -> None:
         raise KeyError("ours")
 
     async with posting(FakeChild(ECHO)) as posts:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from anyio.abc import TaskGroup
 
-from hub.calls.in_flight import Express, Register, Way
-from hub.calls.rounds.modern_routes import AskedForRoots
+from hub.calls.in_flight import CallDispatcher, CallRoute, InFlightRegistry
+from hub.calls.rounds.modern_routes import RootsRequested
 from hub.children.clients import RootsNeededError
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.messages import Failure, Request
@@ -15,7 +15,7 @@ from hub.protocol.constants import (
     PROTOCOL_VERSION_META,
     SERVER_INFO_META,
 )
-from hub.server.connection import Front
+from hub.server.connection import ClientConnection
 from hub.server.http import modern as module
 from hub.server.http.fast_calls import PATIENCE, PlainCall
 from hub.server.http.modern import ModernPost, ModernPosts
@@ -48,14 +48,14 @@ class Ways:
     def __init__(self, at: Rig) -> None:
         self._at = at
 
-    def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> Front:
+    def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> ClientConnection:
         raise AssertionError("no conversation is needed")
 
-    def way(self, principal: str, request: Request, /) -> Way | AskedForRoots | None:
+    def way(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:
         return self._at.relay.request_lanes.find(principal, request)
 
-    def express(self, register: Register, tasks: TaskGroup, /) -> Express:
-        return Express(register, tasks)
+    def express(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
+        return CallDispatcher(register, tasks)
 
 
 class Site:

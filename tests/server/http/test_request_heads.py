@@ -5,8 +5,8 @@ from starlette.types import Scope
 
 from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Notification, Request
 from hub.server.http import request_heads as module
-from hub.server.http.access import Gatekeeper, RequestHeaders
-from hub.server.http.request_heads import KEPT, MAX_KEPT_BYTES, Heads, Settled
+from hub.server.http.access import AccessCheck, RequestHeaders
+from hub.server.http.request_heads import KEPT, MAX_KEPT_BYTES, CheckedHeaders, HeaderChecks
 from hub.values import JsonObject
 from tests.kit.asgi import scope_of
 
@@ -20,11 +20,11 @@ FIELDS = {
 }
 
 
-class Looked(Heads):
+class Looked(HeaderChecks):
     """Counts how often a head is looked at anew."""
 
     def __init__(self, token: str | None = None) -> None:
-        super().__init__(Gatekeeper("127.0.0.1", token), "/mcp")
+        super().__init__(AccessCheck("127.0.0.1", token), "/mcp")
         self.times = 0
 
     def refusal(self, scope: Scope, headers: module.RequestHeaders) -> module.Refusal | None:
@@ -37,7 +37,7 @@ def post(path: str = "/mcp", method: str = "POST", **changes: str) -> Scope:
     return scope_of(method, {**FIELDS, **named}, path)
 
 
-def settled(heads: Heads, scope: Scope) -> Settled:
+def settled(heads: HeaderChecks, scope: Scope) -> CheckedHeaders:
     head = heads.of(scope)
     assert head is not None
     return head.settled

@@ -11,7 +11,7 @@ from hub.jsonrpc.messages import Failure, Notification, Response
 from hub.jsonrpc.peer import GoneError
 from hub.server.http import event_streams, responses, resumption
 from hub.server.http.event_store import EventId, EventStore
-from hub.server.http.resumption import ResumableResponse, Streams
+from hub.server.http.resumption import ResumableResponse, ResumableStreams
 from tests.kit.asgi import Connection
 from tests.kit.fakes import FakeClock
 
@@ -19,8 +19,8 @@ TOLD = Notification("notifications/message", {"level": "info"})
 ANSWER = Response(7, {"x": 1})
 
 
-def new_streams(*, primed: bool = True, poll_after: float = 0) -> Streams:
-    return Streams(EventStore(FakeClock()).journal(), poll_after, primed)
+def new_streams(*, primed: bool = True, poll_after: float = 0) -> ResumableStreams:
+    return ResumableStreams(EventStore(FakeClock()).journal(), poll_after, primed)
 
 
 def told(number: int) -> Notification:
@@ -35,7 +35,7 @@ class Coming:
         self.was_known: bool | None = None
         self.done = anyio.Event()
 
-    async def serve(self, streams: Streams, after: EventId) -> None:
+    async def serve(self, streams: ResumableStreams, after: EventId) -> None:
         connection = self.connection
         self.was_known = await streams.resume(after, connection.send, connection.receive)
         self.done.set()
@@ -47,7 +47,7 @@ class Coming:
 
 
 @asynccontextmanager
-async def come_back(streams: Streams, after: EventId) -> AsyncGenerator[Coming]:
+async def come_back(streams: ResumableStreams, after: EventId) -> AsyncGenerator[Coming]:
     coming = Coming()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(coming.serve, streams, after)
@@ -56,10 +56,10 @@ async def come_back(streams: Streams, after: EventId) -> AsyncGenerator[Coming]:
         tasks.cancel_scope.cancel()
 
 
-class Post:
+class PostedRequest:
     """A request, its response and the two tasks that go with it."""
 
-    def __init__(self, streams: Streams, tasks: TaskGroup) -> None:
+    def __init__(self, streams: ResumableStreams, tasks: TaskGroup) -> None:
         self.connection = Connection()
         self.response = ResumableResponse(self.connection.send, streams)
         self.is_lost = anyio.Event()
@@ -75,9 +75,9 @@ class Post:
 
 
 @asynccontextmanager
-async def posting(streams: Streams) -> AsyncGenerator[Post]:
+async def posting(streams: ResumableStreams) -> AsyncGenerator[PostedRequest]:
     async with anyio.create_task_group() as tasks:
-        yield Post(streams, tasks)
+        yield PostedRequest(streams, tasks)
         tasks.cancel_scope.cancel()
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from hub.app import fronts
 from hub.server.http import serve as module
-from hub.server.http.access import Gatekeeper
+from hub.server.http.access import AccessCheck
 from hub.server.http.bounds.connections import KEEP_ALIVE
 from hub.server.http.serve import serve_http
 from hub.system.shutdown import ended_by_signals
@@ -58,7 +58,7 @@ async def served(child: FakeChild | None = None) -> AsyncGenerator[Site]:
     listener = socket.create_server(("127.0.0.1", 0))
 
     async def serve() -> None:
-        keeper = Gatekeeper("127.0.0.1", None)
+        keeper = AccessCheck("127.0.0.1", None)
         async with ended_by_signals() as ending:
             front = fronts(hub.services)
             await serve_http(

@@ -11,21 +11,21 @@ from hub.jsonrpc.messages import Notification, Request
 from hub.jsonrpc.peer import GoneError
 from hub.server.http import event_streams
 from hub.server.http.event_store import EventId, EventStore
-from hub.server.http.event_streams import WAITING_NOTIFICATIONS, Standing
+from hub.server.http.event_streams import WAITING_NOTIFICATIONS, NotificationStream
 from tests.kit.asgi import Connection
 from tests.kit.fakes import FakeClock
 
 TOLD = Notification("notifications/message", {"level": "info"})
 
 
-def new_standing() -> Standing:
-    return Standing(EventStore(FakeClock()).journal())
+def new_standing() -> NotificationStream:
+    return NotificationStream(EventStore(FakeClock()).journal())
 
 
-class Held:
+class OpenConnection:
     def __init__(
         self,
-        standing: Standing,
+        standing: NotificationStream,
         connection: Connection,
         *,
         primed: bool = False,
@@ -58,11 +58,11 @@ class Held:
 
 @asynccontextmanager
 async def held(
-    standing: Standing, *, primed: bool = False, after: EventId | None = None
-) -> AsyncGenerator[Held]:
+    standing: NotificationStream, *, primed: bool = False, after: EventId | None = None
+) -> AsyncGenerator[OpenConnection]:
     connection = Connection()
     async with anyio.create_task_group() as tasks:
-        stream = Held(standing, connection, primed=primed, after=after)
+        stream = OpenConnection(standing, connection, primed=primed, after=after)
         tasks.start_soon(stream.serve)
         await connection.signals.until(lambda: len(connection.sent) >= 2)
         yield stream
@@ -97,7 +97,7 @@ async def test_a_stream_is_claimed_before_the_client_reads_it() -> None:
     standing, connection = new_standing(), Connection()
     connection.takes = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        stream = Held(standing, connection)
+        stream = OpenConnection(standing, connection)
         tasks.start_soon(stream.serve)
         await anyio.wait_all_tasks_blocked()
         assert standing.is_open
@@ -111,7 +111,7 @@ async def test_a_stream_is_claimed_before_the_client_reads_it() -> None:
 class Interrupting(Connection):
     """While this client takes what waited for it, there is more to be told."""
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: NotificationStream) -> None:
         super().__init__()
         self._standing = standing
 
@@ -129,7 +129,7 @@ async def test_what_is_told_while_a_stream_opens_goes_out_in_order() -> None:
         await standing.send(Notification(f"n{number}", {}))
     connection = Interrupting(standing)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(Held(standing, connection).serve)
+        tasks.start_soon(OpenConnection(standing, connection).serve)
         events = await connection.heard(4)
         assert [one["method"] for one in events] == ["n1", "n2", "n3", "n4"]
         tasks.cancel_scope.cancel()

@@ -21,8 +21,8 @@ from hub.protocol.constants import (
 )
 from hub.server.http import app as http
 from hub.server.http.bounds.connections import Connections, Limits
-from hub.server.http.fast_calls import Desk, Line
-from hub.server.http.request_heads import Head
+from hub.server.http.fast_calls import FastCallAcceptor, Line
+from hub.server.http.request_heads import RequestHead
 from hub.server.http.uvicorn_protocol import DirectHttp
 from hub.values import JsonObject
 from tests.kit.fakes import ECHO, SILENT, FakeChild
@@ -398,11 +398,11 @@ async def test_a_call_that_is_asked_for_roots_again_needs_no_task() -> None:
 async def test_a_mistake_of_our_own_is_told_as_one(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def mistaken(_desk: Desk, _head: Head, _body: bytes, _line: Line) -> None:
+    def mistaken(_desk: FastCallAcceptor, _head: RequestHead, _body: bytes, _line: Line) -> None:
         raise KeyError("ours")
 
     async with connected() as client:
-        monkeypatch.setattr(Desk, "take", mistaken)
+        monkeypatch.setattr(FastCallAcceptor, "take", mistaken)
         status, _ = await client.post(echo(2))
         assert status == 500
         assert "KeyError: 'ours'" in caplog.text

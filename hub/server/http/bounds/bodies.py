@@ -23,10 +23,10 @@ _SELDOM: Final = 5.0
 """Seconds between two times at least."""
 
 
-class Load:
+class BodyLoad:
     """What the body of one request takes until the request is answered."""
 
-    def __init__(self, bodies: Bodies) -> None:
+    def __init__(self, bodies: BodyLimit) -> None:
         self._bodies = bodies
         self.size = 0
         self._counted = 0
@@ -48,7 +48,7 @@ class Load:
             self._bodies.give(counted)
 
 
-class Bodies:
+class BodyLimit:
     """What the bodies of one endpoint's requests take.
 
     `make_room` gives one up that comes too slowly, and returns whether there was one.
@@ -62,9 +62,9 @@ class Bodies:
         self._given_back = 0.0
         self.held = 0
 
-    def load(self) -> Load:
+    def load(self) -> BodyLoad:
         """Return what counts the body of one request."""
-        return Load(self)
+        return BodyLoad(self)
 
     def take(self, size: int) -> bool:
         """Count so many bytes if there is room for them, and return whether there is."""

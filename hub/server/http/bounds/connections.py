@@ -70,7 +70,7 @@ class Limits(Struct, frozen=True):
         )
 
 
-class Held(Protocol):
+class OpenConnection(Protocol):
     """A connection, as far as its place among others is concerned."""
 
     @property
@@ -95,13 +95,13 @@ class Held(Protocol):
         ...
 
 
-class Reading(Held, Protocol):
+class ReadingConnection(OpenConnection, Protocol):
     """A connection whose client has had something to read `since` then."""
 
     since: float
 
 
-class Shared(Protocol):
+class SharedAddresses(Protocol):
     """Addresses that are of many clients."""
 
     def includes(self, address: str) -> bool:
@@ -112,7 +112,9 @@ class Shared(Protocol):
 class Connections:
     """The connections of one endpoint. Those of `shared` addresses, proxies', have many clients."""
 
-    def __init__(self, limits: Limits, log: RefusalLog, shared: Shared | None = None) -> None:
+    def __init__(
+        self, limits: Limits, log: RefusalLog, shared: SharedAddresses | None = None
+    ) -> None:
         self.limits = limits
         self.log = log
         self.line = Deadlines(limits.line)
@@ -123,14 +125,14 @@ class Connections:
         self.unread = Deadlines(limits.unread)
         self.unread_bytes = 0
         self._shared = shared
-        self._all: set[Held] = set()
-        self._unproven: dict[str, dict[Held, None]] = {}
+        self._all: set[OpenConnection] = set()
+        self._unproven: dict[str, dict[OpenConnection, None]] = {}
         self._unproven_count = 0
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def add(self, one: Held) -> bool:
+    def add(self, one: OpenConnection) -> bool:
         """Give a new connection its place; False if there is none for it."""
         if len(self._all) >= self.limits.connections:
             victim = self._least()
@@ -144,7 +146,7 @@ class Connections:
         self._unproven_count += 1
         return True
 
-    def prove(self, one: Held) -> None:
+    def prove(self, one: OpenConnection) -> None:
         """Take note that the client of a connection may use the hub."""
         own = self._unproven.get(one.address)
         if own is not None and one in own:
@@ -153,7 +155,7 @@ class Connections:
             if not own:
                 del self._unproven[one.address]
 
-    def remove(self, one: Held) -> None:
+    def remove(self, one: OpenConnection) -> None:
         """Take note that a connection is closed."""
         self._all.discard(one)
         self.prove(one)
@@ -162,7 +164,7 @@ class Connections:
         """Take note that a client has so much to read; who reads too slowly makes room for it."""
         self.unread_bytes += size
         while self.unread_bytes > MOST_UNREAD:
-            slowest = cast("Reading | None", self.unread.oldest())
+            slowest = cast("ReadingConnection | None", self.unread.oldest())
             if slowest is None or now - slowest.since < _PATIENCE:
                 return
             self.log.note("connection closed: its client does not read", slowest.address)
@@ -170,7 +172,7 @@ class Connections:
 
     def drop_slow_body(self) -> bool:
         """Give up a body that comes too slowly for the room that it takes, if there is one."""
-        bodies = cast("list[Held]", self.body.first(_LOOKED_AT))
+        bodies = cast("list[OpenConnection]", self.body.first(_LOOKED_AT))
         slow = next((one for one in bodies if one.is_slow(_PATIENCE, SLOW)), None)
         if slow is not None:
             self.log.note("connection closed: its body comes too slowly", slow.address)
@@ -185,11 +187,11 @@ class Connections:
         elif self._unproven_count >= self.limits.unproven:
             self._evict(self._oldest_unproven())
 
-    def _oldest_unproven(self) -> Held:
+    def _oldest_unproven(self) -> OpenConnection:
         """Return the oldest connection of the address that has the most."""
         return next(iter(max(self._unproven.values(), key=len)))
 
-    def _least(self) -> Held | None:
+    def _least(self) -> OpenConnection | None:
         """Return the connection that is worth least; None if all are in use.
 
         That is the oldest of those that wait for their client, of the kind that there are the most
@@ -202,18 +204,18 @@ class Connections:
             (len(self.unread), self.unread.oldest),
         ]
         most, oldest = max(kinds, key=_size)
-        idle = cast("Held | None", self.linger.oldest()) or self._idle()
+        idle = cast("OpenConnection | None", self.linger.oldest()) or self._idle()
         if idle is None or most >= self.limits.connections * _MANY:
-            return cast("Held | None", oldest() if most else idle)
+            return cast("OpenConnection | None", oldest() if most else idle)
         return idle
 
-    def _idle(self) -> Held | None:
+    def _idle(self) -> OpenConnection | None:
         """Return who has been idle the longest, of a few first who has not read its last answer."""
-        first = cast("list[Held]", self.idle.first(_LOOKED_AT))
+        first = cast("list[OpenConnection]", self.idle.first(_LOOKED_AT))
         unread = next((one for one in first if one.has_unread()), None)
         return unread or next(iter(first), None)
 
-    def _evict(self, victim: Held) -> None:
+    def _evict(self, victim: OpenConnection) -> None:
         self.log.note("connection closed: others need its place", victim.address)
         self.remove(victim)
         victim.evict()

@@ -4,11 +4,11 @@ import anyio
 import pytest
 
 from hub.server.http.bounds import bodies as module
-from hub.server.http.bounds.bodies import SMALL, Bodies
+from hub.server.http.bounds.bodies import SMALL, BodyLimit
 
 
 async def test_all_bodies_have_one_bound() -> None:
-    bodies = Bodies(most=10 * SMALL)
+    bodies = BodyLimit(most=10 * SMALL)
     first, second = bodies.load(), bodies.load()
     assert first.add(6 * SMALL)
     assert first.add(SMALL)
@@ -19,13 +19,13 @@ async def test_all_bodies_have_one_bound() -> None:
 
 
 async def test_small_bodies_are_never_turned_away() -> None:
-    bodies = Bodies(most=SMALL + 1)
+    bodies = BodyLimit(most=SMALL + 1)
     assert bodies.load().add(SMALL + 1)
     assert bodies.load().add(SMALL)
 
 
 async def test_one_that_comes_too_slowly_makes_room() -> None:
-    bodies = Bodies(most=10 * SMALL)
+    bodies = BodyLimit(most=10 * SMALL)
     slow = bodies.load()
     slow.add(9 * SMALL)
 
@@ -39,7 +39,7 @@ async def test_one_that_comes_too_slowly_makes_room() -> None:
 
 
 async def test_a_load_is_released_once() -> None:
-    bodies = Bodies()
+    bodies = BodyLimit()
     load = bodies.load()
     load.add(2 * SMALL)
     load.release()
@@ -52,7 +52,7 @@ async def test_memory_goes_back_once_much_of_it_is_free(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "_SELDOM", 0)
     given = anyio.Event()
     monkeypatch.setattr(module, "give_back", given.set)
-    bodies = Bodies()
+    bodies = BodyLimit()
     one, other = bodies.load(), bodies.load()
     one.add(module.MUCH)
     other.add(module.MUCH // 4)
