@@ -68,7 +68,7 @@ RESULT = text("done")
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
 
-def greeting(version: str) -> bytes:
+def handshake(version: str) -> bytes:
     """Return the result of a handshake with a client of this version."""
     spoken = version if version in VERSIONS else VERSIONS[-1]
     info = {"name": "bench-child", "version": "1"}
@@ -113,7 +113,7 @@ def answering(known: dict[str, bytes]) -> Callable[[bytes], bytes]:
         elif (found := known.get(method)) is not None:
             result = found
         elif method == "initialize":
-            result = greeting(parameters_of(request.params).version)
+            result = handshake(parameters_of(request.params).version)
         else:
             error = b'{"code":-32601,"message":"Method not found"}'
             return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (id_, error)

@@ -51,15 +51,15 @@ class Here(LazyContext):
             str(folder), name=None, links=OsDisk(), flavour=Flavour.POSIX, unsafe=UNSAFE
         )
         roots = root_set([root])
-        sites = RootIndex.of(roots, root.path)
+        index = RootIndex.of(roots, root.path)
         self._around = CallContext(
-            roots, root.path, {}, OsDisk(), Flavour.POSIX, enforcing=True, sites=sites
+            roots, root.path, {}, OsDisk(), Flavour.POSIX, enforcing=True, index=index
         )
-        self._ground = PlainPathCheck.of(self._around, (), policy, needs_write=True)
+        self._plain_check = PlainPathCheck.of(self._around, (), policy, needs_write=True)
 
     @property
-    def ground(self) -> PlainPathCheck | None:
-        return self._ground
+    def plain_check(self) -> PlainPathCheck | None:
+        return self._plain_check
 
     @property
     def disk(self) -> LinkReader:
@@ -68,7 +68,7 @@ class Here(LazyContext):
     def memory(self) -> LinkReader:
         return CachedDisk(self.disk)
 
-    def surroundings(self, links: LinkReader) -> CallContext:
+    def context(self, links: LinkReader) -> CallContext:
         return replace(self._around, links=links)
 
 
@@ -124,7 +124,7 @@ def line(case: Case, folder: Path) -> str:
     call = Call("tools/call", "tool", arguments, {"name": "tool", "arguments": arguments})
 
     def anew() -> object:
-        return decide(call, guard, here.surroundings(here.memory()))
+        return decide(call, guard, here.context(here.memory()))
 
     def at_once() -> object:
         return admit(call, guard, here)

@@ -149,7 +149,7 @@ async def running_hub(
     *,
     environment: Mapping[str, str] | None = None,
     open_child: Opener | None = None,
-    ending: Shutdown | None = None,
+    shutdown: Shutdown | None = None,
 ) -> AsyncGenerator[Services]:
     """Build a hub and keep its children until the context ends: in a good second, or sooner.
 
@@ -162,7 +162,7 @@ async def running_hub(
     given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
     operator = Operator(given(config.roots), servers, machine)
     async with (
-        _children(config, machine, open_child, ending or Shutdown()) as children,
+        _children(config, machine, open_child, shutdown or Shutdown()) as children,
         watching(setting.watched, config, given, operator),
     ):
         with _audit(config) as audit:
@@ -217,16 +217,17 @@ async def _own_tasks() -> AsyncGenerator[TaskGroup]:
 
 @asynccontextmanager
 async def _children(
-    config: HubConfig, machine: Machine, open_child: Opener | None, ending: Shutdown
+    config: HubConfig, machine: Machine, open_child: Opener | None, shutdown: Shutdown
 ) -> AsyncGenerator[ChildPool]:
     environment = children_environment(config, machine.environment)
-    async with keeping(ending) as brood:
+    async with keeping(shutdown) as supervisor:
         if open_child is None and any(
             isinstance(one, StdioServer) for one in config.servers.values()
         ):
-            brood.prepare()
+            supervisor.prepare()
         children = ChildPool(
-            open_child=open_child or opener(environment, machine.kernel, brood, machine.flavour),
+            open_child=open_child
+            or opener(environment, machine.kernel, supervisor, machine.flavour),
             info=INFO,
             flavour=machine.flavour,
             max_children=config.max_children,
@@ -237,7 +238,7 @@ async def _children(
             try:
                 yield children
             finally:
-                ending.begin()
+                shutdown.begin()
 
 
 def _audit(config: HubConfig) -> AbstractContextManager[AuditSink]:
@@ -268,13 +269,13 @@ class ConnectionBuilder:
             self._relay, self._rounds, self._services, outlet, tasks, principal=principal
         )
 
-    def way(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:
-        return self._rounds.way(principal, asker_of(principal, None), request)
+    def route_for(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:
+        return self._rounds.route_for(principal, asker_of(principal, None), request)
 
-    def express(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
-        return self._rounds.express(register, tasks, SessionKey(f"post {next(self._clients)}"))
+    def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
+        return self._rounds.dispatcher(register, tasks, SessionKey(f"post {next(self._clients)}"))
 
 
-def fronts(services: Services) -> ConnectionBuilder:
+def connection_builder(services: Services) -> ConnectionBuilder:
     """Return what begins conversations with clients."""
     return ConnectionBuilder(services)

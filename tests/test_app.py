@@ -15,7 +15,7 @@ from hub.app import (
     INFO,
     Setting,
     children_environment,
-    fronts,
+    connection_builder,
     place_of,
     running_hub,
     this_machine,
@@ -238,8 +238,8 @@ async def test_a_ceiling_of_the_command_line_bounds_clients(tmp_path: Path) -> N
 
 async def test_each_client_gets_a_conversation_of_its_own() -> None:
     async with scripted(FakeChild(ECHO)) as hub, anyio.create_task_group() as tasks:
-        open_front = fronts(hub.services)
-        made = [open_front(RecordingOutlet(), tasks, name) for name in ("one", "two")]
+        open_connection = connection_builder(hub.services)
+        made = [open_connection(RecordingOutlet(), tasks, name) for name in ("one", "two")]
         assert [front.session.principal for front in made] == ["one", "two"]
         assert made[0].session.key != made[1].session.key
         tasks.cancel_scope.cancel()

@@ -44,11 +44,11 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
         return super().progress if self._handed is None else self._handed.parked.progress
 
     @property
-    def behalf(self) -> Caller:
+    def request_owner(self) -> Caller:
         return self if self._handed is None else self._handed.parked
 
     async def ask(
-        self, method: str, params: JsonObject, behalf: RequestOwner | None = None
+        self, method: str, params: JsonObject, request_owner: RequestOwner | None = None
     ) -> Payload:
         """Have the client asked by the result of its request.
 
@@ -58,19 +58,22 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
         if self._handed is None and self._is_settled:
             raise RpcError(INTERNAL_ERROR, "the call is over")
         handed = self._handed or self._hand_over()
-        return await handed.parked.ask(method, params, behalf)
+        return await handed.parked.ask(method, params, request_owner)
 
     def _hand_over(self) -> HandedOver:
         """Let the call go on where its request is answered the general way."""
-        lane, kept = self.way.lane, self.way.kept if isinstance(self.way, ModernRoute) else None
+        resolved, kept = (
+            self.route.resolved,
+            self.route.kept if isinstance(self.route, ModernRoute) else None,
+        )
         parked = ParkedCall(self, self.parking.park, _Stop(self))
         self._handed = handed = HandedOver(
-            parked, self.request, self.call, lane.guard, lane.place, kept
+            parked, self.request, self.call, resolved.guard, resolved.slot, kept
         )
         if not self._is_settled:
-            lane.child.answers.replace(self, parked)
+            resolved.child.answers.replace(self, parked)
         self.parking.hand_over(handed)
-        self.express.register.leave(self.request.id, self)
+        self.dispatcher.register.leave(self.request.id, self)
         self.reply.detour(self.request)
         return handed
 
@@ -80,13 +83,15 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
         if self._handed is None:
             super()._came(result)
         else:
-            complete = self.way.complete(result)
+            complete = self.route.complete(result)
             self._note("admitted")
             self._end(complete, is_answered=True)
 
     def _failed(self, error: RpcError) -> None:
         try:
-            send_to_urls(self.owner.client, self.owner.audience, self.way.lane.place.spec, error)
+            send_to_urls(
+                self.owner.client, self.owner.notifier, self.route.resolved.slot.spec, error
+            )
         except InputNeededError as needed:
             self._note("failed", str(error))
             self._end_asking(needed)
@@ -138,14 +143,14 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
 
     def _served(self) -> None:
         if self._handed is not None:
-            self.way.lane.child.answers.replace(self._handed.parked, self)
+            self.route.resolved.child.answers.replace(self._handed.parked, self)
         super()._served()
 
     def _end(self, outcome: Payload | Exception | None, *, is_answered: bool = False) -> None:
         self._over()
         if self._handed is not None:
-            crowd = self.way.lane.child.answers.crowd
-            crowd.ended(self._handed.parked, is_answered=is_answered)
+            preemption = self.route.resolved.child.answers.preemption
+            preemption.ended(self._handed.parked, is_answered=is_answered)
             self.parking.end(self._handed, outcome)
 
 

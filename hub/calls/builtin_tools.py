@@ -12,7 +12,7 @@ from hub.catalog.search import SYNTAX, Pattern, SearchError, summary, tool_of, t
 from hub.catalog.search_tools import LIST_SERVERS, SearchQuery
 from hub.children.child import Ready
 from hub.children.slot import ChildSlot
-from hub.confinement.grants import standing
+from hub.confinement.grants import confinement_status
 from hub.guard.roots_hint import takes_paths, told_of, with_sentence
 from hub.jsonrpc import exact_json
 from hub.jsonrpc.exact_json import mended
@@ -99,13 +99,13 @@ def _report(session: Session, force: EffectiveRoots) -> JsonObject:
 
 
 def _server(session: Session, spec: ServerSpec, force: EffectiveRoots) -> JsonObject:
-    place = next((place for place in session.places if place.spec is spec), None)
-    state = place.child.state if place is not None and place.child is not None else None
-    plan = place.key.plan if place is not None else None
+    slot = next((slot for slot in session.slots if slot.spec is spec), None)
+    state = slot.child.state if slot is not None and slot.child is not None else None
+    plan = slot.key.plan if slot is not None else None
     return {
         "name": spec.name,
-        **_standing(session, place),
-        "era": state.greeting.era if isinstance(state, Ready) else None,
+        **_status_of(session, slot),
+        "era": state.handshake.era if isinstance(state, Ready) else None,
         "mode": spec.policy.mode.value,
         "effectiveRoots": list(session.at(spec, force).roots.uris),
         "args": None if plan is None else list(plan.shown),
@@ -113,15 +113,15 @@ def _server(session: Session, spec: ServerSpec, force: EffectiveRoots) -> JsonOb
     }
 
 
-def _standing(session: Session, place: ChildSlot | None) -> JsonObject:
+def _status_of(session: Session, slot: ChildSlot | None) -> JsonObject:
     """Return how a server's child is, and if it is down, why and until when."""
-    if place is None:
+    if slot is None:
         return {"state": "idle"}
-    machine, retry_at = session.services.machine, place.health.retry_at
-    standing: JsonObject = {"state": place.state, "breaker": place.health.breaker}
-    if place.trouble is not None:
-        standing["reason"] = place.trouble
-        standing["failures"] = place.health.failures
+    machine, retry_at = session.services.machine, slot.health.retry_at
+    standing: JsonObject = {"state": slot.state, "breaker": slot.health.breaker}
+    if slot.trouble is not None:
+        standing["reason"] = slot.trouble
+        standing["failures"] = slot.health.failures
         standing["retryAt"] = None if retry_at is None else machine.wall_time(retry_at)
     return standing
 
@@ -129,7 +129,7 @@ def _standing(session: Session, place: ChildSlot | None) -> JsonObject:
 def _confinement(session: Session, spec: ServerSpec) -> str:
     if not isinstance(spec.target, LaunchTemplate):
         return "remote"
-    return str(standing(spec.confine, spec.target, session.services.machine.kernel))
+    return str(confinement_status(spec.confine, spec.target, session.services.machine.kernel))
 
 
 Missing: TypeAlias = Callable[[Session, Collection[ServerName]], str | None]
@@ -172,15 +172,15 @@ class _View(Struct, frozen=True):
         return {"serverName": question.server, "tool": self._with_roots(route)}
 
     def _servers(self) -> list[Json]:
-        places = {place.spec.name: place for place in self.session.places}
+        slots = {slot.spec.name: slot for slot in self.session.slots}
         entries: list[Json] = []
         for server in self.catalog.servers:
-            place, tools = places.get(server), self.catalog.own_tools.get(server)
-            entry: JsonObject = {"serverName": server, "state": place.state if place else "idle"}
+            slot, tools = slots.get(server), self.catalog.own_tools.get(server)
+            entry: JsonObject = {"serverName": server, "state": slot.state if slot else "idle"}
             if tools is not None:
                 entry["tools"] = len(tools)
-            if place is not None and place.trouble is not None:
-                entry["trouble"] = place.trouble
+            if slot is not None and slot.trouble is not None:
+                entry["trouble"] = slot.trouble
             entries.append(entry)
         return entries
 

@@ -18,7 +18,7 @@ from hub.jsonrpc.outgoing import UNSAID, Progress, RequestOwner, token_in
 from hub.jsonrpc.peer import Asked, Outlet
 from hub.jsonrpc.send_queue import SendQueue
 from hub.protocol.input_requests import ELICITED
-from hub.protocol.request_state import UNASKED, CallState, ChildInputRound, RetryInput
+from hub.protocol.request_state import NO_RETRY, CallState, ChildInputRound, RetryInput
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
 from hub.values import JsonObject, SessionKey
@@ -30,7 +30,7 @@ PAUSES: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 class ClientCaller(Struct, eq=False):
     """The client on whose behalf a call runs; it is reached through the call's own outlet.
 
-    `token` is what it wants progress reported under, if it does. `brought` is what its request
+    `token` is what it wants progress reported under, if it does. `retry` is what its request
     brought from the round before, `consented` what its user has agreed to in this call. `tasks` are
     for what goes out within it, where they are not those of the owner, whose own call may be over.
     `asked` is the request if a task serves it. `for_roots` is what gives the call up if its client
@@ -41,7 +41,7 @@ class ClientCaller(Struct, eq=False):
     outlet: Outlet
     token: RequestId | None
     mailbox: SendQueue | None = None
-    brought: RetryInput = UNASKED
+    retry: RetryInput = NO_RETRY
     consented: str | None = None
     tasks: TaskGroup | None = None
     asked: Asked | None = None
@@ -50,10 +50,10 @@ class ClientCaller(Struct, eq=False):
     _sent_to: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, owner: Session, asked: Asked, brought: RetryInput) -> ClientCaller:
+    def of(cls, owner: Session, asked: Asked, retry: RetryInput) -> ClientCaller:
         """Return who asks for a call that a task serves."""
         outlet, token = asked.outlet, token_in(asked.request.params)
-        return ClientCaller(owner, outlet, token, brought=brought, asked=asked)
+        return ClientCaller(owner, outlet, token, retry=retry, asked=asked)
 
     @property
     def session(self) -> SessionKey:
@@ -84,7 +84,7 @@ class ClientCaller(Struct, eq=False):
         """Pass a progress report on, under the client's own token."""
         own: JsonObject = {**messages.as_object(params), "progressToken": self.token}
         told = Notification("notifications/progress", own)
-        self.owner.audience.send(told, self.outlet, self._own_mailbox())
+        self.owner.notifier.send(told, self.outlet, self._own_mailbox())
 
     @property
     def reason(self) -> str:
@@ -94,13 +94,13 @@ class ClientCaller(Struct, eq=False):
     @property
     def log_level(self) -> str | None:
         """What the client set, or a modern one wants of this call."""
-        return self.owner.audience.log_level
+        return self.owner.notifier.log_level
 
     async def ask(
-        self, method: str, params: JsonObject, behalf: RequestOwner | None = None
+        self, method: str, params: JsonObject, request_owner: RequestOwner | None = None
     ) -> Payload:
         """Pass a child's request on to the client, within the call."""
-        return await self.owner.audience.ask(method, params, self.outlet, behalf)
+        return await self.owner.notifier.ask(method, params, self.outlet, request_owner)
 
     async def inputs(
         self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildInputRound
@@ -112,8 +112,8 @@ class ClientCaller(Struct, eq=False):
         """
         client = self.owner.client
         if client is not None and client.is_modern:
-            carried = CallState(consented=self.consented, child=round_)
-            raise ask_by_result(client, spec, requests, carried)
+            state = CallState(consented=self.consented, child=round_)
+            raise ask_by_result(client, spec, requests, state)
         if not requests:
             pause = PAUSES[min(self._pauses, len(PAUSES) - 1)]
             self._pauses += 1
@@ -127,13 +127,13 @@ class ClientCaller(Struct, eq=False):
 
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
         """Pass a notification on to the client, within the call."""
-        self.owner.audience.tell(spec, notification, self.outlet, self._own_mailbox())
+        self.owner.notifier.tell(spec, notification, self.outlet, self._own_mailbox())
 
     def done(self) -> None:
         """Tell a client of the handshake era that what it sent its user to URLs for is done."""
         for elicitation in self._sent_to:
             told = Notification(ELICITED, {"elicitationId": elicitation})
-            self.owner.audience.send(told, self.outlet, self._own_mailbox())
+            self.owner.notifier.send(told, self.outlet, self._own_mailbox())
         self._sent_to = ()
 
     def want_roots(self) -> bool:
@@ -146,7 +146,7 @@ class ClientCaller(Struct, eq=False):
     def _own_mailbox(self) -> SendQueue:
         if self.mailbox is None:
             tasks = self.tasks
-            self.mailbox = SendQueue(tasks) if tasks else self.owner.audience.mailbox_of_call()
+            self.mailbox = SendQueue(tasks) if tasks else self.owner.notifier.mailbox_of_call()
         return self.mailbox
 
     @property

@@ -19,12 +19,12 @@ from hub.children.clients import InputNeededError
 from hub.children.slot import ChildSlot
 from hub.guard.consent import Consent, Wanted, consent_in, question, wanted, within
 from hub.guard.containment import OUTSIDE, CallContext
-from hub.guard.decide import Admitted, Refused, ToolGuard, decide, decide_soon
+from hub.guard.decide import Admitted, Refused, ToolGuard, decide, decide_within_inline_budget
 from hub.jsonrpc import messages
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.peer import Asked, GoneError, RpcError, SilentError
 from hub.protocol.input_requests import ASKABLE, CONSENT_KEY, takes_forms
-from hub.protocol.request_state import UNASKED, CallState, RetryInput, digest
+from hub.protocol.request_state import NO_RETRY, CallState, RetryInput, digest
 from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import Root, RootSet
 from hub.sessions.session import Session
@@ -41,7 +41,7 @@ class JudgingContext(Struct, eq=False):
     """One call that is being decided: whose it is, and what it is judged by.
 
     `pointer` makes of a pointer into the call's arguments one into those that the client wrote.
-    `brought` is what a modern client's request brought from the round before; `consented` and
+    `retry` is what a modern client's request brought from the round before; `consented` and
     `granted` are what its user has agreed to in this call. `version` is that of the operator's
     roots when it was judged.
     """
@@ -51,9 +51,9 @@ class JudgingContext(Struct, eq=False):
     call: Call
     guard: ToolGuard
     force: EffectiveRoots
-    place: ChildSlot
+    slot: ChildSlot
     pointer: Callable[[str], str]
-    brought: RetryInput = UNASKED
+    retry: RetryInput = NO_RETRY
     consented: str | None = None
     granted: tuple[Root, ...] = ()
     version: int = -1
@@ -61,75 +61,75 @@ class JudgingContext(Struct, eq=False):
     @property
     def here(self) -> EffectiveRoots:
         """The roots in force at the server that the call is for."""
-        return self.session.at(self.place.spec, self.force)
+        return self.session.at(self.slot.spec, self.force)
 
-    def around(self, granted: tuple[Root, ...] = ()) -> CallContext:
+    def context(self, granted: tuple[Root, ...] = ()) -> CallContext:
         """Return what the call is judged in, as it is now."""
-        at, machine, plan = self.here, self.session.services.machine, self.place.key.plan
+        at, machine, plan = self.here, self.session.services.machine, self.slot.key.plan
         return CallContext(
             roots=at.roots,
             cwd=plan.cwd if plan is not None else None,
-            env=self.session.services.environment_of(self.place.spec, plan),
+            env=self.session.services.environment_of(self.slot.spec, plan),
             links=CachedDisk(machine.links),
             flavour=machine.flavour,
             enforcing=at.enforcing,
             granted=self._within_ceilings(granted),
         )
 
-    def decide_soon(self) -> Admitted | Refused | None:
+    def decide_within_inline_budget(self) -> Admitted | Refused | None:
         """Return the guard's verdict without what is granted; None if it takes long."""
-        return decide_soon(self.call, self.guard, self.around())
+        return decide_within_inline_budget(self.call, self.guard, self.context())
 
     async def decide(self, granted: tuple[Root, ...] = ()) -> Admitted | Refused:
         """Return the guard's verdict."""
-        around, services = self.around(granted), self.session.services
+        context, services = self.context(granted), self.session.services
         self.version = services.operator.version
-        soon = decide_soon(self.call, self.guard, around)
+        soon = decide_within_inline_budget(self.call, self.guard, context)
         if soon is not None:
             return soon
-        fresh = replace(around, links=CachedDisk(services.machine.links))
+        fresh = replace(context, links=CachedDisk(services.machine.links))
         work = partial(decide, self.call, self.guard, fresh)
-        return await services.aside.run(self.session.party, work)
+        return await services.worker.run(self.session.party, work)
 
     async def wanted(self, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
         """Return what the user could be asked about."""
-        around, ceilings = self.around(granted), self._ceilings
-        work = partial(wanted, self.call, self.guard, around, ceilings)
-        return await self.session.services.aside.run(self.session.party, work)
+        context, ceilings = self.context(granted), self._ceilings
+        work = partial(wanted, self.call, self.guard, context, ceilings)
+        return await self.session.services.worker.run(self.session.party, work)
 
-    def holds(self) -> bool:
+    def is_still_valid(self) -> bool:
         """Whether the call would still be judged by the same, and go to the same place."""
-        known, here = self.session.at(self.place.spec, self.session.known_force()), self.here
+        known, here = self.session.at(self.slot.spec, self.session.known_force()), self.here
         return (
-            self.place.is_kept
+            self.slot.is_kept
             and (known.roots, known.enforcing) == (here.roots, here.enforcing)
             and self.session.services.operator.version == self.version
         )
 
     async def holds_with_room(self) -> bool:
-        """Return whether it `holds` once its client has read enough of what it was answered."""
-        await self.asked.room()
-        return self.holds()
+        """Return whether the verdict `is_still_valid`, once the client has read enough."""
+        await self.asked.wait_for_room()
+        return self.is_still_valid()
 
     @property
     def is_current(self) -> bool:
         """Whether all that is in force at its server is what the call was judged by."""
-        return self.session.at(self.place.spec, self.session.known_force()) == self.here
+        return self.session.at(self.slot.spec, self.session.known_force()) == self.here
 
     async def look_again(self) -> None:
         """Take note of the roots that are in force by now."""
         self.force = await self.session.force(self.asked.outlet)
-        self.place = self.session.place(self.place.spec, self.force)
+        self.slot = self.session.slot_for(self.slot.spec, self.force)
 
     @property
     def _ceilings(self) -> tuple[RootSet, ...]:
         operator = self.session.services.operator
-        ceilings = (operator.roots().ceiling, operator.ceiling_of(self.place.spec.name))
+        ceilings = (operator.roots().ceiling, operator.ceiling_of(self.slot.spec.name))
         return tuple(ceiling for ceiling in ceilings if ceiling is not None)
 
     def _within_ceilings(self, granted: tuple[Root, ...]) -> tuple[Root, ...]:
         ceilings = self._ceilings if granted else ()
-        return tuple(place for place in granted if within(place, ceilings))
+        return tuple(slot for slot in granted if within(slot, ceilings))
 
 
 async def decide_or_ask(case: JudgingContext, record: CallAudit) -> Admitted | Refused:
@@ -144,17 +144,17 @@ async def decide_or_ask(case: JudgingContext, record: CallAudit) -> Admitted | R
         return refused
     if case.guard.policy.policy.on_refused != "ask":
         return refused
-    granted = case.session.grants.of(case.place.spec.name, writes=case.guard.needs_write)
+    granted = case.session.grants.of(case.slot.spec.name, writes=case.guard.needs_write)
     verdict: Admitted | Refused = await case.decide(granted) if granted else refused
     said: Consent | None = None
     if isinstance(verdict, Admitted):
         said, case.granted = "session", granted
     else:
-        places = await case.wanted(granted)
-        said = await _said(case, places)
+        slots = await case.wanted(granted)
+        said = await _said(case, slots)
         if said in {"once", "session"}:
             await case.look_again()
-            case.granted = (*granted, *(one.place for one in places))
+            case.granted = (*granted, *(one.root for one in slots))
             verdict = await case.decide(case.granted)
     if said is not None:
         record.consented(said, refused)
@@ -162,62 +162,62 @@ async def decide_or_ask(case: JudgingContext, record: CallAudit) -> Admitted | R
     return verdict
 
 
-async def _said(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent | None:
+async def _said(case: JudgingContext, slots: tuple[Wanted, ...]) -> Consent | None:
     """Return what the user says to these places; None if there is nobody or nothing to ask."""
     client = case.session.client
-    if client is None or not places or case.call.method not in ASKABLE:
+    if client is None or not slots or case.call.method not in ASKABLE:
         return None
     if not takes_forms(client.capabilities):
         return None
-    return _retried(case, places) if client.is_modern else await _asked(case, places)
+    return _retried(case, slots) if client.is_modern else await _asked(case, slots)
 
 
-def _retried(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent:
-    """Return what a modern client answered to all of `places`.
+def _retried(case: JudgingContext, slots: tuple[Wanted, ...]) -> Consent:
+    """Return what a modern client answered to all of `slots`.
 
     Raises: InputNeededError for the next of them if it has not.
     """
-    carried = case.brought.carried
-    if carried.consented == digest(_subject(case, places)):
-        return _once(case, places)
-    answer, answered = case.brought.responses.get(CONSENT_KEY), 0
+    state = case.retry.state
+    if state.consented == digest(_subject(case, slots)):
+        return _once(case, slots)
+    answer, answered = case.retry.responses.get(CONSENT_KEY), 0
     if answer is not None:
-        answered = _proven(case, places, carried.consent)
+        answered = _proven(case, slots, state.consent)
         if not answered or consent_in(answer) == "refused":
             return "refused"
-    if answered == len(places):
-        return _once(case, places)
+    if answered == len(slots):
+        return _once(case, slots)
     timeout = case.session.services.settings.timeout * PATIENCE
     asked: JsonObject = {
         "method": "elicitation/create",
-        "params": _question(case, places[answered], lasting=False),
+        "params": _question(case, slots[answered], lasting=False),
     }
-    subject = digest(_subject(case, places[: answered + 1]))
+    subject = digest(_subject(case, slots[: answered + 1]))
     raise InputNeededError({CONSENT_KEY: asked}, CallState(consent=subject), lasts=timeout)
 
 
-def _once(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent:
+def _once(case: JudgingContext, slots: tuple[Wanted, ...]) -> Consent:
     # There is no session that it could last for, only further rounds of this call.
-    case.consented = digest(_subject(case, places))
+    case.consented = digest(_subject(case, slots))
     return "once"
 
 
-def _proven(case: JudgingContext, places: tuple[Wanted, ...], consent: str | None) -> int:
-    """Return to how many of `places` an answer with this state is the last missing one."""
-    counts = range(1, len(places) + 1)
-    fits = (n for n in counts if consent == digest(_subject(case, places[:n])))
+def _proven(case: JudgingContext, slots: tuple[Wanted, ...], consent: str | None) -> int:
+    """Return to how many of `slots` an answer with this state is the last missing one."""
+    counts = range(1, len(slots) + 1)
+    fits = (n for n in counts if consent == digest(_subject(case, slots[:n])))
     return next(fits, 0)
 
 
-async def _asked(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent:
+async def _asked(case: JudgingContext, slots: tuple[Wanted, ...]) -> Consent:
     """Ask a legacy client about one place after the other, until one is refused."""
     said: set[Consent] = set()
-    for one in places:
+    for one in slots:
         answer = await _answer(case, one)
         if answer == "refused":
             return answer
         if answer == "session":
-            case.session.grants.add(case.place.spec.name, one.place, writes=case.guard.needs_write)
+            case.session.grants.add(case.slot.spec.name, one.root, writes=case.guard.needs_write)
         said.add(answer)
     return "session" if "session" in said else "once"
 
@@ -235,7 +235,7 @@ async def _answer(case: JudgingContext, one: Wanted) -> Consent:
         )
         return consent_in(messages.as_object(result))
     except (GoneError, RpcError, SilentError, WireError) as exc:
-        log.warning("not asked", path=one.place.path, error=str(exc))
+        log.warning("not asked", path=one.root.path, error=str(exc))
         return "refused"
 
 
@@ -243,20 +243,20 @@ def _question(case: JudgingContext, one: Wanted, *, lasting: bool) -> JsonObject
     return question(
         one,
         case.call,
-        case.place.spec.name,
+        case.slot.spec.name,
         writes=case.guard.needs_write,
         pointer=case.pointer(one.pointer),
         lasting=lasting,
     )
 
 
-def _subject(case: JudgingContext, places: tuple[Wanted, ...]) -> Json:
+def _subject(case: JudgingContext, slots: tuple[Wanted, ...]) -> Json:
     """Return what an answer is for: who asked which server for what, and what that would reach."""
     call = case.call
-    reached: list[Json] = [[one.pointer, one.place.path, one.place.is_file] for one in places]
+    reached: list[Json] = [[one.pointer, one.root.path, one.root.is_file] for one in slots]
     return [
         case.session.principal,
-        case.place.spec.name,
+        case.slot.spec.name,
         call.method,
         call.name,
         digest(call.arguments),

@@ -25,7 +25,7 @@ from hub.calls.rounds.roots_needed import (
     need_before_deciding,
     need_before_looking,
 )
-from hub.calls.routes import SessionRoutes, lane_of
+from hub.calls.routes import SessionRoutes, resolved_route_of
 from hub.catalog.merge import Catalog
 from hub.catalog.search import SearchError
 from hub.children.child import Child, StaleError, log_from
@@ -35,7 +35,7 @@ from hub.errors import ChildError, RouteError
 from hub.guard.decide import Admitted, Refused, ToolGuard, compile_tool
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import Asked, RpcError
-from hub.protocol.request_state import UNASKED, CallState, RetryInput
+from hub.protocol.request_state import NO_RETRY, CallState, RetryInput
 from hub.roots.effective import EffectiveRoots
 from hub.sessions.services import Services
 from hub.sessions.session import Session
@@ -68,7 +68,7 @@ class Relay:
     """Takes the calls of all sessions to the children they lead to."""
 
     def __init__(self, services: Services) -> None:
-        self.catalogs = Listings(services)
+        self.listings = Listings(services)
         self.session_lanes = SessionRoutes()
         self.request_lanes = ModernRoutes(services.info, services.expose)
         self._services = services
@@ -78,36 +78,34 @@ class Relay:
         self,
         session: Session,
         asked: Asked,
-        brought: RetryInput = UNASKED,
+        retry: RetryInput = NO_RETRY,
         seat: Seat | None = None,
     ) -> Payload:
         """Take one call through, and return the child's result as it came, or a refusal.
 
-        `brought` is what a modern client's request brings from the round before. `seat` chooses who
+        `retry` is what a modern client's request brings from the round before. `seat` chooses who
         speaks to the child for the client, where that is not the client of this request alone.
 
         Raises: RouteError for a name that leads nowhere; RpcError that the child answered;
             InputNeededError if a modern client has to be asked something first,
             RootsNeededError if it has to be asked for its roots.
         """
-        seat = seat or partial(_seated, ClientCaller.of(session, asked, brought))
+        seat = seat or partial(_seated, ClientCaller.of(session, asked, retry))
         try:
-            return await self._take(session, asked, brought, seat)
+            return await self._take(session, asked, retry, seat)
         except SearchError as exc:
             return tool_error(str(exc))
 
-    async def _take(
-        self, session: Session, asked: Asked, brought: RetryInput, seat: Seat
-    ) -> Payload:
+    async def _take(self, session: Session, asked: Asked, retry: RetryInput, seat: Seat) -> Payload:
         method = cast("CallMethod", asked.request.method)
         named = address(method, asked.request.params, expose=self._services.expose)
         try:
-            return await self._settled(session, asked, named, brought, seat)
+            return await self._settled(session, asked, named, retry, seat)
         except ChildError as exc:
             return failed(method, str(exc))
 
     async def _settled(
-        self, session: Session, asked: Asked, named: Addressed, brought: RetryInput, seat: Seat
+        self, session: Session, asked: Asked, named: Addressed, retry: RetryInput, seat: Seat
     ) -> Payload:
         """Judge a call again until it is sent as it was judged, and return what comes of it.
 
@@ -115,12 +113,12 @@ class Relay:
         """
         for _ in range(MAX_JUDGEMENTS):
             with suppress(StaleError):
-                return await self._call(session, asked, named, brought, seat)
+                return await self._call(session, asked, named, retry, seat)
         with self._looking_up(session, named, named.servers(self._services.names)):
             raise ChildError(_TOO_FAST)
 
     async def _call(
-        self, session: Session, asked: Asked, named: Addressed, brought: RetryInput, seat: Seat
+        self, session: Session, asked: Asked, named: Addressed, retry: RetryInput, seat: Seat
     ) -> Payload:
         owners = named.servers(self._services.names)
         with self._looking_up(session, named, owners):
@@ -132,13 +130,13 @@ class Relay:
             route = self._route(session, named, owners, catalog)
         if isinstance(route, BuiltinRoute):
             if named.question is not None:
-                return answer(named.question, session, catalog, self.catalogs.missing)
+                return answer(named.question, session, catalog, self.listings.missing)
             return get_roots(session, force)
         check_headers(session, named, route)
-        place = session.place(self._services.servers[route.server], force)
+        slot = session.slot_for(self._services.servers[route.server], force)
         call = named.call(catalog, route)
-        guard = self._guard(place.spec, call, route)
-        case = JudgingContext(session, asked, call, guard, force, place, named.pointer, brought)
+        guard = self._guard(slot.spec, call, route)
+        case = JudgingContext(session, asked, call, guard, force, slot, named.pointer, retry)
         return await self._judged(case, seat, named.label)
 
     def _looking_up(
@@ -156,7 +154,7 @@ class Relay:
         try:
             return named.route(catalog)
         except RouteError:
-            trouble = self.catalogs.missing(session, owners or ())
+            trouble = self.listings.missing(session, owners or ())
             if trouble is None:
                 raise
             raise ChildError(trouble) from None
@@ -164,13 +162,13 @@ class Relay:
     async def _judged(self, case: JudgingContext, seat: Seat, label: str) -> Payload:
         """Let the guard decide on a call, and take it to its child if it may go there."""
         self._ask(case.session, case.asked, need_before_deciding(case))
-        call, spec = case.call, case.place.spec
+        call, spec = case.call, case.slot.spec
         with CallAudit(self._services, case.session, spec.name, call.name) as record:
             verdict = await self._decide(case, record)
             if isinstance(verdict, Refused):
                 return denied(call, verdict, spec, case.pointer(verdict.pointer))
             try:
-                with case.place.in_use(), case.place.health.trying():
+                with case.slot.in_use(), case.slot.health.trying():
                     child = await self._obtain(case)
                     result = await self._answer(child, verdict, case, seat)
                 result = self._completed(case, result)
@@ -179,8 +177,8 @@ class Relay:
                 return failed(call.method, str(exc))
             except RpcError as exc:
                 record.failed(str(exc))
-                client, audience = case.session.client, case.session.audience
-                send_to_urls(client, audience, spec, exc, CallState(consented=case.consented))
+                client, notifier = case.session.client, case.session.notifier
+                send_to_urls(client, notifier, spec, exc, CallState(consented=case.consented))
                 raise
             return self._leaving_lane(label, case, child, result)
 
@@ -199,8 +197,8 @@ class Relay:
         """Return a call's result, and let the next calls of the tool go the way that it went."""
         if case.session.is_modern:
             self.request_lanes.keep(case, child)
-        elif (lane := lane_of(case, child)) is not None:
-            self.session_lanes.keep(case.session, label, lane)
+        elif (resolved := resolved_route_of(case, child)) is not None:
+            self.session_lanes.keep(case.session, label, resolved)
         return result
 
     def _completed(self, case: JudgingContext, result: Payload) -> Payload:
@@ -218,7 +216,7 @@ class Relay:
 
         Raises: RpcError for a refusal of what is no tool.
         """
-        verdict, spec = await case.decide(case.granted), case.place.spec
+        verdict, spec = await case.decide(case.granted), case.slot.spec
         if not isinstance(verdict, Refused):
             return None
         with CallAudit(self._services, case.session, spec.name, case.call.name) as record:
@@ -230,23 +228,23 @@ class Relay:
         self, session: Session, force: EffectiveRoots, named: Addressed, owners: Owners
     ) -> Catalog:
         if owners is None and named.question is None:
-            known = await self.catalogs.catalog(session, force, ())
+            known = await self.listings.catalog(session, force, ())
             if named.is_listed(known):
                 return known
-        return await self.catalogs.catalog(session, force, owners)
+        return await self.listings.catalog(session, force, owners)
 
     async def _obtain(self, case: JudgingContext) -> Child:
         try:
-            return await self._services.children.obtain(case.place)
+            return await self._services.children.obtain(case.slot)
         except ChildError:
-            if case.holds():
+            if case.is_still_valid():
                 raise
             raise StaleError from None
 
     async def _answer(
         self, child: Child, admitted: Admitted, case: JudgingContext, seat: Seat
     ) -> Payload:
-        log_level = case.session.audience.log_level
+        log_level = case.session.notifier.log_level
         if log_level is not None and case.session.is_modern:
             await log_from(child, log_level)
         with anyio.CancelScope() as scope:
@@ -263,8 +261,8 @@ class Relay:
         refused = refusal_of(verdict)
         if refused is None:
             return verdict
-        refused = _explained(refused, case.place.spec, case.force, case.here)
-        case.session.refusals.add(case.place.spec, case.call, refused, record.consent)
+        refused = _explained(refused, case.slot.spec, case.force, case.here)
+        case.session.refusals.add(case.slot.spec, case.call, refused, record.consent)
         if isinstance(verdict, Refused):
             verdict = record.verdict = refused
         return verdict

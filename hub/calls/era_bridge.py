@@ -17,17 +17,17 @@ from hub.protocol.constants import MISSING_CLIENT_CAPABILITY
 from hub.protocol.input_requests import (
     ELICITATION,
     URL_NEEDED,
+    accepts,
     in_legacy_words,
     in_modern_words,
     is_url,
     mode_of,
     needed,
     outward,
-    takes,
     takes_urls,
     urls_needed,
 )
-from hub.protocol.request_state import NOTHING, CallState
+from hub.protocol.request_state import NO_STATE, CallState
 from hub.sessions.client import Client
 from hub.sessions.notifications import ClientNotifier
 from hub.specs import ServerSpec
@@ -54,7 +54,7 @@ def ask_by_result(
     client: Client,
     spec: ServerSpec,
     requests: Mapping[str, JsonObject],
-    carried: CallState,
+    state: CallState,
 ) -> InputNeededError:
     """Return what asks a modern client by the call's result what a modern child wants to know.
 
@@ -62,7 +62,7 @@ def ask_by_result(
     """
     for request in requests.values():
         method, params = str(request.get("method")), object_or_empty(request.get("params"))
-        if not takes(client.capabilities, method, params):
+        if not accepts(client.capabilities, method, params):
             raise RpcError(
                 MISSING_CLIENT_CAPABILITY,
                 f"server {spec.name!r} asks for {mode_of(method, params)}, which the client does "
@@ -70,15 +70,15 @@ def ask_by_result(
                 {"requiredCapabilities": needed(method, params)},
             )
     asked: JsonObject = {outward(key): request for key, request in requests.items()}
-    return InputNeededError(asked, carried, lasts=spec.timeout)
+    return InputNeededError(asked, state, lasts=spec.timeout)
 
 
 def send_to_urls(
     client: Client | None,
-    audience: ClientNotifier,
+    notifier: ClientNotifier,
     spec: ServerSpec,
     error: RpcError,
-    carried: CallState = NOTHING,
+    state: CallState = NO_STATE,
 ) -> None:
     """Let a client's user be sent to the URLs that an error of a child names.
 
@@ -91,10 +91,10 @@ def send_to_urls(
     wanted = urls_needed(messages.as_object(error.error))
     if not client.is_modern:
         for one in wanted:
-            audience.sent_to(one.get("elicitationId"))
+            notifier.sent_to(one.get("elicitationId"))
     elif wanted and takes_urls(client.capabilities):
         requests: JsonObject = {}
         for number, one in enumerate(wanted, 1):
             params = in_modern_words(ELICITATION, {**one, "mode": "url"})
             requests[f"url/{number}"] = {"method": ELICITATION, "params": params}
-        raise InputNeededError(requests, carried, lasts=spec.timeout)
+        raise InputNeededError(requests, state, lasts=spec.timeout)

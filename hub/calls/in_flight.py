@@ -18,7 +18,7 @@ from hub.calls.rounds.child_rounds import ChildRounds, RoundsOutcome
 from hub.calls.rounds.modern_routes import ModernRoute, RootsRequested
 from hub.calls.routes import ResolvedRoute
 from hub.children.clients import Caller, InputNeededError
-from hub.children.failures import crowded, tool_error
+from hub.children.failures import no_slot_free, tool_error
 from hub.errors import ChildError
 from hub.guard.decide import Admitted
 from hub.jsonrpc.exact_json import RequestId
@@ -62,7 +62,7 @@ class InFlightRegistry(Protocol):
         """Whether an answer would be sent soon, or may wait until it is read."""
         ...
 
-    def takes(self, id_: RequestId) -> bool:
+    def accepts(self, id_: RequestId) -> bool:
         """Return whether a request with this id can be taken, and its answer sent, now."""
         ...
 
@@ -79,7 +79,7 @@ class CallRoute(Protocol):
     """How one plain call goes."""
 
     @property
-    def lane(self) -> ResolvedRoute:
+    def resolved(self) -> ResolvedRoute:
         """Where it goes."""
         ...
 
@@ -122,29 +122,29 @@ class CallDispatcher:
         self._modern = modern or InFlightCall
 
     def take(
-        self, request: Request, way: CallRoute | RootsRequested | None, reply: ReplySink
+        self, request: Request, route: CallRoute | RootsRequested | None, reply: ReplySink
     ) -> Cancellable | None:
         """Take a request if it is a plain call, and return what it is then, until it is answered.
 
         One that is asked for roots has its answer at once.
         """
-        if way is None or not self.register.takes(request.id):
+        if route is None or not self.register.accepts(request.id):
             return None
         # `isinstance` takes its time to say no of a Struct.
-        if type(way) is RootsRequested:
-            return way if reply.give(Response(request.id, way.result)) else None
-        admitted = way.admit(request.params)
+        if type(route) is RootsRequested:
+            return route if reply.give(Response(request.id, route.result)) else None
+        admitted = route.admit(request.params)
         if admitted is None:
             return None
-        owner = way.owner
-        begin = self._modern if type(way) is ModernRoute else InFlightCall
+        owner = route.owner
+        begin = self._modern if type(route) is ModernRoute else InFlightCall
         passage = begin(
             owner,
             reply.outlet,
             token_in(request.params),
             tasks=self.tasks,
-            express=self,
-            way=way,
+            dispatcher=self,
+            route=route,
             request=request,
             call=admitted.call,
             reply=reply,
@@ -160,8 +160,8 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     is by the machine's clock.
     """
 
-    express: CallDispatcher
-    way: CallRoute
+    dispatcher: CallDispatcher
+    route: CallRoute
     request: Request
     call: Call
     reply: ReplySink
@@ -174,22 +174,22 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
 
     def begin(self) -> bool:
         """Send the call to its child, now or when a slot is free; return whether it is taken."""
-        lane = self.way.lane
-        slots = lane.child.slots
-        if not slots.take():
-            slots.line_up(self)
+        resolved = self.route.resolved
+        limiter = resolved.child.limiter
+        if not limiter.take():
+            limiter.line_up(self)
         elif not self._post():
-            slots.give()
+            limiter.give()
             return False
         if self.owner.unasked:
             self.for_roots = _StartingOver(self)
-        lane.place.begin_use(self.began)
-        self.express.register.enter(self.request.id, self)
+        resolved.slot.begin_use(self.began)
+        self.dispatcher.register.enter(self.request.id, self)
         return True
 
     def have_turn(self) -> bool:
         """Send the call to its child after all."""
-        if self.express.register.has_room and self.way.is_open and self._post():
+        if self.dispatcher.register.has_room and self.route.is_open and self._post():
             return True
         # Its client does not read, and the call is to wait for that; or the world is another one by
         # now, and it is looked up and judged again.
@@ -198,11 +198,11 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         return False
 
     def _post(self) -> bool:
-        lane, call, child = self.way.lane, self.call, self.way.lane.child
-        if lane.ready.greeting.era == "legacy":
-            self._posted = lane.peer.post(call.method, call.params, self)
+        resolved, call, child = self.route.resolved, self.call, self.route.resolved.child
+        if resolved.ready.handshake.era == "legacy":
+            self._posted = resolved.peer.post(call.method, call.params, self)
         else:
-            self._rounds = ChildRounds(lane, call, self, self.express.tasks)
+            self._rounds = ChildRounds(resolved, call, self, self.dispatcher.tasks)
             self._posted = self._rounds.post()
         if self._posted is None:
             return False
@@ -213,7 +213,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     # The child's side
 
     @property
-    def behalf(self) -> Caller:
+    def request_owner(self) -> Caller:
         """Who is asked what the child asks within the call."""
         return self
 
@@ -221,9 +221,9 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         """Pass the child's answer on to the client."""
         self._served()
         try:
-            self._came(self.way.lane.peer.result_of(answer))
+            self._came(self.route.resolved.peer.result_of(answer))
         except (LostError, GoneError) as exc:
-            self._unanswered(self.way.lane.child.without_answer(exc))
+            self._unanswered(self.route.resolved.child.without_answer(exc))
         except RpcError as exc:
             self._failed(exc)
 
@@ -248,33 +248,33 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         raise RpcError(INTERNAL_ERROR, str(needed))
 
     def _came(self, result: Payload) -> None:
-        complete = self.way.complete(result)
+        complete = self.route.complete(result)
         self._note("admitted")
         self._answer(Response(self.request.id, complete))
 
     def _failed(self, error: RpcError) -> None:
-        send_to_urls(self.owner.client, self.owner.audience, self.way.lane.place.spec, error)
+        send_to_urls(self.owner.client, self.owner.notifier, self.route.resolved.slot.spec, error)
         self._note("failed", str(error))
         self._answer(Failure(self.request.id, error.error))
 
     def expire(self) -> None:
         """Give the call up, which its child has no slot for in time, or does not answer."""
-        child = self.way.lane.child
+        child = self.route.resolved.child
         if self._posted is None:
-            self._is_settled = child.slots.step_out(self)
-            self._say(crowded(child.spec))
+            self._is_settled = child.limiter.step_out(self)
+            self._say(no_slot_free(child.spec))
         else:
             self._withdraw("timed out")
             self._say(child.without_answer(SilentError("timed out")))
 
     def _unanswered(self, error: ChildError) -> None:
         """Give the call up that the child may be at work on still."""
-        self.way.lane.child.answers.crowd.gave_up(self)
+        self.route.resolved.child.answers.preemption.gave_up(self)
         self._say(error)
 
     def _say(self, error: ChildError) -> None:
         self._note("failed", str(error))
-        said = self.way.complete(tool_error(str(error)))
+        said = self.route.complete(tool_error(str(error)))
         self._answer(Response(self.request.id, said))
 
     def _note(self, outcome: CallOutcome, failure: str | None = None) -> None:
@@ -284,7 +284,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             moment(machine.wall_clock()),
             owner.key,
             owner.principal,
-            self.way.lane.place.spec.name,
+            self.route.resolved.slot.spec.name,
             self.call.name,
             outcome,
             failure,
@@ -301,13 +301,13 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         if self._posted is not None:
             self._withdraw(reason)
         else:
-            self.way.lane.child.slots.step_out(self)
+            self.route.resolved.child.limiter.step_out(self)
         self._note("cancelled")
         if self._rounds is None or self._rounds.is_over:
             self._over()
             self.reply.give(None)
         else:
-            self.express.tasks.start_soon(self._end_late, self._rounds)
+            self.dispatcher.tasks.start_soon(self._end_late, self._rounds)
 
     async def _end_late(self, rounds: ChildRounds) -> None:
         """Let the client be told first that nothing is asked of it any more."""
@@ -328,7 +328,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         if self.has_told_all and self.reply.give(answer):
             self._over()
         else:
-            self.express.tasks.start_soon(self._answer_late, answer)
+            self.dispatcher.tasks.start_soon(self._answer_late, answer)
 
     async def _answer_late(self, answer: Response | Failure) -> None:
         try:
@@ -347,24 +347,24 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     def _withdraw(self, reason: str) -> None:
         self._reason = reason
         if self._posted is not None:
-            self.way.lane.peer.withdraw(self._posted, reason)
+            self.route.resolved.peer.withdraw(self._posted, reason)
         if self._rounds is not None:
             self._rounds.cancel()
         self._served()
-        self.way.lane.child.answers.crowd.gave_up(self)
+        self.route.resolved.child.answers.preemption.gave_up(self)
 
     def _served(self) -> None:
         """Take note that the child has nothing to do with the call any more."""
-        child = self.way.lane.child
+        child = self.route.resolved.child
         self._is_settled = True
         child.deadlines.end(self)
         child.answers.end(self)
-        child.slots.give()
+        child.limiter.give()
 
     def _over(self) -> None:
         self._is_settled = True
-        self.way.lane.place.end_use(self.owner.services.machine.clock)
-        self.express.register.leave(self.request.id, self)
+        self.route.resolved.slot.end_use(self.owner.services.machine.clock)
+        self.dispatcher.register.leave(self.request.id, self)
 
 
 class _StartingOver:

@@ -153,21 +153,21 @@ class Listings:
         the same roots.
         With `only`, no others are waited for.
         """
-        places, last_known = self._places(session, force), self._services.children.last_known
+        slots, last_known = self._places(session, force), self._services.children.last_known
         awaited = [
-            place
-            for name, place in places.items()
-            if last_known(place) is None and (only is None or name in only)
+            slot
+            for name, slot in slots.items()
+            if last_known(slot) is None and (only is None or name in only)
         ]
         if awaited:
-            await self._wait(awaited, eager=only is not None or len(awaited) == len(places))
+            await self._wait(awaited, eager=only is not None or len(awaited) == len(slots))
         listings: dict[ServerName, Listing] = {}
         for name in self._services.servers:
-            place = places.get(name)
-            listing = last_known(place) if place is not None else None
-            if place is not None and listing is not None:
+            slot = slots.get(name)
+            listing = last_known(slot) if slot is not None else None
+            if slot is not None and listing is not None:
                 listings[name] = listing
-                place.unlisted = None
+                slot.unlisted = None
             elif only is None:
                 session.unlisted.add(name)
                 self._services.children.listeners.missed(session.principal, name)
@@ -176,38 +176,38 @@ class Listings:
     def missing(self, session: Session, servers: Collection[ServerName]) -> str | None:
         """Return which of `servers` have no listing, and why; None if all have one."""
         texts = [
-            f"server {place.spec.name!r} is not running: {place.trouble}; {place.health.outlook}"
-            if place.trouble is not None
-            else f"server {place.spec.name!r} is not running: it is starting"
-            for place in session.places
-            if place.spec.name in servers and place.listing is None
+            f"server {slot.spec.name!r} is not running: {slot.trouble}; {slot.health.outlook}"
+            if slot.trouble is not None
+            else f"server {slot.spec.name!r} is not running: it is starting"
+            for slot in session.slots
+            if slot.spec.name in servers and slot.listing is None
         ]
         return "; ".join(texts) or None
 
     def _trouble_of_all(self, session: Session) -> str | None:
         """Return why no server at all is listed; None if one is."""
         servers, known = self._services.servers, self._services.children.last_known
-        if not servers or any(known(place) is not None for place in session.places):
+        if not servers or any(known(slot) is not None for slot in session.slots):
             return None
         told = self.missing(session, servers) or "none can be started"
         return f"None of the servers behind this hub is running now: {told}"
 
     def _places(self, session: Session, force: EffectiveRoots) -> dict[ServerName, ChildSlot]:
-        places: dict[ServerName, ChildSlot] = {}
+        slots: dict[ServerName, ChildSlot] = {}
         for name, spec in self._services.servers.items():
             try:
-                places[name] = session.place(spec, force)
+                slots[name] = session.slot_for(spec, force)
             except HubError as exc:
                 self._log_no_plan(name, str(exc))
-        return places
+        return slots
 
     def _log_no_plan(self, server: ServerName, why: str) -> None:
         if self._planless.get(server) != why:
             self._planless[server] = why
             log.warning("no launch plan", server=server, error=why)
 
-    async def _wait(self, places: list[ChildSlot], *, eager: bool) -> None:
-        """Wait for all `places`; once one has answered, `LIST_GRACE` from their start at most.
+    async def _wait(self, slots: list[ChildSlot], *, eager: bool) -> None:
+        """Wait for all `slots`; once one has answered, `LIST_GRACE` from their start at most.
 
         `eager`: none had answered before.
         """
@@ -215,25 +215,25 @@ class Listings:
         if not eager:
             answered.set()
 
-        async def one(place: ChildSlot) -> None:
+        async def one(slot: ChildSlot) -> None:
             try:
-                await self._services.children.obtain(place)
+                await self._services.children.obtain(slot)
             except ChildError as exc:
-                _log_why_unlisted(place, str(exc))
+                _log_why_unlisted(slot, str(exc))
             else:
                 answered.set()
 
         async def cut() -> None:
             await answered.wait()
-            patience = max(place.started_at for place in places) + LIST_GRACE
+            patience = max(slot.started_at for slot in slots) + LIST_GRACE
             await anyio.sleep(max(0.0, patience - self._services.machine.clock()))
             tasks.cancel_scope.cancel()
 
         async with anyio.create_task_group() as tasks:
             async with anyio.create_task_group() as waiting:
                 tasks.start_soon(cut)
-                for place in places:
-                    waiting.start_soon(one, place)
+                for slot in slots:
+                    waiting.start_soon(one, slot)
             tasks.cancel_scope.cancel()
 
     def _merge(self, listings: Mapping[ServerName, Listing]) -> Catalog:
@@ -264,14 +264,14 @@ class Listings:
         return merge(listings, names=names, offers=offers, builtins=BUILTINS)
 
 
-def _log_why_unlisted(place: ChildSlot, error: str) -> None:
+def _log_why_unlisted(slot: ChildSlot, error: str) -> None:
     """Log why a place is not listed, unless that was said of it last."""
     # What the hub does next about a child that fell is said with it, and is another each time.
-    trouble = place.trouble
+    trouble = slot.trouble
     why = trouble if trouble is not None and trouble in error else error
-    if why != place.unlisted:
-        place.unlisted = why
-        log.warning("not listed", server=place.spec.name, error=error)
+    if why != slot.unlisted:
+        slot.unlisted = why
+        log.warning("not listed", server=slot.spec.name, error=error)
 
 
 def _saying(tools: tuple[JsonObject, ...], trouble: str) -> tuple[JsonObject, ...]:

@@ -17,7 +17,7 @@ from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.peer import Asked, RpcError
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.protocol.input_requests import ASKABLE
-from hub.protocol.request_state import UNASKED, RetryInput, identity
+from hub.protocol.request_state import NO_RETRY, RetryInput, identity
 from hub.sessions.client import Client
 from hub.sessions.kept_roots import KeptAnswer, KeptRoots
 from hub.sessions.notifications import RELAYED
@@ -44,7 +44,7 @@ class ModernCalls:
     def _now(self) -> float:
         return self._machine.clock()
 
-    def way(
+    def route_for(
         self, principal: str, asker: str | None, request: Request
     ) -> ModernRoute | RootsRequested | None:
         """Return how a call of a principal goes if it can go by express."""
@@ -62,7 +62,7 @@ class ModernCalls:
         kept = handed_over.kept
         return None if kept is None else KeptAnswer(kept, self._now())
 
-    def express(
+    def dispatcher(
         self, register: InFlightRegistry, tasks: TaskGroup, known_as: SessionKey
     ) -> CallDispatcher:
         """Return what takes a client's plain calls through, and has it asked by their results.
@@ -72,7 +72,7 @@ class ModernCalls:
         made = partial(AskableCall, parking=self.parking, known_as=known_as)
         return CallDispatcher(register, tasks, made)
 
-    def brought(self, request: Request, principal: str, *, is_complete: bool) -> RetryInput:
+    def retry(self, request: Request, principal: str, *, is_complete: bool) -> RetryInput:
         """Return what a request brings from the round before.
 
         Its state is used up by that, unless the request is not complete: then it has to come again.
@@ -83,28 +83,28 @@ class ModernCalls:
         params = request.params
         state, responses = params.get("requestState"), params.get("inputResponses")
         if request.method not in ASKABLE:
-            return UNASKED
+            return NO_RETRY
         given = object_or_empty(responses)
         if state is None:
             return RetryInput(responses=given)
         known_by = identity(principal, request.method, params)
         opened = self._seals.open(state, known_by)
-        if is_complete or opened.carried.unasked:
+        if is_complete or opened.call_state.unasked:
             self._seals.spend(opened, principal)
-        return RetryInput(opened.carried, given, is_retry=True)
+        return RetryInput(opened.call_state, given, is_retry=True)
 
     async def found(
-        self, session: Session, asked: Asked, brought: RetryInput, *, is_parking: bool
+        self, session: Session, asked: Asked, retry: RetryInput, *, is_parking: bool
     ) -> Payload:
         """Take one round of a call through. With `is_parking` its session is closed by the call.
 
         Raises: InputNeededError, and as `Relay.call` does.
         """
-        if brought.carried.parked is not None:
-            return await self.parking.resume(session, asked, brought)
+        if retry.state.parked is not None:
+            return await self.parking.resume(session, asked, retry)
         if is_parking or self.parking.handed_over(asked.request):
-            return await self.parking.call(session, asked, brought)
-        return await self._relay.call(session, asked, brought)
+            return await self.parking.call(session, asked, retry)
+        return await self._relay.call(session, asked, retry)
 
     def wanting(self, needed: InputNeededError, request: Request, principal: str) -> JsonObject:
         """Return the result that asks a client for input.
@@ -117,5 +117,5 @@ class ModernCalls:
         return {
             "resultType": "input_required",
             **({"inputRequests": needed.requests} if needed.requests else {}),
-            "requestState": self._seals.seal(needed.carried, known_by, lasts=needed.lasts),
+            "requestState": self._seals.seal(needed.state, known_by, lasts=needed.lasts),
         }

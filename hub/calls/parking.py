@@ -51,7 +51,7 @@ class HandedOver(Struct):
     request: Request
     call: Call
     guard: ToolGuard
-    place: ChildSlot
+    slot: ChildSlot
     kept: Announcement | None
 
 
@@ -64,26 +64,26 @@ class Parking:
         self._parked: dict[str, ParkedCall] = {}
         self._handed_over: dict[int, HandedOver] = {}
 
-    async def call(self, session: Session, asked: Asked, brought: RetryInput) -> Payload:
+    async def call(self, session: Session, asked: Asked, retry: RetryInput) -> Payload:
         """Take a call through for a client that can be asked; `session` is closed when it ends.
 
         Raises: InputNeededError, and as `Relay.call` does.
         """
-        asker = ClientCaller.of(session, asked, brought)
+        asker = ClientCaller.of(session, asked, retry)
         handed_over = self._handed_over.pop(id(asked.request), None)
         if handed_over is not None:
             return await self._take_over(handed_over, asker, asked)
         scope = anyio.CancelScope()
         call = ParkedCall(asker, self.park, scope)
-        self.tasks.start_soon(self._own, call, scope, asked, brought)
+        self.tasks.start_soon(self._own, call, scope, asked, retry)
         return await call.turn(asker)
 
-    async def resume(self, session: Session, asked: Asked, brought: RetryInput) -> Payload:
+    async def resume(self, session: Session, asked: Asked, retry: RetryInput) -> Payload:
         """Go on with a parked call, if the roots of the client's retry still admit it.
 
         Raises: InputNeededError, and as `Relay.call` does; RpcError if there is no such call.
         """
-        call = self._parked.get(brought.carried.parked or "")
+        call = self._parked.get(retry.state.parked or "")
         if call is None or call.case is None:
             raise RpcError(
                 INVALID_PARAMS,
@@ -99,7 +99,7 @@ class Parking:
         if refusal is not None:
             call.give_up()
             return refusal
-        return await call.turn(ClientCaller.of(session, asked, brought))
+        return await call.turn(ClientCaller.of(session, asked, retry))
 
     def park(self, call: ParkedCall) -> None:
         """Count a call among those that are parked.
@@ -127,11 +127,11 @@ class Parking:
         left.give_up("its client has not come back, and others ask")
 
     async def _own(
-        self, call: ParkedCall, scope: anyio.CancelScope, asked: Asked, brought: RetryInput
+        self, call: ParkedCall, scope: anyio.CancelScope, asked: Asked, retry: RetryInput
     ) -> None:
         try:
             with scope:
-                call.end(await self._relay.call(call.owner, asked, brought, call.seat))
+                call.end(await self._relay.call(call.owner, asked, retry, call.seat))
         except Exception as exc:  # noqa: BLE001 - the task ends, and who waits for it learns why
             call.end(exc)
         finally:
@@ -177,9 +177,9 @@ class Parking:
                 call=one.call,
                 guard=one.guard,
                 force=session.known_force(),
-                place=one.place,
+                slot=one.slot,
                 pointer=str,  # its arguments are the client's own
-                brought=asker.brought,
+                retry=asker.retry,
             )
             return await one.parked.turn(asker)
         finally:

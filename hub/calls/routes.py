@@ -26,11 +26,12 @@ class ResolvedRoute(Struct, frozen=True):
     """A tool's way to a child that is ready, as one call found it.
 
     It is open while everything that it was found by is still the same. `name` is the child's own
-    for the tool; `judged_in` lacks only the links. `ground` is where plain paths need no judge.
+    for the tool; `judged_in` lacks only the links. `plain_check` admits
+    plain paths without the judge.
     """
 
     name: str
-    place: ChildSlot
+    slot: ChildSlot
     key: ChildKey
     child: Child
     peer: Peer
@@ -38,21 +39,21 @@ class ResolvedRoute(Struct, frozen=True):
     guard: ToolGuard
     operator: int
     judged_in: CallContext
-    ground: PlainPathCheck | None
+    plain_check: PlainPathCheck | None
 
-    def leads(self, services: Services) -> bool:
+    def is_open(self, services: Services) -> bool:
         """Return whether the child is still the one that calls of the tool would go to."""
-        child, place = self.child, self.place
+        child, slot = self.child, self.slot
         return (
             child.state is self.ready
-            and place.child is child
-            and place.key is self.key
+            and slot.child is child
+            and slot.key is self.key
             and not child.is_stopping
-            and place.health.is_well
+            and slot.health.is_well
             and services.operator.version == self.operator
         )
 
-    def surroundings(self, links: LinkReader) -> CallContext:
+    def context(self, links: LinkReader) -> CallContext:
         """Return what a call is judged in, on this disk."""
         return replace(self.judged_in, links=links)
 
@@ -60,19 +61,19 @@ class ResolvedRoute(Struct, frozen=True):
 class OwnedRoute(Struct, frozen=True):
     """A lane, and whose call found it: what a call that goes it is judged in."""
 
-    lane: ResolvedRoute
+    resolved: ResolvedRoute
     owner: Session
 
     def admit(self, params: JsonObject) -> Admitted | None:
         """Return the admitted call that a request makes; None if there is more to it than that."""
-        lane = self.lane
+        resolved = self.resolved
         its = called(params) if self.owner.services.expose == "search" else params
-        call = None if its is None else tool_call(lane.name, its)
-        return None if call is None else admit(call, lane.guard, self)
+        call = None if its is None else tool_call(resolved.name, its)
+        return None if call is None else admit(call, resolved.guard, self)
 
     @property
-    def ground(self) -> PlainPathCheck | None:
-        return self.lane.ground
+    def plain_check(self) -> PlainPathCheck | None:
+        return self.resolved.plain_check
 
     @property
     def disk(self) -> LinkReader:
@@ -81,16 +82,16 @@ class OwnedRoute(Struct, frozen=True):
     def memory(self) -> LinkReader:
         return CachedDisk(self.disk)
 
-    def surroundings(self, links: LinkReader) -> CallContext | None:
+    def context(self, links: LinkReader) -> CallContext | None:
         """Return what a call is judged in if all roots are where they were."""
-        return self.lane.surroundings(links) if self.stands(links) else None
+        return self.resolved.context(links) if self.is_current(links) else None
 
-    def stands(self, links: LinkReader) -> bool:
+    def is_current(self, links: LinkReader) -> bool:
         """Return whether all roots that a call is judged by are where they were."""
         raise NotImplementedError
 
 
-def lane_of(case: JudgingContext, child: Child) -> ResolvedRoute | None:
+def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | None:
     """Return the lane that a call has just gone, if others can go it without being looked up."""
     ready, peer, services = child.state, child.peer, case.session.services
     if not case.is_current:
@@ -101,32 +102,32 @@ def lane_of(case: JudgingContext, child: Child) -> ResolvedRoute | None:
         return None
     if services.can_names_move:
         return None
-    around = case.around()
-    judged_in = replace(around, sites=RootIndex.of(around.roots, around.cwd))
+    context = case.context()
+    judged_in = replace(context, index=RootIndex.of(context.roots, context.cwd))
     return ResolvedRoute(
         name=case.call.name,
-        place=case.place,
-        key=case.place.key,
+        slot=case.slot,
+        key=case.slot.key,
         child=child,
         peer=peer,
         ready=ready,
         guard=case.guard,
         operator=services.operator.version,
         judged_in=judged_in,
-        ground=_ground(case, judged_in),
+        plain_check=_plain_check(case, judged_in),
     )
 
 
-def _ground(case: JudgingContext, around: CallContext) -> PlainPathCheck | None:
+def _plain_check(case: JudgingContext, context: CallContext) -> PlainPathCheck | None:
     """Return where a case's plain paths need no judge, as long as all stands that bounds it."""
     operator, last = case.session.services.operator, case.session.roots.state.last
     shared = None if last is None else last.announcement.roots
-    bounds = operator.bounds(case.place.spec.name, shared)
-    if bounds is None or not around.enforcing:
+    bounds = operator.bounds(case.slot.spec.name, shared)
+    if bounds is None or not context.enforcing:
         return None
     policy, needs_write = case.guard.policy.policy, case.guard.needs_write
     tool = case.call.name
-    return PlainPathCheck.of(around, bounds, policy, needs_write=needs_write, tool=tool)
+    return PlainPathCheck.of(context, bounds, policy, needs_write=needs_write, tool=tool)
 
 
 class SessionRoute(OwnedRoute, frozen=True):
@@ -140,12 +141,12 @@ class SessionRoute(OwnedRoute, frozen=True):
         owner = self.owner
         return (
             owner.roots.state is self.roots
-            and self.lane.leads(owner.services)
-            and owner.holds(self.lane.place)
+            and self.resolved.is_open(owner.services)
+            and owner.is_using(self.resolved.slot)
         )
 
-    def stands(self, links: LinkReader) -> bool:
-        return self.owner.stands(self.lane.place.spec.name, links)
+    def is_current(self, links: LinkReader) -> bool:
+        return self.owner.is_current(self.resolved.slot.spec.name, links)
 
     def complete(self, result: Payload) -> Payload:
         """Return a child's result as it is."""
@@ -170,12 +171,12 @@ class SessionRoutes:
         self._lanes[session.key].pop(str(name))
         return None
 
-    def keep(self, session: Session, label: str, lane: ResolvedRoute) -> None:
+    def keep(self, session: Session, label: str, resolved: ResolvedRoute) -> None:
         """Keep the lane that a call of the session has just gone, unless the session is over."""
         state = session.roots.state
         is_settled = state.awaits is None and state.failed is None
         if is_settled and not isinstance(state.phase, SessionClosed):
-            kept = SessionRoute(lane, session, state)
+            kept = SessionRoute(resolved, session, state)
             self._lanes.setdefault(session.key, {})[label] = kept
 
     def forget(self, session: Session) -> None:

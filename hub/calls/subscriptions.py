@@ -51,7 +51,7 @@ class Subscriptions:
         uri = str(asked.request.params.get("uri"))
         server, own = await self._owner_of(asked, uri)
         result = await self._relay.call(self._session, asked)
-        self._session.audience.subscriptions[server, own] = uri
+        self._session.notifier.subscriptions[server, own] = uri
         child = self._child(server)
         if child is not None:
             child.answers.subscribe(own, self._session.key)
@@ -59,7 +59,7 @@ class Subscriptions:
 
     async def _owner_of(self, asked: Asked, uri: str) -> tuple[ServerName, str]:
         force = await self._session.force(asked.outlet)
-        catalog = await self._relay.catalogs.catalog(self._session, force)
+        catalog = await self._relay.listings.catalog(self._session, force)
         route = catalog.resource(uri)
         if route is None:
             raise RouteError(f"Unknown resource: {uri}")
@@ -70,9 +70,9 @@ class Subscriptions:
 
         Raises: RouteError if there is none; ChildError; RpcError that the child answered.
         """
-        for (server, own), public in self._session.audience.subscriptions.items():
+        for (server, own), public in self._session.notifier.subscriptions.items():
             if public == uri:
-                del self._session.audience.subscriptions[server, own]
+                del self._session.notifier.subscriptions[server, own]
                 return await self._end(server, own)
         raise RouteError(f"No subscription to resource: {uri}")
 
@@ -87,7 +87,7 @@ class Subscriptions:
 
         Each is judged again; one that is refused by now has ended.
         """
-        for (owner, own), public in list(self._session.audience.subscriptions.items()):
+        for (owner, own), public in list(self._session.notifier.subscriptions.items()):
             child = self._child(server)
             if owner != server or child is None or child.answers.has(own, self._session.key):
                 continue
@@ -101,16 +101,14 @@ class Subscriptions:
                     await self._drop(server, own)
 
     async def _drop(self, server: ServerName, own: str) -> None:
-        self._session.audience.subscriptions.pop((server, own), None)
+        self._session.notifier.subscriptions.pop((server, own), None)
         try:
             await self._end(server, own)
         except (ChildError, RpcError) as exc:
             log.debug("not unsubscribed", server=server, error=str(exc))
 
     def _child(self, server: ServerName) -> Child | None:
-        return next(
-            (place.child for place in self._session.places if place.spec.name == server), None
-        )
+        return next((slot.child for slot in self._session.slots if slot.spec.name == server), None)
 
 
 def _is_final(exc: RouteError | RpcError) -> bool:
@@ -145,16 +143,16 @@ class ListenStream:
         except FilterError as exc:
             raise RpcError(INVALID_PARAMS, str(exc)) from exc
         self._lists = wanted.lists
-        session.audience.listening = self._tell
+        session.notifier.listening = self._tell
         with children.listeners.listening(session.key, session.principal, self):
             # Whatever comes meanwhile goes out behind the acknowledgement.
-            session.audience.mailbox.put(self._acknowledge)
+            session.notifier.mailbox.put(self._acknowledge)
             try:
                 uris = tuple([uri for uri in wanted.uris if await self._subscribe(uri)])
                 self._honoured = ListenFilter(wanted.lists, uris)
                 self._settled.set()
                 await self._ended.wait()
-                await session.audience.mailbox.flush()
+                await session.notifier.mailbox.flush()
             finally:
                 self._is_given_up = not self._settled.is_set()
                 self._settled.set()  # or what waits to be sent would wait for the connection's end
@@ -197,13 +195,13 @@ class ListenStream:
             return
         params = as_object(notification.params)
         if method == UPDATED:
-            public = self._session.audience.public_uri(spec.name, str(params.get("uri")))
+            public = self._session.notifier.public_uri(spec.name, str(params.get("uri")))
             if public is None:
                 return
             params = {**params, "uri": public}
         meta: JsonObject = {**object_or_empty(params.get("_meta")), **self._meta}
         told = Notification(method, {**params, "_meta": meta})
-        self._session.audience.send(told, self._asked.outlet)
+        self._session.notifier.send(told, self._asked.outlet)
 
     # Resources
 
@@ -214,7 +212,7 @@ class ListenStream:
         except (HubError, RpcError, RootsNeededError) as exc:
             log.info("not subscribed", uri=uri, error=str(exc))
             return False
-        for server, _ in self._session.audience.subscriptions:
+        for server, _ in self._session.notifier.subscriptions:
             await self._join(server)
         return True
 
@@ -225,7 +223,7 @@ class ListenStream:
         """
         if not self._session.unasked or self._ended.is_set():
             return
-        owned = [own for whose, own in self._session.audience.subscriptions if whose == server]
+        owned = [own for whose, own in self._session.notifier.subscriptions if whose == server]
         for child in self._session.services.children.running_of(server, self._session.principal):
             for own in owned:
                 await self._subscribe_at(child, own)
@@ -244,8 +242,8 @@ class ListenStream:
         """End the subscriptions at the children that the session does not use itself."""
         self._ended.set()
         services, key = self._session.services, self._session.key
-        used = [place.child for place in self._session.places]
-        for server in {server for server, _ in self._session.audience.subscriptions}:
+        used = [slot.child for slot in self._session.slots]
+        for server in {server for server, _ in self._session.notifier.subscriptions}:
             for child in services.children.running_of(server, self._session.principal):
                 if child not in used:
                     for uri in child.answers.leave(key):

@@ -11,7 +11,7 @@ from hub.children.clients import Caller, ChildUser, RootsNeededError
 from hub.children.concurrency import FairLimiter, Preemption
 from hub.children.log_levels import LogLevels
 from hub.jsonrpc import messages
-from hub.jsonrpc.encoding import weight_of
+from hub.jsonrpc.encoding import size_of
 from hub.jsonrpc.messages import Notification, Payload, as_object
 from hub.jsonrpc.outgoing import Progress, RequestOwner, RequestWithin, token_in
 from hub.jsonrpc.peer import Asked, GoneError, RpcError
@@ -47,10 +47,10 @@ class ChildRequest:
         request = self._asked.request
         if not isinstance(request, RequestWithin):
             return None
-        waiter = self._asked.waiters.waiting(request.within)
+        waiter = self._asked.pending.waiting(request.within)
         if waiter is None:
             raise RpcError(INTERNAL_ERROR, "the call is over")
-        return waiter.behalf
+        return waiter.request_owner
 
     @property
     def progress(self) -> Progress | None:
@@ -60,7 +60,7 @@ class ChildRequest:
     async def _report(self, params: Payload) -> None:
         own: JsonObject = {**messages.as_object(params), "progressToken": self._token}
         report = Notification("notifications/progress", own)
-        self._mailbox.put(lambda: self._send(report), weight_of(params))
+        self._mailbox.put(lambda: self._send(report), size_of(params))
 
     async def _send(self, report: Notification) -> None:
         with suppress(GoneError):
@@ -72,7 +72,7 @@ class ChildRequest:
 
 
 @asynccontextmanager
-async def questioned(asked: Asked, tasks: TaskGroup) -> AsyncGenerator[ChildRequest]:
+async def as_child_request(asked: Asked, tasks: TaskGroup) -> AsyncGenerator[ChildRequest]:
     """Keep a question while it is answered; what is reported goes out before the answer."""
     question = ChildRequest(asked, tasks)
     try:
@@ -85,7 +85,7 @@ class ChildCallbacks:
     """One child's view of the clients before it.
 
     `roots` are those it is told when it asks. `unknown`: the clients have roots, and were not asked
-    for them. `audience` returns who is told what the child tells. `wanted_roots` is called when a
+    for them. `notifier` returns who is told what the child tells. `wanted_roots` is called when a
     child asks for roots that loses its call by that.
     """
 
@@ -96,20 +96,20 @@ class ChildCallbacks:
         flavour: Flavour,
         *,
         unknown: bool = False,
-        audience: Callable[[], Mapping[SessionKey, ChildUser]] = dict,
+        notifier: Callable[[], Mapping[SessionKey, ChildUser]] = dict,
         wanted_roots: Callable[[], None] = lambda: None,
     ) -> None:
         self.spec = spec
         self.roots = roots
         self.unknown = unknown
-        self.slots = FairLimiter(spec)
+        self.limiter = FairLimiter(spec)
         self.levels = LogLevels()
         self._flavour = flavour
-        self._audience = audience
+        self._notifier = notifier
         self._wanted_roots = wanted_roots
         self._private: str | None = None
         self._calls: dict[Caller, None] = {}
-        self.crowd = Preemption(self._calls.keys(), waiting=lambda: self.slots.wanted)
+        self.preemption = Preemption(self._calls.keys(), waiting=lambda: self.limiter.wanted)
         self._subscribers: dict[str, set[SessionKey]] = {}
 
     def opened(self, private: str | None) -> None:
@@ -146,9 +146,9 @@ class ChildCallbacks:
             raise
         finally:
             self.end(asker)
-            self.crowd.ended(asker, is_answered=is_answered)
+            self.preemption.ended(asker, is_answered=is_answered)
             if not is_answered:
-                self.crowd.gave_up(asker)
+                self.preemption.gave_up(asker)
 
     def begin(self, asker: Caller) -> None:
         """Count a call; `end` must follow."""
@@ -243,14 +243,14 @@ class ChildCallbacks:
 
         Raises: RpcError if it was another child that asked.
         """
-        brought = asker.brought
-        child = brought.carried.child
+        retry = asker.retry
+        child = retry.state.child
         if child is None:
-            return {} if brought.is_retry else _retry(inward(brought.responses, None), None)
+            return {} if retry.is_retry else _retry(inward(retry.responses, None), None)
         if child.server != self.spec.name:
             raise RpcError(INVALID_PARAMS, f"requestState is not for server {self.spec.name!r}")
         answers: JsonObject = {key: self._own_answer(method) for key, method in child.own.items()}
-        return _retry({**answers, **inward(brought.responses, child.keys)}, child.state)
+        return _retry({**answers, **inward(retry.responses, child.keys)}, child.state)
 
     def _own_answer(self, method: Json) -> JsonObject:
         if method == "ping":
@@ -291,9 +291,9 @@ class ChildCallbacks:
         here = [asker for asker in reversed(self._calls) if asker.is_present]
         present = {asker.party for asker in here}
         sole = parties if len(parties) == 1 else present
-        if len(sole) == 1 and self.crowd.lingering() <= sole:
+        if len(sole) == 1 and self.preemption.lingering() <= sole:
             others = [asker for asker in self._calls if asker.party not in sole]
-            is_plain = not others or await self.crowd.until_answered(others)
+            is_plain = not others or await self.preemption.until_answered(others)
             left = [asker for asker in reversed(self._calls) if asker.party in sole]
             if is_plain and left:
                 return next((asker for asker in left if asker.is_present), left[0])
@@ -333,19 +333,19 @@ class ChildCallbacks:
         for session, asker in callers.items():
             if asker.log_level is not None or not self._is_spared(session, notification):
                 await asker.tell(self.spec, notification)
-        for session, lessee in self._audience().items():
+        for session, user in self._notifier().items():
             if session not in callers and not self._is_spared(session, notification):
-                await lessee.told(self.spec, notification)
+                await user.told(self.spec, notification)
 
     def _is_spared(self, session: SessionKey, notification: Notification) -> bool:
         if notification.method != "notifications/message" or self.levels.told is None:
             return False
-        return self.levels.spares(session, as_object(notification.params).get("level"))
+        return self.levels.is_filtered(session, as_object(notification.params).get("level"))
 
     async def came(self) -> None:
         """Tell every client that uses the child that it answers calls now."""
-        for lessee in self._audience().values():
-            await lessee.came(self.spec)
+        for user in self._notifier().values():
+            await user.came(self.spec)
 
 
 def _retry(answers: JsonObject, state: Json) -> JsonObject:

@@ -18,20 +18,20 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from hub.catalog.merge import Listing
-from hub.children.callbacks import ChildCallbacks, questioned
+from hub.children.callbacks import ChildCallbacks, as_child_request
 from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import Caller
 from hub.children.failures import unanswered
 from hub.children.handshake import (
     HubIdentity,
     ServerHandshake,
-    greet,
+    shake_hands,
     with_envelope,
     without_server_info,
 )
 from hub.children.input_rounds import in_rounds, worded
 from hub.children.link import AnsweringLink, ChildConnection, WatchedLink
-from hub.children.listen_streams import SUBSCRIBING, ChildListenStreams, hearing_of
+from hub.children.listen_streams import SUBSCRIBING, ChildListenStreams, listen_streams_of
 from hub.children.listing import SendRequest, read_again, read_listing
 from hub.errors import ChildError, leaves
 from hub.guard.decide import Admitted
@@ -54,7 +54,7 @@ class Starting(Struct, frozen=True):
 class Ready(Struct, frozen=True):
     """The child answers calls."""
 
-    greeting: ServerHandshake
+    handshake: ServerHandshake
     listing: Listing
 
 
@@ -107,8 +107,8 @@ class Child:
         self.is_stopping = False
         self._outdated: set[str] = set()
         self._wake = anyio.Event()
-        self._hearing: ChildListenStreams | None = None
-        self.slots = answers.slots
+        self._listen_streams: ChildListenStreams | None = None
+        self.limiter = answers.limiter
         self.deadlines = Deadlines(self.spec.timeout)
         self._conduct = PeerConduct(self.spec.name)
 
@@ -145,11 +145,11 @@ class Child:
                 watch=self._conduct,
             )
             if isinstance(link, AnsweringLink):
-                link.hand_answers_to(peer.waiters.settle)
+                link.hand_answers_to(peer.pending.settle)
             tasks.start_soon(self._pump, link, peer)
             try:
                 with anyio.fail_after(self.spec.start_timeout):
-                    await self._greet(peer, link.outlet, tasks)
+                    await self._shake_hands(peer, link.outlet, tasks)
             except TimeoutError:
                 raise ChildError(
                     f"it did not answer within {self.spec.start_timeout:g} s of its start"
@@ -189,19 +189,21 @@ class Child:
                 await link.outlet.send(wire.failure_of(exc))
             self._conduct.count("messages that cannot be taken", 0)
 
-    async def _greet(self, peer: Peer, outlet: Outlet, tasks: TaskGroup) -> None:
-        greeting = await greet(peer, self.hub, self.spec.era)
-        self._hearing = hearing_of(greeting, self.hub, (tasks, peer, outlet), self._changed)
-        listing = await read_listing(self._reader(peer, greeting), greeting)
-        self.state = Ready(greeting, listing)
+    async def _shake_hands(self, peer: Peer, outlet: Outlet, tasks: TaskGroup) -> None:
+        handshake = await shake_hands(peer, self.hub, self.spec.era)
+        self._listen_streams = listen_streams_of(
+            handshake, self.hub, (tasks, peer, outlet), self._changed
+        )
+        listing = await read_listing(self._reader(peer, handshake), handshake)
+        self.state = Ready(handshake, listing)
         self._health.came()
         self._started.set()
-        log.info("ready", server=self.spec.name, era=greeting.era, tools=len(listing.tools))
+        log.info("ready", server=self.spec.name, era=handshake.era, tools=len(listing.tools))
         await self.answers.came()
 
-    def _reader(self, peer: Peer, greeting: ServerHandshake) -> SendRequest:
+    def _reader(self, peer: Peer, handshake: ServerHandshake) -> SendRequest:
         async def request(method: str, params: JsonObject) -> JsonObject:
-            asked = with_envelope(params, greeting, self.hub)
+            asked = with_envelope(params, handshake, self.hub)
             return wire.as_object(
                 await peer.request(method, asked, timeout=self.spec.start_timeout)
             )
@@ -218,12 +220,12 @@ class Child:
             self._wake, changed, self._outdated = anyio.Event(), self._outdated, set()
             if not isinstance(self.state, Ready):
                 return
-            greeting, known = self.state.greeting, self.state.listing
-            request = self._reader(peer, greeting)
+            handshake, known = self.state.handshake, self.state.listing
+            request = self._reader(peer, handshake)
             began = anyio.current_time()
-            listing = await read_again(request, greeting, self.spec.name, known, changed)
+            listing = await read_again(request, handshake, self.spec.name, known, changed)
             if listing is not self.state.listing:
-                self.state = Ready(greeting, listing)
+                self.state = Ready(handshake, listing)
                 for name in sorted(changed):
                     await self.answers.spread(Notification(name, {}))
             taken = anyio.current_time() - began
@@ -259,26 +261,31 @@ class Child:
         )
 
     async def call(
-        self, admitted: Admitted, asker: Caller, holds: Callable[[], Awaitable[bool]] | None = None
+        self,
+        admitted: Admitted,
+        asker: Caller,
+        is_still_valid: Callable[[], Awaitable[bool]] | None = None,
     ) -> Payload:
         """Send a call that the guard admitted, and return the child's result as it came.
 
-        `holds` is asked at the last moment, with a slot in hand: whether the verdict still does.
+        `is_still_valid` is asked at the last moment, when a slot is free.
 
         Raises: ChildError if the child is gone or too slow; RpcError that it answered; StaleError
             if it was not sent: the verdict no longer holds, or the child went meanwhile.
         """
         ready = await self.ready()
-        async with self.slots.one_for(asker.party):
-            if (holds is not None and not await holds()) or isinstance(self.state, Down):
+        async with self.limiter.one_for(asker.party):
+            if (is_still_valid is not None and not await is_still_valid()) or isinstance(
+                self.state, Down
+            ):
                 raise StaleError
             with self.answers.during(asker):
-                return await self._call(admitted.call, ready.greeting, asker)
+                return await self._call(admitted.call, ready.handshake, asker)
 
-    async def _call(self, call: Call, greeting: ServerHandshake, asker: Caller) -> Payload:
-        params = worded(call.params, greeting, self.hub, asker)
-        if greeting.era == "legacy":
-            if asker.brought.carried.child is not None:
+    async def _call(self, call: Call, handshake: ServerHandshake, asker: Caller) -> Payload:
+        params = worded(call.params, handshake, self.hub, asker)
+        if handshake.era == "legacy":
+            if asker.retry.state.child is not None:
                 raise RpcError(INVALID_PARAMS, f"server {self.spec.name!r} did not ask for input")
             return await self.request(call.method, params, asker)
 
@@ -295,10 +302,10 @@ class Child:
         name, peer, limit = self.spec.name, self.peer, self.spec.timeout
         if peer is None:
             raise ChildError(f"server {name!r} is not running; {self._health.outlook}")
-        if self._hearing is not None and method in SUBSCRIBING:
-            return await self._hearing.answer(method, params, self.spec.start_timeout)
+        if self._listen_streams is not None and method in SUBSCRIBING:
+            return await self._listen_streams.answer(method, params, self.spec.start_timeout)
         try:
-            return await peer.request(method, params, timeout=limit, behalf=asker)
+            return await peer.request(method, params, timeout=limit, request_owner=asker)
         except (SilentError, LostError, GoneError) as exc:
             raise self.without_answer(exc) from exc
 
@@ -312,7 +319,7 @@ class Child:
         Raises: ChildError; RpcError that the child answered.
         """
         ready = await self.ready()
-        return await self.request(method, with_envelope(params, ready.greeting, self.hub), None)
+        return await self.request(method, with_envelope(params, ready.handshake, self.hub), None)
 
     async def share(self, roots: RootSet) -> None:
         """Give the child other roots than it had, and tell it so."""
@@ -322,12 +329,16 @@ class Child:
 
     async def _serve(self, tasks: TaskGroup, asked: Asked) -> Payload:
         method, params = asked.request.method, asked.request.params
-        async with questioned(asked, tasks) as question:
+        async with as_child_request(asked, tasks) as question:
             return await self.answers.answer(method, params, None, question)
 
     async def _notified(self, notification: Notification) -> None:
         self._conduct.pace.spend(PASSED_ON)
-        heard = notification if self._hearing is None else self._hearing.heard(notification)
+        heard = (
+            notification
+            if self._listen_streams is None
+            else self._listen_streams.heard(notification)
+        )
         if heard is not None and heard.method in LIST_CHANGED:
             self._changed({heard.method})
         elif heard is not None:
@@ -348,9 +359,9 @@ async def log_from(child: Child, level: str, session: SessionKey | None = None) 
     A modern child is told with each call, and one that does not log is not told at all.
     """
     state, levels = child.state, child.answers.levels
-    if not isinstance(state, Ready) or state.greeting.era == "modern":
+    if not isinstance(state, Ready) or state.handshake.era == "modern":
         return
-    if not state.greeting.offers("logging"):
+    if not state.handshake.offers("logging"):
         return
     wanted = levels.of_call(level) if session is None else levels.of_session(session, level)
     if wanted is None:

@@ -17,15 +17,15 @@ class RootsNeededError(Exception):
 
 
 class InputNeededError(Exception):
-    """A modern client has to be asked, by its call's result; its retry brings `carried` back.
+    """A modern client has to be asked, by its call's result; its retry brings `state` back.
 
     `lasts`: for how many seconds that retry is waited for.
     """
 
-    def __init__(self, requests: JsonObject, carried: CallState, *, lasts: float) -> None:
+    def __init__(self, requests: JsonObject, state: CallState, *, lasts: float) -> None:
         super().__init__("input is needed")
         self.requests = requests
-        self.carried = carried
+        self.state = state
         self.lasts = lasts
 
 
@@ -56,7 +56,7 @@ class Caller(Protocol):
         ...
 
     @property
-    def brought(self) -> RetryInput:
+    def retry(self) -> RetryInput:
         """What the client's request brought for the call that it continues."""
         ...
 
@@ -81,9 +81,9 @@ class Caller(Protocol):
         ...
 
     async def ask(
-        self, method: str, params: JsonObject, behalf: RequestOwner | None = None
+        self, method: str, params: JsonObject, request_owner: RequestOwner | None = None
     ) -> Payload:
-        """Pass a child's request on to the client, on the child's `behalf`.
+        """Pass a child's request on to the client, on the child's `request_owner`.
 
         Raises: RpcError if the client does not take it.
         """

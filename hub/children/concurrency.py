@@ -11,7 +11,7 @@ import anyio
 from msgspec import Struct, field
 
 from hub.children.clients import Caller
-from hub.children.failures import crowded
+from hub.children.failures import no_slot_free
 from hub.jsonrpc.deadlines import Deadlines
 from hub.specs import ServerSpec
 from hub.values import SessionKey
@@ -114,17 +114,17 @@ class FairLimiter:
                 self.give()
             raise
         if turn.is_late:
-            raise crowded(self._spec)
+            raise no_slot_free(self._spec)
 
 
 class _Turn:
     """A task that waits until its turn has come, or it is too late for it."""
 
-    def __init__(self, slots: FairLimiter, party: SessionKey) -> None:
+    def __init__(self, limiter: FairLimiter, party: SessionKey) -> None:
         self.came = anyio.Event()
         self.is_late = False
         self.party = party
-        self._slots = slots
+        self._slots = limiter
 
     def have_turn(self) -> bool:
         self.came.set()

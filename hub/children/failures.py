@@ -29,11 +29,11 @@ def unanswered(
             return ChildError(f"server {name!r} went away during the call: {why}; {outlook}")
 
 
-def crowded(spec: ServerSpec) -> ChildError:
+def no_slot_free(spec: ServerSpec) -> ChildError:
     """Return the error for a call that was never sent, because others took all slots for long."""
-    slots = "its only slot was" if spec.concurrency == 1 else f"all {spec.concurrency} slots were"
+    limiter = "its only slot was" if spec.concurrency == 1 else f"all {spec.concurrency} slots were"
     return ChildError(
-        f"server {spec.name!r} was not called: {slots} taken by other calls for the "
+        f"server {spec.name!r} was not called: {limiter} taken by other calls for the "
         f"{spec.timeout:g} s that a call waits; call it again later, or have its `concurrency` "
         "raised (more calls at a time) or its `timeout` (longer waits)"
     )

@@ -56,7 +56,7 @@ class HubIdentity(Struct, frozen=True):
         return HubIdentity(self.info, {**self.capabilities, **asks})
 
 
-async def greet(peer: Peer, hub: HubIdentity, era: EraChoice) -> ServerHandshake:
+async def shake_hands(peer: Peer, hub: HubIdentity, era: EraChoice) -> ServerHandshake:
     """Agree with a child on an era and a version.
 
     `auto` begins with `initialize`: nearly every server in use speaks it, and some of them exit or
@@ -147,19 +147,19 @@ def _greeting(era: Era, version: str, result: JsonObject, hub: HubIdentity) -> S
 
 
 def with_envelope(
-    params: JsonObject, greeting: ServerHandshake, hub: HubIdentity, log_level: str | None = None
+    params: JsonObject, handshake: ServerHandshake, hub: HubIdentity, log_level: str | None = None
 ) -> JsonObject:
     """Return the params of a request as a child of this era wants them.
 
     A modern child is told with each request from which level on it may log.
     """
-    if greeting.era == "legacy":
+    if handshake.era == "legacy":
         return params
     meta = params.get("_meta")
     own = meta if isinstance(meta, dict) else {}
     if log_level is not None:
         own = {**own, LOG_LEVEL_META: log_level}
-    return {**params, "_meta": {**own, **envelope(hub, greeting.version)}}
+    return {**params, "_meta": {**own, **envelope(hub, handshake.version)}}
 
 
 def without_server_info(result: Payload) -> Payload:

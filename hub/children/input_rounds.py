@@ -21,12 +21,12 @@ MAX_INPUT_ROUNDS: Final = 8
 
 
 def worded(
-    params: JsonObject, greeting: ServerHandshake, hub: HubIdentity, asker: Caller
+    params: JsonObject, handshake: ServerHandshake, hub: HubIdentity, asker: Caller
 ) -> JsonObject:
     """Return a call's params as a child of its era wants them, on behalf of a client."""
-    if greeting.era == "legacy":
+    if handshake.era == "legacy":
         return params
-    return with_envelope(params, greeting, hub.on_behalf_of(asker.asks), asker.log_level)
+    return with_envelope(params, handshake, hub.on_behalf_of(asker.asks), asker.log_level)
 
 
 async def in_rounds(
@@ -83,7 +83,7 @@ async def _resume(
     With roots that it did not know before, a server may be another process, which need not know the
     state of the first: then the call is made anew.
     """
-    child = asker.brought.carried.child
+    child = asker.retry.state.child
     try:
         return await send(more)
     except RpcError as exc:

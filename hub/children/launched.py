@@ -16,7 +16,7 @@ from hub.confinement.grants import (
     Confined,
     NotAsked,
     Unconfined,
-    standing,
+    confinement_status,
 )
 from hub.errors import ChildError
 from hub.jsonrpc.child_log import ChildLog
@@ -34,7 +34,7 @@ async def open_launched(  # noqa: PLR0913, PLR0917 - each is one thing that a la
     plan: LaunchPlan,
     environment: Mapping[str, str],
     kernel: Kernel,
-    brood: ProcessSupervisor,
+    supervisor: ProcessSupervisor,
     child_log: ChildLog | None = None,
 ) -> AsyncGenerator[ChildConnection]:
     """Launch a child, confined if its operator asked for that, and speak to it.
@@ -43,19 +43,19 @@ async def open_launched(  # noqa: PLR0913, PLR0917 - each is one thing that a la
     """
     found = NotAsked()
     if isinstance(spec.target, LaunchTemplate):
-        found = standing(spec.confine, spec.target, kernel)
+        found = confinement_status(spec.confine, spec.target, kernel)
     match found:
         case Confined(no_seccomp=reason):
             if reason:
                 log.warning("system calls are NOT filtered", server=spec.name, reason=reason)
-            opened = _open_confined(spec, plan, environment, brood, child_log, found)
+            opened = _open_confined(spec, plan, environment, supervisor, child_log, found)
         case Unconfined(reason) if spec.confine.mode == "require":
             raise ChildError(f"it must be confined and cannot be: {reason}")
         case Unconfined(reason):
             log.warning("NOT confined", server=spec.name, reason=reason)
-            opened = open_process(spec.name, plan, environment, brood, child_log)
+            opened = open_process(spec.name, plan, environment, supervisor, child_log)
         case NotAsked():
-            opened = open_process(spec.name, plan, environment, brood, child_log)
+            opened = open_process(spec.name, plan, environment, supervisor, child_log)
     async with opened as link:
         yield link
 
@@ -65,14 +65,14 @@ async def _open_confined(  # noqa: PLR0913, PLR0917 - each is one thing that a l
     spec: ServerSpec,
     plan: LaunchPlan,
     environment: Mapping[str, str],
-    brood: ProcessSupervisor,
+    supervisor: ProcessSupervisor,
     child_log: ChildLog | None,
     found: Confined,
 ) -> AsyncGenerator[ChildConnection]:
     private = tempfile.mkdtemp(prefix="roots-hub-confined-")
     try:
         confined = await to_thread.run_sync(confined_plan, spec, plan, environment, private, found)
-        async with open_process(spec.name, confined, environment, brood, child_log) as link:
+        async with open_process(spec.name, confined, environment, supervisor, child_log) as link:
             yield link
     finally:
         await cleared(private)

@@ -138,12 +138,12 @@ async def open_process(
     server: str,
     plan: LaunchPlan,
     environment: Mapping[str, str],
-    brood: ProcessSupervisor,
+    supervisor: ProcessSupervisor,
     log: ChildLog | None = None,
 ) -> AsyncGenerator[ChildConnection]:
     """Launch a child and speak to it over its standard streams.
 
     Raises: ChildError if it cannot be started.
     """
-    async with launch(server, plan, environment, brood, log) as process:
+    async with launch(server, plan, environment, supervisor, log) as process:
         yield ProcessLink(process)

@@ -170,19 +170,19 @@ class ChildListenStreams:
 OF_STREAMS: Final = frozenset({ACKNOWLEDGED, "notifications/resources/updated", *LIST_CHANGED})
 
 
-def hearing_of(
-    greeting: ServerHandshake,
+def listen_streams_of(
+    handshake: ServerHandshake,
     hub: HubIdentity,
     link: tuple[TaskGroup, Peer, Outlet],
     missed: Missed,
 ) -> ChildListenStreams | None:
     """Return what hears a child, and asks it to tell of its lists; None if it tells unasked."""
-    if greeting.era == "legacy":
+    if handshake.era == "legacy":
         return None
 
     def enveloped(params: JsonObject) -> JsonObject:
-        return with_envelope(params, greeting, hub)
+        return with_envelope(params, handshake, hub)
 
-    hearing = ChildListenStreams(*link, enveloped, missed)
-    hearing.begin(greeting.capabilities)
-    return hearing
+    listen_streams = ChildListenStreams(*link, enveloped, missed)
+    listen_streams.begin(handshake.capabilities)
+    return listen_streams

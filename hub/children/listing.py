@@ -37,7 +37,7 @@ _FIELD = {
 
 async def read_listing(
     request: SendRequest,
-    greeting: ServerHandshake,
+    handshake: ServerHandshake,
     *,
     methods: Iterable[str] = tuple(LISTS),
     known: Listing | None = None,
@@ -50,7 +50,7 @@ async def read_listing(
     """
     listing = known or Listing()
     for method in methods:
-        if greeting.offers(_CAPABILITY[method]):
+        if handshake.offers(_CAPABILITY[method]):
             entries = await _read_list(request, method)
             if entries is not None:
                 listing = replace(listing, **{_FIELD[method]: entries})
@@ -59,7 +59,7 @@ async def read_listing(
 
 async def read_again(
     request: SendRequest,
-    greeting: ServerHandshake,
+    handshake: ServerHandshake,
     server: str,
     known: Listing,
     changed: Collection[str],
@@ -70,7 +70,7 @@ async def read_again(
     """
     methods = [method for name in sorted(changed) for method in LIST_CHANGED[name]]
     try:
-        return await read_listing(request, greeting, methods=methods, known=known)
+        return await read_listing(request, handshake, methods=methods, known=known)
     except (RpcError, SilentError, WireError) as exc:
         log.warning("listing failed", server=server, error=str(exc))
         return known

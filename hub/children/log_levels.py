@@ -50,6 +50,6 @@ class LogLevels:
         """Forget what a session wanted."""
         self._wanted.pop(session, None)
 
-    def spares(self, session: SessionKey, level: Json) -> bool:
+    def is_filtered(self, session: SessionKey, level: Json) -> bool:
         """Return whether a session is not told: it named no level, and others want this one."""
         return self.told is not None and session not in self._wanted and not reaches(level, _UNSAID)

@@ -89,19 +89,19 @@ class ChildLimits(Struct, frozen=True):
     in_all: int
     per_session: int
 
-    def made_for(self, place: ChildSlot, running: Iterable[ChildSlot]) -> list[ChildSlot]:
-        """Return which of the children `running` have to end before that of `place` starts.
+    def made_for(self, slot: ChildSlot, running: Iterable[ChildSlot]) -> list[ChildSlot]:
+        """Return which of the children `running` have to end before that of `slot` starts.
 
         There must be room with each session that waits for it: that makes room with what it alone
         uses. Then there must be room in all, which a child of nobody's makes, else the idlest.
 
         Raises: ChildError if all that could make room are at work; nobody needs to end then.
         """
-        name, left, ended = place.spec.name, list(running), list[ChildSlot]()
-        for session in place.lessees:
+        name, left, ended = slot.spec.name, list(running), list[ChildSlot]()
+        for session in slot.users:
             own = [other for other in left if other.is_used_by(session)]
             if len(own) >= self.per_session:
-                alone = [other for other in own if other.lessees.keys() <= {session}]
+                alone = [other for other in own if other.users.keys() <= {session}]
                 spare = _least_missed(alone) or _full(
                     name,
                     f"this session uses {len(own)} children",
@@ -118,7 +118,7 @@ class ChildLimits(Struct, frozen=True):
 def _least_missed(among: Iterable[ChildSlot]) -> ChildSlot | None:
     """Return whose child is missed least; None if all are at work."""
     idle = (other for other in among if other.is_idle)
-    return min(idle, key=lambda other: (bool(other.lessees), other.used_at), default=None)
+    return min(idle, key=lambda other: (bool(other.users), other.used_at), default=None)
 
 
 def _full(name: ServerName, how_many: str, knob: str) -> NoReturn:
@@ -146,7 +146,7 @@ class Opener(Protocol):
 def opener(
     environment: Mapping[str, str],
     kernel: Kernel,
-    brood: ProcessSupervisor,
+    supervisor: ProcessSupervisor,
     flavour: Flavour = Flavour.POSIX,
 ) -> Opener:
     """Return what opens real children; processes inherit of `environment` what is theirs.
@@ -161,7 +161,7 @@ def opener(
         its = logs.setdefault(spec.name, ChildLog(spec.name))
         if plan is not None:
             own = inherited(environment, spec.environment, flavour)
-            return open_launched(spec, plan, own, kernel, brood, its)
+            return open_launched(spec, plan, own, kernel, supervisor, its)
         if not isinstance(spec.target, RemoteTarget):
             raise TypeError("a launched child needs a plan")
         from hub.children.remote.connect import open_remote  # noqa: PLC0415 - loads the HTTP client, which only remote children need
@@ -211,45 +211,45 @@ class ChildPool:
                 tasks.cancel_scope.cancel()
 
     def lease(
-        self, spec: ServerSpec, key: ChildKey, session: SessionKey, lessee: ChildUser
+        self, spec: ServerSpec, key: ChildKey, session: SessionKey, user: ChildUser
     ) -> ChildSlot:
         """Return the place of `key`, with `session` among its users; nothing is started yet."""
-        place = self._places.get(key)
-        if place is None:
+        slot = self._places.get(key)
+        if slot is None:
             health = ChildHealth(spec.name, self._clock, self._chance)
-            place = self._places[key] = ChildSlot(key, spec, health=health)
-        place.lessees[session] = lessee
-        place.unused_since = None
-        return place
+            slot = self._places[key] = ChildSlot(key, spec, health=health)
+        slot.users[session] = user
+        slot.unused_since = None
+        return slot
 
-    def release(self, place: ChildSlot, session: SessionKey, *, at_once: bool = False) -> None:
+    def release(self, slot: ChildSlot, session: SessionKey, *, at_once: bool = False) -> None:
         """End a session's use of a child; `at_once`: keep no unused child for the next user."""
-        place.lessees.pop(session, None)
-        if place.child is not None and self._tasks is not None:
-            place.child.answers.levels.leave(session)
-            for uri in place.child.answers.leave(session):
-                self._tasks.start_soon(_unsubscribe, place.child, uri)
-        if not place.lessees:
-            pause = place.spec.idle_stop if not at_once else 0.0
-            place.unused_since = self._clock() - place.spec.idle_stop + pause
+        slot.users.pop(session, None)
+        if slot.child is not None and self._tasks is not None:
+            slot.child.answers.levels.leave(session)
+            for uri in slot.child.answers.leave(session):
+                self._tasks.start_soon(_unsubscribe, slot.child, uri)
+        if not slot.users:
+            pause = slot.spec.idle_stop if not at_once else 0.0
+            slot.unused_since = self._clock() - slot.spec.idle_stop + pause
             if at_once:
-                self._end_if_unused(place)
+                self._end_if_unused(slot)
 
-    async def obtain(self, place: ChildSlot) -> Child:
+    async def obtain(self, slot: ChildSlot) -> Child:
         """Return the place's child once it answers calls, starting it, once for all, if need be.
 
         Raises: ChildError if it does not start, has just failed to, or the place was given up.
         """
-        if not place.is_kept:
-            raise ChildError(f"server {place.spec.name!r} was let go: its roots have changed")
-        place.used_at = self._clock()
-        child = place.child
+        if not slot.is_kept:
+            raise ChildError(f"server {slot.spec.name!r} was let go: its roots have changed")
+        slot.used_at = self._clock()
+        child = slot.child
         if child is None or isinstance(child.state, Down):
-            child = self._start(place, child)
+            child = self._start(slot, child)
         ready = await child.ready()
-        if self._last_known.get(place.key) is not ready.listing:
-            self._learn(place.key, ready.greeting.instructions)
-        self._remember(place.key, ready.listing)
+        if self._last_known.get(slot.key) is not ready.listing:
+            self._learn(slot.key, ready.handshake.instructions)
+        self._remember(slot.key, ready.listing)
         return child
 
     def _learn(self, key: ChildKey, instructions: str) -> None:
@@ -266,16 +266,16 @@ class ChildPool:
 
     def running_of(self, server: ServerName, principal: str) -> list[Child]:
         """Return the children of a server that answer this principal's calls now."""
-        places = (p for p in self._places.values() if p.key.server == server and p.is_running)
-        return [p.child for p in places if p.child and p.key.principal in {principal, ""}]
+        slots = (p for p in self._places.values() if p.key.server == server and p.is_running)
+        return [p.child for p in slots if p.child and p.key.principal in {principal, ""}]
 
     def has_asked_for_roots(self, server: ServerName) -> bool:
         """Return whether a child of this server has asked for roots."""
         return server in self._askers
 
-    def last_known(self, place: ChildSlot) -> Listing | None:
+    def last_known(self, slot: ChildSlot) -> Listing | None:
         """Return what the child of this very key offers, or offered when it was last there."""
-        return place.listing or self._last_known.get(place.key)
+        return slot.listing or self._last_known.get(slot.key)
 
     def _remember(self, key: ChildKey, listing: Listing) -> None:
         self._last_known[key] = listing
@@ -283,95 +283,95 @@ class ChildPool:
         while len(self._last_known) > KEPT_LISTINGS:
             self._last_known.popitem(last=False)
 
-    def _start(self, place: ChildSlot, fallen: Child | None) -> Child:
-        name, tasks = place.spec.name, self._tasks
+    def _start(self, slot: ChildSlot, fallen: Child | None) -> Child:
+        name, tasks = slot.spec.name, self._tasks
         if tasks is None:
             raise ChildError(f"server {name!r} is not started: the hub is shutting down")
-        if fallen is not None and isinstance(fallen.state, Down) and place.health.looked() > 0:
+        if fallen is not None and isinstance(fallen.state, Down) and slot.health.looked() > 0:
             raise ChildError(
-                f"server {name!r} is not running: {fallen.state.reason}; {place.health.outlook}"
+                f"server {name!r} is not running: {fallen.state.reason}; {slot.health.outlook}"
             )
-        self._make_room(place)
-        place.started_at = self._clock()
-        child = place.child = Child(
-            self._answers(place),
-            self._introduction(place),
-            lambda: self._open(place.spec, place.key.plan),
-            place.health,
+        self._make_room(slot)
+        slot.started_at = self._clock()
+        child = slot.child = Child(
+            self._answers(slot),
+            self._introduction(slot),
+            lambda: self._open(slot.spec, slot.key.plan),
+            slot.health,
         )
         tasks.start_soon(child.own)
         return child
 
-    def _make_room(self, place: ChildSlot) -> None:
+    def _make_room(self, slot: ChildSlot) -> None:
         """End children if there are as many as there may be.
 
         One that its clients still hold is started again when they call it.
         """
         running = [other for other in self._places.values() if other.is_running]
-        for spare in self._room.made_for(place, running):
-            if spare.lessees and spare.child is not None:
+        for spare in self._room.made_for(slot, running):
+            if spare.users and spare.child is not None:
                 spare.child.stop()
                 spare.child = None
             else:
                 self._end(spare)
 
-    def _answers(self, place: ChildSlot) -> ChildCallbacks:
+    def _answers(self, slot: ChildSlot) -> ChildCallbacks:
         return ChildCallbacks(
-            place.spec,
-            place.key.roots,
+            slot.spec,
+            slot.key.roots,
             self._flavour,
-            unknown=place.key.unknown,
-            audience=lambda: {**self.listeners.of(place.key.principal), **place.lessees},
-            wanted_roots=lambda: self._askers.add(place.spec.name),
+            unknown=slot.key.unknown,
+            notifier=lambda: {**self.listeners.of(slot.key.principal), **slot.users},
+            wanted_roots=lambda: self._askers.add(slot.spec.name),
         )
 
-    def _introduction(self, place: ChildSlot) -> HubIdentity:
-        asks = messages.as_object(Raw(place.key.asks))
-        key = place.key
+    def _introduction(self, slot: ChildSlot) -> HubIdentity:
+        asks = messages.as_object(Raw(slot.key.asks))
+        key = slot.key
         is_private = key.plan is not None and key.plan.cwd is None
-        if place.spec.answer_roots and (key.roots.roots or key.unknown or is_private):
+        if slot.spec.answer_roots and (key.roots.roots or key.unknown or is_private):
             roots: JsonObject = {"roots": {"listChanged": True}}
             asks = {**roots, **asks}
         return HubIdentity(self._info, asks)
 
-    async def share(self, place: ChildSlot, roots: RootSet) -> bool:
+    async def share(self, slot: ChildSlot, roots: RootSet) -> bool:
         """Give a remote child other roots in place; return whether that was possible.
 
         It is if nobody else uses the child, and none with those roots is there already.
         """
-        key = replace(place.key, roots=roots)
-        if not roots.roots or not place.key.roots.roots:
+        key = replace(slot.key, roots=roots)
+        if not roots.roots or not slot.key.roots.roots:
             return False  # whether there are any is told in the handshake
-        if place.key.plan is not None or len(place.lessees) != 1 or key in self._places:
+        if slot.key.plan is not None or len(slot.users) != 1 or key in self._places:
             return False
-        if place.child is not None and place.child.answers.serves_others(place.lessees):
+        if slot.child is not None and slot.child.answers.serves_others(slot.users):
             return False
-        del self._places[place.key]
-        place.key = key
-        self._places[key] = place
-        if place.child is not None:
-            await place.child.share(roots)
+        del self._places[slot.key]
+        slot.key = key
+        self._places[key] = slot
+        if slot.child is not None:
+            await slot.child.share(roots)
         return True
 
     async def _sweep(self) -> None:
         while True:
             await anyio.sleep(SWEEP_EVERY)
-            for place in list(self._places.values()):
-                self._end_if_unused(place)
+            for slot in list(self._places.values()):
+                self._end_if_unused(slot)
 
-    def _end_if_unused(self, place: ChildSlot) -> None:
-        since, child = place.unused_since, place.child
-        if since is None or place.lessees or self._clock() - since < place.spec.idle_stop:
+    def _end_if_unused(self, slot: ChildSlot) -> None:
+        since, child = slot.unused_since, slot.child
+        if since is None or slot.users or self._clock() - since < slot.spec.idle_stop:
             return
         if child is None or not child.answers.busy:
-            self._end(place)
+            self._end(slot)
 
-    def _end(self, place: ChildSlot) -> None:
-        if self._places.get(place.key) is place:
-            del self._places[place.key]
-        place.is_kept = False
-        if place.child is not None:
-            place.child.stop()
+    def _end(self, slot: ChildSlot) -> None:
+        if self._places.get(slot.key) is slot:
+            del self._places[slot.key]
+        slot.is_kept = False
+        if slot.child is not None:
+            slot.child.stop()
 
 
 async def _unsubscribe(child: Child, uri: str) -> None:

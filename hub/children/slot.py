@@ -45,7 +45,7 @@ class ChildSlot(Struct, eq=False):
     key: ChildKey
     spec: ServerSpec
     child: Child | None = None
-    lessees: dict[SessionKey, ChildUser] = field(default_factory=dict["SessionKey", "ChildUser"])
+    users: dict[SessionKey, ChildUser] = field(default_factory=dict["SessionKey", "ChildUser"])
     health: ChildHealth = field(default_factory=ChildHealth)
     unused_since: float | None = None
     started_at: float = 0.0
@@ -82,7 +82,7 @@ class ChildSlot(Struct, eq=False):
     def is_used_by(self, session: SessionKey) -> bool:
         """Whether a session uses its child, or has calls under way there still."""
         child = self.child
-        return session in self.lessees or (child is not None and child.answers.serves(session))
+        return session in self.users or (child is not None and child.answers.serves(session))
 
     @property
     def is_idle(self) -> bool:

@@ -36,14 +36,14 @@ from hub.config.to_specs import server_specs
 from hub.config.withholding import missed
 from hub.confinement import landlock, launcher, seccomp
 from hub.confinement.confined_launch import planned_grants, this_kernel
-from hub.confinement.grants import missing, standing
+from hub.confinement.grants import confinement_status, missing
 from hub.confinement.program_files import SYSTEM
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
 from hub.confinement.settled import settle_confinement
 from hub.errors import ChildError, HubError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.legible import legible, on_one_line
-from hub.roots.effective import EffectiveRoots, at_server, for_rootless
+from hub.roots.effective import EffectiveRoots, for_rootless, for_server
 from hub.server.http.access import is_loopback
 from hub.sessions.services import Services
 from hub.sessions.session import Session
@@ -204,7 +204,9 @@ def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, Ef
     machine = this_machine(os.environ)
     place = place_of(machine, config, config_path(options))
     force = for_rootless(operator_roots(config.roots, options.root, place))
-    return [(spec, at_server(force, spec.ceiling)) for spec in server_specs(config, place).values()]
+    return [
+        (spec, for_server(force, spec.ceiling)) for spec in server_specs(config, place).values()
+    ]
 
 
 def _environments(
@@ -229,7 +231,7 @@ def _planned(spec: ServerSpec, force: EffectiveRoots, given: Mapping[str, str]) 
         "inherits": sorted(given),
         "withheld": sorted(os.environ.keys() - given.keys() - {*variables}),
         "roots": list(force.roots.uris),
-        "confinement": str(standing(spec.confine, spec.target, this_kernel())),
+        "confinement": str(confinement_status(spec.confine, spec.target, this_kernel())),
         "grants": _granted(spec, made, given),
     }
 
@@ -347,7 +349,7 @@ async def _connect(config: HubConfig, setting: Setting) -> int:
 async def _start(services: Services, session: Session, spec: ServerSpec, failed: list[str]) -> None:
     began = services.machine.clock()
     try:
-        child = await services.children.obtain(session.place(spec, session.known_force()))
+        child = await services.children.obtain(session.slot_for(spec, session.known_force()))
         ready = await child.ready()
     except (ChildError, HubError) as exc:
         failed.append(spec.name)
@@ -360,13 +362,13 @@ async def _start(services: Services, session: Session, spec: ServerSpec, failed:
 
 
 def _offer(ready: Ready, offer: Offer) -> str:
-    listing, greeting = ready.listing, ready.greeting
-    name = f"{greeting.info.get('name', '?')} {greeting.info.get('version', '')}".strip()
+    listing, handshake = ready.listing, ready.handshake
+    name = f"{handshake.info.get('name', '?')} {handshake.info.get('version', '')}".strip()
     tools = [tool for tool in map(_name_of, listing.tools) if offer.includes(tool)]
     hidden = len(listing.tools) - len(tools)
     count = f"{len(tools)} tools" + (f" ({hidden} more left out)" if hidden else "")
     return (
-        f"{on_one_line(name)} ({greeting.version}); {count}: "
+        f"{on_one_line(name)} ({handshake.version}); {count}: "
         f"{', '.join(map(on_one_line, tools)) or '-'}; "
         f"{len(listing.resources)} resources, {len(listing.templates)} templates, "
         f"{len(listing.prompts)} prompts"

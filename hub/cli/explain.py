@@ -31,7 +31,7 @@ from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, ex
 from hub.guard.policy import Policy, ToolPolicy
 from hub.launch.plan import LaunchTemplate, plan
 from hub.paths.resolve import Entry, Flavour, LinkReader, PathError
-from hub.roots.effective import EffectiveRoots, at_server, for_rootless
+from hub.roots.effective import EffectiveRoots, for_rootless, for_server
 from hub.roots.roots import EMPTY, UnsafePaths, parse_announcement
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
@@ -81,13 +81,13 @@ def _answer(line: str) -> JsonObject:
 
 def _judged(row: JsonObject) -> JsonObject:
     number, arguments = row.get("id"), row.get("arguments")
-    around = _surroundings(row)
-    if around is None or not isinstance(arguments, dict):
+    context = _context(row)
+    if context is None or not isinstance(arguments, dict):
         return _verdict(number, None, "the row's arguments, roots, env or platform are not usable")
-    policy = ToolPolicy(Policy(unsafe=_unsafe(around)))
+    policy = ToolPolicy(Policy(unsafe=_unsafe(context)))
     guard = compile_tool(row.get("schema"), read_only=False, policy=policy)
     call = Call("tools/call", "", arguments, {"arguments": arguments})
-    verdict = decide(call, guard, around)
+    verdict = decide(call, guard, context)
     if isinstance(verdict, Refused):
         return _verdict(number, verdict.pointer, verdict.reason)
     return {"id": number, "verdict": "allow", "pointer": None, "reason": None}
@@ -97,7 +97,7 @@ def _verdict(number: Json, pointer: str | None, reason: str) -> JsonObject:
     return {"id": number, "verdict": "deny", "pointer": pointer, "reason": reason}
 
 
-def _surroundings(row: JsonObject) -> CallContext | None:
+def _context(row: JsonObject) -> CallContext | None:
     platform, cwd = row.get("platform", _HERE), row.get("cwd")
     env, uris = row.get("env", {}), row.get("roots", [])
     flavour = _FLAVOURS.get(platform) if isinstance(platform, str) else None
@@ -115,12 +115,12 @@ def _surroundings(row: JsonObject) -> CallContext | None:
     )
 
 
-def _unsafe(around: CallContext) -> UnsafePaths:
-    home = around.env.get("HOME") or around.env.get("USERPROFILE")
+def _unsafe(context: CallContext) -> UnsafePaths:
+    home = context.env.get("HOME") or context.env.get("USERPROFILE")
     try:
-        return UnsafePaths(home, around.flavour)
+        return UnsafePaths(home, context.flavour)
     except PathError:
-        return UnsafePaths(None, around.flavour)
+        return UnsafePaths(None, context.flavour)
 
 
 def register(subparsers: Subparsers) -> None:
@@ -154,9 +154,9 @@ def perform(options: Namespace) -> int:
     case = _case(options)
     call = Call("tools/call", case.name, case.arguments, {"arguments": case.arguments})
     guard = compile_tool(case.schema, read_only=case.read_only, policy=case.policy)
-    verdict = decide(call, guard, case.around)
+    verdict = decide(call, guard, case.context)
     try:
-        judged = explain(call, guard, case.around)
+        judged = explain(call, guard, case.context)
     except PathError:
         judged = ()
     print(_json(case, verdict, judged) if options.json else _text(case, verdict, judged))
@@ -182,7 +182,7 @@ class _Case(Struct, frozen=True):
     schema: Json
     read_only: bool
     policy: ToolPolicy
-    around: CallContext
+    context: CallContext
 
 
 def _case(options: Namespace) -> _Case:
@@ -203,7 +203,7 @@ def _case(options: Namespace) -> _Case:
     else:
         spec = _spec(config, server, place)
         _ensure_offered(spec, tool)
-        policy, force = spec.policy_of(tool), at_server(force, spec.ceiling)
+        policy, force = spec.policy_of(tool), for_server(force, spec.ceiling)
         cwd, env = _launched(spec, force, config, machine)
     definition = _definition(options, config if found is not None else None, server, tool)
     hints = definition.get("annotations")
@@ -213,7 +213,7 @@ def _case(options: Namespace) -> _Case:
         schema=definition.get("inputSchema"),
         read_only=isinstance(hints, dict) and hints.get("readOnlyHint") is True,
         policy=policy,
-        around=CallContext(
+        context=CallContext(
             force.roots, cwd, env, CachedDisk(machine.links), machine.flavour, force.enforcing
         ),
     )
@@ -289,7 +289,7 @@ async def _ask(config: HubConfig, setting: Setting, server: str, tool: str) -> J
     async with running_hub(config, setting) as services, anyio.create_task_group() as tasks:
         session = Session(services, tasks, principal="explain")
         spec = next(spec for name, spec in services.servers.items() if name == server)
-        child = await services.children.obtain(session.place(spec, session.known_force()))
+        child = await services.children.obtain(session.slot_for(spec, session.known_force()))
         ready = await child.ready()
         session.close()
         tasks.cancel_scope.cancel()
@@ -316,7 +316,7 @@ def _text(case: _Case, verdict: Admitted | Refused, judged: tuple[Judged, ...]) 
         lines += ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     if not judged and refused is None:
         lines.append("No argument is judged as a path.")
-    elif not case.around.enforcing:
+    elif not case.context.enforcing:
         lines += ["", "There are no roots to hold it to; --root DIR names one."]
     return "\n".join(lines)
 
@@ -353,8 +353,8 @@ def _json(case: _Case, verdict: Admitted | Refused, judged: tuple[Judged, ...]) 
         "mode": case.policy.policy.mode.value,
         "message": refused.message() if refused is not None else None,
         "pointer": refused.pointer if refused is not None else None,
-        "roots": list(case.around.roots.uris),
-        "enforcing": case.around.enforcing,
+        "roots": list(case.context.roots.uris),
+        "enforcing": case.context.enforcing,
         "arguments": arguments,
     }
     return json.dumps(shown, indent=2, default=str)

@@ -15,7 +15,7 @@ import anyio
 import structlog
 from msgspec.structs import replace
 
-from hub.app import Setting, fronts, running_hub
+from hub.app import Setting, connection_builder, running_hub
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -118,18 +118,18 @@ async def _serve_stdio(config: HubConfig, setting: Setting) -> None:
     from hub.server.stdio import serve_stdio  # noqa: PLC0415 - HTTP serves without it
 
     async with (
-        ended_by_signals() as ending,
-        running_hub(config, replace(setting, is_for_one=True), ending=ending) as services,
+        ended_by_signals() as shutdown,
+        running_hub(config, replace(setting, is_for_one=True), shutdown=shutdown) as services,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(_stop, ending, tasks.cancel_scope)
-        await serve_stdio(fronts(services))
+        tasks.start_soon(_stop, shutdown, tasks.cancel_scope)
+        await serve_stdio(connection_builder(services))
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
 
 
-async def _stop(ending: Shutdown, scope: anyio.CancelScope) -> None:
-    await ending.begun.wait()
+async def _stop(shutdown: Shutdown, scope: anyio.CancelScope) -> None:
+    await shutdown.begun.wait()
     scope.cancel()
 
 
@@ -146,19 +146,19 @@ async def _serve_http(config: HubConfig, setting: Setting, address: str) -> None
     gatekeeper = AccessCheck(host, token, config.listen.origins)
     listener = _listener(host, port)
     async with (
-        ended_by_signals() as ending,
-        running_hub(config, setting, ending=ending) as services,
+        ended_by_signals() as shutdown,
+        running_hub(config, setting, shutdown=shutdown) as services,
     ):
         url = _url(host, listener.getsockname()[1], config.listen.path)
         await serve_http(
-            fronts(services),
+            connection_builder(services),
             gatekeeper,
             listener,
             path=config.listen.path,
             poll_after=config.listen.poll_after,
             proxies=Proxies(config.listen.trusted_proxies),
             ready=partial(_announce, url, token),
-            ending=ending,
+            shutdown=shutdown,
         )
     ignore_ending_signals()
 

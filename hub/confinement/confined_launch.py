@@ -22,7 +22,7 @@ from hub.confinement.grants import (
     FileGrant,
     FileGrants,
     Needs,
-    grants,
+    file_grants,
 )
 from hub.confinement.program_files import DEVICES, KERNEL, SETTINGS, SYSTEM, Program, program
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
@@ -161,7 +161,7 @@ def _grants(
     system = (place for place in (*SYSTEM, *SETTINGS, *KERNEL) if Path(place).exists())
     kept = (places.cache or cache_of(spec.name, environment),) if _is_runner(plan) else ()
     writable = (*DEVICES, places.home, places.tmp, *kept)
-    return grants(spec.confine, plan, spec.policy, Needs((*system, *found.read), writable))
+    return file_grants(spec.confine, plan, spec.policy, Needs((*system, *found.read), writable))
 
 
 def _is_runner(plan: LaunchPlan) -> bool:

@@ -47,7 +47,9 @@ class Needs(Struct, frozen=True):
     write: tuple[str, ...] = ()
 
 
-def grants(setting: ConfineSetting, plan: LaunchPlan, policy: Policy, needs: Needs) -> FileGrants:
+def file_grants(
+    setting: ConfineSetting, plan: LaunchPlan, policy: Policy, needs: Needs
+) -> FileGrants:
     """Return what the child of `plan` may touch.
 
     A root is writable unless the operator made it readable only; a writable place inside such a
@@ -134,7 +136,7 @@ class NotAsked(Struct, frozen=True):
 ConfinementStatus: TypeAlias = Confined | Unconfined | NotAsked
 
 
-def standing(
+def confinement_status(
     setting: ConfineSetting, template: LaunchTemplate, kernel: Kernel
 ) -> ConfinementStatus:
     """Return whether a child of `template` is confined by `kernel`."""

@@ -101,20 +101,20 @@ def scoped(version: int) -> int:
     return _SCOPES if version >= _SCOPES_SINCE else 0
 
 
-def encode(grants: list[tuple[str, str, tuple[int, int] | None]]) -> bytes:
+def encode(file_grants: list[tuple[str, str, tuple[int, int] | None]]) -> bytes:
     """Return grants as a launcher reads them: each `r` or `w`, a path, and which inode it must be.
 
     A path that is not there, or is another inode by then, grants nothing.
     """
     pieces: list[bytes] = []
-    for kind, path, identity in grants:
+    for kind, path, identity in file_grants:
         which = "-" if identity is None else f"{identity[0]}:{identity[1]}"
         pieces += (kind.encode(), which.encode(), os.fsencode(path))
     return b"".join(piece + b"\0" for piece in pieces)
 
 
-def confine(grants: bytes) -> None:
-    """Keep this process, and all that it will start, to `grants`. There is no way back.
+def confine(file_grants: bytes) -> None:
+    """Keep this process, and all that it will start, to `file_grants`. There is no way back.
 
     Raises: LandlockError, after which nothing more was given up.
     """
@@ -128,7 +128,7 @@ def confine(grants: bytes) -> None:
     if ruleset < 0:
         raise LandlockError(f"no ruleset: {os.strerror(ctypes.get_errno())}")
     try:
-        pieces = grants.split(b"\0")[:-1]
+        pieces = file_grants.split(b"\0")[:-1]
         for at in range(0, len(pieces), _PIECES):
             _grant(libc, ruleset, version, *pieces[at : at + _PIECES])
         if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.syscall(

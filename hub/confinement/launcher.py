@@ -27,7 +27,7 @@ _PARENT_DEATH_SIGNAL, _SIGTERM = 1, 15
 
 
 def encode(
-    grants: bytes,
+    file_grants: bytes,
     refused: bytes = b"",
     above: tuple[int, int] | None = None,
     capabilities: tuple[int, ...] = (),
@@ -36,13 +36,13 @@ def encode(
 
     In the filter the numbers `above` stand for the launcher's parent and its process group.
     """
-    return marshal.dumps((grants, refused, above, capabilities))
+    return marshal.dumps((file_grants, refused, above, capabilities))
 
 
 def _hold(file: str) -> None:
     with open(file, "rb") as held:
-        grants, refused, above, capabilities = marshal.loads(held.read())  # noqa: S302 - the hub's
-    confine(grants)
+        file_grants, refused, above, capabilities = marshal.loads(held.read())  # noqa: S302 - the hub's
+    confine(file_grants)
     drop(capabilities)
     if above is not None:
         parent = os.getppid()

@@ -11,8 +11,8 @@ from hub.confinement.grants import (
     ConfinementStatus,
     NotAsked,
     Unconfined,
+    confinement_status,
     missing,
-    standing,
 )
 from hub.errors import ConfigError
 from hub.launch.plan import LaunchTemplate
@@ -29,7 +29,7 @@ def settle_confinement(servers: Iterable[ServerSpec], kernel: Kernel) -> None:
     """
     for spec in servers:
         if isinstance(spec.target, LaunchTemplate):
-            _settle(spec, standing(spec.confine, spec.target, kernel))
+            _settle(spec, confinement_status(spec.confine, spec.target, kernel))
 
 
 def _settle(spec: ServerSpec, found: ConfinementStatus) -> None:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.guard.budget import WHOLE, TooMuchError
+from hub.guard.budget import FULL_BUDGET, TooMuchError
 from hub.guard.keys.key_words import LONGEST_KEY, is_content, is_data, is_measure, is_plural
 from hub.guard.keys.schema import ArgumentNode, node_of_key
 from hub.guard.keys.vocabulary import Kind
@@ -99,8 +99,8 @@ class PathCandidate(Struct, frozen=True):
     whole: bool = False
 
 
-def claims(
-    shape: ArgumentNode, arguments: JsonObject, most: int = WHOLE.search
+def find_candidates(
+    shape: ArgumentNode, arguments: JsonObject, most: int = FULL_BUDGET.search
 ) -> list[PathCandidate]:
     """Return what in `arguments` is judged, in order; finding it may take an effort of `most`.
 
@@ -122,7 +122,7 @@ class _Found(list[PathCandidate]):
     once, however many cells of a table have it.
     """
 
-    left = WHOLE.search
+    left = FULL_BUDGET.search
     strings = MAX_STRINGS
     bare: set[str] | None = None
 
@@ -194,7 +194,7 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
             kind, whole = _inherited(kind, key, member, at)
         if member.__class__ is str:
             if _is_judged(kind, member, inner):  # pyright: ignore[reportArgumentType]
-                _claim(
+                _add(
                     member,  # pyright: ignore[reportArgumentType]
                     inner,
                     _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth, at.unread, whole),
@@ -257,7 +257,7 @@ def _walk_list(values: list[Json], node: ArgumentNode, at: _Place, found: _Found
         if isinstance(value, str):
             if _is_judged(kind, value, node):
                 place = _Place(f"{at.pointer}/{index}", at.key, kind, at.depth, at.unread)
-                _claim(value, node, place, found)
+                _add(value, node, place, found)
         elif kind is _PATH and _is_number(value):
             found.append(PathCandidate(f"{at.pointer}/{index}", at.key, kind, value, node.why))
             return  # a list of bytes is one path
@@ -308,7 +308,7 @@ def is_shaped(value: str) -> bool:
     return ("q" in lowered and "sqlite" in lowered) or ("k" in lowered and "duckdb" in lowered)
 
 
-def _claim(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
+def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
     found.spend(_PER_CLAIM + _effort_of(text))
     is_read = (at.inherited is not _PAYLOAD or node.structured) and not at.whole
     inside = json_in(text) if is_read else None
@@ -319,7 +319,7 @@ def _claim(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
             if at.inherited is _COMMAND:  # a shell does not read it as JSON
                 found.append(PathCandidate(at.pointer, at.key, _COMMAND, text, node.why))
             return
-        _claim_strings(inside, replace(at, depth=at.depth + 1), found)
+        _add_strings(inside, replace(at, depth=at.depth + 1), found)
     if at.inherited is _NEUTRAL and not is_shaped(text):
         if found.bare is None:
             found.bare = set()
@@ -335,7 +335,7 @@ def _effort_of(text: str) -> int:
     return (len(text) - _FEW) // _CHARACTERS if len(text) > _FEW else 0
 
 
-def _claim_strings(text: str, at: _Place, found: _Found) -> None:
+def _add_strings(text: str, at: _Place, found: _Found) -> None:
     """Claim the strings of what looks like JSON and is none that we can read."""
     remarks, kind = has_remarks(text), at.inherited
     unread = at.unread or _Unread(text)
@@ -347,21 +347,21 @@ def _claim_strings(text: str, at: _Place, found: _Found) -> None:
             kind = _kind_of_string(key, at.inherited, kind if remarks else None)
             if _is_judged(kind, string, _UNREAD):
                 place = _Place(f"{at.pointer}/{index}", key, kind, at.depth, unread)
-                _claim(string, _UNREAD, place, found)
+                _add(string, _UNREAD, place, found)
     except TooManyError:
         raise PathError(_TOO_MUCH) from None
 
 
-def _kind_of_string(key: str, around: Kind, before: Kind | None) -> Kind:
+def _kind_of_string(key: str, context: Kind, before: Kind | None) -> Kind:
     """Return the kind of a string that may stand under `key`.
 
     Where there are remarks it may stand under another, as far as one can tell: then it has the kind
     of the string `before` it, if that is a path.
     """
     named = node_of_key(key[-LONGEST_KEY:]).kind
-    if _PATH in {named, around, before}:
+    if _PATH in {named, context, before}:
         return _PATH
-    return around if before is not None or named in {_NEUTRAL, _PAYLOAD} else named
+    return context if before is not None or named in {_NEUTRAL, _PAYLOAD} else named
 
 
 def _parsed(text: str) -> JsonObject | list[Json] | None:

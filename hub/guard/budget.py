@@ -31,9 +31,9 @@ class Budget(Struct, frozen=True):
     effort: int
 
 
-WHOLE = Budget(search=5_000_000, readings=20_000, effort=1_000_000)
+FULL_BUDGET = Budget(search=5_000_000, readings=20_000, effort=1_000_000)
 """What any call may cost: a second, or more where it comes with megabytes of arguments."""
-SOON = Budget(search=8000, readings=100, effort=5000)
+INLINE_BUDGET = Budget(search=8000, readings=100, effort=5000)
 """What may be done where others wait meanwhile: some thousandths of a second."""
 
 

@@ -41,12 +41,12 @@ class Wanted(Struct, frozen=True):
     """
 
     pointer: str
-    place: Root
+    root: Root
     exists: bool
 
 
 def wanted(
-    call: Call, guard: ToolGuard, around: CallContext, ceilings: Sequence[RootSet]
+    call: Call, guard: ToolGuard, context: CallContext, ceilings: Sequence[RootSet]
 ) -> tuple[Wanted, ...]:
     """Return the places that would have to be granted for this call to pass, in order.
 
@@ -54,48 +54,52 @@ def wanted(
     are more than `MAX_QUESTIONS`: nobody is to be asked in vain.
     """
     found: list[Wanted] = []
-    verdict = decide(call, guard, around)
+    verdict = decide(call, guard, context)
     while isinstance(verdict, Refused):
         if verdict.reason != OUTSIDE or len(found) == MAX_QUESTIONS:
             return ()
-        path = _leads_to(call, guard, around, verdict.pointer)
-        one = None if path is None else _wanted(verdict.pointer, path, around)
-        if one is None or not within(one.place, ceilings):
+        path = _leads_to(call, guard, context, verdict.pointer)
+        one = None if path is None else _wanted(verdict.pointer, path, context)
+        if one is None or not within(one.root, ceilings):
             return ()
         found.append(one)
-        around = replace(around, granted=(*around.granted, one.place))
-        verdict = decide(call, guard, around)
+        context = replace(context, granted=(*context.granted, one.root))
+        verdict = decide(call, guard, context)
     return tuple(found)
 
 
-def within(place: Root, ceilings: Sequence[RootSet]) -> bool:
+def within(root: Root, ceilings: Sequence[RootSet]) -> bool:
     """Return whether a place is below each of the ceilings."""
-    return all(ceiling.covers(place.parts) is not None for ceiling in ceilings)
+    return all(ceiling.covers(root.parts) is not None for ceiling in ceilings)
 
 
-def _leads_to(call: Call, guard: ToolGuard, around: CallContext, pointer: str) -> str | None:
+def _leads_to(call: Call, guard: ToolGuard, context: CallContext, pointer: str) -> str | None:
     """Return where the reading leads that a call was refused for; None if nobody can say."""
     objected = (
-        (judged.pointer, weighed)
-        for judged in explain(call, guard, around)
-        for weighed in judged.readings
-        if weighed.objection is not None
+        (judged.pointer, evaluated)
+        for judged in explain(call, guard, context)
+        for evaluated in judged.readings
+        if evaluated.objection is not None
     )
-    at, weighed = next(objected, ("", None))
-    return weighed.leads_to if weighed and (at, weighed.objection) == (pointer, OUTSIDE) else None
+    at, evaluated = next(objected, ("", None))
+    return (
+        evaluated.leads_to
+        if evaluated and (at, evaluated.objection) == (pointer, OUTSIDE)
+        else None
+    )
 
 
-def _wanted(pointer: str, path: str, around: CallContext) -> Wanted | None:
-    entry, parts = around.links.entry(path), parts_of(path, around.flavour)
-    uri = uri_from_path(path, around.flavour)
+def _wanted(pointer: str, path: str, context: CallContext) -> Wanted | None:
+    entry, parts = context.links.entry(path), parts_of(path, context.flavour)
+    uri = uri_from_path(path, context.flavour)
     if entry is None:
         name = Root(uri, path, "", is_file=True, parts=parts, device=0, inode=0)
         return Wanted(pointer, name, exists=False)
     if entry.kind not in {"file", "directory"}:
         return None
     is_file = entry.kind == "file"
-    place = Root(uri, path, "", is_file, parts, entry.device, entry.inode)
-    return Wanted(pointer, place, exists=True)
+    root = Root(uri, path, "", is_file, parts, entry.device, entry.inode)
+    return Wanted(pointer, root, exists=True)
 
 
 # The question
@@ -139,10 +143,10 @@ def consent_in(result: Json) -> Consent:
 
 def _described(asked: Wanted) -> str:
     # At the end and never cut: what the user grants must be there to be read.
-    path = _quoted(asked.place.path)
+    path = _quoted(asked.root.path)
     if not asked.exists:
         return f"what is not there yet: {path}"
-    return f"the file {path}" if asked.place.is_file else f"all of the directory {path}"
+    return f"the file {path}" if asked.root.is_file else f"all of the directory {path}"
 
 
 def _quoted(text: str, most: int | None = None) -> str:

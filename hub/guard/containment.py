@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from hub.guard.budget import WHOLE, Meter, MeteredDisk, TooMuchError
+from hub.guard.budget import FULL_BUDGET, Meter, MeteredDisk, TooMuchError
 from hub.guard.own_files import OWN, OwnFileRules
 from hub.guard.policy import Policy
 from hub.paths.resolve import (
@@ -67,7 +67,7 @@ class CallContext(Struct, frozen=True):
     `enforcing` False: no roots are in force for this client; only the operator's patterns are.
     `links` should remember what it was told while one call is judged, and no longer. `granted` are
     places outside of the roots that the client's user let pass: nothing is read relative to them.
-    `sites` are those of `roots` and `cwd`, where many calls are judged in the same surroundings.
+    `index` are those of `roots` and `cwd`, where many calls are judged in the same surroundings.
     """
 
     roots: RootSet
@@ -77,7 +77,7 @@ class CallContext(Struct, frozen=True):
     flavour: Flavour
     enforcing: bool = True
     granted: tuple[Root, ...] = ()
-    sites: RootIndex | None = None
+    index: RootIndex | None = None
 
 
 class ReadingResult(Struct, frozen=True):
@@ -98,30 +98,30 @@ class PathTracer:
 
     def __init__(
         self,
-        around: CallContext,
+        context: CallContext,
         policy: Policy,
         *,
         needs_write: bool,
-        most: int = WHOLE.effort,
+        most: int = FULL_BUDGET.effort,
         reach: OwnFileRules | None = None,
     ) -> None:
-        self._around = around
+        self._around = context
         self._policy = policy
         self._needs_write = needs_write
         self._reach = reach
-        self._flavour = around.flavour
-        self._posix = around.flavour is not Flavour.WINDOWS
-        sites = around.sites or RootIndex.of(around.roots, around.cwd)
-        self._bases = sites.bases
-        links = around.links
+        self._flavour = context.flavour
+        self._posix = context.flavour is not Flavour.WINDOWS
+        index = context.index or RootIndex.of(context.roots, context.cwd)
+        self._bases = index.bases
+        links = context.links
         if policy.symlinks == "deny":
-            shared = RootSet((*around.roots.roots, *around.granted))
-            links = _NoLinksBelow(links, shared, around.flavour)
+            shared = RootSet((*context.roots.roots, *context.granted))
+            links = _NoLinksBelow(links, shared, context.flavour)
         self.effort = Meter(most)
         self._links = MeteredDisk(links, self.effort)
-        self._shared = sites.shared
-        self._files, self._directories = sites.files, sites.directories
-        self._depths = sites.depths
+        self._shared = index.shared
+        self._files, self._directories = index.files, index.directories
+        self._depths = index.depths
         self._known: dict[str, str] = {}
 
     def is_absolute(self, text: str) -> bool:

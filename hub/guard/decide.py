@@ -8,11 +8,11 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from hub.guard.arguments import PathCandidate, claims, rewritten
-from hub.guard.budget import SOON, WHOLE, Budget, TooMuchError
+from hub.guard.arguments import PathCandidate, find_candidates, rewritten
+from hub.guard.budget import FULL_BUDGET, INLINE_BUDGET, Budget, TooMuchError
 from hub.guard.containment import LEAST, OUTSIDE, CallContext, ReadingResult
 from hub.guard.judge import Judge
-from hub.guard.keys.schema import ArgumentNode, compile_shape, nodes_of
+from hub.guard.keys.schema import ArgumentNode, compile_schema, nodes_of
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.own_files import ELSEWHERE, OWN, OwnFiles, by_proc
 from hub.guard.own_names import OwnNames, own_names_in
@@ -85,14 +85,14 @@ class Judged(Struct, frozen=True):
 def compile_tool(schema: Json, *, read_only: bool, policy: ToolPolicy) -> ToolGuard:
     """Return the guard of a tool with this input schema; any JSON at all is a schema."""
     access = policy.access or ("read" if read_only else "write")
-    return ToolGuard(compile_shape(schema, policy.arguments), policy, access == "write")
+    return ToolGuard(compile_schema(schema, policy.arguments), policy, access == "write")
 
 
 class LazyContext(Protocol):
     """What a call is judged in, looked at only if something in it is judged."""
 
     @property
-    def ground(self) -> PlainPathCheck | None:
+    def plain_check(self) -> PlainPathCheck | None:
         """Where plain paths need no weighing, if anywhere."""
         ...
 
@@ -105,33 +105,33 @@ class LazyContext(Protocol):
         """Return the disk as one call sees it, which remembers what it was told."""
         ...
 
-    def surroundings(self, links: LinkReader) -> CallContext | None:
+    def context(self, links: LinkReader) -> CallContext | None:
         """Return the surroundings on that disk; None if they are others by now."""
         ...
 
 
-def admit(call: Call, guard: ToolGuard, sight: LazyContext) -> Admitted | None:
+def admit(call: Call, guard: ToolGuard, lazy: LazyContext) -> Admitted | None:
     """Admit a call that `decide` would admit without reserve, and soon; None says nothing."""
     policy = guard.policy.policy
     if policy.mode is _OFF and policy.own is None:
         return Admitted(call, token=_TOKEN)
     try:
-        found = claims(guard.shape, call.arguments, SOON.search)
+        found = find_candidates(guard.shape, call.arguments, INLINE_BUDGET.search)
         if not found:
             return Admitted(call, token=_TOKEN)
         named = own_names_in(policy.own, call.arguments)
-        ground, is_single = sight.ground, len(found) == 1
+        plain_check, is_single = lazy.plain_check, len(found) == 1
         # A single path shares its way with no other: there is nothing to remember yet.
-        links = sight.disk if is_single else sight.memory()
-        if ground is not None and not named.is_any and ground.bears(found, links):
+        links = lazy.disk if is_single else lazy.memory()
+        if plain_check is not None and not named.is_any and plain_check.admits(found, links):
             return Admitted(call, token=_TOKEN)
-        around = sight.surroundings(sight.memory() if is_single else links)
-        if around is None:
+        context = lazy.context(lazy.memory() if is_single else links)
+        if context is None:
             return None
-        weighed = _weigh(call, _Said(found, named), guard, around, SOON)
+        evaluated = _evaluate(call, _Said(found, named), guard, context, INLINE_BUDGET)
     except Exception:  # noqa: BLE001 - who decides it then says why
         return None
-    return None if weighed.refused is not None else Admitted(weighed.call, token=_TOKEN)
+    return None if evaluated.refused is not None else Admitted(evaluated.call, token=_TOKEN)
 
 
 def acts_on_places(guard: ToolGuard) -> bool:
@@ -144,55 +144,63 @@ def acts_on_places(guard: ToolGuard) -> bool:
     )
 
 
-def decide(call: Call, guard: ToolGuard, around: CallContext) -> Admitted | Refused:
+def decide(call: Call, guard: ToolGuard, context: CallContext) -> Admitted | Refused:
     """Return whether `call` may reach its child. Total: whatever goes wrong inside is a refusal."""
-    return _decided(call, guard, around, WHOLE)[0]
+    return _decided(call, guard, context, FULL_BUDGET)[0]
 
 
-def decide_soon(call: Call, guard: ToolGuard, around: CallContext) -> Admitted | Refused | None:
+def decide_within_inline_budget(
+    call: Call, guard: ToolGuard, context: CallContext
+) -> Admitted | Refused | None:
     """Return what `decide` would; None if that took so long that others should not wait for it."""
-    verdict, is_final = _decided(call, guard, around, SOON)
+    verdict, is_final = _decided(call, guard, context, INLINE_BUDGET)
     return verdict if is_final else None
 
 
 def _decided(
-    call: Call, guard: ToolGuard, around: CallContext, patience: Budget
+    call: Call, guard: ToolGuard, context: CallContext, budget: Budget
 ) -> tuple[Admitted | Refused, bool]:
     """Return the verdict, and whether more patience would not come to another."""
-    policy, uris = guard.policy.policy, around.roots.uris
+    policy, uris = guard.policy.policy, context.roots.uris
     if policy.mode is _OFF and policy.own is None:
         return Admitted(call, token=_TOKEN), True
     try:
-        said = _said(call, guard, patience)
-        weighed = _weigh(call, said, guard, around, patience)
-        if policy.mode is Mode.REPORT and weighed.refused is not None:
-            own = _weigh_own(call, said, guard, around, patience)
+        said = _said(call, guard, budget)
+        evaluated = _evaluate(call, said, guard, context, budget)
+        if policy.mode is Mode.REPORT and evaluated.refused is not None:
+            own = _evaluate_own(call, said, guard, context, budget)
             if own.refused is not None:
                 return own.refused, own.is_final
-            return Admitted(weighed.call, weighed.refused, token=_TOKEN), weighed.is_final
+            return Admitted(evaluated.call, evaluated.refused, token=_TOKEN), evaluated.is_final
     except PathError as exc:
         too_much = isinstance(exc, TooMuchError)
-        weighed = _Evaluation(Refused("", "", exc.reason, uris), call, is_final=not too_much)
+        evaluated = _Evaluation(Refused("", "", exc.reason, uris), call, is_final=not too_much)
     except Exception:  # noqa: BLE001 - deny on every doubt, our own mistakes included
-        weighed = _Evaluation(Refused("", "", "the arguments could not be judged", uris), call)
+        evaluated = _Evaluation(Refused("", "", "the arguments could not be judged", uris), call)
     # What cannot be judged may be the hub's own.
     only_reports = policy.mode is Mode.REPORT and policy.own is None
-    if weighed.refused is None or only_reports:
-        return Admitted(weighed.call, weighed.refused, token=_TOKEN), weighed.is_final
-    return weighed.refused, weighed.is_final
+    if evaluated.refused is None or only_reports:
+        return Admitted(evaluated.call, evaluated.refused, token=_TOKEN), evaluated.is_final
+    return evaluated.refused, evaluated.is_final
 
 
-def explain(call: Call, guard: ToolGuard, around: CallContext) -> tuple[Judged, ...]:
+def explain(call: Call, guard: ToolGuard, context: CallContext) -> tuple[Judged, ...]:
     """Return every judged value of a call with all its readings and where they lead.
 
     Raises:
         PathError: the arguments are nested too deeply, or there is too much of them.
     """
-    said = _said(call, guard, WHOLE)
-    judge = _judge(call, said, guard, around, WHOLE)
+    said = _said(call, guard, FULL_BUDGET)
+    judge = _judge(call, said, guard, context, FULL_BUDGET)
     return tuple(
-        Judged(claim.pointer, claim.kind, claim.why, claim.value, tuple(judge.weigh(claim)))
-        for claim in said.found
+        Judged(
+            candidate.pointer,
+            candidate.kind,
+            candidate.why,
+            candidate.value,
+            tuple(judge.evaluate(candidate)),
+        )
+        for candidate in said.found
     )
 
 
@@ -204,68 +212,72 @@ class _Evaluation(Struct, frozen=True):
     is_final: bool = True
 
 
-def _weigh(
-    call: Call, said: _Said, guard: ToolGuard, around: CallContext, patience: Budget
+def _evaluate(
+    call: Call, said: _Said, guard: ToolGuard, context: CallContext, budget: Budget
 ) -> _Evaluation:
     found, policy = said.found, guard.policy.policy
-    if not found or policy.mode is _OFF or not (around.enforcing or policy.deny or policy.access):
-        return _weigh_own(call, said, guard, around, patience)
-    if len(found) * LEAST > patience.effort:
-        return _too_much(call, around)
-    judge = _judge(call, said, guard, around, patience)
-    for claim in found:
-        objection = judge.objection(claim)
+    if not found or policy.mode is _OFF or not (context.enforcing or policy.deny or policy.access):
+        return _evaluate_own(call, said, guard, context, budget)
+    if len(found) * LEAST > budget.effort:
+        return _too_much(call, context)
+    judge = _judge(call, said, guard, context, budget)
+    for candidate in found:
+        objection = judge.objection(candidate)
         if objection is not None:
-            refused = Refused(claim.pointer, _text(claim), objection, around.roots.uris)
+            refused = Refused(candidate.pointer, _text(candidate), objection, context.roots.uris)
             return _Evaluation(refused, call, is_final=not judge.is_at_its_end)
     if policy.rewrite == "verbatim":
         return _Evaluation(None, call)
-    canonical = {claim.pointer: judge.canonical(claim) for claim in found}
+    canonical = {candidate.pointer: judge.canonical(candidate) for candidate in found}
     if judge.is_at_its_end:
-        return _too_much(call, around)
+        return _too_much(call, context)
     places = {at: path for at, path in canonical.items() if path is not None}
     return _Evaluation(None, rewritten(call, places))
 
 
-def _weigh_own(
-    call: Call, said: _Said, guard: ToolGuard, around: CallContext, patience: Budget
+def _evaluate_own(
+    call: Call, said: _Said, guard: ToolGuard, context: CallContext, budget: Budget
 ) -> _Evaluation:
     """Weigh a call by the hub's own files alone, where nothing else is held against it."""
     own, found = guard.policy.policy.own, said.found
     if own is None or not found:
         return _Evaluation(None, call)
-    if len(found) * LEAST > patience.effort:
-        return _too_much(call, around)
-    anywhere = replace(around, enforcing=False)
-    judge = _judge(call, said, guard, anywhere, patience, Policy(own=own))
-    for claim in found:
-        if judge.objection(claim) is None:
+    if len(found) * LEAST > budget.effort:
+        return _too_much(call, context)
+    anywhere = replace(context, enforcing=False)
+    judge = _judge(call, said, guard, anywhere, budget, Policy(own=own))
+    for candidate in found:
+        if judge.objection(candidate) is None:
             continue  # most have none, which is found out sooner
-        for weighed in judge.weigh(claim):
-            if _is_own(weighed, claim, judge, own):
-                refused = Refused(claim.pointer, _text(claim), OWN, around.roots.uris)
+        for evaluated in judge.evaluate(candidate):
+            if _is_own(evaluated, candidate, judge, own):
+                refused = Refused(candidate.pointer, _text(candidate), OWN, context.roots.uris)
                 return _Evaluation(refused, call)
-    return _too_much(call, around) if judge.is_at_its_end else _Evaluation(None, call)
+    return _too_much(call, context) if judge.is_at_its_end else _Evaluation(None, call)
 
 
 def _is_own(
-    weighed: ReadingResult, claim: PathCandidate, judge: Judge, own: OwnFiles, turns: int = _TURNS
+    evaluated: ReadingResult,
+    candidate: PathCandidate,
+    judge: Judge,
+    own: OwnFiles,
+    turns: int = _TURNS,
 ) -> bool:
     """Return whether what speaks against a reading is that it is the hub's own, or may be.
 
     By `/proc` a process reaches its directory and its root under other names.
     """
-    if weighed.objection is None or weighed.objection == OWN:
-        return weighed.objection is not None
-    if not weighed.objection.endswith(ELSEWHERE):
+    if evaluated.objection is None or evaluated.objection == OWN:
+        return evaluated.objection is not None
+    if not evaluated.objection.endswith(ELSEWHERE):
         return False
-    inner = by_proc(weighed.reading)
-    if not turns or own.may_end(weighed.reading):
+    inner = by_proc(evaluated.reading)
+    if not turns or own.may_end(evaluated.reading):
         return True
     if inner is None:
         return False
-    again = PathCandidate(claim.pointer, claim.key, Kind.PATH, inner, claim.why)
-    return any(_is_own(one, again, judge, own, turns - 1) for one in judge.weigh(again))
+    again = PathCandidate(candidate.pointer, candidate.key, Kind.PATH, inner, candidate.why)
+    return any(_is_own(one, again, judge, own, turns - 1) for one in judge.evaluate(again))
 
 
 class _Said(NamedTuple):
@@ -275,9 +287,9 @@ class _Said(NamedTuple):
     named: OwnNames
 
 
-def _said(call: Call, guard: ToolGuard, patience: Budget) -> _Said:
-    """Return what is judged of a call. Raises: PathError, as `claims`."""
-    found = claims(guard.shape, call.arguments, patience.search)
+def _said(call: Call, guard: ToolGuard, budget: Budget) -> _Said:
+    """Return what is judged of a call. Raises: PathError, as `find_candidates`."""
+    found = find_candidates(guard.shape, call.arguments, budget.search)
     return _Said(found, own_names_in(guard.policy.policy.own, call.arguments))
 
 
@@ -285,32 +297,36 @@ def _judge(  # noqa: PLR0913, PLR0917 - what a judge needs
     call: Call,
     said: _Said,
     guard: ToolGuard,
-    around: CallContext,
-    patience: Budget,
+    context: CallContext,
+    budget: Budget,
     policy: Policy | None = None,
 ) -> Judge:
     policy = policy or guard.policy.policy
     writes, reach = guard.needs_write, None
     if policy.own is not None:
-        words = (claim.value for claim in said.found if claim.kind is Kind.COMMAND)
-        reach = policy.own.reached_by(
+        words = (candidate.value for candidate in said.found if candidate.kind is Kind.COMMAND)
+        reach = policy.own.rules_for(
             call.name,
             writes=writes,
             commands=[text for text in words if isinstance(text, str)],
             names_kept=said.named.ends,
             names_secret=said.named.begins,
         )
-    return Judge(around, policy, needs_write=writes, patience=patience, reach=reach)
+    return Judge(context, policy, needs_write=writes, budget=budget, reach=reach)
 
 
-def _too_much(call: Call, around: CallContext) -> _Evaluation:
+def _too_much(call: Call, context: CallContext) -> _Evaluation:
     return _Evaluation(
-        Refused("", "", TooMuchError().reason, around.roots.uris), call, is_final=False
+        Refused("", "", TooMuchError().reason, context.roots.uris), call, is_final=False
     )
 
 
-def _text(claim: PathCandidate) -> str:
-    return claim.value if isinstance(claim.value, str) else json.dumps(claim.value, default=str)
+def _text(candidate: PathCandidate) -> str:
+    return (
+        candidate.value
+        if isinstance(candidate.value, str)
+        else json.dumps(candidate.value, default=str)
+    )
 
 
 def _one_line(text: str) -> str:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from hub.guard.arguments import PathCandidate, is_shaped
-from hub.guard.budget import WHOLE, Budget, Meter
+from hub.guard.budget import FULL_BUDGET, Budget, Meter
 from hub.guard.containment import CallContext, PathTracer, ReadingResult
 from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_revision
 from hub.guard.keys.vocabulary import Kind
@@ -79,40 +79,40 @@ _CLIMBING = re.compile(r"(?:^|[^\w.])(?:\\?\.){2}(?:$|[^\w.])")
 
 
 class Judge:
-    """Weighs the claims of one call, as far as `patience` goes."""
+    """Weighs the claims of one call, as far as `budget` goes."""
 
     def __init__(
         self,
-        around: CallContext,
+        context: CallContext,
         policy: Policy,
         *,
         needs_write: bool,
-        patience: Budget = WHOLE,
+        budget: Budget = FULL_BUDGET,
         reach: OwnFileRules | None = None,
     ) -> None:
         self._policy = policy
-        self._posix = around.flavour is not Flavour.WINDOWS
-        roots = around.roots.roots
+        self._posix = context.flavour is not Flavour.WINDOWS
+        roots = context.roots.roots
         self._reader = Reader(
-            around.env,
-            around.flavour,
+            context.env,
+            context.flavour,
             folders=tuple(root.path for root in roots),
         )
         self._whereabouts = PathTracer(
-            around, policy, needs_write=needs_write, most=patience.effort, reach=reach
+            context, policy, needs_write=needs_write, most=budget.effort, reach=reach
         )
-        self._to_read = Meter(patience.readings, "there is too much to judge")
+        self._to_read = Meter(budget.readings, "there is too much to judge")
 
     @property
     def is_at_its_end(self) -> bool:
         """Whether it lost its patience: a longer look may come to something else."""
         return self._to_read.is_spent or self._whereabouts.effort.is_spent
 
-    def objection(self, claim: PathCandidate) -> str | None:
+    def objection(self, candidate: PathCandidate) -> str | None:
         """Return the first thing that speaks against a value."""
-        value = claim.value
+        value = candidate.value
         if (
-            claim.kind is Kind.PATH
+            candidate.kind is Kind.PATH
             and isinstance(value, str)
             and self._posix
             and is_plain(value)
@@ -122,50 +122,50 @@ class Judge:
         ):
             # It reads in one way only: no need to ask for its readings.
             return self._whereabouts.objection(value)
-        for weighed in self.weigh(claim):
-            if weighed.objection is not None:
-                return weighed.objection
+        for evaluated in self.evaluate(candidate):
+            if evaluated.objection is not None:
+                return evaluated.objection
         return None
 
-    def weigh(self, claim: PathCandidate) -> Iterator[ReadingResult]:
+    def evaluate(self, candidate: PathCandidate) -> Iterator[ReadingResult]:
         """Yield each reading of a value and where it leads."""
-        value = claim.value
+        value = candidate.value
         if not isinstance(value, str):
             yield ReadingResult(_shown(value), "as given", None, "a number is not a path")
             return
         if (
             self._policy.refuse_options
             and value[0] == "-"
-            and is_revision(claim.key[-LONGEST_KEY:])
+            and is_revision(candidate.key[-LONGEST_KEY:])
         ):
             yield ReadingResult(value, "as given", None, "it would be an option, not a revision")
             return
         try:
-            for text, how, kind in self._texts_of(claim, value):
+            for text, how, kind in self._texts_of(candidate, value):
                 if how is not _A_NAME:
                     self._to_read.spend(1 + len(text) // _WEIGHT)
                 yield from self._weigh_text(text, how, kind, value)
         except PathError as exc:
             yield ReadingResult(value, "as given", None, exc.reason)
 
-    def canonical(self, claim: PathCandidate) -> str | None:
+    def canonical(self, candidate: PathCandidate) -> str | None:
         """Return where an absolute path under a path's name leads, if it reads in one way only."""
-        if claim.kind is not Kind.PATH or not isinstance(claim.value, str):
+        if candidate.kind is not Kind.PATH or not isinstance(candidate.value, str):
             return None
-        weighed = list(self.weigh(claim))
-        if len(weighed) != 1 or not self._whereabouts.is_absolute(claim.value):
+        evaluated = list(self.evaluate(candidate))
+        if len(evaluated) != 1 or not self._whereabouts.is_absolute(candidate.value):
             return None
-        return weighed[0].leads_to
+        return evaluated[0].leads_to
 
-    def _texts_of(self, claim: PathCandidate, value: str) -> Iterator[tuple[str, str, Kind]]:
-        mounted = _MOUNTED.fullmatch(value) if claim.kind is Kind.WEAK else None
-        if claim.whole and len(value) < PATH_MAX:
-            yield from self._readings(value, claim.kind, replace(self._reader, whole=True))
+    def _texts_of(self, candidate: PathCandidate, value: str) -> Iterator[tuple[str, str, Kind]]:
+        mounted = _MOUNTED.fullmatch(value) if candidate.kind is Kind.WEAK else None
+        if candidate.whole and len(value) < PATH_MAX:
+            yield from self._readings(value, candidate.kind, replace(self._reader, whole=True))
             return
-        if claim.kind is Kind.GLOB:
+        if candidate.kind is Kind.GLOB:
             value = self._from_folders(value)
-        if mounted is None or not is_mount(claim.key[-LONGEST_KEY:]):
-            yield from self._texts(claim.kind, value)
+        if mounted is None or not is_mount(candidate.key[-LONGEST_KEY:]):
+            yield from self._texts(candidate.kind, value)
             return
         yield from self._texts(Kind.WEAK, mounted[1])
         yield from self._readings(value, Kind.WEAK, replace(self._reader, whole=True))

@@ -107,7 +107,7 @@ class OwnFiles(Struct, frozen=True, eq=False):
         names = folded.replace("\\", "/").split("/")
         return names[-1] in self.names or (bool(self.mark) and self.mark in names)
 
-    def reached_by(
+    def rules_for(
         self,
         tool: str,
         *,

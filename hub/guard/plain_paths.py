@@ -167,7 +167,7 @@ class PlainPathCheck(Struct, frozen=True):
 
     @staticmethod
     def of(
-        around: CallContext,
+        context: CallContext,
         bounds: Sequence[Root],
         policy: Policy,
         *,
@@ -175,65 +175,65 @@ class PlainPathCheck(Struct, frozen=True):
         tool: str = "",
     ) -> PlainPathCheck | None:
         """Return the ground of some roots within `bounds`; None where a policy has more to say."""
-        roots = around.roots
+        roots = context.roots
         patterns = len(policy.deny.lines) * len(roots.roots)
         if policy.rewrite != "verbatim" or patterns > _MUCH or policy.deny.brings_back:
             return None
         folders = (root for root in roots.roots if _is_ground(root, policy))
-        reach = None if policy.own is None else policy.own.reached_by(tool, writes=needs_write)
-        bases = _bases(around, patterns)
+        reach = None if policy.own is None else policy.own.rules_for(tool, writes=needs_write)
+        bases = _bases(context, patterns)
         return PlainPathCheck(
             tuple(_folder(root, bounds, reach) for root in folders),
             bases,
-            _reserve(roots, policy, around.flavour, needs_write=needs_write),
+            _reserve(roots, policy, context.flavour, needs_write=needs_write),
             _MOST // (max(1, len(bases)) * (1 + patterns // _PATTERNS)),
             reach,
-            around.flavour,
+            context.flavour,
         )
 
-    def bears(self, claims: Sequence[PathCandidate], links: LinkReader) -> bool:
+    def admits(self, find_candidates: Sequence[PathCandidate], links: LinkReader) -> bool:
         """Return whether all that is claimed are plain paths, not many, that lead straight down.
 
         Raises:
             PathError: the disk does not say what is there.
         """
-        if len(claims) > self.most:
+        if len(find_candidates) > self.most:
             return False
-        for claim in claims:
-            kind, value = claim.kind, claim.value
+        for candidate in find_candidates:
+            kind, value = candidate.kind, candidate.value
             if not isinstance(value, str):
                 return False
             if kind is _WEAK and ":" in value:
                 return False  # it can be two places, one mounted at the other
             if kind is _PATH or kind is _WEAK or kind is _NEUTRAL:
-                if not self._bears(value, links):
+                if not self._admits(value, links):
                     return False
-            elif kind is not _GLOB_KIND or not self._bears_glob(value, links):
+            elif kind is not _GLOB_KIND or not self._admits_glob(value, links):
                 return False
         return True
 
-    def _bears(self, text: str, links: LinkReader) -> bool:
+    def _admits(self, text: str, links: LinkReader) -> bool:
         if _SIMPLE.fullmatch(text) is not None and len(text) <= _LONGEST:
             return self._has(text, links)
         if not text.startswith("/"):
             if not text.startswith(_URI):
-                return self._bears_relative(text, links)
+                return self._admits_relative(text, links)
             text = text[len(_URI) - 1 :]
         if not _ABSOLUTE.reads_once(text) or not self._has(text, links):
             return False
-        return reads_once(text) or self._bears_parts(text, links)
+        return reads_once(text) or self._admits_parts(text, links)
 
-    def _bears_relative(self, text: str, links: LinkReader) -> bool:
+    def _admits_relative(self, text: str, links: LinkReader) -> bool:
         if not self.bases or not _RELATIVE.reads_once(text):
             return False
-        if not self._bears_from_bases(text, links):
+        if not self._admits_from_bases(text, links):
             return False
-        return reads_once(text) or self._bears_parts(text, links)
+        return reads_once(text) or self._admits_parts(text, links)
 
-    def _bears_from_bases(self, text: str, links: LinkReader) -> bool:
+    def _admits_from_bases(self, text: str, links: LinkReader) -> bool:
         return all(self._has(f"{base}/{text}", links) for base in self.bases)
 
-    def _bears_parts(self, text: str, links: LinkReader) -> bool:
+    def _admits_parts(self, text: str, links: LinkReader) -> bool:
         """Return whether what stands between spaces and the like leads straight down, too.
 
         A text with signs of more than two kinds is left to the judge.
@@ -248,16 +248,16 @@ class PlainPathCheck(Struct, frozen=True):
             seen |= firsts
         elif not all(self._is_above_a_folder(one) or self._has(one, links) for one in firsts):
             return False
-        return all(self._bears_part(part, links) for part in seen if part)
+        return all(self._admits_part(part, links) for part in seen if part)
 
-    def _bears_part(self, part: str, links: LinkReader) -> bool:
+    def _admits_part(self, part: str, links: LinkReader) -> bool:
         if part[0] in "/-" or part == "." or ".." in part.split("/"):
             return False
-        return self._bears_from_bases(part, links)
+        return self._admits_from_bases(part, links)
 
-    def _bears_glob(self, glob: str, links: LinkReader) -> bool:
+    def _admits_glob(self, glob: str, links: LinkReader) -> bool:
         fixed = _fixed(glob)
-        if fixed is None or not self._bears(fixed or ".", links):
+        if fixed is None or not self._admits(fixed or ".", links):
             return False
         if fixed == glob:
             return True
@@ -266,7 +266,7 @@ class PlainPathCheck(Struct, frozen=True):
         # The signs of a wildcard may be those of a name.
         if glob[0] == "/":
             return self._has(glob, links)
-        return bool(self.bases) and self._bears_from_bases(glob, links)
+        return bool(self.bases) and self._admits_from_bases(glob, links)
 
     def _is_above_a_folder(self, path: str) -> bool:
         return any(folder.path.startswith(path) for folder in self.folders)
@@ -297,9 +297,9 @@ class PlainPathCheck(Struct, frozen=True):
         return self.reach.has(path, parts_of(path, self.flavour), links)
 
 
-def _bases(around: CallContext, patterns: int) -> tuple[str, ...]:
+def _bases(context: CallContext, patterns: int) -> tuple[str, ...]:
     """Return where a relative path may start; nowhere if not all of it can be vouched for."""
-    bases = (around.sites or RootIndex.of(around.roots, around.cwd)).bases
+    bases = (context.index or RootIndex.of(context.roots, context.cwd)).bases
     is_few = len(bases) <= _FEW and len(bases) * patterns <= _MUCH
     return bases if is_few and all(map(is_plain, bases)) else ()
 

@@ -108,8 +108,8 @@ class Policy(Struct, frozen=True):
 
     def access_at(self, parts: tuple[str, ...]) -> Access:
         """Return what the innermost rule around `parts` allows; without one, everything."""
-        around = [rule for rule in self.access if is_inside(parts, rule.parts)]
-        return max(around, key=lambda rule: len(rule.parts)).access if around else "write"
+        context = [rule for rule in self.access if is_inside(parts, rule.parts)]
+        return max(context, key=lambda rule: len(rule.parts)).access if context else "write"
 
 
 class ToolPolicy(Struct, frozen=True):

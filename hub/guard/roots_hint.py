@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hub.guard.keys.schema import compile_shape, nodes_of
+from hub.guard.keys.schema import compile_schema, nodes_of
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Mode, ToolPolicy
 from hub.roots.effective import EffectiveRoots
@@ -19,7 +19,7 @@ def takes_paths(own: ToolPolicy, definition: Mapping[str, Json]) -> bool:
     """Return whether a tool declares an argument that is a path or glob and is judged."""
     if own.policy.mode is Mode.OFF:
         return False
-    shape = compile_shape(definition.get("inputSchema"), own.arguments)
+    shape = compile_schema(definition.get("inputSchema"), own.arguments)
     return any(node.kind in _PATHS for node in nodes_of(shape))
 
 

@@ -44,12 +44,12 @@ def _as_text(message: Message) -> Message:
     return message
 
 
-def weight_of_answer(answer: Response | Failure) -> int:
+def size_of_answer(answer: Response | Failure) -> int:
     """Return about how many bytes an answer has."""
-    return weight_of(answer.result if isinstance(answer, Response) else answer.error)
+    return size_of(answer.result if isinstance(answer, Response) else answer.error)
 
 
-def weight_of(payload: Payload | Json) -> int:
+def size_of(payload: Payload | Json) -> int:
     """Return about how many bytes a payload has."""
     match payload:
         case Raw():
@@ -57,9 +57,9 @@ def weight_of(payload: Payload | Json) -> int:
         case str():
             return len(payload)
         case dict():
-            return sum(len(key) + weight_of(value) for key, value in payload.items())
+            return sum(len(key) + size_of(value) for key, value in payload.items())
         case list():
-            return sum(map(weight_of, payload), len(payload))
+            return sum(map(size_of, payload), len(payload))
         case int():
             return 1 + payload.bit_length() // 3
         case _:

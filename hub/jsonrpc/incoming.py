@@ -55,13 +55,13 @@ class InboundRequests:
             if self._heavy:
                 self._weight -= self._heavy.pop(id_, 0)
 
-    def weigh(self, id_: RequestId, size: int) -> None:
+    def add_size(self, id_: RequestId, size: int) -> None:
         """Count the bytes of a request for as long as it is under way, if they are many."""
         if size > LIGHT and id_ in self._underway:
             self._heavy[id_] = size
             self._weight += size
 
-    def takes(self, id_: RequestId) -> bool:
+    def accepts(self, id_: RequestId) -> bool:
         """Return whether `add` would take the id, and nothing has to be waited for before."""
         room = len(self._underway) < MAX_ASKED and id_ not in self._underway
         return room and not self._unsent and self._weight <= MAX_WEIGHT and not self._is_closed
@@ -74,7 +74,7 @@ class InboundRequests:
             underway.cancel(reason_in(params))
 
     def enter(self, id_: RequestId, underway: Cancellable) -> None:
-        """Register a request that `takes` said yes to; `leave` must follow."""
+        """Register a request that `accepts` said yes to; `leave` must follow."""
         self._underway[id_] = underway
 
     def leave(self, id_: RequestId, underway: Cancellable) -> None:
@@ -109,7 +109,7 @@ class InboundRequests:
         """Whether not too many answers wait to be read, nor too much of them."""
         return self._unsent < MAX_UNSENT and self._unread <= MAX_UNREAD
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Return once there is room for another answer, or there will be none."""
         while not self.has_room and not self._is_closed:
             await self._move()

@@ -67,7 +67,7 @@ class PendingRequest(Protocol):
         ...
 
     @property
-    def behalf(self) -> RequestOwner | None:
+    def request_owner(self) -> RequestOwner | None:
         """On whose behalf the request is made; None: on the hub's own."""
         ...
 
@@ -79,9 +79,9 @@ class PendingRequest(Protocol):
 class AwaitedRequest:
     """A task that waits for an answer, on somebody's behalf or the hub's own."""
 
-    def __init__(self, behalf: RequestOwner | None) -> None:
-        self.behalf = behalf
-        self.progress = behalf.progress if behalf is not None else None
+    def __init__(self, request_owner: RequestOwner | None) -> None:
+        self.request_owner = request_owner
+        self.progress = request_owner.progress if request_owner is not None else None
         self.done = anyio.Event()
         self.answer: Answer = None
 

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.encoding import weight_of, weight_of_answer
+from hub.jsonrpc.encoding import size_of, size_of_answer
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.incoming import InboundRequests
 from hub.jsonrpc.messages import (
@@ -131,16 +131,18 @@ class LostError(RpcError):
 class Asked(Struct, eq=False):
     """A request of the other side that is being answered.
 
-    `reason` is told of it when it is taken back. `waiters` wait for what its asker is asked.
-    `room` returns once its asker has read enough of what it was answered.
+    `reason` is told of it when it is taken back. `pending` wait for what its asker is asked.
+    `wait_for_room` returns once its asker has read enough of what it was answered.
     """
 
     request: Request
     outlet: Outlet
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     reason: str = UNSAID
-    waiters: PendingRequests = field(default_factory=PendingRequests)
-    room: Callable[[], Awaitable[None]] = field(default_factory=lambda: InboundRequests().room)
+    pending: PendingRequests = field(default_factory=PendingRequests)
+    wait_for_room: Callable[[], Awaitable[None]] = field(
+        default_factory=lambda: InboundRequests().wait_for_room
+    )
 
     @property
     def can_be_cancelled(self) -> bool:
@@ -180,7 +182,7 @@ class Peer:
         self._notified = notified
         self._tasks = tasks
         self._ids = itertools.count(1)
-        self.waiters = PendingRequests()
+        self.pending = PendingRequests()
         self.backlog = InboundRequests()
         self._gone: str | None = None
 
@@ -191,21 +193,21 @@ class Peer:
         *,
         timeout: float | None,  # noqa: ASYNC109 - on it the other side is told
         outlet: Outlet | None = None,
-        behalf: RequestOwner | None = None,
+        request_owner: RequestOwner | None = None,
     ) -> Payload:
         """Ask, and return the result as it came.
 
-        If `behalf` wants progress, the request carries a token of ours, and reports go there. When
-        the caller is cancelled or the time runs out, the other side is told so.
+        If `request_owner` wants progress, the request carries a token of ours, and reports go to
+        the owner. The other side is told when the caller is cancelled or the time runs out.
 
         Raises: RpcError the other side answered; SilentError after `timeout` seconds; GoneError.
         """
         if self._gone is not None:
             raise GoneError(self._gone)
-        id_, waiting = next(self._ids), AwaitedRequest(behalf)
+        id_, waiting = next(self._ids), AwaitedRequest(request_owner)
         own = params if waiting.progress is None else with_token(params, id_)
         asked = Request(id_, method, own)
-        self.waiters.add(id_, waiting)
+        self.pending.add(id_, waiting)
         through = outlet or self._outlet
         try:
             with anyio.fail_after(timeout):
@@ -215,10 +217,12 @@ class Peer:
             await self._cancel(asked, through, "timed out")
             raise SilentError(f"no answer within {timeout:g} s") from exc
         except anyio.get_cancelled_exc_class():
-            await self._cancel(asked, through, UNSAID if behalf is None else behalf.reason)
+            await self._cancel(
+                asked, through, UNSAID if request_owner is None else request_owner.reason
+            )
             raise
         finally:
-            self.waiters.forget(id_)
+            self.pending.forget(id_)
         return self.result_of(waiting.answer)
 
     def post(self, method: str, params: JsonObject, waiter: PendingRequest) -> Request | None:
@@ -236,12 +240,12 @@ class Peer:
                 return None
         except WireError:
             return None  # it has no JSON form: `request` says so
-        self.waiters.add(id_, waiter)
+        self.pending.add(id_, waiter)
         return asked
 
     def withdraw(self, asked: Request, reason: str) -> None:
         """Give up what was posted: its waiter hears no more, the other side is told."""
-        if self.waiters.forget(asked.id):
+        if self.pending.forget(asked.id):
             self._tasks.start_soon(self._cancel, asked, self._outlet, reason)
 
     def result_of(self, answer: Answer) -> Payload:
@@ -285,18 +289,18 @@ class Peer:
             case Notification("notifications/cancelled", params):
                 self.backlog.cancel(wire.as_object(params))
             case Notification("notifications/progress", params):
-                self._heed("reports on no call", params, await self.waiters.report(params))
+                self._heed("reports on no call", params, await self.pending.report(params))
             case Notification():
                 await self._notified(message)
             case Response(result=carried) | Failure(error=carried):
-                self._heed("answers to no question", carried, self.waiters.settle(message))
+                self._heed("answers to no question", carried, self.pending.settle(message))
 
     def _heed(self, what: str, payload: Payload, is_wanted: bool) -> None:
         """Keep account of an answer, or a report, that somebody waits for or nobody does."""
         if self._watch is None:
             return
         if not is_wanted:
-            self._watch.stray(what, weight_of(payload))
+            self._watch.stray(what, size_of(payload))
         else:
             self._watch.answered()
 
@@ -311,13 +315,15 @@ class Peer:
 
         Raises: WireError if a request with its id is being answered still, or too many are.
         """
-        asked = Asked(request, outlet, waiters=self.waiters, room=self.backlog.room)
+        asked = Asked(
+            request, outlet, pending=self.pending, wait_for_room=self.backlog.wait_for_room
+        )
         self.backlog.add(request.id, asked)
         return asked
 
     async def answer_later(self, answer: Response | Failure, outlet: Outlet) -> None:
         """Send an answer that has to wait until it is read; it is dropped if it never will be."""
-        with self.backlog.sending(weight_of_answer(answer)), suppress(GoneError):
+        with self.backlog.sending(size_of_answer(answer)), suppress(GoneError):
             await outlet.send(answer)
 
     async def answer(self, asked: Asked) -> Response | Failure | None:
@@ -345,5 +351,5 @@ class Peer:
     def close(self, reason: str) -> None:
         """End the conversation: who waits learns `reason`, what is being answered is cancelled."""
         self._gone = self._gone or reason
-        self.waiters.close()
+        self.pending.close()
         self.backlog.close()

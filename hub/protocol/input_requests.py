@@ -66,7 +66,7 @@ def takes_urls(capabilities: JsonObject) -> bool:
     return "url" in object_or_empty(capabilities.get("elicitation"))
 
 
-def takes(capabilities: JsonObject, method: str, params: JsonObject) -> bool:
+def accepts(capabilities: JsonObject, method: str, params: JsonObject) -> bool:
     """Return whether a client that declares this takes such a request."""
     if method == ELICITATION:
         mode = takes_urls if is_url(params) else takes_forms

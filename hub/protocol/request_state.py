@@ -58,10 +58,10 @@ class CallState(Struct, frozen=True):
         }
 
 
-NOTHING = CallState()
+NO_STATE = CallState()
 
 
-def carried_in(fields: JsonObject) -> CallState:
+def state_in(fields: JsonObject) -> CallState:
     """Return what `CallState.fields` was made of; for what the hub itself has written alone."""
     child = fields.get("child")
     return CallState(
@@ -93,12 +93,12 @@ class RetryInput(Struct, frozen=True):
     `is_retry`: it brought a state, so its responses are to what was asked in the round before.
     """
 
-    carried: CallState = NOTHING
+    state: CallState = NO_STATE
     responses: JsonObject = field(default_factory=dict[str, "Json"])
     is_retry: bool = False
 
 
-UNASKED = RetryInput()
+NO_RETRY = RetryInput()
 """What a request brings that continues nothing."""
 
 

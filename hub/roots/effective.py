@@ -49,7 +49,7 @@ NOT_ASKED = EffectiveRoots(EMPTY, "none")
 """What is in force while a client that has roots was not asked for them: nothing is reached."""
 
 
-def in_force(state: State, operator: OperatorRoots) -> EffectiveRoots:
+def effective_roots(state: State, operator: OperatorRoots) -> EffectiveRoots:
     """Return the roots in force for a client in `state`."""
     if state.last is not None:
         announced = state.last.announcement
@@ -76,7 +76,7 @@ def in_force(state: State, operator: OperatorRoots) -> EffectiveRoots:
 
 def for_rootless(operator: OperatorRoots) -> EffectiveRoots:
     """Return the roots in force for a client that knows no roots."""
-    return in_force(State(Undeclared()), operator)
+    return effective_roots(State(Undeclared()), operator)
 
 
 def _below(roots: RootSet, operator: OperatorRoots) -> RootSet:
@@ -89,7 +89,7 @@ def _unbounded(operator: OperatorRoots, rejected: tuple[Rejected, ...]) -> Effec
     return EffectiveRoots(EMPTY, "none", enforcing=False, rejected=rejected)
 
 
-def at_server(force: EffectiveRoots, ceiling: RootSet | None) -> EffectiveRoots:
+def for_server(force: EffectiveRoots, ceiling: RootSet | None) -> EffectiveRoots:
     """Return what is in force for calls to a server, whose own arguments may name a ceiling."""
     if ceiling is None:
         return force

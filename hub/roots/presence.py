@@ -46,19 +46,19 @@ class RootPresence(Struct, frozen=True):
             if how is not RootCondition.PRESENT
         )
 
-    def is_unmoved(self, links: LinkReader, flavour: Flavour) -> bool:
+    def is_unchanged(self, links: LinkReader, flavour: Flavour) -> bool:
         """Return whether the very files and directories that grant something are in their places.
 
-        One question a root, where `again` asks for each directory above it too.
+        One question a root, where `refresh` asks for each directory above it too.
         """
         if any(how is not RootCondition.PRESENT for _, how in self.roots):
-            return self.again(links, flavour) is self
+            return self.refresh(links, flavour) is self
         try:
             return all(links.entry(root.path) == entry_of(root) for root, _ in self.roots)
         except PathError:
             return False
 
-    def again(self, links: LinkReader, flavour: Flavour) -> RootPresence:
+    def refresh(self, links: LinkReader, flavour: Flavour) -> RootPresence:
         """Look again; returns this very object if nothing is different."""
         looked = tuple(_look(root, how, links, flavour) for root, how in self.roots)
         return self if looked == self.roots else RootPresence(looked)

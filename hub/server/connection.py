@@ -57,7 +57,7 @@ class ClientConnection:
     ) -> None:
         self.peer = Peer(outlet, serve=self._serve, notified=self._notified, tasks=tasks)
         self.session = Session(services, tasks, principal=principal, peer=self.peer)
-        self.express = rounds.express(self.peer.backlog, tasks, self.session.key)
+        self.dispatcher = rounds.dispatcher(self.peer.backlog, tasks, self.session.key)
         self._modern = Modern(relay, rounds, services, self.session, tasks)
         self._is_modern = False
         self.given_up: str | None = None
@@ -84,13 +84,13 @@ class ClientConnection:
         self.given_up = why
         self.close()
 
-    def way(self, request: Request) -> CallRoute | RootsRequested | None:
+    def route_for(self, request: Request) -> CallRoute | RootsRequested | None:
         """Return how a call of this client goes if it can go by express."""
         enveloped = is_modern(request)
         if enveloped is not (self.session.client is None):
             return None  # it is to be told what it lacks, or has too much
         if enveloped:
-            return self._modern.way(request)
+            return self._modern.route_for(request)
         return self._relay.session_lanes.find(self.session, request)
 
     async def _serve(self, asked: Asked) -> Payload:
@@ -181,7 +181,7 @@ class ClientConnection:
         if method in CALLS:
             return await self._relay.call(self.session, asked)
         if method in LISTS:
-            return await self._relay.catalogs.page(self.session, asked)
+            return await self._relay.listings.page(self.session, asked)
         match method:
             case "resources/subscribe":
                 return await self._subscriptions.subscribe(asked)
@@ -208,10 +208,10 @@ class ConnectionFactory(Protocol):
         """Begin one: how the client is reached, who owns its tasks, who it is."""
         ...
 
-    def way(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:
+    def route_for(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:
         """Return how a modern call goes if it can go by express."""
         ...
 
-    def express(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
+    def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
         """Return what takes one modern call through, whose client no other call is known by."""
         ...

@@ -36,8 +36,7 @@ from hub.protocol.constants import (
 )
 from hub.protocol.input_requests import ASKABLE, ROOTS, ROOTS_KEY, wanting_roots
 from hub.protocol.listen_filter import LISTEN
-from hub.protocol.request_state import UNASKED as NOTHING_BROUGHT
-from hub.protocol.request_state import RetryInput
+from hub.protocol.request_state import NO_RETRY, RetryInput
 from hub.sessions.client import Client
 from hub.sessions.kept_roots import KeptAnswer, asker_of
 from hub.sessions.services import Services
@@ -98,9 +97,9 @@ class Modern:
         self.headers: Sequence[tuple[str, str]] | None = None
         self._listening: set[ListenStream] = set()
 
-    def way(self, request: Request) -> ModernRoute | RootsRequested | None:
+    def route_for(self, request: Request) -> ModernRoute | RootsRequested | None:
         """Return how a call goes if it can go by express."""
-        return self._rounds.way(self._principal, self._asker, request)
+        return self._rounds.route_for(self._principal, self._asker, request)
 
     async def serve(self, asked: Asked) -> Payload:
         """Answer one request.
@@ -131,47 +130,47 @@ class Modern:
         method = asked.request.method
         kept = self._rounds.kept_for(asked.request, self._asker)
         has_all = kept is not None or not _lacks_roots(client, asked.request)
-        brought = self._rounds.brought(asked.request, self._principal, is_complete=has_all)
-        if brought.is_retry and not (has_all or brought.carried.unasked):
+        retry = self._rounds.retry(asked.request, self._principal, is_complete=has_all)
+        if retry.is_retry and not (has_all or retry.state.unasked):
             return self._result(wanting_roots(asked.request.params.get("requestState")))
-        unasked = brought.carried.unasked if brought.is_retry else not has_all
+        unasked = retry.state.unasked if retry.is_retry else not has_all
         try:
-            found = await self._found(client, asked, brought, _Roots(kept, unasked))
+            found = await self._found(client, asked, retry, _Roots(kept, unasked))
         except RootsNeededError:
             return self._result(wanting_roots())
         except InputNeededError as needed:
-            child = needed.carried.child
+            child = needed.state.child
             unasked = unasked and not (child is not None and child.wants_roots)
             if client.declares("roots") and not unasked:
                 # The retry's responses serve that retry alone: it has to bring the roots again.
                 needed.requests = {**ROOTS, **needed.requests}
-            needed.carried = replace(needed.carried, unasked=unasked)
+            needed.state = replace(needed.state, unasked=unasked)
             return self._result(self._rounds.wanting(needed, asked.request, self._principal))
         if method in CALLS and isinstance(found, Raw):
             return found  # by a child: it was completed before it was recorded
         return self._result(found, cacheable=method in LISTS)
 
     def _settle_roots(
-        self, session: Session, client: Client, brought: RetryInput, roots: _Roots
+        self, session: Session, client: Client, retry: RetryInput, roots: _Roots
     ) -> None:
         """Let the session have the roots that its request brings, or that are kept."""
         if not client.declares("roots"):
             return
-        if ROOTS_KEY in brought.responses:
-            announcement = session.roots.given(brought.responses[ROOTS_KEY])
+        if ROOTS_KEY in retry.responses:
+            announcement = session.roots.given(retry.responses[ROOTS_KEY])
             if announcement is not None:
                 self._rounds.kept.keep(self._asker, announcement)
         elif roots.kept is not None:
             session.roots.kept(roots.kept.announcement, roots.kept.at)
         elif roots.unasked:
             session.unasked = True
-        elif brought is not NOTHING_BROUGHT:
+        elif retry is not NO_RETRY:
             session.roots.given(None)
 
     async def _listen(self, client: Client, asked: Asked) -> JsonObject:
         session = self._session(client, self._tasks, None)
         roots = _Roots(self._rounds.kept.of(self._asker), unasked=True)
-        self._settle_roots(session, client, NOTHING_BROUGHT, roots)
+        self._settle_roots(session, client, NO_RETRY, roots)
         listening = ListenStream(self._relay, session, asked, self._tasks)
         self._listening.add(listening)
         try:
@@ -195,21 +194,21 @@ class Modern:
             session.close()
 
     async def _found(
-        self, client: Client, asked: Asked, brought: RetryInput, roots: _Roots
+        self, client: Client, asked: Asked, retry: RetryInput, roots: _Roots
     ) -> Payload:
         method = asked.request.method
         # A call that may have to wait for its client outlives this request, with its session.
-        is_parking = can_be_asked(client, method) and brought.carried.parked is None
+        is_parking = can_be_asked(client, method) and retry.state.parked is None
         tasks = self._rounds.parking.tasks if is_parking else self._tasks
         session = self._session(client, tasks, _log_level(asked.request))
         try:
             if method in LISTS:
                 roots = replace(roots, unasked=True)
-            self._settle_roots(session, client, brought, roots)
+            self._settle_roots(session, client, retry, roots)
             if method in CALLS:
-                return await self._rounds.found(session, asked, brought, is_parking=is_parking)
+                return await self._rounds.found(session, asked, retry, is_parking=is_parking)
             if method in LISTS:
-                return await self._relay.catalogs.page(session, asked)
+                return await self._relay.listings.page(session, asked)
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
         finally:
             if not is_parking:
@@ -217,7 +216,7 @@ class Modern:
 
     def _session(self, client: Client, tasks: TaskGroup, log_level: str | None) -> Session:
         session = self._connection.of_request(client, tasks, self.headers)
-        session.audience.log_level = log_level
+        session.notifier.log_level = log_level
         return session
 
     def _result(self, found: Payload, *, cacheable: bool = False) -> Payload:

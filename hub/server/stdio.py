@@ -23,7 +23,7 @@ HURRIED_ANSWERS = 0.3
 """Seconds that answers may take to a client that conversed, and has closed its end."""
 
 
-async def serve_stdio(open_front: ConnectionFactory) -> None:
+async def serve_stdio(open_connection: ConnectionFactory) -> None:
     """Serve the client on stdin and stdout until it closes stdin.
 
     What was asked before is still answered while the client reads, for `LAST_ANSWERS` seconds at
@@ -32,19 +32,19 @@ async def serve_stdio(open_front: ConnectionFactory) -> None:
     outlet = await open_outlet(sys.stdout.buffer)
     lines = await open_lines(sys.stdin.buffer)
     async with anyio.create_task_group() as tasks:
-        front = open_front(outlet, tasks, "stdio")
-        calls = _Calls(front, outlet)
+        connection = open_connection(outlet, tasks, "stdio")
+        calls = _Calls(connection, outlet)
         lines.taker = calls.take
         try:
-            is_script = await _read(lines, outlet, front)
+            is_script = await _read(lines, outlet, connection)
             if is_script is None:
                 is_script = not calls.has_conversed
-            front.end_listening()
+            connection.end_listening()
             with anyio.move_on_after(LAST_ANSWERS if is_script else HURRIED_ANSWERS):
-                await _until_answered(front, outlet)
+                await _until_answered(connection, outlet)
                 await outlet.close()
         finally:
-            front.close()
+            connection.close()
         tasks.cancel_scope.cancel()
 
 
@@ -54,8 +54,8 @@ class _Calls:
     `has_conversed`: the client made its second call when the first was answered.
     """
 
-    def __init__(self, front: ClientConnection, outlet: PipeOutlet | FileOutlet) -> None:
-        self._front = front
+    def __init__(self, connection: ClientConnection, outlet: PipeOutlet | FileOutlet) -> None:
+        self._front = connection
         self.outlet = outlet
         self.has_conversed = False
         self._taken = 0
@@ -71,11 +71,11 @@ class _Calls:
         self._taken += 1
         if self._taken == 2:  # noqa: PLR2004 - the first that can have waited for another
             self.has_conversed = self._front.peer.backlog.is_idle
-        if self._front.express.take(request, self._front.way(request), self) is None:
-            if not self._front.peer.backlog.takes(request.id):
+        if self._front.dispatcher.take(request, self._front.route_for(request), self) is None:
+            if not self._front.peer.backlog.accepts(request.id):
                 return False
             self.detour(request)
-        self._front.peer.backlog.weigh(request.id, len(line))
+        self._front.peer.backlog.add_size(request.id, len(line))
         return True
 
     def give(self, answer: Answer) -> bool:
@@ -88,7 +88,7 @@ class _Calls:
         self._front.peer.take(request, self.outlet)
 
 
-async def _read(lines: Lines, outlet: Outlet, front: ClientConnection) -> bool | None:
+async def _read(lines: Lines, outlet: Outlet, connection: ClientConnection) -> bool | None:
     """Take what the client sends, to its end; return whether it asked on without an answer.
 
     None: it sent nothing but calls that were taken before.
@@ -103,15 +103,15 @@ async def _read(lines: Lines, outlet: Outlet, front: ClientConnection) -> bool |
             is_script = lines.has_more
         try:
             message = _parsed(line)
-            await front.peer.receive(message)
+            await connection.peer.receive(message)
         except WireError as exc:
             with suppress(GoneError):
                 await outlet.send(messages.failure_of(exc))
             continue
         if isinstance(message, Request):
-            front.peer.backlog.weigh(message.id, len(line))
+            connection.peer.backlog.add_size(message.id, len(line))
         # A pipe reaches the client at any time; before its handshake is over this does nothing.
-        front.session.roots.reachable()
+        connection.session.roots.reachable()
 
 
 def _parsed(line: bytes) -> Message:
@@ -121,7 +121,7 @@ def _parsed(line: bytes) -> Message:
     return messages.parse_client(line)
 
 
-async def _until_answered(front: ClientConnection, outlet: PipeOutlet | FileOutlet) -> None:
+async def _until_answered(connection: ClientConnection, outlet: PipeOutlet | FileOutlet) -> None:
     """Return once everything is answered, or nobody reads any more."""
     async with anyio.create_task_group() as tasks:
 
@@ -130,5 +130,5 @@ async def _until_answered(front: ClientConnection, outlet: PipeOutlet | FileOutl
             tasks.cancel_scope.cancel()
 
         tasks.start_soon(give_up)
-        await front.peer.backlog.idle()
+        await connection.peer.backlog.idle()
         tasks.cancel_scope.cancel()

@@ -160,18 +160,18 @@ class ClientRoots:
             or (state.settled >= number and not isinstance(state.phase, Unasked))
         )
 
-    def stands(self, links: LinkReader) -> bool:
+    def is_current(self, links: LinkReader) -> bool:
         """Return whether all roots are where they were when they were looked at last."""
-        return self._standing.is_unmoved(links, self._flavour)
+        return self._standing.is_unchanged(links, self._flavour)
 
     def _look_again(self) -> None:
         """Notice roots that have gone from this machine, were replaced, or are back."""
-        last, standing = self.state.last, self._standing.again(self._links, self._flavour)
-        if last is None or standing is self._standing:
+        last, presence = self.state.last, self._standing.refresh(self._links, self._flavour)
+        if last is None or presence is self._standing:
             return
-        self._standing = standing
-        refused = (*self._rejected, *standing.absent)
-        self._feed(Revised(Announcement(standing.present, refused)))
+        self._standing = presence
+        refused = (*self._rejected, *presence.absent)
+        self._feed(Revised(Announcement(presence.present, refused)))
 
     def _feed(self, event: RootsEvent, outlet: Outlet | None = None) -> None:
         self.state, effects = step(self.state, event)

@@ -51,14 +51,14 @@ class ConsentGrants:
     def __init__(self) -> None:
         self._places: dict[tuple[ServerName, bool, tuple[str, ...], bool], Root] = {}
 
-    def add(self, server: ServerName, place: Root, *, writes: bool) -> None:
-        """Let a server's tools reach `place` from now on; those that write only if it `writes`."""
-        self._places[server, writes, place.parts, place.is_file] = place
+    def add(self, server: ServerName, slot: Root, *, writes: bool) -> None:
+        """Let a server's tools reach `slot` from now on; those that write only if it `writes`."""
+        self._places[server, writes, slot.parts, slot.is_file] = slot
 
     def of(self, server: ServerName, *, writes: bool) -> tuple[Root, ...]:
         """Return what a server's tools that read, or that write too, may reach."""
         return tuple(
-            place
-            for (owner, written, _, _), place in self._places.items()
+            slot
+            for (owner, written, _, _), slot in self._places.items()
             if owner == server and (written or not writes)
         )

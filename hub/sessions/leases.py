@@ -34,24 +34,24 @@ class SessionChildren:
         self._asks = asks
         self._unknown = unknown
 
-    def place(self, spec: ServerSpec, here: EffectiveRoots, lessee: ChildUser) -> ChildSlot:
+    def slot_for(self, spec: ServerSpec, here: EffectiveRoots, user: ChildUser) -> ChildSlot:
         """Return where the child of a server stands, with these roots in force there."""
         key = self._key(spec, here)
         held = self.held.get(spec.name)
         if held is not None and held.key == key:
             return held
-        place = self._services.children.lease(spec, key, self._session, lessee)
-        self.held[spec.name] = place
+        slot = self._services.children.lease(spec, key, self._session, user)
+        self.held[spec.name] = slot
         if held is not None:
             self._services.children.release(held, self._session, at_once=True)
-        return place
+        return slot
 
     def release(self) -> None:
         """Give all of them up."""
-        for place in self.held.values():
+        for slot in self.held.values():
             # A child of this session alone is of no use to anybody else.
-            alone = place.spec.share == "session"
-            self._services.children.release(place, self._session, at_once=alone)
+            alone = slot.spec.share == "session"
+            self._services.children.release(slot, self._session, at_once=alone)
         self.held.clear()
 
     def _key(self, spec: ServerSpec, here: EffectiveRoots) -> ChildKey:

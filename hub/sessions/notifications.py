@@ -11,13 +11,13 @@ from anyio.abc import TaskGroup
 from hub.catalog.resource_uris import wrapped
 from hub.children.log_levels import reaches
 from hub.jsonrpc import messages
-from hub.jsonrpc.encoding import weight_of
+from hub.jsonrpc.encoding import size_of
 from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.outgoing import RequestOwner, without_token
 from hub.jsonrpc.peer import GoneError, Outlet, Peer, RpcError
 from hub.jsonrpc.send_queue import SendQueue
 from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED, METHOD_NOT_FOUND
-from hub.protocol.input_requests import ELICITED, mode_of, takes
+from hub.protocol.input_requests import ELICITED, accepts, mode_of
 from hub.sessions.client import Client
 from hub.specs import ServerSpec
 from hub.values import Json, JsonObject, ServerName
@@ -33,7 +33,7 @@ def require_taken(client: Client | None, method: str, params: JsonObject) -> Non
 
     Raises: RpcError if it does not.
     """
-    if client is None or not takes(client.capabilities, method, params):
+    if client is None or not accepts(client.capabilities, method, params):
         what = mode_of(method, params)
         raise RpcError(METHOD_NOT_FOUND, f"the client does not support {what}")
 
@@ -71,9 +71,9 @@ class ClientNotifier:
         method: str,
         params: JsonObject,
         outlet: Outlet | None,
-        behalf: RequestOwner | None = None,
+        request_owner: RequestOwner | None = None,
     ) -> Payload:
-        """Pass a child's request on to the client, on the child's `behalf`.
+        """Pass a child's request on to the client, on the child's `request_owner`.
 
         Raises: RpcError if the client cannot take it, or answers with an error.
         """
@@ -86,7 +86,11 @@ class ClientNotifier:
         self.sent_to(params.get("elicitationId"))
         try:
             return await peer.request(
-                method, without_token(params), timeout=None, outlet=outlet, behalf=behalf
+                method,
+                without_token(params),
+                timeout=None,
+                outlet=outlet,
+                request_owner=request_owner,
             )
         except GoneError as exc:
             raise RpcError(INTERNAL_ERROR, f"the client is gone: {exc}") from exc
@@ -158,7 +162,7 @@ class ClientNotifier:
         if peer is not None:
             method, params = notification.method, notification.params
             box = mailbox or self.mailbox
-            box.put(lambda: peer.notify(method, params, outlet=outlet), weight_of(params))
+            box.put(lambda: peer.notify(method, params, outlet=outlet), size_of(params))
 
     def _is_wanted_log(self, notification: Notification) -> bool:
         if notification.method != "notifications/message" or self.log_level is None:

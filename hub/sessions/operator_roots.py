@@ -30,9 +30,9 @@ class Operator:
     ) -> None:
         self._roots = roots
         self._machine = machine
-        self._fallback = _standing(roots.fallback)
-        self._ceiling = _standing(roots.ceiling)
-        self._servers = {name: _standing(spec.ceiling) for name, spec in servers.items()}
+        self._fallback = _presence_of(roots.fallback)
+        self._ceiling = _presence_of(roots.ceiling)
+        self._servers = {name: _presence_of(spec.ceiling) for name, spec in servers.items()}
         self._followers: dict[object, Callable[[], None]] = {}
         self._warned: set[tuple[str, str]] = set()
         self.version = 0
@@ -40,7 +40,7 @@ class Operator:
     def take(self, roots: OperatorRoots) -> None:
         """Put other roots in force from now on, and tell all who follow."""
         self._roots = roots
-        self._fallback, self._ceiling = _standing(roots.fallback), _standing(roots.ceiling)
+        self._fallback, self._ceiling = _presence_of(roots.fallback), _presence_of(roots.ceiling)
         self.version += 1
         self._warned.clear()
         for tell in list(self._followers.values()):
@@ -68,14 +68,17 @@ class Operator:
 
     def roots(self) -> OperatorRoots:
         """Return the operator's roots, without those that are not there now."""
-        self._fallback, self._ceiling = self._again(self._fallback), self._again(self._ceiling)
+        self._fallback, self._ceiling = (
+            self._refreshed(self._fallback),
+            self._refreshed(self._ceiling),
+        )
         return replace(
             self._roots, fallback=_present(self._fallback), ceiling=_present(self._ceiling)
         )
 
     def ceiling_of(self, server: ServerName) -> RootSet | None:
         """Return the directories that a server's own arguments name; None if they name none."""
-        self._servers[server] = self._again(self._servers[server])
+        self._servers[server] = self._refreshed(self._servers[server])
         return _present(self._servers[server])
 
     def bounds(self, server: ServerName, shared: RootSet | None) -> tuple[Root, ...] | None:
@@ -85,32 +88,32 @@ class Operator:
         it had been, when it was looked at last.
         """
         standings = [one for one in (self._ceiling, self._servers[server]) if one is not None]
-        if any(standing.absent for standing in standings):
+        if any(presence.absent for presence in standings):
             return None
         own = _present(self._fallback) if shared is None else shared
-        sets = [*(standing.present for standing in standings), *([] if own is None else [own])]
+        sets = [*(presence.present for presence in standings), *([] if own is None else [own])]
         return tuple(root for each in sets for root in each.roots)
 
-    def stands(self, server: ServerName, links: LinkReader) -> bool:
+    def is_current(self, server: ServerName, links: LinkReader) -> bool:
         """Return whether all that concerns a server is where it was when it was looked at last."""
         flavour = self._machine.flavour
         return all(
-            standing is None or standing.is_unmoved(links, flavour)
-            for standing in (self._fallback, self._ceiling, self._servers[server])
+            presence is None or presence.is_unchanged(links, flavour)
+            for presence in (self._fallback, self._ceiling, self._servers[server])
         )
 
-    def _again(self, standing: RootPresence | None) -> RootPresence | None:
-        if standing is None:
+    def _refreshed(self, presence: RootPresence | None) -> RootPresence | None:
+        if presence is None:
             return None
-        looked = standing.again(self._machine.links, self._machine.flavour)
-        if looked is not standing:
+        looked = presence.refresh(self._machine.links, self._machine.flavour)
+        if looked is not presence:
             self.version += 1
         return looked
 
 
-def _standing(roots: RootSet | None) -> RootPresence | None:
+def _presence_of(roots: RootSet | None) -> RootPresence | None:
     return None if roots is None else RootPresence.of(roots)
 
 
-def _present(standing: RootPresence | None) -> RootSet | None:
-    return None if standing is None else standing.present
+def _present(presence: RootPresence | None) -> RootSet | None:
+    return None if presence is None else presence.present

@@ -88,7 +88,7 @@ class Services(Struct, frozen=True):
     expose: Expose = "tools"
     is_for_one: bool = False
     preface: str | None = None
-    aside: FairWorker = field(default_factory=FairWorker)
+    worker: FairWorker = field(default_factory=FairWorker)
     environments: Mapping[ServerName, Mapping[str, str]] = field(
         default_factory=dict[ServerName, Mapping[str, str]]
     )

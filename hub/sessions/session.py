@@ -17,7 +17,7 @@ from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.peer import GoneError, Outlet, Peer
 from hub.paths.resolve import LinkReader
 from hub.protocol.constants import LIST_CHANGED
-from hub.roots.effective import NOT_ASKED, EffectiveRoots, at_server, in_force
+from hub.roots.effective import NOT_ASKED, EffectiveRoots, effective_roots, for_server
 from hub.roots.roots import EMPTY, Announcement, parse_announcement
 from hub.roots.state import NotConnected
 from hub.sessions.client import Client
@@ -48,7 +48,7 @@ class Session:
         self.principal = principal
         self.client: Client | None = None
         self.peer = peer
-        self.audience = ClientNotifier(self, tasks)
+        self.notifier = ClientNotifier(self, tasks)
         self.refusals = Refusals()
         self.grants = ConsentGrants()
         self.unlisted: set[ServerName] = set()
@@ -131,7 +131,7 @@ class Session:
         """Return the roots in force, after asking the client for them if they are not known."""
         if self.unasked:
             return NOT_ASKED
-        force = in_force(await self.roots.current(outlet), self.services.operator.roots())
+        force = effective_roots(await self.roots.current(outlet), self.services.operator.roots())
         if not (force.enforcing or self._warned):
             self._warned = True
             self._warn()
@@ -151,12 +151,12 @@ class Session:
         return (
             NOT_ASKED
             if self.unasked
-            else in_force(self.roots.state, self.services.operator.roots())
+            else effective_roots(self.roots.state, self.services.operator.roots())
         )
 
     def at(self, spec: ServerSpec, force: EffectiveRoots) -> EffectiveRoots:
         """Return the roots in force for calls to one server."""
-        return at_server(force, self.services.operator.ceiling_of(spec.name))
+        return for_server(force, self.services.operator.ceiling_of(spec.name))
 
     def telling(self, force: EffectiveRoots) -> dict[ServerName, str | None]:
         """Return what tools' descriptions tell of the roots, by server, and remember it."""
@@ -175,17 +175,17 @@ class Session:
 
     # Children
 
-    def place(self, spec: ServerSpec, force: EffectiveRoots) -> ChildSlot:
+    def slot_for(self, spec: ServerSpec, force: EffectiveRoots) -> ChildSlot:
         """Return where this session's child of a server stands, with these roots in force."""
-        return self._leases.place(spec, self.at(spec, force), self)
+        return self._leases.slot_for(spec, self.at(spec, force), self)
 
-    def holds(self, place: ChildSlot) -> bool:
-        """Return whether `place` is where calls to its server go now."""
-        return self._leases.held.get(place.spec.name) is place
+    def is_using(self, slot: ChildSlot) -> bool:
+        """Return whether `slot` is where calls to its server go now."""
+        return self._leases.held.get(slot.spec.name) is slot
 
-    def stands(self, server: ServerName, links: LinkReader) -> bool:
+    def is_current(self, server: ServerName, links: LinkReader) -> bool:
         """Return whether all roots in force at a server are where they were."""
-        return self.roots.stands(links) and self.services.operator.stands(server, links)
+        return self.roots.is_current(links) and self.services.operator.is_current(server, links)
 
     def asks(self) -> JsonObject:
         """Return what children may be told that this client takes."""
@@ -201,7 +201,7 @@ class Session:
         return self.client is not None and self.client.is_modern
 
     @property
-    def places(self) -> Iterable[ChildSlot]:
+    def slots(self) -> Iterable[ChildSlot]:
         """The children this session uses."""
         return self._leases.held.values()
 
@@ -214,15 +214,15 @@ class Session:
             return
         force = self.known_force()
         self._tasks.start_soon(self._tell_again, force)
-        for place in list(self._leases.held.values()):
-            roots = EMPTY if place.spec.share == "all" else self.at(place.spec, force).roots
-            if roots == place.key.roots or await self.services.children.share(place, roots):
-                if place.child is not None:
-                    place.child.answers.leave(self.key)  # to be judged again
-                self._renew_at(place.spec)
+        for slot in list(self._leases.held.values()):
+            roots = EMPTY if slot.spec.share == "all" else self.at(slot.spec, force).roots
+            if roots == slot.key.roots or await self.services.children.share(slot, roots):
+                if slot.child is not None:
+                    slot.child.answers.leave(self.key)  # to be judged again
+                self._renew_at(slot.spec)
                 continue
-            following = self.place(place.spec, force)
-            if place.listing is not None:
+            following = self.slot_for(slot.spec, force)
+            if slot.listing is not None:
                 self._tasks.start_soon(self._start, following)
         await self._start_eager()
 
@@ -236,23 +236,23 @@ class Session:
         async with anyio.create_task_group() as starting:
             for spec in filter(self.services.starts_early, self.services.servers.values()):
                 try:
-                    starting.start_soon(self._start, self.place(spec, self.known_force()))
+                    starting.start_soon(self._start, self.slot_for(spec, self.known_force()))
                 except HubError as exc:
                     log.warning("no launch plan", server=spec.name, error=str(exc))
 
-    async def _start(self, place: ChildSlot) -> None:
+    async def _start(self, slot: ChildSlot) -> None:
         try:
-            await self.services.children.obtain(place)
+            await self.services.children.obtain(slot)
         except ChildError as exc:
-            log.warning("not started", server=place.spec.name, error=str(exc))
+            log.warning("not started", server=slot.spec.name, error=str(exc))
         else:
-            self._renew_at(place.spec)
+            self._renew_at(slot.spec)
 
     # What children ask and tell
 
     async def told(self, spec: ServerSpec, notification: Notification) -> None:
         """Pass a child's notification on to the client, if it is one for clients."""
-        self.audience.tell(spec, notification)
+        self.notifier.tell(spec, notification)
 
     async def came(self, spec: ServerSpec) -> None:
         """Tell the client to list again if it was shown a listing without this child."""
@@ -261,23 +261,23 @@ class Session:
             for method in LIST_CHANGED:
                 await self.told(spec, Notification(method, {}))
         self._renew_at(spec)
-        if self.audience.log_level is not None:
-            self._tasks.start_soon(self._set_level_at, spec.name, self.audience.log_level)
+        if self.notifier.log_level is not None:
+            self._tasks.start_soon(self._set_level_at, spec.name, self.notifier.log_level)
 
     def _renew_at(self, spec: ServerSpec) -> None:
         """Let the child of a server know of the subscriptions that another had."""
         if self.renew is None or self._is_closed:
             return
-        if any(server == spec.name for server, _ in self.audience.subscriptions):
+        if any(server == spec.name for server, _ in self.notifier.subscriptions):
             self._tasks.start_soon(self.renew, spec.name)
 
     async def set_level(self, level: str) -> None:
         """Let the children log from `level` on, those that start later too."""
-        self.audience.log_level = level
+        self.notifier.log_level = level
         for name in list(self._leases.held):
             await self._set_level_at(name, level)
 
     async def _set_level_at(self, server: ServerName, level: str) -> None:
-        place = self._leases.held.get(server)
-        if place is not None and place.child is not None:
-            await log_from(place.child, level, self.key)
+        slot = self._leases.held.get(server)
+        if slot is not None and slot.child is not None:
+            await log_from(slot.child, level, self.key)

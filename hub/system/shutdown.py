@@ -21,7 +21,7 @@ class Shutdown:
         """Let every wait of the ending be a brief one."""
         self.begun.set()
 
-    def press(self) -> None:
+    def hurry(self) -> None:
         """Let no wait of the ending take any time."""
         self.begun.set()
         self.pressed.set()
@@ -56,10 +56,10 @@ async def ended_by_signals() -> AsyncGenerator[Shutdown]:
     None of them ends this process as long as the context lasts. A SIGHUP that was ignored, as
     `nohup` has it, stays so.
     """
-    ending = Shutdown()
+    shutdown = Shutdown()
     async with anyio.create_task_group() as tasks:
-        await tasks.start(_listen, ending)
-        yield ending
+        await tasks.start(_listen, shutdown)
+        yield shutdown
         tasks.cancel_scope.cancel()
 
 
@@ -69,13 +69,13 @@ def ignore_ending_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-async def _listen(ending: Shutdown, *, task_status: TaskStatus[None]) -> None:
+async def _listen(shutdown: Shutdown, *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(*_ending_signals()) as signals:
         task_status.started()
         async for _ in signals:
-            if ending.begun.is_set():
-                ending.press()
-            ending.begin()
+            if shutdown.begun.is_set():
+                shutdown.hurry()
+            shutdown.begin()
 
 
 def _ending_signals() -> list[signal.Signals]:

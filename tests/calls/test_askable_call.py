@@ -129,17 +129,17 @@ async def test_a_call_is_given_up_whose_request_does_not_come() -> None:
     async with scripted(child) as hub:
         caller, reply = await known(hub, child), ReplySink()
         request = Request("r", "tools/call", caller.params())
-        front = caller.client.front
-        passage = front.express.take(request, front.way(request), reply)
+        connection = caller.client.connection
+        passage = connection.dispatcher.take(request, connection.route_for(request), reply)
         assert isinstance(passage, AskableCall)
-        assert passage.behalf is passage
+        assert passage.request_owner is passage
         child.link.ask("q", ELICITATION, FORM)
         with anyio.fail_after(5):
             while not reply.detours:
                 await anyio.wait_all_tasks_blocked()
         assert reply.detours == [request]
-        assert isinstance(passage.behalf, ParkedCall), "who is asked from now on"
-        assert front.peer.backlog.takes("r"), "the request can come"
+        assert isinstance(passage.request_owner, ParkedCall), "who is asked from now on"
+        assert connection.peer.backlog.accepts("r"), "the request can come"
         passage.cancel("enough")
         passage.cancel("again")
         told = await child.link.request("notifications/cancelled")
@@ -155,18 +155,18 @@ async def test_a_child_that_says_within_which_call_it_asks_may_ask_again(
     child = FakeChild(ECHO, era=era, answers={"tools/call": SILENT})
     async with scripted(child, config={"servers": {"files": {"command": "x", "era": era}}}) as hub:
         caller, reply = await known(hub, child), ReplySink()
-        front, request = caller.client.front, Request("r", "tools/call", caller.params())
-        passage = front.express.take(request, front.way(request), reply)
+        connection, request = caller.client.connection, Request("r", "tools/call", caller.params())
+        passage = connection.dispatcher.take(request, connection.route_for(request), reply)
         assert isinstance(passage, AskableCall)
         sent = await child.link.request("tools/call")
-        waiter = passage.way.lane.peer.waiters.waiting(sent["id"])
+        waiter = passage.route.resolved.peer.pending.waiting(sent["id"])
         assert waiter is not None
-        assert waiter.behalf is passage
+        assert waiter.request_owner is passage
         child.link.ask("q", ELICITATION, FORM)
         await anyio.wait_all_tasks_blocked()
         assert reply.detours == [request]
-        assert waiter.behalf is passage.behalf
-        assert isinstance(waiter.behalf, ParkedCall), "who is asked from now on"
+        assert waiter.request_owner is passage.request_owner
+        assert isinstance(waiter.request_owner, ParkedCall), "who is asked from now on"
 
 
 async def test_nothing_is_left_of_a_client_that_goes_before_it_is_sent_to_a_url() -> None:
@@ -175,8 +175,8 @@ async def test_nothing_is_left_of_a_client_that_goes_before_it_is_sent_to_a_url(
         caller, reply = await known(hub, child), ReplySink()
         reply.outlet.stuck = True
         request = Request("r", "tools/call", caller.params(progressToken="t"))
-        front = caller.client.front
-        passage = front.express.take(request, front.way(request), reply)
+        connection = caller.client.connection
+        passage = connection.dispatcher.take(request, connection.route_for(request), reply)
         assert isinstance(passage, AskableCall)
         sent = await child.link.request("tools/call")
         token = sent["params"]["_meta"]["progressToken"]
@@ -221,15 +221,15 @@ async def test_a_request_that_has_come_takes_its_call_with_it() -> None:
     child = silent()
     async with scripted(child) as hub:
         caller = await known(hub, child)
-        front, reply = caller.client.front, ReplySink()
+        connection, reply = caller.client.connection, ReplySink()
         request = Request("r", "tools/call", caller.params())
-        passage = front.express.take(request, front.way(request), reply)
+        passage = connection.dispatcher.take(request, connection.route_for(request), reply)
         assert passage is not None
         child.link.ask("q", ELICITATION, FORM)
         with anyio.fail_after(5):
             while not reply.detours:
                 await anyio.wait_all_tasks_blocked()
-        front.peer.take(request, reply.outlet)
+        connection.peer.take(request, reply.outlet)
         await anyio.wait_all_tasks_blocked()
         passage.cancel("the connection is gone")
         child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": [], "n": 3})
@@ -242,10 +242,13 @@ async def test_a_client_is_there_while_its_call_is_handed_over() -> None:
     child = silent()
     async with scripted(child) as hub:
         caller, reply = await known(hub, child), ReplySink()
-        front = caller.client.front
+        connection = caller.client.connection
         for id_ in ("one", "two"):
             request = Request(id_, "tools/call", caller.params())
-            assert front.express.take(request, front.way(request), reply) is not None
+            assert (
+                connection.dispatcher.take(request, connection.route_for(request), reply)
+                is not None
+            )
         await child.link.request("tools/call", nth=2)
         for name in ("first", "second"):
             child.link.ask(name, ELICITATION, FORM)
@@ -257,12 +260,15 @@ async def test_clients_that_go_one_way_are_still_two() -> None:
     child = silent()
     async with scripted(child) as hub, anyio.create_task_group() as tasks:
         caller = await known(hub, child)
-        open_front, params = hub.open_front, caller.params()
-        register = caller.client.front.peer.backlog
+        open_connection, params = hub.open_connection, caller.params()
+        register = caller.client.connection.peer.backlog
         for id_ in ("one", "two"):
             request = Request(id_, "tools/call", params)
-            way = open_front.way("test", request)
-            assert open_front.express(register, tasks).take(request, way, ReplySink()) is not None
+            route = open_connection.route_for("test", request)
+            assert (
+                open_connection.dispatcher(register, tasks).take(request, route, ReplySink())
+                is not None
+            )
         await child.link.request("tools/call", nth=2)
         child.link.ask("q", ELICITATION, FORM)
         error = (await child.link.reply("q"))["error"]
@@ -306,5 +312,5 @@ async def test_two_clients_that_can_be_asked_other_things_go_no_common_way() -> 
         one = ExpressCaller(hub, {"sampling": {}})
         await one.round()
         params: JsonObject = ExpressCaller(hub, {"elicitation": {}}).params()
-        assert one.client.front.way(Request(1, "tools/call", params)) is None
-        assert one.client.front.way(Request(1, "tools/call", one.params())) is not None
+        assert one.client.connection.route_for(Request(1, "tools/call", params)) is None
+        assert one.client.connection.route_for(Request(1, "tools/call", one.params())) is not None

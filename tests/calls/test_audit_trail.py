@@ -11,7 +11,7 @@ from hub.children.clients import InputNeededError
 from hub.errors import ChildError, RouteError
 from hub.guard.policy import Mode, Policy
 from hub.jsonrpc.peer import RpcError
-from hub.protocol.request_state import NOTHING
+from hub.protocol.request_state import NO_STATE
 from hub.values import Call
 from tests.kit.fakes import READ, SILENT, FakeChild, failure
 from tests.kit.rigs import Rig, admitted, remote, rig
@@ -60,7 +60,7 @@ async def test_a_call_that_was_let_through_and_asks_back_is_admitted() -> None:
         record = recording(at)
         record.verdict = admitted()
         with pytest.raises(InputNeededError), record:
-            raise InputNeededError({}, NOTHING, lasts=1.0)
+            raise InputNeededError({}, NO_STATE, lasts=1.0)
         assert at.audit.records[0].verdict == "admitted"
 
 

@@ -113,7 +113,7 @@ async def test_it_says_where_each_server_stands(top: Path) -> None:
     async with rig(specs, fakes, environment={"TOKEN": "s3cret"}) as at:
         client = at.client(top)
         force = await client.session.force(client.outlet)
-        await at.services.children.obtain(client.session.place(files, force))
+        await at.services.children.obtain(client.session.slot_for(files, force))
         found = await report(client)
     servers = found["servers"]
     assert isinstance(servers, list)

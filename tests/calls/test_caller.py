@@ -134,8 +134,8 @@ async def test_a_modern_client_is_asked_by_the_result_and_told_of_no_end() -> No
             with pytest.raises(InputNeededError) as caught:
                 await asker.inputs(FILES, requests, ROUND)
             assert caught.value.requests == requests
-            assert caught.value.carried.child is ROUND
-            assert caught.value.carried.consented == "yes"
+            assert caught.value.state.child is ROUND
+            assert caught.value.state.consented == "yes"
         asker.done()
         await anyio.lowlevel.checkpoint()
         assert client.outlet.messages == []

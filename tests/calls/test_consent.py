@@ -183,9 +183,9 @@ async def test_a_call_that_takes_long_to_judge_holds_up_no_other(
 ) -> None:
     others_had_theirs = threading.Event()
 
-    def decided(call: Call, guard: ToolGuard, around: CallContext) -> Admitted | Refused:
+    def decided(call: Call, guard: ToolGuard, context: CallContext) -> Admitted | Refused:
         assert others_had_theirs.wait(4)
-        return decide(call, guard, around)
+        return decide(call, guard, context)
 
     monkeypatch.setattr(consent, "decide", decided)
     paths: list[Json] = [f"{top}/a/{number}, b" for number in range(400)]
@@ -217,8 +217,8 @@ class Held:
         self.began, self.may_go_on = threading.Event(), threading.Event()
         monkeypatch.setattr(consent, "decide", self._decide)
 
-    def _decide(self, call: Call, guard: ToolGuard, around: CallContext) -> Admitted | Refused:
-        verdict = decide(call, guard, around)
+    def _decide(self, call: Call, guard: ToolGuard, context: CallContext) -> Admitted | Refused:
+        verdict = decide(call, guard, context)
         self.began.set()
         assert self.may_go_on.wait(4)
         return verdict
@@ -297,10 +297,10 @@ async def test_what_to_ask_about_is_found_beside_the_loop(
     others_had_theirs = threading.Event()
 
     def found(
-        call: Call, guard: ToolGuard, around: CallContext, ceilings: Sequence[RootSet]
+        call: Call, guard: ToolGuard, context: CallContext, ceilings: Sequence[RootSet]
     ) -> tuple[Wanted, ...]:
         assert others_had_theirs.wait(4)
-        return wanted(call, guard, around, ceilings)
+        return wanted(call, guard, context, ceilings)
 
     monkeypatch.setattr(consent, "wanted", found)
     async with rig(SPECS, {"files": FakeChild(READ)}) as at:

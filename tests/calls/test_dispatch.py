@@ -506,8 +506,8 @@ async def test_a_root_that_is_gone_from_the_disk_does_not_lift_the_guard(top: Pa
 
 async def test_a_call_under_way_survives_other_roots_while_its_child_starts(top: Path) -> None:
     fake = FakeChild(READ)
-    greeting = fake.answers["initialize"]
-    assert not callable(greeting)
+    handshake = fake.answers["initialize"]
+    assert not callable(handshake)
     fake.answers["initialize"] = SILENT
     spec = launched("files", "${roots}")
     async with rig({"files": spec}, {"files": fake}) as at:
@@ -520,18 +520,18 @@ async def test_a_call_under_way_survives_other_roots_while_its_child_starts(top:
             calls.start_soon(call)
             first = await fake.connected()
             asked = await first.request("initialize")
-            fake.answers["initialize"] = greeting
+            fake.answers["initialize"] = handshake
             client.shares(top / "a", top / "b")
             client.session.roots.list_changed()
             await client.session.force(client.outlet)
             await anyio.wait_all_tasks_blocked()
-            first.answer(asked["id"], greeting)
+            first.answer(asked["id"], handshake)
 
 
 async def test_a_call_judged_by_former_roots_ends_no_child_that_others_wait_for(top: Path) -> None:
     fake = FakeChild(READ, answers={"initialize": SILENT})
-    greeting = FakeChild(READ).answers["initialize"]
-    assert not callable(greeting)
+    handshake = FakeChild(READ).answers["initialize"]
+    assert not callable(handshake)
     async with rig({"files": launched("files", "${roots}")}, {"files": fake}) as at:
         client = at.client(top / "a")
 
@@ -550,9 +550,9 @@ async def test_a_call_judged_by_former_roots_ends_no_child_that_others_wait_for(
             await anyio.wait_all_tasks_blocked()
             current = fake.link
             asked_of_current = await current.request("initialize")
-            former.answer(asked_of_former["id"], greeting)
+            former.answer(asked_of_former["id"], handshake)
             await anyio.wait_all_tasks_blocked()
-            current.answer(asked_of_current["id"], greeting)
+            current.answer(asked_of_current["id"], handshake)
         assert len(fake.links) == 2
 
 
@@ -560,8 +560,8 @@ async def test_a_call_survives_roots_that_go_and_come_back_while_its_child_start
     top: Path,
 ) -> None:
     fake = FakeChild(READ)
-    greeting = fake.answers["initialize"]
-    assert not callable(greeting)
+    handshake = fake.answers["initialize"]
+    assert not callable(handshake)
     async with rig({"files": launched("files", "${roots}")}, {"files": fake}) as at:
         client = at.client(top / "a")
 
@@ -584,16 +584,16 @@ async def test_a_call_survives_roots_that_go_and_come_back_while_its_child_start
             calls.start_soon(call)
             asked = await let_go.request("initialize")
             await anyio.wait_all_tasks_blocked()
-            fake.answers["initialize"] = greeting
+            fake.answers["initialize"] = handshake
             await moved("b", "a")
-            let_go.answer(asked["id"], greeting)
+            let_go.answer(asked["id"], handshake)
         assert let_go.requests("tools/call") == []
 
 
 async def test_a_call_that_waited_for_its_child_is_judged_by_the_roots_of_now(top: Path) -> None:
     fake = FakeChild(READ)
-    greeting = fake.answers["initialize"]
-    assert not callable(greeting)
+    handshake = fake.answers["initialize"]
+    assert not callable(handshake)
     fake.answers["initialize"] = SILENT
     async with rig({"files": launched("files", "${roots}")}, {"files": fake}) as at:
         client = at.client(top / "a")
@@ -605,14 +605,14 @@ async def test_a_call_that_waited_for_its_child_is_judged_by_the_roots_of_now(to
             calls.start_soon(call)
             first = await fake.connected()
             asked = await first.request("initialize")
-            fake.answers["initialize"] = greeting
+            fake.answers["initialize"] = handshake
             client.shares(top / "b")
             client.session.roots.list_changed()
             await client.session.force(client.outlet)
             await anyio.wait_all_tasks_blocked()
-            first.answer(asked["id"], greeting)
-        (place,) = client.session.places
-        assert place.key.roots.paths == (f"{top}/b",)
+            first.answer(asked["id"], handshake)
+        (slot,) = client.session.slots
+        assert slot.key.roots.paths == (f"{top}/b",)
         assert [link.requests("tools/call") for link in fake.links] == [[]] * len(fake.links)
 
 
@@ -684,11 +684,11 @@ async def test_a_call_that_is_never_judged_in_time_is_given_up(
 ) -> None:
     fake, judged = FakeChild(READ), list[JudgingContext]()
 
-    def holds(case: JudgingContext) -> bool:
+    def is_still_valid(case: JudgingContext) -> bool:
         judged.append(case)
         return False
 
-    monkeypatch.setattr(JudgingContext, "holds", holds)
+    monkeypatch.setattr(JudgingContext, "is_still_valid", is_still_valid)
     async with rig({"files": remote()}, {"files": fake}) as at:
         client = at.client(top / "a")
         result = await client.call("read", {"path": f"{top}/a/f"})

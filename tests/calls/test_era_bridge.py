@@ -57,7 +57,7 @@ def test_by_the_result_requests_go_on_as_they_are_under_keys_of_their_own() -> N
         "a": requests["a"],
         f"roots-hub/child/{ROOTS_KEY}": requests[ROOTS_KEY],
     }
-    assert (needed.carried, needed.lasts) == (CARRIED, 7.0)
+    assert (needed.state, needed.lasts) == (CARRIED, 7.0)
 
 
 def test_by_the_result_nothing_is_asked_if_the_client_does_not_take_all_of_it() -> None:
@@ -85,28 +85,28 @@ ONE: JsonObject = {"url": "https://example.com/1", "elicitationId": "e1", "messa
 
 async def test_an_error_that_names_urls_asks_a_modern_client_that_takes_them() -> None:
     async with rig({}, {}) as at:
-        audience = at.client().session.audience
+        notifier = at.client().session.notifier
         able = client(elicitation={"url": {}})
         with pytest.raises(InputNeededError) as caught:
-            send_to_urls(able, audience, FILES, needing(ONE), CARRIED)
+            send_to_urls(able, notifier, FILES, needing(ONE), CARRIED)
         asked: JsonObject = {"mode": "url", "url": ONE["url"], "message": "m"}
         assert caught.value.requests == {"url/1": request(ELICITATION, asked)}
-        assert caught.value.carried == CARRIED
+        assert caught.value.state == CARRIED
         for who, error in (
             (client(elicitation={}), needing(ONE)),
             (able, needing()),
             (able, RpcError(-1, "other")),
             (None, needing(ONE)),
         ):
-            send_to_urls(who, audience, FILES, error, CARRIED)
+            send_to_urls(who, notifier, FILES, error, CARRIED)
 
 
 async def test_a_client_of_the_handshake_era_hears_of_the_end_of_what_an_error_named() -> None:
     async with rig({}, {}) as at:
         told = at.client()
-        audience = told.session.audience
-        send_to_urls(client("legacy"), audience, FILES, needing(ONE), CARRIED)
+        notifier = told.session.notifier
+        send_to_urls(client("legacy"), notifier, FILES, needing(ONE), CARRIED)
         for name in ("e1", "another"):
-            audience.tell(FILES, Notification(ELICITED, {"elicitationId": name}))
-        await audience.mailbox.flush()
+            notifier.tell(FILES, Notification(ELICITED, {"elicitationId": name}))
+        await notifier.mailbox.flush()
         assert [line["params"] for line in told.outlet.lines] == [{"elicitationId": "e1"}]

@@ -69,21 +69,21 @@ class ScriptedCaller:
         self.at = at
         self.client = client
         self.reply = ReplySink()
-        self.express = CallDispatcher(client.peer.backlog, at.tasks)
+        self.dispatcher = CallDispatcher(client.peer.backlog, at.tasks)
 
     @property
-    def slots(self) -> FairLimiter:
-        (place,) = self.client.session.places
-        assert place.child is not None
-        return place.child.slots
+    def limiter(self) -> FairLimiter:
+        (slot,) = self.client.session.slots
+        assert slot.child is not None
+        return slot.child.limiter
 
     def take(self, id_: int | str, name: str, arguments: Json, **params: Json) -> bool:
         given: JsonObject = {"name": name, "arguments": arguments, **params}
         return self.send(Request(id_, "tools/call", given))
 
     def send(self, request: Request) -> bool:
-        way = self.at.relay.session_lanes.find(self.client.session, request)
-        return self.express.take(request, way, self.reply) is not None
+        route = self.at.relay.session_lanes.find(self.client.session, request)
+        return self.dispatcher.take(request, route, self.reply) is not None
 
     async def result(self, nth: int = 1) -> JsonObject:
         """Wait for the nth answer, which must be a result."""
@@ -178,10 +178,10 @@ async def test_a_root_that_is_gone_from_the_disk_admits_nothing(fake: FakeChild,
 
 async def test_a_child_that_is_gone_closes_the_lane(fake: FakeChild, top: Path) -> None:
     async with calling(fake, top) as caller:
-        place = next(iter(caller.client.session.places))
+        slot = next(iter(caller.client.session.slots))
         fake.link.crash()
         await fake.ended()
-        assert place.state == "down"
+        assert slot.state == "down"
         assert not caller.take(1, "echo", {})
 
 
@@ -305,9 +305,9 @@ async def test_what_a_child_asks_within_a_call_that_was_given_up_is_not_taken_fo
     async with calling(fake, top) as caller:
         assert caller.take(1, "echo", {})
         await caller.client.peer.receive(Notification("notifications/cancelled", {"requestId": 1}))
-        (place,) = caller.client.session.places
-        assert place.child is not None
-        assert place.child.answers.crowd.lingering() == {caller.client.session.party}
+        (slot,) = caller.client.session.slots
+        assert slot.child is not None
+        assert slot.child.answers.preemption.lingering() == {caller.client.session.party}
 
 
 async def test_nor_is_what_it_asks_within_a_call_whose_answer_was_lost(
@@ -317,9 +317,9 @@ async def test_nor_is_what_it_asks_within_a_call_whose_answer_was_lost(
     async with calling(fake, top) as caller:
         assert caller.take(1, "echo", {})
         await caller.result()
-        (place,) = caller.client.session.places
-        assert place.child is not None
-        assert place.child.answers.crowd.lingering() == {caller.client.session.party}
+        (slot,) = caller.client.session.slots
+        assert slot.child is not None
+        assert slot.child.answers.preemption.lingering() == {caller.client.session.party}
 
 
 async def test_a_client_that_goes_cancels_its_calls(fake: FakeChild, top: Path) -> None:
@@ -383,15 +383,15 @@ async def test_a_call_that_waits_too_long_for_a_slot_is_not_sent_and_says_so(
     fake: FakeChild, top: Path
 ) -> None:
     async with calling(fake, top, concurrency=1, timeout=0.01) as caller:
-        slots = caller.slots
-        assert slots.take()
+        limiter = caller.limiter
+        assert limiter.take()
         assert caller.take(1, "echo", {})
         result = await caller.result()
         assert result["isError"] is True
         assert "'files' was not called: its only slot was taken" in str(result["content"])
         (record,) = caller.at.audit.records
         assert record.verdict == "failed"
-        slots.give()
+        limiter.give()
         assert caller.take(1, "echo", {}), "neither its id nor the slot is taken"
         await caller.result(2)
         assert len(fake.link.requests("tools/call")) == 3
@@ -401,23 +401,23 @@ async def test_a_call_that_waits_too_long_is_not_cancelled_while_its_answer_is_o
     fake: FakeChild, top: Path
 ) -> None:
     async with calling(fake, top, concurrency=1, timeout=0.01) as caller:
-        assert caller.slots.take()
+        assert caller.limiter.take()
         caller.reply.is_stuck = True
         caller.reply.on_deliver = lambda: caller.client.peer.backlog.cancel({"requestId": 1})
         assert caller.take(1, "echo", {})
         await caller.result()
         assert [record.verdict for record in caller.at.audit.records] == ["failed"]
-        caller.slots.give()
-        assert caller.slots.take()
-        assert not caller.slots.take()
+        caller.limiter.give()
+        assert caller.limiter.take()
+        assert not caller.limiter.take()
 
 
 async def test_a_call_has_all_its_time_from_its_turn_on(fake: FakeChild, top: Path) -> None:
     fake.answers["tools/call"] = SILENT
     async with calling(fake, top, concurrency=1, timeout=0.05) as caller:
-        assert caller.slots.take()
+        assert caller.limiter.take()
         assert caller.take(1, "echo", {})
-        caller.slots.give()
+        caller.limiter.give()
         result = await caller.result()
         assert "did not answer within 0.05 s" in str(result["content"])
 
@@ -435,7 +435,7 @@ async def test_a_call_whose_lane_closes_while_it_waits_goes_the_relays_way(
         await caller.result()
         assert [request.id for request in caller.reply.detours] == [2, 3]
         assert len(fake.link.requests("tools/call")) == 3
-        assert caller.client.peer.backlog.takes(2)
+        assert caller.client.peer.backlog.accepts(2)
 
 
 async def test_a_child_sees_nothing_of_calls_in_line_whose_client_goes(
@@ -528,9 +528,9 @@ async def test_a_child_that_turns_out_to_want_roots_gives_the_call_to_the_relay(
         caller.client.session.unasked = True
         assert caller.take(1, "echo", {})
         asked = fake.link.requests("tools/call")[-1]
-        (place,) = caller.client.session.places
-        assert place.child is not None
-        place.child.answers.unknown = True
+        (slot,) = caller.client.session.slots
+        assert slot.child is not None
+        slot.child.answers.unknown = True
         fake.link.ask("q", "roots/list", {})
         told = await fake.link.request("notifications/cancelled")
         assert told["params"]["requestId"] == asked["id"]
@@ -545,23 +545,23 @@ async def test_an_error_that_names_urls_is_known_to_the_client(fake: FakeChild, 
         assert caller.take(1, "echo", {})
         await caller.reply.signals.until(lambda: bool(caller.reply.answers))
         done = Notification("notifications/elicitation/complete", {"elicitationId": "e"})
-        caller.client.session.audience.tell(FILES, done)
-        await caller.client.session.audience.mailbox.flush()
+        caller.client.session.notifier.tell(FILES, done)
+        await caller.client.session.notifier.mailbox.flush()
         assert done in caller.client.outlet.messages
 
 
 async def test_a_call_that_is_asked_for_roots_has_its_answer_at_once(
     fake: FakeChild, top: Path
 ) -> None:
-    way = RootsRequested(Raw(b'{"resultType":"input_required"}'))
+    route = RootsRequested(Raw(b'{"resultType":"input_required"}'))
     async with calling(fake, top) as caller:
         request = Request("x", "tools/call", {"name": "read"})
-        assert caller.express.take(request, way, caller.reply) is not None
-        assert caller.reply.answers == [Response("x", way.result)]
+        assert caller.dispatcher.take(request, route, caller.reply) is not None
+        assert caller.reply.answers == [Response("x", route.result)]
         assert caller.client.peer.backlog.is_idle
         caller.reply.is_stuck = True
-        assert caller.express.take(request, way, caller.reply) is None
+        assert caller.dispatcher.take(request, route, caller.reply) is None
         caller.reply.is_stuck = False
-        caller.client.peer.backlog.add("x", way)
-        assert caller.express.take(request, way, caller.reply) is None, "its id is in use"
+        caller.client.peer.backlog.add("x", route)
+        assert caller.dispatcher.take(request, route, caller.reply) is None, "its id is in use"
         assert len(caller.reply.answers) == 1

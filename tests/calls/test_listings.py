@@ -26,12 +26,12 @@ def names(catalog: Catalog) -> list[object]:
 async def shown(at: Rig, client: FakeClient, only: list[str] | None = None) -> list[object]:
     servers = None if only is None else [ServerName(name) for name in only]
     force = await client.session.force(client.outlet)
-    return names(await at.relay.catalogs.catalog(client.session, force, servers))
+    return names(await at.relay.listings.catalog(client.session, force, servers))
 
 
 async def page(at: Rig, client: FakeClient, method: str, **params: str) -> JsonObject:
     asked = client.asked_for(method, dict[str, object](params))  # pyright: ignore[reportArgumentType] - texts
-    return as_object(await at.relay.catalogs.page(client.session, asked))
+    return as_object(await at.relay.listings.page(client.session, asked))
 
 
 async def test_a_listing_starts_all_children_and_shows_what_they_offer() -> None:
@@ -84,14 +84,14 @@ async def test_one_child_that_hangs_delays_the_others_listing_no_longer_than_is_
 ) -> None:
     monkeypatch.setattr(catalogs_module, "LIST_GRACE", 0.01)
     fakes = {"a": FakeChild(ECHO, answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
-    greeting = fakes["b"].answers["initialize"]
+    handshake = fakes["b"].answers["initialize"]
     async with rig({name: remote(name) for name in fakes}, fakes) as at:
         client = at.client()
         assert await shown(at, client) == [GET_ROOTS, "b__echo"]
         assert await shown(at, client) == [GET_ROOTS, "b__echo"]
         asked = await fakes["a"].link.request("initialize")
-        assert not callable(greeting)
-        fakes["a"].link.answer(asked["id"], greeting)
+        assert not callable(handshake)
+        fakes["a"].link.answer(asked["id"], handshake)
         await client.outlet.signals.until(lambda: len(client.outlet.messages) == len(LIST_CHANGED))
         assert await shown(at, client) == [GET_ROOTS, "a__echo", "b__echo"]
 
@@ -101,8 +101,8 @@ async def test_the_one_child_that_a_call_is_for_is_waited_for_until_it_has_start
 ) -> None:
     monkeypatch.setattr(catalogs_module, "LIST_GRACE", 0.01)
     fakes = {"a": FakeChild(ECHO, answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
-    greeting = fakes["b"].answers["initialize"]
-    assert not callable(greeting)
+    handshake = fakes["b"].answers["initialize"]
+    assert not callable(handshake)
     async with rig({name: remote(name) for name in fakes}, fakes) as at:
         client = at.client()
         async with anyio.create_task_group() as calls:
@@ -113,7 +113,7 @@ async def test_the_one_child_that_a_call_is_for_is_waited_for_until_it_has_start
             calls.start_soon(call)
             asked = await (await fakes["a"].connected()).request("initialize")
             await anyio.sleep(0.05)
-            fakes["a"].link.answer(asked["id"], greeting)
+            fakes["a"].link.answer(asked["id"], handshake)
         assert fakes["b"].links == []
 
 
@@ -239,7 +239,7 @@ async def test_what_is_missing_is_named_with_its_trouble() -> None:
     async with rig({name: remote(name) for name in fakes}, fakes) as at:
         client = at.client()
         await shown(at, client)
-        missing = at.relay.catalogs.missing
+        missing = at.relay.listings.missing
         said = missing(client.session, [ServerName("a"), ServerName("b")])
         assert said is not None
         assert said.startswith(
@@ -257,14 +257,14 @@ async def test_a_merged_catalog_is_kept_while_its_listings_are_the_same(
     async with rig({"a": remote("a")}, {"a": fake}) as at:
         client, other = at.client(), at.client()
         force = await client.session.force(client.outlet)
-        first = await at.relay.catalogs.catalog(client.session, force)
-        assert await at.relay.catalogs.catalog(other.session, force) is first
+        first = await at.relay.listings.catalog(client.session, force)
+        assert await at.relay.listings.catalog(other.session, force) is first
         fake.answers["tools/list"] = {"tools": [READ]}
         fake.link.notify("notifications/tools/list_changed", {})
         await client.outlet.signals.until(lambda: bool(client.outlet.messages))
-        second = await at.relay.catalogs.catalog(client.session, force)
+        second = await at.relay.listings.catalog(client.session, force)
         assert names(second) == [GET_ROOTS, "read"]
-        assert await at.relay.catalogs.catalog(client.session, force) is second
+        assert await at.relay.listings.catalog(client.session, force) is second
 
 
 async def test_many_who_list_at_once_start_each_child_once() -> None:

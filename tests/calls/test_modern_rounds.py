@@ -140,9 +140,9 @@ async def test_a_child_is_told_what_the_client_of_the_call_can_be_asked() -> Non
     child = FakeChild(ECHO)
     async with scripted(child) as hub:
         await ScriptedCaller(hub, {"elicitation": {"url": {}}, "extensions": {"x": {}}}).round()
-        (greeting,) = child.link.requests("initialize")
-        assert greeting["params"]["capabilities"].keys() <= {"elicitation", "roots"}
-        assert greeting["params"]["capabilities"]["elicitation"] == {"url": {}}
+        (handshake,) = child.link.requests("initialize")
+        assert handshake["params"]["capabilities"].keys() <= {"elicitation", "roots"}
+        assert handshake["params"]["capabilities"]["elicitation"] == {"url": {}}
         await ScriptedCaller(hub, {}).round()
         assert len(child.links) == 2, "who can be asked shares no child with who cannot"
 
@@ -179,7 +179,7 @@ async def test_a_state_that_is_not_for_this_call_is_refused_and_the_call_waits_o
         state, (key, _) = str(result["requestState"]), question(result)
         other_arguments = ScriptedCaller(hub, arguments={"text": "ho"})
         other_tool = ScriptedCaller(hub, name="read")
-        for who, brought in (
+        for who, retry in (
             (caller, f"{'B' if state[0] == 'A' else 'A'}{state[1:]}"),
             (caller, state + "A"),
             (caller, state[:-8]),
@@ -190,8 +190,8 @@ async def test_a_state_that_is_not_for_this_call_is_refused_and_the_call_waits_o
             (other_arguments, state),
             (other_tool, state),
         ):
-            error = await who.refusal({key: ACCEPTED}, cast("Json", brought))
-            assert error["code"] == INVALID_PARAMS, brought
+            error = await who.refusal({key: ACCEPTED}, cast("Json", retry))
+            assert error["code"] == INVALID_PARAMS, retry
             assert "requestState is not valid" in str(error["message"])
         id_ = await caller.begin({key: ACCEPTED}, state)
         assert (await child.link.reply("q"))["result"] == ACCEPTED
@@ -578,8 +578,8 @@ async def test_a_call_that_its_client_has_left_waits_on_where_nobody_needs_its_p
 ) -> None:
     child, looks, must_leave = silent(), list[bool](), Preemption.must_leave
 
-    def looked(crowd: Preemption, call: Caller) -> bool:
-        looks.append(must_leave(crowd, call))
+    def looked(preemption: Preemption, call: Caller) -> bool:
+        looks.append(must_leave(preemption, call))
         child.signals.moved()
         return looks[-1]
 
@@ -621,11 +621,11 @@ async def test_prompts_and_resources_take_rounds_too(
         link.ask("q", SAMPLING, {"messages": []})
         result = await caller.end(id_)
         key, _ = question(result)
-        brought: JsonObject = {
+        retry: JsonObject = {
             "inputResponses": {key: {"role": "assistant"}},
             "requestState": result["requestState"],
         }
-        id_ = await caller.client.begin(method, {**params, "_meta": meta, **brought})
+        id_ = await caller.client.begin(method, {**params, "_meta": meta, **retry})
         assert (await link.reply("q"))["result"] == {"role": "assistant"}
         link.answer(sent["id"], {"messages": [], "contents": []})
         assert (await caller.end(id_))["resultType"] == "complete"

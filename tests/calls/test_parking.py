@@ -70,10 +70,10 @@ async def test_a_call_without_questions_is_none_that_is_parked() -> None:
         call.end({"n": 1})
         assert await call.turn(call.first) == {"n": 1}
         assert not call.is_present
-        brought = RetryInput(CallState(parked=call.key), is_retry=True)
+        retry = RetryInput(CallState(parked=call.key), is_retry=True)
         client = modern(at)
         with pytest.raises(RpcError) as caught:
-            await parking.resume(client.session, client.asked("x"), brought)
+            await parking.resume(client.session, client.asked("x"), retry)
         assert caught.value.code == INVALID_PARAMS
 
 

@@ -25,7 +25,7 @@ def call(arguments: JsonObject, name: str = "query") -> JsonObject:
 
 
 def over_http(client: FakeClient, *headers: tuple[str, str]) -> FakeClient:
-    client.front.repeats(headers)
+    client.connection.repeats(headers)
     return client
 
 

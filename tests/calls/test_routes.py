@@ -16,7 +16,7 @@ from tests.kit.trees import plant
 FILES = remote("files")
 
 
-def lane(at: Rig, client: FakeClient, name: str = "read") -> SessionRoute | None:
+def resolved(at: Rig, client: FakeClient, name: str = "read") -> SessionRoute | None:
     return at.relay.session_lanes.find(client.session, Request(1, "tools/call", {"name": name}))
 
 
@@ -32,7 +32,7 @@ async def test_a_child_of_either_era_leaves_one(era: Literal["legacy", "modern"]
     ) as at:
         client = at.client()
         await client.call("read", {})
-        assert lane(at, client) is not None
+        assert resolved(at, client) is not None
 
 
 async def test_a_modern_client_leaves_none_to_its_session() -> None:
@@ -40,7 +40,7 @@ async def test_a_modern_client_leaves_none_to_its_session() -> None:
         client = at.client()
         client.session.greeted(Client("modern", "2026-07-28", {}, {}))
         await client.call("read", {})
-        assert lane(at, client) is None
+        assert resolved(at, client) is None
 
 
 async def test_without_prefixes_several_servers_leave_none(top: Path) -> None:
@@ -50,4 +50,4 @@ async def test_without_prefixes_several_servers_leave_none(top: Path) -> None:
         async with rig(servers, fakes, names=mode) as at:  # pyright: ignore[reportArgumentType]
             client = at.client(top / "a")
             await client.call(public, {})
-            assert (lane(at, client, public) is not None) is kept
+            assert (resolved(at, client, public) is not None) is kept

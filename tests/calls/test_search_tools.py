@@ -84,7 +84,7 @@ async def test_clients_are_shown_the_meta_tools_and_no_child_is_started_for_that
     async with searching({"files": remote()}, {"files": fake}) as at:
         client = at.client()
         asked = client.asked_for("tools/list", {})
-        page = as_object(await at.relay.catalogs.page(client.session, asked))
+        page = as_object(await at.relay.listings.page(client.session, asked))
         names = [tool["name"] for tool in cast("list[JsonObject]", page["tools"])]
         assert names == [*META_NAMES, "get-roots"]
         assert fake.links == []
@@ -321,7 +321,7 @@ async def test_a_call_to_a_server_that_starts_slowly_waits_for_it_and_for_no_oth
     """Nobody else's answer is held up by that, so the time that listings allow does not count."""
     monkeypatch.setattr(catalogs_module, "LIST_GRACE", 0)
     fakes = {name: FakeChild(READ, answers={"initialize": SILENT}) for name in ("files", "other")}
-    greeting = FakeChild().answers["initialize"]
+    handshake = FakeChild().answers["initialize"]
     async with searching({name: remote(name) for name in fakes}, fakes) as at:
         client = at.client()
         results: list[JsonObject] = []
@@ -334,8 +334,8 @@ async def test_a_call_to_a_server_that_starts_slowly_waits_for_it_and_for_no_oth
             asked = await (await fakes["files"].connected()).request("initialize")
             await anyio.wait_all_tasks_blocked()
             assert results == []
-            assert not callable(greeting)
-            fakes["files"].link.answer(asked["id"], greeting)
+            assert not callable(handshake)
+            fakes["files"].link.answer(asked["id"], handshake)
         assert "isError" not in results[0]
         assert fakes["other"].links == []
 

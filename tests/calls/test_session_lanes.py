@@ -23,7 +23,7 @@ def children() -> dict[str, FakeChild]:
     return {"files": FakeChild(ECHO, READ)}
 
 
-def lane(at: Rig, client: FakeClient, name: str = "read") -> SessionRoute | None:
+def resolved(at: Rig, client: FakeClient, name: str = "read") -> SessionRoute | None:
     return at.relay.session_lanes.find(client.session, Request(1, "tools/call", {"name": name}))
 
 
@@ -40,24 +40,24 @@ async def test_a_call_leaves_its_lane_to_its_own_session_alone(top: Path) -> Non
     async with rig({"files": FILES}, children()) as at:
         one, other = at.client(top / "a"), at.client(top / "a")
         await one.call("read", {"path": f"{top}/a/f"})
-        kept = lane(at, one)
+        kept = resolved(at, one)
         assert kept is not None
         assert kept.is_open
-        assert lane(at, other) is None
+        assert resolved(at, other) is None
 
 
 async def test_a_refused_call_leaves_none(top: Path) -> None:
     async with rig({"files": FILES}, children()) as at:
         client = at.client(top / "a")
         await client.call("read", {"path": "/etc/passwd"})
-        assert lane(at, client) is None
+        assert resolved(at, client) is None
 
 
 async def test_a_lane_judges_as_the_relay_does(top: Path) -> None:
     async with rig({"files": FILES}, children()) as at:
         client = at.client(top / "a")
         await client.call("read", {})
-        kept = lane(at, client)
+        kept = resolved(at, client)
         assert kept is not None
         inside: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/f"}}
         outside: JsonObject = {"name": "read", "arguments": {"path": f"{top}/b/f"}}
@@ -76,11 +76,11 @@ async def test_a_tool_that_is_found_by_search_has_a_lane_of_its_own(top: Path) -
     inside, outside = f"{top}/a/f", f"{top}/b/f"
     fakes = {"files": FakeChild(READ, ECHO), "other": FakeChild(READ)}
     async with rig({name: remote(name) for name in fakes}, fakes, expose="search") as at:
-        client, lanes = at.client(top / "a"), at.relay.session_lanes
+        client, routes = at.client(top / "a"), at.relay.session_lanes
         params = call("files", "read", inside)
-        assert lanes.find(client.session, Request(1, "tools/call", params)) is None
+        assert routes.find(client.session, Request(1, "tools/call", params)) is None
         await client.call("call-tool", params["arguments"])
-        kept = lanes.find(client.session, Request(1, "tools/call", params))
+        kept = routes.find(client.session, Request(1, "tools/call", params))
         assert kept is not None
         admitted = kept.admit(params)
         assert isinstance(admitted, Admitted)
@@ -93,7 +93,7 @@ async def test_a_tool_that_is_found_by_search_has_a_lane_of_its_own(top: Path) -
             {"name": "call-tool", "arguments": {"toolName": "read"}},
         ]
         for other in others:
-            assert lanes.find(client.session, Request(1, "tools/call", other)) is None
+            assert routes.find(client.session, Request(1, "tools/call", other)) is None
 
 
 async def test_the_operators_roots_close_a_lane_when_others_are_in_force(top: Path) -> None:
@@ -101,7 +101,7 @@ async def test_the_operators_roots_close_a_lane_when_others_are_in_force(top: Pa
     async with rig({"files": FILES}, children(), operator=operator) as at:
         client = at.client(top)
         await client.call("read", {})
-        kept = lane(at, client)
+        kept = resolved(at, client)
         assert kept is not None
         call: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/f"}}
         assert kept.admit(call) is not None
@@ -116,7 +116,7 @@ async def test_in_report_mode_what_would_be_refused_is_left_to_the_relay(top: Pa
     async with rig({"files": spec}, children()) as at:
         client = at.client(top / "a")
         await client.call("read", {"path": f"{top}/b/f"})
-        kept = lane(at, client)
+        kept = resolved(at, client)
         assert kept is not None
         outside: JsonObject = {"name": "read", "arguments": {"path": f"{top}/b/f"}}
         assert kept.admit(outside) is None
@@ -126,7 +126,7 @@ async def test_a_session_that_has_left_its_child_has_no_open_lane(top: Path) -> 
     async with rig({"files": FILES}, children()) as at:
         client = at.client(top / "a")
         await client.call("read", {})
-        kept = lane(at, client)
+        kept = resolved(at, client)
         assert kept is not None
         client.session.close()
         assert not kept.is_open
@@ -136,22 +136,22 @@ async def test_a_session_that_is_over_has_no_lanes(top: Path) -> None:
     async with rig({"files": FILES}, children()) as at:
         client = at.client(top / "a")
         await client.call("read", {})
-        assert lane(at, client) is not None
+        assert resolved(at, client) is not None
         at.relay.session_lanes.forget(client.session)
-        assert lane(at, client) is None
+        assert resolved(at, client) is None
 
 
 async def test_a_call_that_is_answered_as_its_session_ends_leaves_none(top: Path) -> None:
     async with rig({"files": FILES}, children()) as at:
         client = at.client(top / "a")
         await client.call("read", {})
-        kept = lane(at, client)
+        kept = resolved(at, client)
         assert kept is not None
-        lanes = at.relay.session_lanes
-        lanes.forget(client.session)
+        routes = at.relay.session_lanes
+        routes.forget(client.session)
         client.session.close()
-        lanes.keep(client.session, "read", kept.lane)
-        assert not lanes._lanes  # pyright: ignore[reportPrivateUsage] - nobody would look for it
+        routes.keep(client.session, "read", kept.resolved)
+        assert not routes._lanes  # pyright: ignore[reportPrivateUsage] - nobody would look for it
 
 
 @pytest.mark.parametrize("who", ["client", "operator"])
@@ -173,7 +173,7 @@ async def test_a_call_that_was_under_way_when_roots_changed_leaves_none(
                 at.services.operator.take(OperatorRoots(ceiling=roots_at(top / "b")))
             await fake.link.request("notifications/roots/list_changed")
             fake.link.answer(asked["id"], {"content": []})
-        assert lane(at, client) is None
+        assert resolved(at, client) is None
 
 
 async def test_a_ceiling_that_another_session_found_replaced_closes_a_lane(top: Path) -> None:
@@ -182,7 +182,7 @@ async def test_a_ceiling_that_another_session_found_replaced_closes_a_lane(top: 
         client, other = at.client(top), at.client(top)
         call: JsonObject = {"path": f"{top}/a/f"}
         await client.call("read", call)
-        kept = lane(at, client)
+        kept = resolved(at, client)
         assert kept is not None
         move(top / "a")
         plant(top, "a/f")
@@ -206,7 +206,7 @@ async def test_a_root_that_was_replaced_around_its_ceiling_admits_nothing(
         client = at.client(*([shared] if shared_by == "client" else []))
         call: JsonObject = {"path": f"{shared}/a/f"}
         await client.call("read", call)
-        kept = lane(at, client)
+        kept = resolved(at, client)
         assert kept is not None
         params: JsonObject = {"name": "read", "arguments": call}
         assert kept.admit(params) is not None

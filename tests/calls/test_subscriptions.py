@@ -41,10 +41,10 @@ async def test_a_subscription_is_told_of_under_the_clients_own_name() -> None:
         made = of(at, client)
         await subscribe(made, client)
         await client.session.told(remote(), Notification(UPDATED, {"uri": "note://1"}))
-        await client.session.audience.mailbox.flush()
+        await client.session.notifier.mailbox.flush()
         assert len(client.outlet.notified(UPDATED)) == 1
         await made.unsubscribe("note://1")
-        assert client.session.audience.subscriptions == {}
+        assert client.session.notifier.subscriptions == {}
         with pytest.raises(RouteError, match="No subscription to resource: note://1"):
             await made.unsubscribe("note://1")
 
@@ -60,7 +60,7 @@ async def test_a_subscription_to_nothing_is_the_clients_mistake() -> None:
 async def test_a_subscription_at_a_child_that_is_gone_can_be_ended() -> None:
     async with rig({"files": remote()}, {"files": noting()}) as at:
         client = at.client()
-        client.session.audience.subscriptions[remote().name, "x"] = "x"
+        client.session.notifier.subscriptions[remote().name, "x"] = "x"
         assert await of(at, client).unsubscribe("x") == {}
 
 
@@ -101,7 +101,7 @@ async def test_subscriptions_are_made_again_at_a_child_that_was_started_again() 
             await subscribe(of(at, client), client)
         fake.link.crash()
         await fake.ended()
-        await at.services.children.obtain(next(iter(alice.session.places)))
+        await at.services.children.obtain(next(iter(alice.session.slots)))
         again = await fake.connected(2)
         await again.request(SUBSCRIBE, nth=2)
 
@@ -119,7 +119,7 @@ async def test_under_other_roots_a_subscription_is_judged_again(tmp_path: Path) 
         client.session.roots.list_changed()
         await fake.link.request(UNSUBSCRIBE)
         await anyio.wait_all_tasks_blocked()
-        assert list(client.session.audience.subscriptions.values()) == [outside]
+        assert list(client.session.notifier.subscriptions.values()) == [outside]
         assert fake.link.requests(UNSUBSCRIBE)[0]["params"] == {"uri": inside}
 
 
@@ -132,10 +132,10 @@ async def test_a_child_that_does_not_take_it_again_is_asked_once_more_later() ->
         fake.link.crash()
         await fake.ended()
         fake.answers[SUBSCRIBE] = failure(INTERNAL_ERROR, "not now")
-        await at.services.children.obtain(next(iter(client.session.places)))
+        await at.services.children.obtain(next(iter(client.session.slots)))
         await fake.link.request(SUBSCRIBE)
         await anyio.wait_all_tasks_blocked()
-        assert list(client.session.audience.subscriptions.values()) == ["note://1"]
+        assert list(client.session.notifier.subscriptions.values()) == ["note://1"]
         fake.answers[SUBSCRIBE] = {}
         await made.renew(remote().name)
         await made.renew(remote().name)

@@ -25,22 +25,22 @@ async def test_both_kinds_of_ways_admit_the_same_call(tmp_path: Path) -> None:
         await client.call("read", {"path": f"{top}/a/f"})
         found = at.relay.session_lanes.find(client.session, Request(1, "tools/call", plain))
         ways: list[CallRoute | None] = [found, await called(at, given)]
-        for way, made in zip(ways, (plain, given), strict=True):
-            assert way is not None
-            assert way.is_open
-            admitted = way.admit(made)
+        for route, made in zip(ways, (plain, given), strict=True):
+            assert route is not None
+            assert route.is_open
+            admitted = route.admit(made)
             assert isinstance(admitted, Admitted)
             assert admitted.call.params == plain
-            assert way.lane.name == "read"
+            assert route.resolved.name == "read"
 
 
 async def test_a_backlog_keeps_calls_until_they_leave() -> None:
     backlog = InboundRequests()
     register: InFlightRegistry = backlog
     call = Asked(Request(7, "tools/call", {}), RecordingOutlet())
-    assert register.takes(7)
+    assert register.accepts(7)
     register.enter(7, call)
-    assert not register.takes(7)
+    assert not register.accepts(7)
     register.leave(7, call)
-    assert register.takes(7)
+    assert register.accepts(7)
     assert backlog.is_idle

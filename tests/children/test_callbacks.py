@@ -7,8 +7,8 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.children import concurrency as crowd
-from hub.children.callbacks import ChildCallbacks, questioned
+from hub.children import concurrency as preemption
+from hub.children.callbacks import ChildCallbacks, as_child_request
 from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.outgoing import AwaitedRequest, PendingRequests, RequestWithin
 from hub.jsonrpc.peer import Asked, GoneError, RpcError
@@ -32,10 +32,10 @@ SAMPLING = "sampling/createMessage"
 def answers(
     roots: RootSet = ROOTS,
     spec: ServerSpec = SPEC,
-    lessees: Mapping[str, RecordingLessee] | None = None,
+    users: Mapping[str, RecordingLessee] | None = None,
 ) -> ChildCallbacks:
-    audience = {SessionKey(name): lessee for name, lessee in (lessees or {}).items()}
-    return ChildCallbacks(spec, roots, Flavour.POSIX, audience=lambda: audience)
+    notifier = {SessionKey(name): user for name, user in (users or {}).items()}
+    return ChildCallbacks(spec, roots, Flavour.POSIX, notifier=lambda: notifier)
 
 
 async def refusal(made: ChildCallbacks, method: str) -> RpcError:
@@ -118,15 +118,15 @@ async def test_a_question_within_a_call_goes_to_that_calls_client() -> None:
 
 
 async def test_a_question_may_say_itself_whose_call_the_child_serves() -> None:
-    made, outlet, waiters = answers(), RecordingOutlet(), PendingRequests()
+    made, outlet, pending = answers(), RecordingOutlet(), PendingRequests()
     askers = [RecordingAsker(name) for name in ("a", "b")]
     for id_, asker in enumerate(askers):
-        waiters.add(id_, AwaitedRequest(asker))
-    waiters.add(2, AwaitedRequest(None))
+        pending.add(id_, AwaitedRequest(asker))
+    pending.add(2, AwaitedRequest(None))
 
     async def answer(within: int) -> Payload:
-        asked = Asked(RequestWithin("q", SAMPLING, within=within), outlet, waiters=waiters)
-        async with anyio.create_task_group() as tasks, questioned(asked, tasks) as question:
+        asked = Asked(RequestWithin("q", SAMPLING, within=within), outlet, pending=pending)
+        async with anyio.create_task_group() as tasks, as_child_request(asked, tasks) as question:
             return await made.answer(SAMPLING, {}, None, question)
         raise AssertionError
 
@@ -135,7 +135,7 @@ async def test_a_question_may_say_itself_whose_call_the_child_serves() -> None:
         with pytest.raises(ExceptionGroup) as caught:
             await answer(2)
         assert "several clients have calls under way" in str(caught.value.exceptions[0])
-    waiters.forget(1)
+    pending.forget(1)
     with made.during(askers[0]), pytest.raises(ExceptionGroup) as caught:
         await answer(1)
     assert "the call is over" in str(caught.value.exceptions[0])
@@ -193,8 +193,8 @@ async def test_a_question_waits_until_the_child_has_answered_calls_whose_clients
             tasks.start_soon(held.ask)
             await anyio.wait_all_tasks_blocked()
             assert held.outcome is None
-            assert held.made.crowd.must_leave(away)
-            assert not held.made.crowd.must_leave(here)
+            assert held.made.preemption.must_leave(away)
+            assert not held.made.preemption.must_leave(here)
             end.set()
             await anyio.wait_all_tasks_blocked()
             assert (held.outcome == {"answered": "here"}) is goes_on
@@ -236,7 +236,7 @@ async def test_a_question_that_could_be_of_a_call_that_was_given_up_goes_to_no_o
     with held.made.during(left):
         await held.ask()
         assert held.outcome == {"answered": "left"}, "whichever of its calls it is of"
-    monkeypatch.setattr(crowd, "LINGER", 0.0)
+    monkeypatch.setattr(preemption, "LINGER", 0.0)
     with suppress(GoneError), held.made.during(left):
         raise GoneError("no answer")
     with held.made.during(here):
@@ -261,7 +261,7 @@ async def test_a_question_does_not_wait_where_it_stays_open_whose_it_is(
 
 async def test_everybody_who_uses_a_child_hears_it_once() -> None:
     idle, busy = RecordingLessee(), RecordingLessee()
-    made = answers(lessees={"idle": idle, "busy": busy})
+    made = answers(users={"idle": idle, "busy": busy})
     first, second = RecordingAsker("busy"), RecordingAsker("busy")
     news = Notification("notifications/tools/list_changed", {})
     with made.during(first), made.during(second):
@@ -272,9 +272,9 @@ async def test_everybody_who_uses_a_child_hears_it_once() -> None:
 
 
 async def test_everybody_who_uses_a_child_is_told_that_it_came() -> None:
-    lessee = RecordingLessee()
-    await answers(lessees={"a": lessee}).came()
-    assert lessee.arrivals == ["files"]
+    user = RecordingLessee()
+    await answers(users={"a": user}).came()
+    assert user.arrivals == ["files"]
 
 
 async def test_it_is_known_whether_calls_of_others_are_under_way() -> None:

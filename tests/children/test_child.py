@@ -43,21 +43,21 @@ SAMPLING = "sampling/createMessage"
 
 
 def child_of(
-    fake: FakeChild, spec: ServerSpec = SPEC, lessee: RecordingLessee | None = None
+    fake: FakeChild, spec: ServerSpec = SPEC, user: RecordingLessee | None = None
 ) -> Child:
-    audience = {} if lessee is None else {SessionKey("a"): lessee}
-    answers = ChildCallbacks(spec, EMPTY, Flavour.POSIX, audience=lambda: audience)
+    notifier = {} if user is None else {SessionKey("a"): user}
+    answers = ChildCallbacks(spec, EMPTY, Flavour.POSIX, notifier=lambda: notifier)
     return Child(answers, HubIdentity(INFO, {}), fake.connect)
 
 
 @asynccontextmanager
 async def owned(
-    fake: FakeChild, spec: ServerSpec = SPEC, lessee: RecordingLessee | None = None
+    fake: FakeChild, spec: ServerSpec = SPEC, user: RecordingLessee | None = None
 ) -> AsyncGenerator[Child]:
     """Keep a child in a task of its own; it is stopped at the end."""
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            child = child_of(fake, spec, lessee)
+            child = child_of(fake, spec, user)
             tasks.start_soon(child.own)
             yield child
             child.stop()
@@ -75,7 +75,7 @@ async def test_a_child_is_ready_once_it_is_greeted_and_listed() -> None:
         assert isinstance(child.state, Starting)
         ready = await child.ready()
         assert ready.listing == Listing(tools=(ECHO, READ))
-        assert ready.greeting.era == "legacy"
+        assert ready.handshake.era == "legacy"
         assert child.state == ready
     assert child.state == Down("the hub stopped it")
     assert fake.closed == 1
@@ -315,28 +315,28 @@ async def test_what_a_child_asks_is_answered_within_the_call() -> None:
 
 
 async def test_what_a_child_says_is_heard_by_who_uses_it() -> None:
-    fake, lessee = FakeChild(ECHO), RecordingLessee()
-    async with owned(fake, lessee=lessee) as child:
+    fake, user = FakeChild(ECHO), RecordingLessee()
+    async with owned(fake, user=user) as child:
         await child.ready()
         fake.link.notify("notifications/message", {"level": "info", "unknown": 1})
-        await lessee.signals.until(lambda: bool(lessee.heard))
-        assert lessee.heard[0].params == Raw(b'{"level":"info","unknown":1}')
+        await user.signals.until(lambda: bool(user.heard))
+        assert user.heard[0].params == Raw(b'{"level":"info","unknown":1}')
 
 
 async def test_who_uses_a_child_is_told_when_it_comes() -> None:
-    lessee = RecordingLessee()
-    async with owned(FakeChild(ECHO), lessee=lessee):
-        await lessee.signals.until(lambda: bool(lessee.arrivals))
+    user = RecordingLessee()
+    async with owned(FakeChild(ECHO), user=user):
+        await user.signals.until(lambda: bool(user.arrivals))
 
 
 async def test_a_list_that_changed_is_read_again_before_anybody_is_told() -> None:
-    fake, lessee = FakeChild(ECHO), RecordingLessee()
-    async with owned(fake, lessee=lessee) as child:
+    fake, user = FakeChild(ECHO), RecordingLessee()
+    async with owned(fake, user=user) as child:
         await child.ready()
         fake.answers["tools/list"] = {"tools": [READ]}
         fake.link.notify("notifications/tools/list_changed", {})
-        await lessee.signals.until(lambda: bool(lessee.heard))
-        assert lessee.heard[0].method == "notifications/tools/list_changed"
+        await user.signals.until(lambda: bool(user.heard))
+        assert user.heard[0].method == "notifications/tools/list_changed"
         assert (await child.ready()).listing.tools == (READ,)
 
 
@@ -344,32 +344,32 @@ async def test_lists_that_change_all_the_time_are_read_now_and_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("hub.children.child.RELIST_PAUSE", 3600.0)
-    fake, lessee = FakeChild(ECHO), RecordingLessee()
-    async with owned(fake, lessee=lessee) as child:
+    fake, user = FakeChild(ECHO), RecordingLessee()
+    async with owned(fake, user=user) as child:
         await child.ready()
         for number in range(50):
             fake.answers["tools/list"] = {"tools": [{**READ, "name": f"tool{number}"}]}
             fake.link.notify("notifications/tools/list_changed", {})
-            await lessee.signals.until(lambda: bool(lessee.heard))
+            await user.signals.until(lambda: bool(user.heard))
         await anyio.wait_all_tasks_blocked()
         assert len(fake.link.requests("tools/list")) == 2, "once at its start, and once since"
-        assert len(lessee.heard) == 1
+        assert len(user.heard) == 1
 
 
 @pytest.mark.parametrize("broken", [failure(INTERNAL_ERROR, "no"), b"[]", b'"x"'])
 async def test_the_last_known_list_stays_where_it_cannot_be_read_again(broken: Answer) -> None:
-    fake, lessee = FakeChild(ECHO), RecordingLessee()
-    async with owned(fake, lessee=lessee) as child:
+    fake, user = FakeChild(ECHO), RecordingLessee()
+    async with owned(fake, user=user) as child:
         await child.ready()
         fake.answers["tools/list"] = broken
         fake.link.notify("notifications/tools/list_changed", {})
         await fake.link.request("tools/list", nth=2)
         await anyio.wait_all_tasks_blocked()
         assert (await child.ready()).listing.tools == (ECHO,)
-        lessee.heard.clear()
+        user.heard.clear()
         fake.answers["tools/list"] = {"tools": [READ]}
         fake.link.notify("notifications/tools/list_changed", {})
-        await lessee.signals.until(lambda: bool(lessee.heard))
+        await user.signals.until(lambda: bool(user.heard))
         assert (await child.ready()).listing.tools == (READ,)
 
 
@@ -538,7 +538,7 @@ async def test_a_call_whose_verdict_no_longer_holds_when_it_is_its_turn_is_not_s
     async with owned(fake, replace(SPEC, concurrency=1)) as child:
         now = ["old"]
 
-        async def holds() -> bool:
+        async def is_still_valid() -> bool:
             return now == ["old"]
 
         async with anyio.create_task_group() as calls:
@@ -547,7 +547,7 @@ async def test_a_call_whose_verdict_no_longer_holds_when_it_is_its_turn_is_not_s
 
             async def second() -> None:
                 with pytest.raises(StaleError):
-                    await child.call(admitted(), RecordingAsker(), holds)
+                    await child.call(admitted(), RecordingAsker(), is_still_valid)
                 assert len(fake.link.requests("tools/call")) == 1
 
             calls.start_soon(second)
@@ -557,14 +557,14 @@ async def test_a_call_whose_verdict_no_longer_holds_when_it_is_its_turn_is_not_s
         fake.answers["tools/call"] = {}
         assert not child.answers.busy
         now[:] = ["old"]
-        await child.call(admitted(), RecordingAsker(), holds)
+        await child.call(admitted(), RecordingAsker(), is_still_valid)
 
 
 async def test_a_call_that_waits_too_long_for_its_turn_is_not_sent() -> None:
     fake = FakeChild(ECHO)
     async with owned(fake, replace(SPEC, concurrency=1, timeout=0.01)) as child:
         await child.ready()
-        assert child.slots.take()
+        assert child.limiter.take()
         assert "was not called: its only slot was taken" in await error_of(child)
         assert fake.link.requests("tools/call") == []
         assert not child.answers.busy

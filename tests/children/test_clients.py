@@ -20,13 +20,13 @@ async def test_whoever_can_be_asked_and_told_can_stand_behind_a_call() -> None:
 
 async def test_whoever_listens_can_use_a_child() -> None:
     made = RecordingLessee()
-    lessee: ChildUser = made
-    await lessee.told(SPEC, Notification("n", {}))
-    await lessee.came(SPEC)
+    user: ChildUser = made
+    await user.told(SPEC, Notification("n", {}))
+    await user.came(SPEC)
     assert (made.heard, made.arrivals) == ([Notification("n", {})], ["files"])
 
 
 def test_what_is_needed_says_what_to_ask_and_what_to_carry() -> None:
     requests: JsonObject = {"a": {"method": "m"}}
     needed = InputNeededError(requests, CallState(parked="p"), lasts=3.0)
-    assert (needed.requests, needed.carried.parked, needed.lasts) == (requests, "p", 3.0)
+    assert (needed.requests, needed.state.parked, needed.lasts) == (requests, "p", 3.0)

@@ -24,7 +24,7 @@ class Call:
         self,
         said: list[str],
         name: str,
-        slots: FairLimiter,
+        limiter: FairLimiter,
         *,
         uses: bool = True,
         party: SessionKey = ALICE,
@@ -33,9 +33,9 @@ class Call:
         self.signals = Signals()
         self._said = said
         self._name = name
-        self._slots = slots
+        self._slots = limiter
         self._uses = uses
-        slots.line_up(self)
+        limiter.line_up(self)
 
     def have_turn(self) -> bool:
         self._said.append(self._name)
@@ -48,80 +48,80 @@ class Call:
 
 
 async def test_no_more_are_taken_than_there_are() -> None:
-    slots = slots_of(2)
-    assert [slots.take(), slots.take(), slots.take()] == [True, True, False]
-    slots.give()
-    assert slots.take()
+    limiter = slots_of(2)
+    assert [limiter.take(), limiter.take(), limiter.take()] == [True, True, False]
+    limiter.give()
+    assert limiter.take()
 
 
 async def test_a_slot_that_is_given_back_goes_to_the_first_in_line_that_uses_it() -> None:
-    slots, said = slots_of(1), list[str]()
-    assert slots.take()
+    limiter, said = slots_of(1), list[str]()
+    assert limiter.take()
     for name in "abc":
-        Call(said, name, slots, uses=name == "b")
-    slots.give()
+        Call(said, name, limiter, uses=name == "b")
+    limiter.give()
     assert said == ["a", "b"]
-    assert slots.wanted == 1
-    assert not slots.take()
-    slots.give()
+    assert limiter.wanted == 1
+    assert not limiter.take()
+    limiter.give()
     assert said == ["a", "b", "c"]
-    assert slots.take()
+    assert limiter.take()
 
 
 async def test_parties_have_their_turns_one_after_the_other() -> None:
-    slots, said = slots_of(1), list[str]()
-    assert slots.take()
+    limiter, said = slots_of(1), list[str]()
+    assert limiter.take()
     for name in ("a1", "a2", "a3"):
-        Call(said, name, slots)
+        Call(said, name, limiter)
     for name in ("b1", "b2"):
-        Call(said, name, slots, party=BOB)
-    slots.give()
-    Call(said, "c1", slots, party=CAROL)
-    assert slots.wanted == 5
+        Call(said, name, limiter, party=BOB)
+    limiter.give()
+    Call(said, "c1", limiter, party=CAROL)
+    assert limiter.wanted == 5
     for _ in range(6):
-        slots.give()
+        limiter.give()
     assert said == ["a1", "b1", "a2", "c1", "b2", "a3"]
-    assert slots.wanted == 0
-    assert slots.take()
+    assert limiter.wanted == 0
+    assert limiter.take()
 
 
 async def test_who_steps_out_of_line_gets_no_slot() -> None:
-    slots, said = slots_of(1), list[str]()
-    assert slots.take()
-    call = Call(said, "a", slots)
-    assert slots.step_out(call)
-    assert not slots.step_out(call)
-    assert slots.wanted == 0
-    slots.give()
+    limiter, said = slots_of(1), list[str]()
+    assert limiter.take()
+    call = Call(said, "a", limiter)
+    assert limiter.step_out(call)
+    assert not limiter.step_out(call)
+    assert limiter.wanted == 0
+    limiter.give()
     assert said == []
-    assert slots.take()
+    assert limiter.take()
 
 
 async def test_who_waits_for_too_long_steps_out_of_line() -> None:
-    slots, said = slots_of(1, timeout=0.01), list[str]()
-    assert slots.take()
-    call = Call(said, "a", slots)
+    limiter, said = slots_of(1, timeout=0.01), list[str]()
+    assert limiter.take()
+    call = Call(said, "a", limiter)
     await call.signals.until(lambda: bool(said))
-    slots.give()
+    limiter.give()
     assert said == ["a is late"]
-    assert slots.take()
+    assert limiter.take()
 
 
 async def test_who_had_its_turn_is_not_late() -> None:
-    slots, said = slots_of(1, timeout=0.01), list[str]()
-    assert slots.take()
-    Call(said, "a", slots)
-    slots.give()
-    late = Call(said, "b", slots)
+    limiter, said = slots_of(1, timeout=0.01), list[str]()
+    assert limiter.take()
+    Call(said, "a", limiter)
+    limiter.give()
+    late = Call(said, "b", limiter)
     await late.signals.until(lambda: len(said) > 1)
     assert said == ["a", "b is late"]
 
 
 async def test_a_task_waits_for_its_turn_and_gives_its_slot_back() -> None:
-    slots, order = slots_of(1), list[str]()
+    limiter, order = slots_of(1), list[str]()
 
     async def one(name: str) -> None:
-        async with slots.one_for(ALICE):
+        async with limiter.one_for(ALICE):
             order.append(name)
             await anyio.wait_all_tasks_blocked()
 
@@ -130,19 +130,19 @@ async def test_a_task_waits_for_its_turn_and_gives_its_slot_back() -> None:
             for name in "abc":
                 tasks.start_soon(one, name)
     assert order == ["a", "b", "c"]
-    assert slots.take()
+    assert limiter.take()
 
 
 @pytest.mark.parametrize(("count", "taken"), [(1, "its only slot was"), (2, "all 2 slots were")])
 async def test_a_task_that_waits_for_too_long_learns_why(count: int, taken: str) -> None:
-    slots = slots_of(count, timeout=0.01)
-    assert all(slots.take() for _ in range(count))
+    limiter = slots_of(count, timeout=0.01)
+    assert all(limiter.take() for _ in range(count))
     with anyio.fail_after(5), pytest.raises(ChildError, match=f"not called: {taken} taken"):
-        async with slots.one_for(ALICE):
+        async with limiter.one_for(ALICE):
             raise AssertionError("there is no slot")
-    slots.give()
-    assert slots.take()
-    assert not slots.take()
+    limiter.give()
+    assert limiter.take()
+    assert not limiter.take()
 
 
 class Watched(FairLimiter):
@@ -155,23 +155,23 @@ class Watched(FairLimiter):
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "its turn comes", "it is late"])
 async def test_a_task_that_is_cancelled_in_line_leaves_no_slot_taken(meanwhile: str) -> None:
-    slots = Watched(replace(remote("files"), concurrency=1))
-    assert slots.take()
+    limiter = Watched(replace(remote("files"), concurrency=1))
+    assert limiter.take()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
 
             async def wait() -> None:
-                async with slots.one_for(ALICE):
+                async with limiter.one_for(ALICE):
                     raise AssertionError("it was cancelled first")
 
             tasks.start_soon(wait)
             await anyio.wait_all_tasks_blocked()
             tasks.cancel_scope.cancel()
             if meanwhile == "its turn comes":
-                slots.give()
+                limiter.give()
             elif meanwhile == "it is late":
-                slots.last.expire()
+                limiter.last.expire()
     if meanwhile != "its turn comes":
-        slots.give()
-    assert slots.take()
-    assert not slots.take()
+        limiter.give()
+    assert limiter.take()
+    assert not limiter.take()

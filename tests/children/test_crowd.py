@@ -16,14 +16,14 @@ class Rush:
         self.askers = [RecordingAsker(f"client {number}") for number in range(count)]
         self.calls: dict[Caller, None] = dict.fromkeys(self.askers)
         self.waiting = 0
-        self.crowd = Preemption(self.calls.keys(), waiting=lambda: self.waiting)
+        self.preemption = Preemption(self.calls.keys(), waiting=lambda: self.waiting)
 
     def leaving(self) -> list[bool]:
-        return [self.crowd.must_leave(asker) for asker in self.askers]
+        return [self.preemption.must_leave(asker) for asker in self.askers]
 
     def end(self, asker: Caller, *, is_answered: bool) -> None:
         del self.calls[asker]
-        self.crowd.ended(asker, is_answered=is_answered)
+        self.preemption.ended(asker, is_answered=is_answered)
 
 
 def test_no_call_must_leave_while_nobody_waits() -> None:
@@ -39,7 +39,7 @@ def test_as_many_calls_must_leave_as_others_wait() -> None:
     assert rush.leaving() == [True, True, False]
     rush.end(rush.askers[0], is_answered=True)
     rush.waiting = 1
-    assert [rush.crowd.must_leave(asker) for asker in rush.askers[1:]] == [True, False]
+    assert [rush.preemption.must_leave(asker) for asker in rush.askers[1:]] == [True, False]
 
 
 def test_a_call_that_is_over_keeps_no_other_from_leaving() -> None:
@@ -47,8 +47,8 @@ def test_a_call_that_is_over_keeps_no_other_from_leaving() -> None:
     rush.waiting = 1
     first, second = rush.askers
     del rush.calls[first]
-    assert rush.crowd.must_leave(first)
-    assert rush.crowd.must_leave(second)
+    assert rush.preemption.must_leave(first)
+    assert rush.preemption.must_leave(second)
 
 
 @pytest.mark.parametrize("answered", [2, 1, 0])
@@ -59,7 +59,7 @@ async def test_it_is_plain_whose_a_question_is_once_the_child_has_answered_all_o
     async with anyio.create_task_group() as tasks:
 
         async def wait() -> None:
-            found.append(await rush.crowd.until_answered(rush.askers[:2]))
+            found.append(await rush.preemption.until_answered(rush.askers[:2]))
 
         tasks.start_soon(wait)
         await anyio.wait_all_tasks_blocked()
@@ -82,4 +82,4 @@ async def test_a_question_waits_no_longer_than_calls_may_take_to_leave(
     monkeypatch.setattr(module, "LAST_WORDS", 0.01)
     rush = Rush(2)
     with anyio.fail_after(5):
-        assert not await rush.crowd.until_answered(rush.askers[:1])
+        assert not await rush.preemption.until_answered(rush.askers[:1])

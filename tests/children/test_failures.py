@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from hub.children.failures import crowded, denied, failed, tool_error, unanswered
+from hub.children.failures import denied, failed, no_slot_free, tool_error, unanswered
 from hub.guard.decide import Refused
 from hub.jsonrpc.messages import as_object
 from hub.jsonrpc.peer import GoneError, LostError, RpcError, SilentError
@@ -41,7 +41,7 @@ def test_it_says_which_server_what_happened_and_what_the_hub_does_next(
 def test_it_says_of_a_call_that_was_not_sent_what_was_in_its_way(
     concurrency: int, taken: str
 ) -> None:
-    assert str(crowded(replace(remote("files"), concurrency=concurrency))) == (
+    assert str(no_slot_free(replace(remote("files"), concurrency=concurrency))) == (
         f"server 'files' was not called: {taken} by other calls for the 300 s that a call waits; "
         "call it again later, or have its `concurrency` raised (more calls at a time) or its "
         "`timeout` (longer waits)"

@@ -12,8 +12,8 @@ from hub.children.handshake import (
     HubIdentity,
     ServerHandshake,
     envelope,
-    greet,
     input_required,
+    shake_hands,
     with_envelope,
     without_server_info,
 )
@@ -68,7 +68,7 @@ async def greeting_of(
 ) -> ServerHandshake:
     async with conversation(child) as (peer, _):
         try:
-            return await greet(peer, HUB, era)
+            return await shake_hands(peer, HUB, era)
         except (ChildError, GoneError, RpcError) as exc:
             failed = exc
     raise failed
@@ -208,20 +208,20 @@ async def test_a_child_that_goes_away_during_its_greeting_is_gone() -> None:
         await greeting_of(child)
 
 
-def greeting(era: Literal["legacy", "modern"]) -> ServerHandshake:
+def handshake(era: Literal["legacy", "modern"]) -> ServerHandshake:
     return ServerHandshake(era, MODERN_VERSIONS[-1], {}, {}, "", {})
 
 
 def test_a_legacy_child_gets_params_as_they_are() -> None:
     params: JsonObject = {"name": "x", "_meta": {"a": 1}}
-    assert with_envelope(params, greeting("legacy"), HUB) is params
+    assert with_envelope(params, handshake("legacy"), HUB) is params
 
 
 @pytest.mark.parametrize(("meta", "kept"), [({"a": 1}, {"a": 1}), (None, {}), ("x", {})])
 def test_a_modern_child_gets_the_hubs_envelope_and_the_callers_own_fields(
     meta: Json, kept: Mapping[str, Json]
 ) -> None:
-    asked = with_envelope({"name": "x", "_meta": meta}, greeting("modern"), HUB)
+    asked = with_envelope({"name": "x", "_meta": meta}, handshake("modern"), HUB)
     assert asked == {
         "name": "x",
         "_meta": {
@@ -235,7 +235,7 @@ def test_a_modern_child_gets_the_hubs_envelope_and_the_callers_own_fields(
 
 def test_nobody_passes_for_the_hub_towards_a_modern_child() -> None:
     forged: JsonObject = {"_meta": {CLIENT_INFO_META: {"name": "forged"}}}
-    meta = with_envelope(forged, greeting("modern"), HUB)["_meta"]
+    meta = with_envelope(forged, handshake("modern"), HUB)["_meta"]
     assert isinstance(meta, dict)
     assert meta[CLIENT_INFO_META] == HUB.info
 

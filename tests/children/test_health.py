@@ -7,7 +7,7 @@ from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import InputNeededError
 from hub.errors import ChildError
 from hub.jsonrpc.peer import RpcError
-from hub.protocol.request_state import NOTHING
+from hub.protocol.request_state import NO_STATE
 from tests.kit.fakes import FakeClock
 
 
@@ -56,7 +56,7 @@ def test_the_breaker_is_told_of_in_the_log() -> None:
     ("raised", "state"),
     [
         (RpcError(-1, "no"), "closed"),
-        (InputNeededError({}, NOTHING, lasts=1.0), "closed"),
+        (InputNeededError({}, NO_STATE, lasts=1.0), "closed"),
         (ChildError("too slow"), "half-open"),
     ],
 )

@@ -123,7 +123,7 @@ async def test_who_asks_without_end_is_given_up() -> None:
 async def test_a_client_that_never_answers_is_waited_for_as_long_as_a_call_may_take() -> None:
     class Mute(RecordingAsker):
         async def ask(
-            self, method: str, params: JsonObject, behalf: RequestOwner | None = None
+            self, method: str, params: JsonObject, request_owner: RequestOwner | None = None
         ) -> Payload:
             await anyio.sleep_forever()
             raise AssertionError
@@ -137,9 +137,9 @@ async def test_a_client_that_never_answers_is_waited_for_as_long_as_a_call_may_t
 # What a request brings from the round before
 
 
-def brought(child: ChildInputRound | None, **responses: Json) -> RecordingAsker:
+def retry(child: ChildInputRound | None, **responses: Json) -> RecordingAsker:
     asker = RecordingAsker()
-    asker.brought = RetryInput(CallState(child=child), dict(responses), is_retry=True)
+    asker.retry = RetryInput(CallState(child=child), dict(responses), is_retry=True)
     return asker
 
 
@@ -152,7 +152,7 @@ async def test_a_retry_brings_what_was_asked_and_the_childs_own_state() -> None:
         ROOTS_KEY: {"roots": []},
         f"roots-hub/child/{ROOTS_KEY}": {},
     }
-    asker = brought(round_, **responses)
+    asker = retry(round_, **responses)
     await in_rounds(send, answers(), asker)
     assert sent == [
         {
@@ -164,25 +164,23 @@ async def test_a_retry_brings_what_was_asked_and_the_childs_own_state() -> None:
 
 async def test_a_retry_that_answers_nothing_goes_to_the_child_all_the_same() -> None:
     sent, send = child(ANSWER)
-    await in_rounds(send, answers(), brought(ChildInputRound(ServerName("files"), ("a",), {}, "s")))
+    await in_rounds(send, answers(), retry(ChildInputRound(ServerName("files"), ("a",), {}, "s")))
     assert sent == [{"requestState": "s"}]
 
 
 async def test_a_state_of_another_child_reaches_nobody() -> None:
     sent, send = child(ANSWER)
     with pytest.raises(RpcError) as caught:
-        await in_rounds(
-            send, answers(), brought(ChildInputRound(ServerName("git"), ("a",), {}, "s"))
-        )
+        await in_rounds(send, answers(), retry(ChildInputRound(ServerName("git"), ("a",), {}, "s")))
     assert caught.value.code == INVALID_PARAMS
     assert sent == []
 
 
 async def test_responses_to_the_hub_are_none_to_a_child() -> None:
     sent, send = child(ANSWER)
-    await in_rounds(send, answers(), brought(None, a={"n": 1}))
+    await in_rounds(send, answers(), retry(None, a={"n": 1}))
     asker = RecordingAsker()
-    asker.brought = RetryInput(responses={ROOTS_KEY: {"roots": []}})
+    asker.retry = RetryInput(responses={ROOTS_KEY: {"roots": []}})
     await in_rounds(send, answers(), asker)
     assert sent == [{}, {}]
 
@@ -190,6 +188,6 @@ async def test_responses_to_the_hub_are_none_to_a_child() -> None:
 async def test_responses_that_nobody_asked_for_reach_the_child_that_is_called() -> None:
     sent, send = child(ANSWER)
     asker = RecordingAsker()
-    asker.brought = RetryInput(responses={"a": {"n": 1}, ROOTS_KEY: {"roots": []}})
+    asker.retry = RetryInput(responses={"a": {"n": 1}, ROOTS_KEY: {"roots": []}})
     await in_rounds(send, answers(), asker)
     assert sent == [{"inputResponses": {"a": {"n": 1}}}]

@@ -84,8 +84,8 @@ async def test_a_launched_child_is_spoken_to_over_its_standard_streams(tmp_path:
     plan = LaunchPlan(argv, (), str(tmp_path), EMPTY, argv)
     with anyio.fail_after(20):
         async with (
-            keeping(Shutdown()) as brood,
-            open_process("files", plan, ENVIRONMENT, brood) as opened,
+            keeping(Shutdown()) as supervisor,
+            open_process("files", plan, ENVIRONMENT, supervisor) as opened,
         ):
             await opened.outlet.send(Request(1, "ask", {"a": 1}))
             assert await opened.next() == Request(1, "answer", {"a": 1})
@@ -97,7 +97,10 @@ async def test_a_child_that_cannot_be_launched_is_an_error() -> None:
     argv = ("no-such-command",)
     plan = LaunchPlan(argv, (), "/", EMPTY, argv)
     with pytest.raises(ChildError):
-        async with keeping(Shutdown()) as brood, open_process("files", plan, ENVIRONMENT, brood):
+        async with (
+            keeping(Shutdown()) as supervisor,
+            open_process("files", plan, ENVIRONMENT, supervisor),
+        ):
             pytest.fail("it runs")
 
 

@@ -38,10 +38,10 @@ async def ready(fake: FakeChild) -> AsyncGenerator[tuple[Child, RecordingLessee]
     spec = remote(start_timeout=0.2)
     async with rig({"files": spec}, {"files": fake}) as at:
         client = at.client()
-        place = client.session.place(spec, await client.session.force(client.outlet))
-        lessee = RecordingLessee()
-        place.lessees[client.session.key] = lessee
-        yield await at.services.children.obtain(place), lessee
+        slot = client.session.slot_for(spec, await client.session.force(client.outlet))
+        user = RecordingLessee()
+        slot.users[client.session.key] = user
+        yield await at.services.children.obtain(slot), user
 
 
 def wanted(fake: FakeChild) -> list[Any]:
@@ -50,15 +50,15 @@ def wanted(fake: FakeChild) -> list[Any]:
 
 async def test_a_child_is_asked_for_the_changes_that_it_declares_before_it_is_listed() -> None:
     fake = modern()
-    async with ready(fake) as (_, lessee):
+    async with ready(fake) as (_, user):
         assert wanted(fake) == [{"toolsListChanged": True}]
         sent = [line["method"] for line in fake.link.seen]
         assert sent.index(LISTEN) < sent.index("resources/list") or LISTEN in sent
         (line,) = fake.link.requests(LISTEN)
         assert "io.modelcontextprotocol/protocolVersion" in line["params"]["_meta"]
         fake.link.notify(TOOLS, {"_meta": {SUBSCRIPTION_ID_META: line["id"]}})
-        await lessee.signals.until(lambda: bool(lessee.heard))
-        assert [(told.method, told.params) for told in lessee.heard] == [(TOOLS, {})]
+        await user.signals.until(lambda: bool(user.heard))
+        assert [(told.method, told.params) for told in user.heard] == [(TOOLS, {})]
 
 
 async def test_a_child_that_declares_no_changes_is_asked_for_none() -> None:
@@ -71,15 +71,15 @@ async def test_a_child_that_declares_no_changes_is_asked_for_none() -> None:
 
 async def test_each_subscribed_resource_has_a_stream_that_ends_with_it() -> None:
     fake = modern()
-    async with ready(fake) as (child, lessee):
+    async with ready(fake) as (child, user):
         assert await child.forward("resources/subscribe", {"uri": MEMO}) == {}
         assert await child.forward("resources/subscribe", {"uri": MEMO}) == {}
         assert wanted(fake)[1:] == [{"resourceSubscriptions": [MEMO]}]
         line = fake.link.requests(LISTEN)[1]
         meta: JsonObject = {SUBSCRIPTION_ID_META: line["id"], "own": 1}
         fake.link.notify(UPDATED, {"uri": MEMO, "_meta": meta})
-        await lessee.signals.until(lambda: bool(lessee.heard))
-        assert lessee.heard[0].params == {"uri": MEMO, "_meta": {"own": 1}}
+        await user.signals.until(lambda: bool(user.heard))
+        assert user.heard[0].params == {"uri": MEMO, "_meta": {"own": 1}}
         assert await child.forward("resources/unsubscribe", {"uri": MEMO}) == {}
         cancelled = await fake.link.request("notifications/cancelled")
         assert cancelled["params"]["requestId"] == line["id"]
@@ -123,22 +123,22 @@ async def test_a_stream_that_ends_is_asked_for_again_and_what_it_told_of_is_look
 ) -> None:
     monkeypatch.setattr(listen_streams, "PAUSES", (0.0,))
     fake = modern()
-    async with ready(fake) as (_, lessee):
+    async with ready(fake) as (_, user):
         (line,) = fake.link.requests(LISTEN)
         fake.answers["tools/list"] = {"tools": [ECHO, {**ECHO, "name": "more"}]}
         fake.link.answer(line["id"], {"resultType": "complete"})
         await fake.link.request(LISTEN, nth=2)
-        await lessee.signals.until(lambda: bool(lessee.heard))
-        assert lessee.heard[0].method == TOOLS
+        await user.signals.until(lambda: bool(user.heard))
+        assert user.heard[0].method == TOOLS
 
 
 async def test_what_is_told_outside_of_a_stream_is_taken_as_it_is() -> None:
     fake = modern()
-    async with ready(fake) as (_, lessee):
+    async with ready(fake) as (_, user):
         fake.link.notify(ACKNOWLEDGED, {"_meta": {SUBSCRIPTION_ID_META: "other"}})
         fake.link.notify(UPDATED, {"uri": MEMO})
-        await lessee.signals.until(lambda: bool(lessee.heard))
-        assert [told.method for told in lessee.heard] == [UPDATED]
+        await user.signals.until(lambda: bool(user.heard))
+        assert [told.method for told in user.heard] == [UPDATED]
 
 
 async def test_streams_end_with_their_child() -> None:

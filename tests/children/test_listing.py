@@ -17,7 +17,7 @@ from hub.values import Json, JsonObject
 Pages = Callable[[str, JsonObject], JsonObject]
 
 
-def greeting(*capabilities: str) -> ServerHandshake:
+def handshake(*capabilities: str) -> ServerHandshake:
     return ServerHandshake("legacy", "2025-11-25", {name: {} for name in capabilities}, {}, "", {})
 
 
@@ -39,7 +39,7 @@ def one_of_each(method: str, params: JsonObject) -> JsonObject:
 
 async def test_every_list_that_a_child_declares_is_read() -> None:
     asked = Asked(one_of_each)
-    listing = await read_listing(asked.request, greeting("tools", "resources", "prompts"))
+    listing = await read_listing(asked.request, handshake("tools", "resources", "prompts"))
     assert listing == Listing(
         tools=({"name": "tools/list"},),
         resources=({"name": "resources/list"},),
@@ -51,8 +51,8 @@ async def test_every_list_that_a_child_declares_is_read() -> None:
 
 async def test_a_list_that_a_child_does_not_declare_is_not_asked_for() -> None:
     asked = Asked(one_of_each)
-    assert await read_listing(asked.request, greeting()) == Listing()
-    listing = await read_listing(asked.request, greeting("prompts"))
+    assert await read_listing(asked.request, handshake()) == Listing()
+    listing = await read_listing(asked.request, handshake("prompts"))
     assert listing == Listing(prompts=({"name": "prompts/list"},))
     assert [method for method, _ in asked.asked] == ["prompts/list"]
 
@@ -61,7 +61,7 @@ async def test_only_what_has_changed_is_read_again() -> None:
     known = Listing(tools=({"name": "old"},), prompts=({"name": "kept"},))
     asked = Asked(one_of_each)
     listing = await read_listing(
-        asked.request, greeting("tools", "prompts"), methods=["tools/list"], known=known
+        asked.request, handshake("tools", "prompts"), methods=["tools/list"], known=known
     )
     assert listing == Listing(tools=({"name": "tools/list"},), prompts=({"name": "kept"},))
 
@@ -73,7 +73,7 @@ async def test_a_list_is_read_to_its_last_page_and_in_order() -> None:
         return {"tools": [{"name": f"{number}a"}, {"name": f"{number}b"}], **more}
 
     asked = Asked(pages)
-    listing = await read_listing(asked.request, greeting("tools"))
+    listing = await read_listing(asked.request, handshake("tools"))
     names = [tool["name"] for tool in listing.tools]
     assert names == ["0a", "0b", "1a", "1b", "2a", "2b"]
     assert [params for _, params in asked.asked] == [{}, {"cursor": "1"}, {"cursor": "2"}]
@@ -82,7 +82,7 @@ async def test_a_list_is_read_to_its_last_page_and_in_order() -> None:
 @pytest.mark.parametrize("cursor", ["same", 5, None, ["x"]])
 async def test_a_cursor_that_leads_in_a_circle_or_nowhere_ends_the_list(cursor: Json) -> None:
     asked = Asked(lambda method, params: {"tools": [{"name": "a"}], "nextCursor": cursor})
-    listing = await read_listing(asked.request, greeting("tools"))
+    listing = await read_listing(asked.request, handshake("tools"))
     assert len(listing.tools) == len(asked.asked) == (2 if cursor == "same" else 1)
 
 
@@ -93,7 +93,7 @@ async def test_a_list_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) ->
         return {"tools": [{"name": "a"}], "nextCursor": f"{params.get('cursor', '')}x"}
 
     with capture_logs() as logs:
-        listing = await read_listing(Asked(endless).request, greeting("tools"))
+        listing = await read_listing(Asked(endless).request, handshake("tools"))
     assert len(listing.tools) == 5
     assert logs[0]["event"] == "listing cut off"
 
@@ -101,13 +101,13 @@ async def test_a_list_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("found", ["nope", None, {"name": "x"}])
 async def test_what_is_no_list_is_an_empty_one(found: Json) -> None:
     asked = Asked(lambda method, params: {"tools": found})
-    assert await read_listing(asked.request, greeting("tools")) == Listing()
+    assert await read_listing(asked.request, handshake("tools")) == Listing()
 
 
 async def test_entries_that_are_no_objects_are_left_out_and_others_stay_as_they_are() -> None:
     entry: JsonObject = {"name": "x", "unknown": {"kept": [1]}}
     asked = Asked(lambda method, params: {"tools": [1, "y", entry, None]})
-    listing = await read_listing(asked.request, greeting("tools"))
+    listing = await read_listing(asked.request, handshake("tools"))
     assert listing.tools == (entry,)
     assert listing.tools[0] is entry
 
@@ -118,7 +118,7 @@ async def test_a_list_that_a_child_turns_out_not_to_have_is_empty() -> None:
             raise RpcError(METHOD_NOT_FOUND, "no")
         return one_of_each(method, params)
 
-    listing = await read_listing(Asked(partly).request, greeting("resources", "tools"))
+    listing = await read_listing(Asked(partly).request, handshake("resources", "tools"))
     assert listing.templates == ()
     assert len(listing.resources) == len(listing.tools) == 1
 
@@ -133,7 +133,7 @@ async def test_a_list_that_is_answered_with_an_error_stays_as_known(error: Excep
         return one_of_each(method, params)
 
     known = Listing(tools=({"name": "old"},), prompts=({"name": "kept"},))
-    asked, offers = Asked(partly), greeting("tools", "prompts")
+    asked, offers = Asked(partly), handshake("tools", "prompts")
     with capture_logs() as logs:
         listing = await read_listing(asked.request, offers, known=known)
         first = await read_listing(asked.request, offers)
@@ -151,7 +151,7 @@ async def test_an_error_in_the_middle_of_a_list_leaves_no_half_of_it() -> None:
         return {"tools": [{"name": "half"}], "nextCursor": "2"}
 
     known = Listing(tools=({"name": "old"},))
-    listing = await read_listing(Asked(second_page).request, greeting("tools"), known=known)
+    listing = await read_listing(Asked(second_page).request, handshake("tools"), known=known)
     assert listing == known
 
 
@@ -161,4 +161,4 @@ async def test_a_child_that_does_not_answer_is_an_error(error: Exception) -> Non
         raise error
 
     with pytest.raises(type(error)):
-        await read_listing(Asked(silent).request, greeting("tools"))
+        await read_listing(Asked(silent).request, handshake("tools"))

@@ -51,8 +51,8 @@ def test_a_child_that_could_not_be_told_is_told_again() -> None:
 
 def test_who_names_no_level_is_spared_what_others_want() -> None:
     levels = LogLevels()
-    assert not levels.spares(C, "debug")
+    assert not levels.is_filtered(C, "debug")
     levels.of_session(A, "debug")
-    assert levels.spares(C, "debug")
-    assert not levels.spares(C, "info")
-    assert not levels.spares(A, "debug")
+    assert levels.is_filtered(C, "debug")
+    assert not levels.is_filtered(C, "info")
+    assert not levels.is_filtered(A, "debug")

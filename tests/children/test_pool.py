@@ -67,9 +67,9 @@ class Home:
         key = key_of(spec, planned, roots, principal=principal, asks={}, session=session)
         return self.children.lease(spec, key, session, RecordingLessee())
 
-    async def failure_of(self, place: ChildSlot) -> str:
+    async def failure_of(self, slot: ChildSlot) -> str:
         with pytest.raises(ChildError) as caught:
-            await self.children.obtain(place)
+            await self.children.obtain(slot)
         return str(caught.value)
 
 
@@ -91,30 +91,30 @@ def plan_at(directory: object) -> LaunchPlan:
 
 async def test_nothing_is_started_before_it_is_needed() -> None:
     async with home() as at:
-        place = at.lease()
-        assert (place.state, place.listing, at.fake.links) == ("idle", None, [])
-        child = await at.children.obtain(place)
-        assert place.state == "ready"
-        assert place.listing == Listing(tools=(ECHO,))
-        assert at.children.last_known(place) == place.listing
-        assert place.child is child
+        slot = at.lease()
+        assert (slot.state, slot.listing, at.fake.links) == ("idle", None, [])
+        child = await at.children.obtain(slot)
+        assert slot.state == "ready"
+        assert slot.listing == Listing(tools=(ECHO,))
+        assert at.children.last_known(slot) == slot.listing
+        assert slot.child is child
 
 
 async def test_however_many_ask_at_once_a_child_is_started_once() -> None:
     fake = FakeChild(ECHO, answers={"initialize": SILENT})
     obtained: list[Child] = []
     async with home(fake) as at:
-        place = at.lease()
+        slot = at.lease()
         fake.answers["initialize"] = FakeChild().answers["initialize"]
 
         async def obtain() -> None:
-            obtained.append(await at.children.obtain(place))
+            obtained.append(await at.children.obtain(slot))
 
         async with anyio.create_task_group() as tasks:
             for _ in range(20):
                 tasks.start_soon(obtain)
         assert len(fake.links) == 1
-        assert set(obtained) == {place.child}
+        assert set(obtained) == {slot.child}
         assert len(obtained) == 20
 
 
@@ -129,56 +129,56 @@ async def test_equal_keys_share_a_child_and_different_ones_do_not(tmp_path: obje
 
 async def test_an_unused_child_is_kept_for_a_while_and_then_ended() -> None:
     async with home() as at:
-        place = at.lease()
-        await at.children.obtain(place)
-        at.children.release(place, ALICE)
+        slot = at.lease()
+        await at.children.obtain(slot)
+        at.children.release(slot, ALICE)
         at.clock.advance(599)
-        at.children._end_if_unused(place)  # pyright: ignore[reportPrivateUsage] - what the sweep does
-        assert place.state == "ready"
+        at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        assert slot.state == "ready"
         at.clock.advance(1)
-        at.children._end_if_unused(place)  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
         await at.fake.ended()
-        assert at.lease() is not place
+        assert at.lease() is not slot
 
 
 async def test_the_sweep_ends_what_is_unused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(children_module, "SWEEP_EVERY", 0.001)
     async with home() as at:
-        place = at.lease(spec=replace(SPEC, idle_stop=0.0))
-        await at.children.obtain(place)
-        at.children.release(place, ALICE)
+        slot = at.lease(spec=replace(SPEC, idle_stop=0.0))
+        await at.children.obtain(slot)
+        at.children.release(slot, ALICE)
         await at.fake.ended()
 
 
 async def test_a_child_that_is_leased_again_is_not_ended() -> None:
     async with home() as at:
-        place = at.lease()
-        child = await at.children.obtain(place)
-        at.children.release(place, ALICE)
+        slot = at.lease()
+        child = await at.children.obtain(slot)
+        at.children.release(slot, ALICE)
         at.clock.advance(599)
-        assert at.lease(BOB) is place
+        assert at.lease(BOB) is slot
         at.clock.advance(10_000)
-        at.children._end_if_unused(place)  # pyright: ignore[reportPrivateUsage] - what the sweep does
-        assert await at.children.obtain(place) is child
+        at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        assert await at.children.obtain(slot) is child
 
 
 async def test_a_child_that_somebody_else_uses_is_not_ended() -> None:
     async with home() as at:
-        place = at.lease(ALICE)
+        slot = at.lease(ALICE)
         at.lease(BOB)
-        await at.children.obtain(place)
-        at.children.release(place, ALICE, at_once=True)
-        assert place.unused_since is None
-        assert place.state == "ready"
-        at.children.release(place, BOB, at_once=True)
+        await at.children.obtain(slot)
+        at.children.release(slot, ALICE, at_once=True)
+        assert slot.unused_since is None
+        assert slot.state == "ready"
+        at.children.release(slot, BOB, at_once=True)
         await at.fake.ended()
 
 
 async def test_a_place_that_was_never_used_is_forgotten() -> None:
     async with home() as at:
-        place = at.lease()
-        at.children.release(place, ALICE, at_once=True)
-        assert at.lease() is not place
+        slot = at.lease()
+        at.children.release(slot, ALICE, at_once=True)
+        assert at.lease() is not slot
 
 
 async def test_calls_under_way_finish_on_a_child_that_is_let_go(
@@ -188,8 +188,8 @@ async def test_calls_under_way_finish_on_a_child_that_is_let_go(
     fake = FakeChild(ECHO, answers={"tools/call": SILENT})
     results: list[object] = []
     async with home(fake) as at:
-        place = at.lease()
-        child = await at.children.obtain(place)
+        slot = at.lease()
+        child = await at.children.obtain(slot)
 
         async def call() -> None:
             results.append(await child.call(admitted(), RecordingAsker()))
@@ -197,7 +197,7 @@ async def test_calls_under_way_finish_on_a_child_that_is_let_go(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
             asked = await fake.link.request("tools/call")
-            at.children.release(place, ALICE, at_once=True)
+            at.children.release(slot, ALICE, at_once=True)
             assert fake.closed == 0
             fake.link.answer(asked["id"], {})
         assert len(results) == 1
@@ -206,64 +206,64 @@ async def test_calls_under_way_finish_on_a_child_that_is_let_go(
 
 async def test_a_child_that_fell_is_started_again_by_the_next_who_needs_it() -> None:
     async with home() as at:
-        place = at.lease()
-        first = await at.children.obtain(place)
+        slot = at.lease()
+        first = await at.children.obtain(slot)
         at.fake.link.crash()
         await at.fake.ended()
-        assert place.state == "down"
+        assert slot.state == "down"
         at.clock.advance(PAUSE)
-        second = await at.children.obtain(place)
+        second = await at.children.obtain(slot)
         assert second is not first
         assert len(at.fake.links) == 2
 
 
 async def test_a_child_that_does_not_start_is_not_started_at_once_again() -> None:
     async with home(FakeChild(answers={"initialize": failure(-1, "broken")})) as at:
-        place = at.lease()
-        assert "broken" in await at.failure_of(place)
+        slot = at.lease()
+        assert "broken" in await at.failure_of(slot)
         await at.fake.ended()
         at.clock.advance(0.25)
-        text = await at.failure_of(place)
+        text = await at.failure_of(slot)
         assert text == ("server 'files' is not running: broken; it can be started again in 0.8 s")
         assert len(at.fake.links) == 1
         at.clock.advance(0.75)
         at.fake.answers = FakeChild(READ).answers
-        await at.children.obtain(place)
-        assert at.children.last_known(place) == Listing(tools=(READ,))
+        await at.children.obtain(slot)
+        assert at.children.last_known(slot) == Listing(tools=(READ,))
 
 
 async def test_there_are_no_more_children_than_the_operator_wants() -> None:
     fake = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with home(fake, max_children=2) as at:
-        places = [at.lease(SessionKey(str(n)), principal=str(n)) for n in range(3)]
+        slots = [at.lease(SessionKey(str(n)), principal=str(n)) for n in range(3)]
         async with anyio.create_task_group() as calls:
-            for number, place in enumerate(places[:2]):
-                child = await at.children.obtain(place)
+            for number, slot in enumerate(slots[:2]):
+                child = await at.children.obtain(slot)
                 calls.start_soon(child.call, admitted(), RecordingAsker())
                 await fake.links[number].request("tools/call")
-            text = await at.failure_of(places[2])
+            text = await at.failure_of(slots[2])
             assert text.startswith("server 'files' is not started: 2 children run already")
             assert "all are at work (max_children: 2)" in text
             asked = fake.links[0].requests("tools/call")[0]
             fake.links[0].answer(asked["id"], {})
             await anyio.wait_all_tasks_blocked()
-            await at.children.obtain(places[2])
-            assert [place.state for place in places] == ["idle", "ready", "ready"]
+            await at.children.obtain(slots[2])
+            assert [slot.state for slot in slots] == ["idle", "ready", "ready"]
             calls.cancel_scope.cancel()
 
 
 async def test_a_child_that_nobody_uses_makes_room_the_longest_unused_first() -> None:
     async with home(max_children=2) as at:
-        places = [at.lease(SessionKey(str(n)), principal=str(n)) for n in range(3)]
+        slots = [at.lease(SessionKey(str(n)), principal=str(n)) for n in range(3)]
         for number in (1, 0):
-            await at.children.obtain(places[number])
-            at.children.release(places[number], SessionKey(str(number)))
+            await at.children.obtain(slots[number])
+            at.children.release(slots[number], SessionKey(str(number)))
             at.clock.advance(1)
-        await at.children.obtain(places[2])
+        await at.children.obtain(slots[2])
         await at.fake.ended()
-        assert [place.state for place in (places[0], places[2])] == ["ready", "ready"]
-        assert at.lease(SessionKey("0"), principal="0") is places[0]
-        assert at.lease(SessionKey("1"), principal="1") is not places[1]
+        assert [slot.state for slot in (slots[0], slots[2])] == ["ready", "ready"]
+        assert at.lease(SessionKey("0"), principal="0") is slots[0]
+        assert at.lease(SessionKey("1"), principal="1") is not slots[1]
 
 
 async def test_a_child_that_somebody_holds_makes_room_last_and_is_started_again() -> None:
@@ -275,7 +275,7 @@ async def test_a_child_that_somebody_holds_makes_room_last_and_is_started_again(
         at.children.release(nobodys, SessionKey("b"))
         await at.children.obtain(new)
         await at.fake.ended()
-        assert [place.state for place in (held, nobodys, new)] == ["ready", "down", "ready"]
+        assert [slot.state for slot in (held, nobodys, new)] == ["ready", "down", "ready"]
         at.clock.advance(1)
         other = at.lease(SessionKey("d"), principal="d")
         await at.children.obtain(other)
@@ -289,46 +289,46 @@ async def test_a_child_that_somebody_holds_makes_room_last_and_is_started_again(
 
 async def test_a_child_that_never_starts_is_tried_ever_more_seldom() -> None:
     async with home(FakeChild(answers={"initialize": failure(-1, "broken")})) as at:
-        place = at.lease()
+        slot = at.lease()
         for number, pause in enumerate((1, 2, 4, 8, 16, 32, 60, 60), 1):
-            assert "broken" in await at.failure_of(place)
+            assert "broken" in await at.failure_of(slot)
             await at.fake.ended(number)
-            assert f"in {pause:.1f} s" in await at.failure_of(place)
+            assert f"in {pause:.1f} s" in await at.failure_of(slot)
             at.clock.advance(pause)
         at.fake.answers = FakeChild(READ).answers
-        await at.children.obtain(place)
-        assert place.health.breaker == "half-open"
-        with place.health.trying():
+        await at.children.obtain(slot)
+        assert slot.health.breaker == "half-open"
+        with slot.health.trying():
             pass
         at.fake.link.crash()
         await at.fake.ended(9)
-        assert place.health.failures == 1
-        await at.children.obtain(place)
+        assert slot.health.failures == 1
+        await at.children.obtain(slot)
 
 
 async def test_a_child_that_crashes_over_and_over_is_left_alone_until_one_call_has_tried_it() -> (
     None
 ):
     async with home() as at:
-        place = at.lease()
+        slot = at.lease()
         for number, pause in enumerate((0, 1, 2), 1):
-            await at.children.obtain(place)
+            await at.children.obtain(slot)
             at.fake.link.crash("exited with code 7")
             await at.fake.ended(number)
             if number < 3:
                 at.clock.advance(pause)
-        text = await at.failure_of(place)
+        text = await at.failure_of(slot)
         assert text == (
             "server 'files' is not running: exited with code 7; "
             "after 3 failures in a row one call may try it in 2.0 s"
         )
-        assert (place.health.breaker, place.health.retry_at) == ("open", at.clock.now + 2)
+        assert (slot.health.breaker, slot.health.retry_at) == ("open", at.clock.now + 2)
         at.clock.advance(2)
-        with place.health.trying():
-            await at.children.obtain(place)
-            with pytest.raises(ChildError, match="one call is trying it"), place.health.trying():
+        with slot.health.trying():
+            await at.children.obtain(slot)
+            with pytest.raises(ChildError, match="one call is trying it"), slot.health.trying():
                 pass
-        assert place.health.breaker == "closed"
+        assert slot.health.breaker == "closed"
 
 
 async def test_one_session_has_no_more_children_than_the_operator_wants(tmp_path: object) -> None:
@@ -378,21 +378,21 @@ async def test_listings_are_remembered_for_the_same_roots_and_not_for_ever(
 
 async def test_a_place_that_was_given_up_starts_nothing() -> None:
     async with home() as at:
-        place = at.lease()
-        at.children.release(place, ALICE, at_once=True)
-        assert await at.failure_of(place) == "server 'files' was let go: its roots have changed"
+        slot = at.lease()
+        at.children.release(slot, ALICE, at_once=True)
+        assert await at.failure_of(slot) == "server 'files' was let go: its roots have changed"
         assert at.fake.links == []
 
 
 async def test_the_trouble_of_a_child_is_why_it_fell() -> None:
     async with home() as at:
-        place = at.lease()
-        assert place.trouble is None
-        await at.children.obtain(place)
-        assert place.trouble is None
+        slot = at.lease()
+        assert slot.trouble is None
+        await at.children.obtain(slot)
+        assert slot.trouble is None
         at.fake.link.crash("exited with code 9")
         await at.fake.ended()
-        assert place.trouble == "exited with code 9"
+        assert slot.trouble == "exited with code 9"
 
 
 async def test_a_child_that_fell_takes_no_room() -> None:
@@ -406,8 +406,8 @@ async def test_a_child_that_fell_takes_no_room() -> None:
 
 async def test_all_children_end_with_the_hub_and_none_starts_after() -> None:
     async with home() as at:
-        place = at.lease()
-        await at.children.obtain(place)
+        slot = at.lease()
+        await at.children.obtain(slot)
         other = at.lease(principal="other")
     assert at.fake.closed == 1
     assert "the hub is shutting down" in await at.failure_of(other)
@@ -416,24 +416,24 @@ async def test_all_children_end_with_the_hub_and_none_starts_after() -> None:
 async def test_a_remote_child_of_one_session_gets_other_roots_in_place(tmp_path: object) -> None:
     first, second = roots_at(tmp_path), roots_at("/")
     async with home() as at:
-        place = at.lease(roots=first)
-        assert await at.children.share(place, second)
-        assert (place.key.roots, at.fake.links) == (second, [])
-        await at.children.obtain(place)
-        assert await at.children.share(place, first)
+        slot = at.lease(roots=first)
+        assert await at.children.share(slot, second)
+        assert (slot.key.roots, at.fake.links) == (second, [])
+        await at.children.obtain(slot)
+        assert await at.children.share(slot, first)
         await at.fake.link.request("notifications/roots/list_changed")
-        assert at.lease(roots=first) is place, "it is found under its new key"
-        assert await at.children.obtain(place) is place.child
+        assert at.lease(roots=first) is slot, "it is found under its new key"
+        assert await at.children.obtain(slot) is slot.child
 
 
 async def test_a_child_that_has_no_roots_or_shall_have_none_does_not(tmp_path: object) -> None:
     rooted = roots_at(tmp_path)
     async with home() as at:
         for before, after in ((EMPTY, rooted), (rooted, EMPTY)):
-            place = at.lease(roots=before)
-            await at.children.obtain(place)
-            assert not await at.children.share(place, after)
-            assert place.key.roots == before
+            slot = at.lease(roots=before)
+            await at.children.obtain(slot)
+            assert not await at.children.share(slot, after)
+            assert slot.key.roots == before
             assert at.fake.link.requests("notifications/roots/list_changed") == []
 
 
@@ -442,25 +442,25 @@ async def test_a_child_keeps_its_roots_while_calls_of_others_are_under_way(
 ) -> None:
     first, second = roots_at(tmp_path), roots_at("/")
     async with home() as at:
-        place = at.lease(roots=first)
-        child = await at.children.obtain(place)
+        slot = at.lease(roots=first)
+        child = await at.children.obtain(slot)
         with child.answers.during(RecordingAsker("somebody else")):
-            assert not await at.children.share(place, second)
+            assert not await at.children.share(slot, second)
         with child.answers.during(RecordingAsker(ALICE)):
-            assert await at.children.share(place, second)
+            assert await at.children.share(slot, second)
 
 
 @pytest.mark.parametrize("why", ["launched", "shared", "taken"])
 async def test_another_child_does_not(tmp_path: object, why: str) -> None:
     roots, others = roots_at(tmp_path), roots_at("/")
     async with home() as at:
-        place = at.lease(planned=plan_at(tmp_path) if why == "launched" else None, roots=roots)
+        slot = at.lease(planned=plan_at(tmp_path) if why == "launched" else None, roots=roots)
         if why == "shared":
             at.lease(BOB, roots=roots)
         if why == "taken":
             at.lease(BOB, roots=others)
-        assert not await at.children.share(place, others)
-        assert place.key.roots == roots
+        assert not await at.children.share(slot, others)
+        assert slot.key.roots == roots
 
 
 @pytest.mark.parametrize(
@@ -503,12 +503,12 @@ async def test_one_child_that_hangs_does_not_hold_up_another() -> None:
     fake = FakeChild(ECHO)
     async with home(fake) as at:
         hanging, well = at.lease(principal="a"), at.lease(principal="b")
-        greeting = fake.answers["initialize"]
+        handshake = fake.answers["initialize"]
         fake.answers["initialize"] = SILENT
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(at.children.obtain, hanging)
             await (await fake.connected()).request("initialize")
-            fake.answers["initialize"] = greeting
+            fake.answers["initialize"] = handshake
             await at.children.obtain(well)
             assert (hanging.state, well.state) == ("starting", "ready")
             tasks.cancel_scope.cancel()
@@ -516,8 +516,8 @@ async def test_one_child_that_hangs_does_not_hold_up_another() -> None:
 
 async def test_an_error_that_a_child_answers_is_not_the_end_of_it() -> None:
     async with home(FakeChild(ECHO, answers={"tools/call": failure(-1, "no")})) as at:
-        place = at.lease()
-        child = await at.children.obtain(place)
+        slot = at.lease()
+        child = await at.children.obtain(slot)
         with pytest.raises(RpcError):
             await child.call(admitted(), RecordingAsker())
-        assert await at.children.obtain(place) is child
+        assert await at.children.obtain(slot) is child

@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 from msgspec import Raw
 from structlog.testing import capture_logs
 
-from hub.children.callbacks import ChildRequest, questioned
+from hub.children.callbacks import ChildRequest, as_child_request
 from hub.jsonrpc import send_queue
 from hub.jsonrpc.messages import Notification, Request
 from hub.jsonrpc.outgoing import UNSAID, Answer, AwaitedRequest, PendingRequests, RequestWithin
@@ -42,7 +42,7 @@ async def report(question: ChildRequest, number: int) -> None:
 async def test_reports_reach_the_child_under_its_own_token_before_the_end(token: Json) -> None:
     asked, outlet = asked_with(token)
     async with some_tasks() as tasks:
-        async with questioned(asked, tasks) as question:
+        async with as_child_request(asked, tasks) as question:
             for number in (1, 2):
                 await report(question, number)
             assert outlet.messages == [], "nobody waits for it"
@@ -58,7 +58,7 @@ async def test_reports_go_out_before_an_error_too() -> None:
     async with some_tasks() as tasks:
 
         async def refuse() -> None:
-            async with questioned(asked, tasks) as question:
+            async with as_child_request(asked, tasks) as question:
                 await report(question, 1)
                 raise RpcError(-1, "no")
 
@@ -70,7 +70,7 @@ async def test_reports_go_out_before_an_error_too() -> None:
 @pytest.mark.parametrize("token", [None, True, 1.5, [1]])
 async def test_who_gives_no_token_hears_no_reports(token: Json) -> None:
     asked, _ = asked_with(token)
-    async with some_tasks() as tasks, questioned(asked, tasks) as question:
+    async with some_tasks() as tasks, as_child_request(asked, tasks) as question:
         assert question.progress is None
 
 
@@ -78,7 +78,7 @@ async def test_a_child_that_is_gone_hears_nothing() -> None:
     asked, outlet = asked_with("mine")
     outlet.gone = True
     async with some_tasks() as tasks:
-        async with questioned(asked, tasks) as question:
+        async with as_child_request(asked, tasks) as question:
             await report(question, 1)
         assert outlet.messages == []
 
@@ -88,7 +88,7 @@ async def test_a_child_that_does_not_read_holds_up_who_reports_as_little_as_who_
     outlet.stuck = True
     async with some_tasks() as tasks:
         with anyio.CancelScope() as scope:
-            async with questioned(asked, tasks) as question:
+            async with as_child_request(asked, tasks) as question:
                 for number in range(3):
                     await report(question, number)
                 await anyio.wait_all_tasks_blocked()
@@ -105,7 +105,7 @@ async def test_reports_for_a_child_that_does_not_read_are_bounded_by_their_bytes
     outlet.stuck = True
     async with some_tasks() as tasks:
         with anyio.CancelScope() as scope, capture_logs() as logs:
-            async with questioned(asked, tasks) as question:
+            async with as_child_request(asked, tasks) as question:
                 assert question.progress is not None
                 for size in (60, 60, 60):
                     await question.progress({"progress": 1, "message": "x" * size})
@@ -116,7 +116,7 @@ async def test_reports_for_a_child_that_does_not_read_are_bounded_by_their_bytes
 
 async def test_why_it_is_taken_back_is_what_the_child_says() -> None:
     asked, _ = asked_with("mine")
-    async with some_tasks() as tasks, questioned(asked, tasks) as question:
+    async with some_tasks() as tasks, as_child_request(asked, tasks) as question:
         assert question.reason == UNSAID
         asked.cancel("enough")
         assert question.reason == "enough"
@@ -129,7 +129,7 @@ class PendingRequest:
     reason = UNSAID
 
     @property
-    def behalf(self) -> PendingRequest:
+    def request_owner(self) -> PendingRequest:
         return self
 
     def settle(self, answer: Answer) -> None:
@@ -138,9 +138,9 @@ class PendingRequest:
 
 @pytest.mark.parametrize("has_task", [True, False])
 async def test_a_child_may_say_within_which_request_it_asks(*, has_task: bool) -> None:
-    waiters, waiter = PendingRequests(), PendingRequest()
-    waiters.add(7, AwaitedRequest(waiter) if has_task else waiter)
-    waiters.add(8, AwaitedRequest(None))
+    pending, waiter = PendingRequests(), PendingRequest()
+    pending.add(7, AwaitedRequest(waiter) if has_task else waiter)
+    pending.add(8, AwaitedRequest(None))
     outlet = RecordingOutlet()
     async with some_tasks() as tasks:
         for request, served in (
@@ -148,10 +148,10 @@ async def test_a_child_may_say_within_which_request_it_asks(*, has_task: bool) -
             (RequestWithin("q", "m", within=8), None),
             (Request("q", "m"), None),
         ):
-            async with questioned(Asked(request, outlet, waiters=waiters), tasks) as question:
+            async with as_child_request(Asked(request, outlet, pending=pending), tasks) as question:
                 assert question.served() is served
-        over = Asked(RequestWithin("q", "m", within=9), outlet, waiters=waiters)
-        async with questioned(over, tasks) as question:
+        over = Asked(RequestWithin("q", "m", within=9), outlet, pending=pending)
+        async with as_child_request(over, tasks) as question:
             with pytest.raises(RpcError, match="the call is over"):
                 question.served()
 
@@ -159,7 +159,7 @@ async def test_a_child_may_say_within_which_request_it_asks(*, has_task: bool) -
 async def test_a_report_says_all_that_the_client_said() -> None:
     asked, outlet = asked_with("mine")
     async with some_tasks() as tasks:
-        async with questioned(asked, tasks) as question:
+        async with as_child_request(asked, tasks) as question:
             assert question.progress is not None
             await question.progress({"progress": 1, "x": [2**70], "message": "m"})
         params: JsonObject = {"progress": 1, "x": [2**70], "message": "m", "progressToken": "mine"}

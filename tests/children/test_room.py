@@ -19,16 +19,16 @@ SPEC = remote("files")
 READY = Ready(ServerHandshake("legacy", "2025-11-25", {}, {}, "", {}), Listing())
 
 
-def place(*sessions: str) -> ChildSlot:
+def slot(*sessions: str) -> ChildSlot:
     """Return a place that sessions wait for."""
     key = key_of(SPEC, None, EMPTY, principal="", asks={}, session=SessionKey(""))
-    lessees = {SessionKey(session): RecordingLessee() for session in sessions}
-    return ChildSlot(key, SPEC, lessees=dict(lessees))
+    users = {SessionKey(session): RecordingLessee() for session in sessions}
+    return ChildSlot(key, SPEC, users=dict(users))
 
 
 def running(*sessions: str, used_at: float = 0.0, uses: int = 0) -> ChildSlot:
     """Return a place whose child is ready, and has nothing to do unless there are `uses`."""
-    made = place(*sessions)
+    made = slot(*sessions)
     answers = ChildCallbacks(SPEC, EMPTY, Flavour.POSIX)
     made.child = Child(answers, HubIdentity(INFO, {}), FakeChild().connect)
     made.child.state = READY
@@ -38,12 +38,12 @@ def running(*sessions: str, used_at: float = 0.0, uses: int = 0) -> ChildSlot:
 
 def refusal(room: ChildLimits, *those: ChildSlot, sessions: str = "a") -> str:
     with pytest.raises(ChildError) as caught:
-        room.made_for(place(*sessions), those)
+        room.made_for(slot(*sessions), those)
     return str(caught.value)
 
 
 def test_nobody_makes_room_while_there_is_some() -> None:
-    assert ChildLimits(3, 2).made_for(place("a"), [running("a"), running("b")]) == []
+    assert ChildLimits(3, 2).made_for(slot("a"), [running("a"), running("b")]) == []
 
 
 def test_a_child_of_nobodys_makes_room_first_and_then_the_longest_unused() -> None:
@@ -51,7 +51,7 @@ def test_a_child_of_nobodys_makes_room_first_and_then_the_longest_unused() -> No
     late, early = running(used_at=4.0), running(used_at=3.0)
     room, those = ChildLimits(1, 9), [held, late, idlest, early]
     for expected in (early, late, idlest, held):
-        assert room.made_for(place("c"), those) == [expected]
+        assert room.made_for(slot("c"), those) == [expected]
         those.remove(expected)
 
 
@@ -63,12 +63,12 @@ def test_a_child_that_is_at_work_makes_no_room() -> None:
             "server 'files' is not started: 2 children run already, "
             "and all are at work (max_children: 2)"
         )
-    assert ChildLimits(2, 9).made_for(place("c"), [busy, called]) == [called]
+    assert ChildLimits(2, 9).made_for(slot("c"), [busy, called]) == [called]
 
 
 def test_a_session_makes_room_with_what_it_alone_uses() -> None:
     shared, own, others = running("a", "b"), running("a", used_at=1.0), running("b")
-    assert ChildLimits(9, 2).made_for(place("a"), [shared, own, others]) == [own]
+    assert ChildLimits(9, 2).made_for(slot("a"), [shared, own, others]) == [own]
     assert refusal(ChildLimits(9, 1), shared) == (
         "server 'files' is not started: this session uses 1 children already, "
         "and all are at work (max_children_per_session: 1)"
@@ -80,17 +80,17 @@ def test_a_session_uses_a_child_that_it_left_as_long_as_its_calls_are_under_way(
     assert left.child is not None
     with left.child.answers.during(RecordingAsker("a")):
         assert "this session uses 1 children" in refusal(ChildLimits(9, 1), left)
-    assert ChildLimits(9, 1).made_for(place("a"), [left]) == []
+    assert ChildLimits(9, 1).made_for(slot("a"), [left]) == []
 
 
 def test_what_makes_room_with_a_session_makes_room_in_all() -> None:
     own, other = running("a", used_at=1.0), running("b")
-    assert ChildLimits(2, 1).made_for(place("a"), [own, other]) == [own]
+    assert ChildLimits(2, 1).made_for(slot("a"), [own, other]) == [own]
 
 
 def test_each_session_that_waits_makes_room_and_nobody_does_in_vain() -> None:
     first, second = running("a"), running("b")
-    assert ChildLimits(9, 1).made_for(place("a", "b"), [first, second]) == [first, second]
+    assert ChildLimits(9, 1).made_for(slot("a", "b"), [first, second]) == [first, second]
     second.uses = 1
     assert "this session uses 1 children" in refusal(
         ChildLimits(9, 1), first, second, sessions="ab"

@@ -35,15 +35,15 @@ def test_what_a_key_holds_is_what_the_operator_shares() -> None:
 
 def test_a_place_says_how_its_child_is() -> None:
     key_ = key_of(SPEC, None, EMPTY, principal="", asks={}, session=ALICE)
-    place = ChildSlot(key_, SPEC)
-    assert (place.state, place.trouble, place.listing, place.is_idle) == ("idle", None, None, False)
+    slot = ChildSlot(key_, SPEC)
+    assert (slot.state, slot.trouble, slot.listing, slot.is_idle) == ("idle", None, None, False)
     answers = ChildCallbacks(SPEC, EMPTY, Flavour.POSIX)
-    child = place.child = Child(answers, HubIdentity(INFO, {}), FakeChild().connect)
-    assert (place.state, place.trouble, place.is_idle) == ("starting", None, False)
+    child = slot.child = Child(answers, HubIdentity(INFO, {}), FakeChild().connect)
+    assert (slot.state, slot.trouble, slot.is_idle) == ("starting", None, False)
     child.state = Ready(GREETING, Listing(tools=(ECHO,)))
-    assert (place.state, place.listing, place.is_idle) == ("ready", child.state.listing, True)
+    assert (slot.state, slot.listing, slot.is_idle) == ("ready", child.state.listing, True)
     with answers.during(RecordingAsker()):
-        assert not place.is_idle
+        assert not slot.is_idle
     child.state = Down("exited with code 1")
-    assert (place.state, place.trouble, place.is_idle) == ("down", "exited with code 1", False)
-    assert place.listing is None
+    assert (slot.state, slot.trouble, slot.is_idle) == ("down", "exited with code 1", False)
+    assert slot.listing is None

@@ -21,13 +21,13 @@ SESSION = SessionKey("s")
 @asynccontextmanager
 async def ready(fake: FakeChild) -> AsyncGenerator[Child]:
     async with rig({"files": remote()}, {"files": fake}) as at:
-        place = await _place(at)
-        yield await at.services.children.obtain(place)
+        slot = await _place(at)
+        yield await at.services.children.obtain(slot)
 
 
 async def _place(at: Rig) -> ChildSlot:
     client = at.client()
-    return client.session.place(remote(), await client.session.force(client.outlet))
+    return client.session.slot_for(remote(), await client.session.force(client.outlet))
 
 
 async def test_a_child_is_told_once() -> None:

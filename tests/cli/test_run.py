@@ -43,7 +43,7 @@ class Served:
         self.proxies = Proxies()
         self.port = 0
         self.meanwhile: Callable[[], None] | None = None
-        monkeypatch.setattr(module, "fronts", self._fronts)
+        monkeypatch.setattr(module, "connection_builder", self._fronts)
         monkeypatch.setattr(stdio, "serve_stdio", self._stdio)
         monkeypatch.setattr(serving, "serve_http", self._http)
 
@@ -52,7 +52,7 @@ class Served:
 
         return ConnectionBuilder(services)
 
-    async def _stdio(self, open_front: ConnectionFactory) -> None:
+    async def _stdio(self, open_connection: ConnectionFactory) -> None:
         self.ways.append("stdio")
         if self.meanwhile is not None:
             await anyio.wait_all_tasks_blocked()
@@ -61,7 +61,7 @@ class Served:
 
     async def _http(  # noqa: PLR0913 - as serve_http has it
         self,
-        open_front: ConnectionFactory,
+        open_connection: ConnectionFactory,
         keeper: AccessCheck,
         listener: socket.socket,
         *,
@@ -69,7 +69,7 @@ class Served:
         poll_after: float,
         proxies: Proxies,
         ready: Callable[[], None],
-        ending: Shutdown,
+        shutdown: Shutdown,
     ) -> None:
         with listener:
             self.ways.append("http")

@@ -103,8 +103,8 @@ async def opened(
 ) -> AsyncGenerator[ChildConnection]:
     with anyio.fail_after(30):
         async with (
-            keeping(Shutdown()) as brood,
-            open_launched(given, planned, environment, kernel or this_kernel(), brood) as link,
+            keeping(Shutdown()) as supervisor,
+            open_launched(given, planned, environment, kernel or this_kernel(), supervisor) as link,
         ):
             yield link
 

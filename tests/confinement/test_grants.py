@@ -8,9 +8,9 @@ from hub.confinement.grants import (
     Needs,
     NotAsked,
     Unconfined,
-    grants,
+    confinement_status,
+    file_grants,
     missing,
-    standing,
 )
 from hub.guard.own_files import OwnFiles, OwnPlace
 from hub.guard.policy import Access, AccessRule, Policy
@@ -41,7 +41,7 @@ def template(command: str) -> LaunchTemplate:
 
 
 def test_a_root_is_writable_and_only_as_what_it_was_when_it_was_shared() -> None:
-    found = grants(ConfineSetting("auto"), plan(root("/team")), Policy(), NEEDS)
+    found = file_grants(ConfineSetting("auto"), plan(root("/team")), Policy(), NEEDS)
     assert found.read == (FileGrant("/usr"), FileGrant("/opt/server"))
     assert found.write == (
         FileGrant("/private/home"),
@@ -52,19 +52,19 @@ def test_a_root_is_writable_and_only_as_what_it_was_when_it_was_shared() -> None
 
 
 def test_without_roots_nothing_but_the_programs_own_needs_is_granted() -> None:
-    found = grants(ConfineSetting("auto"), plan(), Policy(), NEEDS)
+    found = file_grants(ConfineSetting("auto"), plan(), Policy(), NEEDS)
     assert [grant.path for grant in (*found.read, *found.write)] == [*NEEDS.read, *NEEDS.write]
 
 
 def test_what_the_operator_adds_is_granted_as_written() -> None:
     setting = ConfineSetting("require", read=("/srv/models",), write=("/srv/out",))
-    found = grants(setting, plan(), Policy(), Needs())
+    found = file_grants(setting, plan(), Policy(), Needs())
     assert found == type(found)((FileGrant("/srv/models"),), (FileGrant("/srv/out"),))
 
 
 def test_a_root_that_is_read_only_is_granted_for_reading() -> None:
     policy = Policy(access=(rule("/team/vendor", "read"),))
-    found = grants(
+    found = file_grants(
         ConfineSetting("auto"), plan(root("/team/vendor"), root("/docs")), policy, Needs()
     )
     assert found.read == (FileGrant("/team/vendor", (1, 7)),)
@@ -73,14 +73,14 @@ def test_a_root_that_is_read_only_is_granted_for_reading() -> None:
 
 def test_a_writable_place_in_a_read_only_root_is_granted_by_itself() -> None:
     policy = Policy(access=(rule("/team", "read"), rule("/team/out/new", "write")))
-    found = grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
+    found = file_grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
     assert found.read == (FileGrant("/team", (1, 7)),)
     assert found.write == (FileGrant("/team/out/new"),)
 
 
 def test_a_read_only_place_in_a_writable_root_is_said_not_to_be_held() -> None:
     policy = Policy(access=(rule("/team/vendor", "read"), rule("/elsewhere", "read")))
-    found = grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
+    found = file_grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
     assert found.write == (FileGrant("/team", (1, 7)),)
     (note,) = found.unheld
     assert note.startswith("/team/vendor is read-only for the guard alone")
@@ -88,7 +88,9 @@ def test_a_read_only_place_in_a_writable_root_is_said_not_to_be_held() -> None:
 
 def test_rules_inside_a_root_that_is_a_file_mean_nothing() -> None:
     policy = Policy(access=(rule("/team/a.txt/b", "read"),))
-    found = grants(ConfineSetting("auto"), plan(root("/team/a.txt", is_file=True)), policy, Needs())
+    found = file_grants(
+        ConfineSetting("auto"), plan(root("/team/a.txt", is_file=True)), policy, Needs()
+    )
     assert found.unheld == ()
 
 
@@ -101,7 +103,7 @@ def test_rules_that_repeat_what_holds_for_the_root_add_nothing() -> None:
             rule("/c/d", "write"),
         )
     )
-    found = grants(ConfineSetting("auto"), plan(root("/a"), root("/c")), policy, Needs())
+    found = file_grants(ConfineSetting("auto"), plan(root("/a"), root("/c")), policy, Needs())
     assert found.read == (FileGrant("/a", (1, 7)),)
     assert found.write == (FileGrant("/c", (1, 7)),)
     assert found.unheld == ()
@@ -109,7 +111,7 @@ def test_rules_that_repeat_what_holds_for_the_root_add_nothing() -> None:
 
 def test_nothing_is_granted_twice_and_writing_includes_reading() -> None:
     setting = ConfineSetting("auto", read=("/usr", "/dev/null"))
-    found = grants(setting, plan(root("/team"), root("/team")), Policy(), NEEDS)
+    found = file_grants(setting, plan(root("/team"), root("/team")), Policy(), NEEDS)
     assert found.read == (FileGrant("/usr"), FileGrant("/opt/server"))
     assert len(found.write) == 3
 
@@ -117,39 +119,43 @@ def test_nothing_is_granted_twice_and_writing_includes_reading() -> None:
 def test_where_a_child_stands() -> None:
     able, unable = Kernel(7, ""), Kernel(0, "no Landlock: do this")
     server = template("server")
-    assert standing(ConfineSetting("off"), server, able) == NotAsked()
-    assert standing(ConfineSetting("auto"), server, able) == Confined(7)
-    assert standing(ConfineSetting("require"), server, unable) == Unconfined("no Landlock: do this")
+    assert confinement_status(ConfineSetting("off"), server, able) == NotAsked()
+    assert confinement_status(ConfineSetting("auto"), server, able) == Confined(7)
+    assert confinement_status(ConfineSetting("require"), server, unable) == Unconfined(
+        "no Landlock: do this"
+    )
 
 
 def test_who_asks_for_a_version_is_not_launched_below_it() -> None:
     asked = ConfineSetting("require", abi=6)
-    assert standing(asked, template("server"), Kernel(6, "")) == Confined(6)
-    found = standing(asked, template("server"), Kernel(4, ""))
+    assert confinement_status(asked, template("server"), Kernel(6, "")) == Confined(6)
+    found = confinement_status(asked, template("server"), Kernel(4, ""))
     assert isinstance(found, Unconfined)
     assert "Landlock ABI 6 and this kernel has 4: " in found.reason
     assert [text in found.reason for text in missing(4)] == [True, True]
-    assert "signals" not in str(standing(ConfineSetting("require"), template("x"), Kernel(4, "")))
+    assert "signals" not in str(
+        confinement_status(ConfineSetting("require"), template("x"), Kernel(4, ""))
+    )
 
 
 def test_system_calls_that_cannot_be_filtered_are_as_no_confinement_where_it_must_be() -> None:
     kernel = Kernel(7, "", "no seccomp: do this")
-    found = standing(ConfineSetting("require"), template("server"), kernel)
+    found = confinement_status(ConfineSetting("require"), template("server"), kernel)
     assert found == Unconfined("its system calls cannot be filtered: no seccomp: do this")
-    found = standing(ConfineSetting("auto"), template("server"), kernel)
+    found = confinement_status(ConfineSetting("auto"), template("server"), kernel)
     assert found == Confined(7, "no seccomp: do this")
 
 
 @pytest.mark.parametrize("command", ["docker", "/usr/bin/podman", "ssh"])
 def test_a_server_that_runs_elsewhere_is_not_called_confined(command: str) -> None:
-    found = standing(ConfineSetting("auto"), template(command), Kernel(7, ""))
+    found = confinement_status(ConfineSetting("auto"), template(command), Kernel(7, ""))
     assert isinstance(found, Unconfined)
     assert "elsewhere" in found.reason
-    assert standing(ConfineSetting("off"), template(command), Kernel(7, "")) == NotAsked()
+    assert confinement_status(ConfineSetting("off"), template(command), Kernel(7, "")) == NotAsked()
 
 
 def test_a_command_that_is_a_variable_is_no_evidence() -> None:
-    found = standing(ConfineSetting("auto"), template("${SERVER}"), Kernel(4, ""))
+    found = confinement_status(ConfineSetting("auto"), template("${SERVER}"), Kernel(4, ""))
     assert found == Confined(4)
 
 
@@ -174,14 +180,14 @@ def test_what_is_the_hubs_own_in_a_writable_grant_is_told_and_keys_in_any() -> N
     config = OwnPlace("/team/hub.yaml", ("team", "hub.yaml"))
     keys = OwnPlace("/team/state/roots-hub", ("team", "state", "roots-hub"), holds_keys=True)
     policy = Policy(own=OwnFiles(secret=(keys,), kept=(config,)))
-    found = grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
+    found = file_grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
     assert found.unheld == (
         "/team/hub.yaml is the hub's own for the guard alone: /team is writable",
         "/team/state/roots-hub is the hub's own for the guard alone: /team is writable",
     )
     assert found.keys == ("/team/state/roots-hub",)
     for read in ("/team/state", "/team/state/roots-hub/key", "/"):
-        opened = grants(ConfineSetting("auto", read=(read,)), plan(), policy, Needs())
+        opened = file_grants(ConfineSetting("auto", read=(read,)), plan(), policy, Needs())
         assert (opened.keys, opened.unheld) == (("/team/state/roots-hub",), ()), read
-    other = grants(ConfineSetting("auto"), plan(root("/team/other")), policy, Needs())
+    other = file_grants(ConfineSetting("auto"), plan(root("/team/other")), policy, Needs())
     assert (other.keys, other.unheld) == ((), ())

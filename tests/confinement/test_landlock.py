@@ -21,15 +21,15 @@ SIGNALS_SCOPED = 6
 
 
 def run(
-    grants: Path, code: str, *arguments: object, write: tuple[object, ...] = ()
+    file_grants: Path, code: str, *arguments: object, write: tuple[object, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run Python code confined: it may read what Python needs, and write in `write`."""
     rules: list[tuple[str, str, tuple[int, int] | None]] = [
         ("r", place, None) for place in SYSTEM_READ
     ]
     rules += [("w", str(place), None) for place in write]
-    grants.write_bytes(launcher.encode(landlock.encode(rules)))
-    before = [*PYTHON, launcher.__file__, str(grants), sys.executable]
+    file_grants.write_bytes(launcher.encode(landlock.encode(rules)))
+    before = [*PYTHON, launcher.__file__, str(file_grants), sys.executable]
     return subprocess.run(  # noqa: S603 - our own program
         [*before, *PYTHON, "-c", code, *map(str, arguments)],
         capture_output=True,
@@ -226,9 +226,9 @@ def test_a_kernel_that_refuses_is_an_error_and_nothing_is_run(
     failing: int, says: str, inside: Path, kernel: _Kernel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernel.failing = failing
-    grants = inside.parent / "grants"
-    grants.write_bytes(launcher.encode(landlock.encode([("r", str(inside), None)])))
-    assert launcher.main([str(grants), "/bin/true", "true"]) == launcher.FAILED
+    file_grants = inside.parent / "grants"
+    file_grants.write_bytes(launcher.encode(landlock.encode([("r", str(inside), None)])))
+    assert launcher.main([str(file_grants), "/bin/true", "true"]) == launcher.FAILED
     said = capsys.readouterr().err
     assert says in said
     assert "Invalid argument" in said
@@ -244,9 +244,9 @@ def test_the_command_takes_the_launchers_place(
         raise FileNotFoundError(2, "No such file or directory")
 
     monkeypatch.setattr(os, "execv", execv)
-    grants = inside.parent / "grants"
-    grants.write_bytes(launcher.encode(b""))
-    assert launcher.main([str(grants), "/bin/x", "x", "--flag", ""]) == launcher.FAILED + 1
+    file_grants = inside.parent / "file_grants"
+    file_grants.write_bytes(launcher.encode(b""))
+    assert launcher.main([str(file_grants), "/bin/x", "x", "--flag", ""]) == launcher.FAILED + 1
     assert ran == [("/bin/x", ["x", "--flag", ""], True)]
 
 
@@ -264,9 +264,9 @@ READ = "import sys; print(open(sys.argv[1]).read())"
 
 @needs_landlock
 def test_what_is_granted_is_open_and_what_is_not_is_shut(tmp_path: Path, inside: Path) -> None:
-    grants = tmp_path / "grants"
-    assert run(grants, READ, inside / "a.txt", write=(inside,)).stdout == "a\n"
-    shut = run(grants, READ, tmp_path / "secret.txt", write=(inside,))
+    file_grants = tmp_path / "grants"
+    assert run(file_grants, READ, inside / "a.txt", write=(inside,)).stdout == "a\n"
+    shut = run(file_grants, READ, tmp_path / "secret.txt", write=(inside,))
     assert (shut.stdout, "PermissionError" in shut.stderr) == ("", True)
 
 
@@ -288,12 +288,12 @@ open(outside)
 def test_what_older_kernels_are_told_is_accepted_and_holds(
     version: int, tmp_path: Path, inside: Path
 ) -> None:
-    grants = tmp_path / "grants"
+    file_grants = tmp_path / "grants"
     rules: list[tuple[str, str, None]] = [("r", place, None) for place in SYSTEM_READ]
-    grants.write_bytes(
+    file_grants.write_bytes(
         landlock.encode([*rules, ("w", str(inside), None), ("w", "/dev/null", None)])
     )
-    places = (str(grants), str(inside / "a.txt"), str(tmp_path / "secret.txt"))
+    places = (str(file_grants), str(inside / "a.txt"), str(tmp_path / "secret.txt"))
     command = [*PYTHON, "-c", AS_IF_OLDER, landlock.__file__, str(version), *places]
     found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
     assert found.stdout == "a\n", found.stderr
@@ -372,13 +372,13 @@ def test_moving_into_another_directory_works_since_version_2(tmp_path: Path, ins
 def test_a_place_that_became_another_one_grants_nothing(tmp_path: Path, inside: Path) -> None:
     there = inside.stat()
     for inode, expected in ((there.st_ino, "a\n"), (there.st_ino + 1, "")):
-        grants = tmp_path / "grants"
+        file_grants = tmp_path / "grants"
         rules = [("r", place, None) for place in SYSTEM_READ]
         granted = landlock.encode(
             [*rules, ("w", str(inside), (there.st_dev, inode)), ("r", "/none", None)]
         )
-        grants.write_bytes(launcher.encode(granted))
-        command = [*PYTHON, launcher.__file__, str(grants), sys.executable]
+        file_grants.write_bytes(launcher.encode(granted))
+        command = [*PYTHON, launcher.__file__, str(file_grants), sys.executable]
         code = [*PYTHON, "-c", READ, str(inside / "a.txt")]
         found = subprocess.run([*command, *code], capture_output=True, text=True, check=False)  # noqa: S603 - our own program
         assert found.stdout == expected
@@ -393,10 +393,10 @@ def test_a_confined_program_is_asked_to_end_when_the_hub_is_gone(tmp_path: Path)
 
 @needs_landlock
 def test_a_command_that_cannot_be_run_is_named(tmp_path: Path) -> None:
-    grants = tmp_path / "grants"
+    file_grants = tmp_path / "grants"
     granted = landlock.encode([("r", place, None) for place in SYSTEM_READ])
-    grants.write_bytes(launcher.encode(granted))
-    command = [*PYTHON, launcher.__file__, str(grants), str(tmp_path / "none"), "none"]
+    file_grants.write_bytes(launcher.encode(granted))
+    command = [*PYTHON, launcher.__file__, str(file_grants), str(tmp_path / "none"), "none"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
     assert found.returncode == launcher.FAILED + 1
     assert "none confined: No such file" in found.stderr

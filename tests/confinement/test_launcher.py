@@ -51,16 +51,16 @@ def begin(
     """Run Python code as a confined child is run, or the same without."""
     machine = seccomp.machine()
     assert machine is not None
-    grants: list[tuple[str, str, tuple[int, int] | None]] = [
+    file_grants: list[tuple[str, str, tuple[int, int] | None]] = [
         ("r", place, None)
         for place in (*SYSTEM_READ, "/proc", "/tmp")  # noqa: S108 - read
     ]
-    grants += [("w", str(place), None) for place in write]
+    file_grants += [("w", str(place), None) for place in write]
     kept = capabilities.FILES_OF_ANY_OWNER if "any_owner" in allowed else ()
     held = folder / "held"
     above = (PARENT, PARENTS_GROUP)
     refused = compiled(machine, allowed)
-    held.write_bytes(launcher.encode(landlock.encode(grants), refused, above, kept))
+    held.write_bytes(launcher.encode(landlock.encode(file_grants), refused, above, kept))
     before = [*PYTHON, launcher.__file__, str(held), sys.executable] if filtered else []
     return subprocess.run(  # noqa: S603 - our own program
         [*before, *PYTHON, "-c", CALL + code, *map(str, arguments)],
@@ -170,8 +170,8 @@ def test_a_limit_that_would_end_the_hub_is_not_set(tmp_path: Path) -> None:
     machine = seccomp.machine()
     assert machine is not None
     held = tmp_path / "held"
-    grants = landlock.encode([("r", place, None) for place in SYSTEM_READ])
-    held.write_bytes(launcher.encode(grants, compiled(machine), (PARENT, PARENTS_GROUP)))
+    file_grants = landlock.encode([("r", place, None) for place in SYSTEM_READ])
+    held.write_bytes(launcher.encode(file_grants, compiled(machine), (PARENT, PARENTS_GROUP)))
     bare = [*PYTHON, "-c", CALL + code]
     confined = [*PYTHON, launcher.__file__, str(held), sys.executable, *bare]
     # The parent is one of the test's own, which a limit may end.

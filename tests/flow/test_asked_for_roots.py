@@ -54,8 +54,8 @@ def by(params: JsonObject, **meta: Json) -> JsonObject:
 
 def at_once(client: FakeClient, params: JsonObject) -> JsonObject | None:
     """Return what a call is answered without being looked into any further, if it is."""
-    way = client.front.way(Request("x", "tools/call", params))
-    return as_object(way.result) if isinstance(way, RootsRequested) else None
+    route = client.connection.route_for(Request("x", "tools/call", params))
+    return as_object(route.result) if isinstance(route, RootsRequested) else None
 
 
 async def generally(client: FakeClient, params: JsonObject) -> JsonObject:
@@ -287,8 +287,8 @@ async def test_other_roots_of_the_operator_change_nothing(top: Path) -> None:
 def give_up(hub: ScriptedHub, which: Callable[[ChildSlot], bool]) -> None:
     """End children as if nobody had used them for long."""
     children: Any = hub.services.children
-    for place in filter(which, list(children._places.values())):
-        children._end(place)
+    for slot in filter(which, list(children._places.values())):
+        children._end(slot)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -376,7 +376,7 @@ class World:
 
     async def _give_up(self) -> None:
         """End some of the children."""
-        give_up(self._hub, lambda place: not place.lessees and self._chance.random() < 0.5)
+        give_up(self._hub, lambda slot: not slot.users and self._chance.random() < 0.5)
 
     async def run(self, steps: int) -> int:
         """Make calls in between; return how many were asked at once."""

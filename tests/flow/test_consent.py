@@ -145,7 +145,7 @@ async def test_a_cancelled_call_takes_its_question_back(top: Path) -> None:
         )
         await client.until(lambda: len(asked(client)) == 1)
         taken_back: JsonObject = {"requestId": id_}
-        await client.front.peer.receive(Notification("notifications/cancelled", taken_back))
+        await client.connection.peer.receive(Notification("notifications/cancelled", taken_back))
         await client.until(
             lambda: any(
                 sent.get("method") == "notifications/cancelled"
@@ -317,7 +317,7 @@ async def test_an_answer_for_one_question_is_none_to_another(top: Path) -> None:
     async with flow_hub(ASK, tools=(READ_FILE, WRITE_FILE)) as hub:
         modern = Modern(hub, top)
         state = (await modern.read(f"{top}/b/x"))["requestState"]
-        for path, name, brought in (
+        for path, name, retry in (
             (f"{top}/b/y", "read_file", state),
             (f"{top}/b", "read_file", state),
             ([f"{top}/b/x"], "read_file", state),
@@ -326,7 +326,7 @@ async def test_an_answer_for_one_question_is_none_to_another(top: Path) -> None:
             (f"{top}/b/x", "read_file", {"state": state}),
         ):
             path = cast("Json", path)
-            error = await modern.error(path, ONCE, brought, name=name)
+            error = await modern.error(path, ONCE, retry, name=name)
             assert error["code"] == INVALID_PARAMS
         assert is_refused(text_of(await modern.read(f"{top}/b/x", ONCE)))
         assert hub.children == [] or hub.child.calls == []

@@ -46,8 +46,8 @@ class Calls:
         if self._chance.random() < 0.5:
             params["_meta"] = {"progressToken": f"{who}"}
         request = Request(id_, "tools/call", params)
-        way = caller.at.relay.session_lanes.find(caller.client.session, request)
-        passage = caller.express.take(request, way, caller.reply)
+        route = caller.at.relay.session_lanes.find(caller.client.session, request)
+        passage = caller.dispatcher.take(request, route, caller.reply)
         if isinstance(passage, InFlightCall):
             self.taken[who][id_] = passage
 
@@ -82,7 +82,7 @@ class Calls:
         ]
         if waiting:
             one = self._chance.choice(waiting)
-            one.way.lane.child.deadlines.end(one)
+            one.route.resolved.child.deadlines.end(one)
             one.expire()
 
     def turn_away(self) -> None:
@@ -160,14 +160,14 @@ async def test_each_call_ends_once_and_nothing_of_it_stays_behind(
         calls = Calls(chance, fake, [ScriptedCaller(at, client) for client in clients])
         for _ in range(STEPS):
             await calls.step(top)
-        (place,) = {place for client in clients for place in client.session.places}
-        child = place.child
+        (slot,) = {slot for client in clients for slot in client.session.slots}
+        child = slot.child
         assert child is not None
         end(fate, fake, child, clients[0])
         await calls.finish(child)
         assert len(at.audit.records) == await calls.check() > 0
-        assert (place.uses, child.answers.busy) == (0, 0)
+        assert (slot.uses, child.answers.busy) == (0, 0)
         assert not child.deadlines._due  # pyright: ignore[reportPrivateUsage] - it would keep calls
         for _ in range(SLOTS):
-            assert child.slots.take(), "none is lost"
-        assert not child.slots.take(), "none is given twice"
+            assert child.limiter.take(), "none is lost"
+        assert not child.limiter.take(), "none is given twice"

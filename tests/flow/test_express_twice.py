@@ -38,9 +38,9 @@ async def call_twice(client: FakeClient, tool: str, arguments: JsonObject, verdi
     for _ in range(2):
         result = await client.call(tool, arguments)
         assert ("isError" not in result) is verdict, (tool, arguments)
-        way = client.rig.relay.session_lanes.find(client.session, request)
-        assert way is not None
-        assert (way.admit(request.params) is not None) is verdict, (tool, arguments)
+        route = client.rig.relay.session_lanes.find(client.session, request)
+        assert route is not None
+        assert (route.admit(request.params) is not None) is verdict, (tool, arguments)
 
 
 def policies(top: Path) -> dict[str, Policy]:

@@ -213,8 +213,8 @@ class Judged:
             return modern_params(arguments, name=tool, capabilities=ROOTS)
         if not self._shared:
             return modern_params(arguments, name=tool)
-        brought = bringing(*self._shared)
-        return modern_params(arguments, name=tool, capabilities=ROOTS, inputResponses=brought)
+        retry = bringing(*self._shared)
+        return modern_params(arguments, name=tool, capabilities=ROOTS, inputResponses=retry)
 
     def _way(self, request: Request) -> CallRoute | None:
         if self._legacy is None:
@@ -225,8 +225,8 @@ class Judged:
     async def call(self, tool: str, arguments: JsonObject) -> None:
         """Make a call: if it may go by express, then the relay must admit the very same."""
         params = self._params(tool, arguments)
-        way = self._way(Request(1, "tools/call", params))
-        admitted = None if way is None else way.admit(params)
+        route = self._way(Request(1, "tools/call", params))
+        admitted = None if route is None else route.admit(params)
         client = self._legacy or modern(self._at, *self._shared, kept=self._kept)
         await self._relayed(client, params)
         if admitted is None or self._is_moved_as_a_whole():
@@ -248,7 +248,7 @@ class Judged:
         """
         operator = self._at.services.operator.roots()
         given = [*self._shared, *(operator.ceiling.paths if operator.ceiling else ())]
-        return any(os.path.realpath(place) != str(place) for place in given)
+        return any(os.path.realpath(slot) != str(slot) for slot in given)
 
 
 def running_in(cwd: str) -> ServerSpec:
@@ -274,8 +274,8 @@ async def walk(setting: Setting, changes: list[Change], calls: list[Asking]) -> 
         async with rig(specs, {"files": fake}, operator=operator, expose=setting.expose) as at:
             judged = Judged(at, fake, shared, setting.era)
             for following in [*changes, None]:
-                for tool, form, place in (*calls, *calls):
-                    await judged.call(tool, FORMS[form](top, place))
+                for tool, form, slot in (*calls, *calls):
+                    await judged.call(tool, FORMS[form](top, slot))
                 if following is not None:
                     change(top, following)
 

@@ -28,9 +28,9 @@ META: JsonObject = {
 
 def saying(text: str) -> FakeChild:
     child = FakeChild(ECHO)
-    greeting = child.answers["initialize"]
-    assert isinstance(greeting, dict)
-    child.answers["initialize"] = {**greeting, "instructions": text}
+    handshake = child.answers["initialize"]
+    assert isinstance(handshake, dict)
+    child.answers["initialize"] = {**handshake, "instructions": text}
     return child
 
 

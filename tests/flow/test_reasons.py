@@ -21,15 +21,15 @@ CANCELLED = "notifications/cancelled"
 WHY = 'enough: "1.0"\n\u2028 \U0001f600'
 
 both_transports = pytest.mark.parametrize("transport", ["stdio", "http"])
-both_ways = pytest.mark.parametrize("way", ["general", "express"])
+both_ways = pytest.mark.parametrize("route", ["general", "express"])
 
 
 @both_transports
 @both_ways
 async def test_a_child_hears_why_its_client_takes_a_call_back(
-    transport: Transport, way: CallRoute
+    transport: Transport, route: CallRoute
 ) -> None:
-    async with talking(transport, way) as talk:
+    async with talking(transport, route) as talk:
         await talk.tell(CANCELLED, {"requestId": CALL, "reason": WHY})
         told = await talk.link.request(CANCELLED)
         assert told["params"] == {"requestId": talk.call["id"], "reason": WHY}
@@ -38,9 +38,9 @@ async def test_a_child_hears_why_its_client_takes_a_call_back(
 @both_transports
 @both_ways
 async def test_a_client_hears_why_a_child_takes_a_question_back(
-    transport: Transport, way: CallRoute
+    transport: Transport, route: CallRoute
 ) -> None:
-    async with talking(transport, way) as talk:
+    async with talking(transport, route) as talk:
         asked = await talk.asked("q")
         talk.link.notify(CANCELLED, {"requestId": "q", "reason": WHY})
         told = await talk.line.heard()
@@ -61,9 +61,9 @@ async def test_a_client_hears_why_a_child_takes_a_question_back(
     ],
 )
 async def test_what_is_no_reason_is_one_in_our_words_and_a_long_one_is_cut(
-    way: CallRoute, said: dict[str, Json], heard: str
+    route: CallRoute, said: dict[str, Json], heard: str
 ) -> None:
-    async with talking("stdio", way) as talk:
+    async with talking("stdio", route) as talk:
         asked = await talk.asked("q")
         talk.link.notify(CANCELLED, {"requestId": "q", **said})
         told = await talk.line.heard()
@@ -74,10 +74,10 @@ async def test_what_is_no_reason_is_one_in_our_words_and_a_long_one_is_cut(
 
 
 @both_ways
-async def test_the_reason_of_one_call_is_not_anothers(way: CallRoute) -> None:
-    async with talking("stdio", way) as talk:
+async def test_the_reason_of_one_call_is_not_anothers(route: CallRoute) -> None:
+    async with talking("stdio", route) as talk:
         await talk.line.call(CALL + 1)
-        other = await talk.link.request("tools/call", nth=2 + (way == "express"))
+        other = await talk.link.request("tools/call", nth=2 + (route == "express"))
         for id_, reason in ((CALL + 1, "second"), (CALL, "first")):
             await talk.tell(CANCELLED, {"requestId": id_, "reason": reason})
         await talk.link.request(CANCELLED, nth=2)
@@ -89,18 +89,18 @@ async def test_the_reason_of_one_call_is_not_anothers(way: CallRoute) -> None:
         assert list(told.values()) == ["first"]
 
 
-@pytest.mark.parametrize("way", ["general", "express"])
-async def test_a_modern_child_hears_a_modern_client(way: CallRoute) -> None:
+@pytest.mark.parametrize("route", ["general", "express"])
+async def test_a_modern_child_hears_a_modern_client(route: CallRoute) -> None:
     child = FakeChild(ECHO, era="modern")
     params: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope(None)}
     async with scripted(child) as hub:
         client = hub.client()
-        if way == "express":
+        if route == "express":
             await client.request("tools/call", params)
         child.answers["tools/call"] = SILENT
         id_ = await client.begin("tools/call", params)
         link = await child.connected()
-        call = await link.request("tools/call", nth=1 + (way == "express"))
+        call = await link.request("tools/call", nth=1 + (route == "express"))
         await client.notify(CANCELLED, {"requestId": id_, "reason": WHY})
         told = await link.request(CANCELLED)
         assert told["params"] == {"requestId": call["id"], "reason": WHY}

@@ -271,13 +271,13 @@ async def test_no_state_goes_to_the_child_twice_or_with_another_call() -> None:
     async with scripted(child) as hub:
         caller = ScriptedCaller(hub)
         state = (await caller.round())["requestState"]
-        for who, brought in (
+        for who, retry in (
             (ScriptedCaller(hub, arguments={"text": "ho"}), state),
             (ScriptedCaller(hub, name="read"), state),
             (caller, "round 1"),
             (caller, f"{state}A"),
         ):
-            error = await who.refusal({"user": ACCEPTED}, brought)
+            error = await who.refusal({"user": ACCEPTED}, retry)
             assert error["code"] == INVALID_PARAMS
         assert (await caller.round({"user": ACCEPTED}, state))["resultType"] == "complete"
         assert (await caller.refusal({"user": ACCEPTED}, state))["code"] == INVALID_PARAMS

@@ -21,7 +21,7 @@ PROGRESS = "notifications/progress"
 SAMPLED: JsonObject = {"role": "assistant", "content": {"type": "text", "text": "hi"}}
 
 both_transports = pytest.mark.parametrize("transport", ["stdio", "http"])
-both_ways = pytest.mark.parametrize("way", ["general", "express"])
+both_ways = pytest.mark.parametrize("route", ["general", "express"])
 
 
 def token_of(question: Any) -> Json:
@@ -35,9 +35,9 @@ def reports(link: FakeLink) -> list[Any]:
 @both_transports
 @both_ways
 async def test_reports_reach_the_child_under_its_own_token_before_the_answer(
-    transport: Transport, way: CallRoute
+    transport: Transport, route: CallRoute
 ) -> None:
-    async with talking(transport, way) as talk:
+    async with talking(transport, route) as talk:
         asked = await talk.asked("q", progressToken="the child's", more=1)
         assert asked["params"]["_meta"] == {"progressToken": token_of(asked), "more": 1}
         assert token_of(asked) != "the child's"
@@ -52,8 +52,8 @@ async def test_reports_reach_the_child_under_its_own_token_before_the_answer(
 
 
 @both_ways
-async def test_a_report_after_the_answer_is_dropped(way: CallRoute) -> None:
-    async with talking("stdio", way) as talk:
+async def test_a_report_after_the_answer_is_dropped(route: CallRoute) -> None:
+    async with talking("stdio", route) as talk:
         asked = await talk.asked("q", progressToken=1)
         await talk.reply(asked, SAMPLED)
         await talk.link.reply("q")

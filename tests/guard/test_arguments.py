@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.guard.arguments import MAX_CLAIMS, PathCandidate, claims
+from hub.guard.arguments import MAX_CLAIMS, PathCandidate, find_candidates
 from hub.guard.budget import TooMuchError
-from hub.guard.keys.schema import compile_shape
+from hub.guard.keys.schema import compile_schema
 from hub.guard.keys.vocabulary import Kind
 from hub.paths.resolve import PathError
 from hub.values import Json, JsonObject
@@ -14,8 +14,8 @@ def found(
     arguments: JsonObject, schema: Json = None, **overrides: Kind
 ) -> list[tuple[str, str, Json]]:
     pointers = {f"/{key}": kind for key, kind in overrides.items()}
-    claimed = claims(compile_shape(schema, pointers), arguments)
-    return [(claim.pointer, claim.kind.value, claim.value) for claim in claimed]
+    claimed = find_candidates(compile_schema(schema, pointers), arguments)
+    return [(candidate.pointer, candidate.kind.value, candidate.value) for candidate in claimed]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ NO_INTEGER = "1" * 4400
     ],
 )
 def test_no_unread_json_passes(text: str, claimed: tuple[str, Json]) -> None:
-    assert claimed in [claim[1:] for claim in found({"x": text})]
+    assert claimed in [candidate[1:] for candidate in found({"x": text})]
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_what_the_operator_ignores_is_not_even_looked_into() -> None:
 
 
 def test_a_claim_says_why() -> None:
-    (claim,) = claims(compile_shape(None, {}), {"filePath": "a"})
-    assert claim == PathCandidate(
+    (candidate,) = find_candidates(compile_schema(None, {}), {"filePath": "a"})
+    assert candidate == PathCandidate(
         "/filePath", "filePath", Kind.PATH, "a", "'path' is a word for a path"
     )
 
@@ -199,7 +199,9 @@ def hidden(depth: int, text: str) -> str:
 
 
 def test_a_path_in_strings_in_strings_is_found() -> None:
-    assert ("neutral", "[/etc/a") in [claim[1:] for claim in found({"x": hidden(2, "/etc/a")})]
+    assert ("neutral", "[/etc/a") in [
+        candidate[1:] for candidate in found({"x": hidden(2, "/etc/a")})
+    ]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +223,7 @@ def test_a_path_in_strings_in_strings_is_found() -> None:
 )
 def test_what_is_too_much_or_ambiguous_is_refused(arguments: JsonObject) -> None:
     with pytest.raises(PathError):
-        claims(compile_shape(None, {}), arguments)
+        find_candidates(compile_schema(None, {}), arguments)
 
 
 PIECES = (
@@ -252,10 +254,10 @@ def test_a_long_value_looks_like_a_path_exactly_where_a_short_one_does(
     ],
 )
 def test_finding_it_takes_no_more_than_it_may(arguments: JsonObject) -> None:
-    shape = compile_shape({}, {})
-    assert claims(shape, arguments, 100) == claims(shape, arguments)
+    shape = compile_schema({}, {})
+    assert find_candidates(shape, arguments, 100) == find_candidates(shape, arguments)
     with pytest.raises(TooMuchError, match="too many to judge"):
-        claims(shape, arguments, 11)
+        find_candidates(shape, arguments, 11)
 
 
 def test_a_text_that_may_be_given_as_a_structure_is_read_as_one() -> None:
@@ -269,11 +271,13 @@ def test_a_text_that_may_be_given_as_a_structure_is_read_as_one() -> None:
 
 def test_what_stands_under_the_name_of_a_file_is_read_as_a_whole() -> None:
     arguments: JsonObject = {"files": {"a.js": "import '../x'", "more": "one\ntwo"}}
-    read = claims(compile_shape({}, {}), arguments)
+    read = find_candidates(compile_schema({}, {}), arguments)
     assert [
-        claim.whole for claim in read if claim.key in claim.pointer and claim.value != claim.key
+        candidate.whole
+        for candidate in read
+        if candidate.key in candidate.pointer and candidate.value != candidate.key
     ]
-    assert all(claim.whole for claim in read if claim.value != claim.key)
+    assert all(candidate.whole for candidate in read if candidate.value != candidate.key)
 
 
 def test_what_is_in_a_file_is_not_read_as_arguments() -> None:

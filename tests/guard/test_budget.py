@@ -1,6 +1,6 @@
 import pytest
 
-from hub.guard.budget import SOON, WHOLE, Meter, TooMuchError
+from hub.guard.budget import FULL_BUDGET, INLINE_BUDGET, Meter, TooMuchError
 
 
 def test_what_was_set_aside_can_be_spent_and_no_more() -> None:
@@ -20,6 +20,6 @@ def test_what_is_too_much_can_have_a_reason_of_its_own() -> None:
 
 
 def test_what_is_done_soon_is_a_part_of_the_whole() -> None:
-    assert SOON.search < WHOLE.search
-    assert SOON.readings < WHOLE.readings
-    assert SOON.effort < WHOLE.effort
+    assert INLINE_BUDGET.search < FULL_BUDGET.search
+    assert INLINE_BUDGET.readings < FULL_BUDGET.readings
+    assert INLINE_BUDGET.effort < FULL_BUDGET.effort

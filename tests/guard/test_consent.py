@@ -15,7 +15,7 @@ from hub.protocol.input_requests import takes_forms
 from hub.roots.roots import RootSet, UnsafePaths
 from hub.values import Call, Json, JsonObject
 from tests.kit.trees import PROJECT, plant
-from tests.kit.worlds import POSIX, around, share, tool_call
+from tests.kit.worlds import POSIX, context, share, tool_call
 
 CALL = tool_call({})
 
@@ -31,7 +31,7 @@ def guarded(policy: Policy | None = None, *, read_only: bool = True) -> ToolGuar
 
 
 def world(top: Path) -> CallContext:
-    return around(share(top / "project", top / "docs"), top / "project")
+    return context(share(top / "project", top / "docs"), top / "project")
 
 
 def places(
@@ -41,12 +41,12 @@ def places(
     ceilings: tuple[RootSet, ...] = (),
 ) -> list[str]:
     found = wanted(tool_call(arguments), guard or guarded(), at, ceilings)
-    return [one.place.path for one in found]
+    return [one.root.path for one in found]
 
 
 def granting(at: CallContext, arguments: JsonObject, guard: ToolGuard) -> CallContext:
     found = wanted(tool_call(arguments), guard, at, ())
-    return replace(at, granted=tuple(one.place for one in found))
+    return replace(at, granted=tuple(one.root for one in found))
 
 
 def admits(at: CallContext, path: str, guard: ToolGuard | None = None) -> bool:
@@ -122,7 +122,7 @@ def test_nothing_beyond_a_ceiling_is_asked_about(top: Path) -> None:
 def test_where_nothing_is_refused_nothing_is_asked(top: Path) -> None:
     for policy in (Policy(mode=Mode.REPORT), Policy(mode=Mode.OFF)):
         assert places({"path": "/nowhere"}, world(top), guarded(policy)) == []
-    assert places({"path": "/nowhere"}, around(share(), top, enforcing=False)) == []
+    assert places({"path": "/nowhere"}, context(share(), top, enforcing=False)) == []
 
 
 # What a grant grants
@@ -251,16 +251,16 @@ def test_a_form_offers_the_session_only_where_there_is_one(top: Path) -> None:
     ],
 )
 def test_a_path_cannot_forge_the_question(top: Path, name: str, shown: str) -> None:
-    place = replace(one(top, "private").place, path=f"/{name}")
-    text = asking(Wanted("/path", place, exists=True))
+    root = replace(one(top, "private").root, path=f"/{name}")
+    text = asking(Wanted("/path", root, exists=True))
     assert text.endswith(f'all of the directory "/{shown}"')
     assert text.isprintable()
 
 
 def test_only_the_path_may_be_long(top: Path) -> None:
     long = "x" * 5000
-    place = replace(one(top, "private").place, path=f"/{long}")
-    text = asking(Wanted("/path", place, exists=True), pointer=long, name=long, server=long)
+    root = replace(one(top, "private").root, path=f"/{long}")
+    text = asking(Wanted("/path", root, exists=True), pointer=long, name=long, server=long)
     assert text.endswith(f'all of the directory "/{long}"')
     assert len(text) < 5000 + 1000
 

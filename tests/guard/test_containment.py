@@ -9,7 +9,7 @@ from hub.guard.policy import DenyPatterns, Policy
 from hub.roots.roots import EMPTY, root_set
 from hub.system.disk import OsDisk
 from tests.kit.trees import PROJECT, plant
-from tests.kit.worlds import POSIX, around, on_windows, share
+from tests.kit.worlds import POSIX, context, on_windows, share
 
 NO_DIRECTORY = "it passes through something that is not a directory"
 DENY_ENV = Policy(deny=DenyPatterns((".env",)))
@@ -20,12 +20,12 @@ def of(world: CallContext, policy: Policy | None = None) -> PathTracer:
 
 
 def objections(where: PathTracer, text: str, *, strict: bool) -> list[str | None]:
-    return [weighed.objection for weighed in where.follow(text, "as given", strict=strict)]
+    return [evaluated.objection for evaluated in where.follow(text, "as given", strict=strict)]
 
 
 def test_a_plain_path_is_followed_directory_by_directory(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/evil => ../private", "way => project")
-    where = of(around(share(top / "project")))
+    where = of(context(share(top / "project")))
     for inside in ("project", "project/a.txt", "way/src/new/x", "project/src/a.py"):
         assert where.objection(f"{top}/{inside}") is None
     for outside in ("project/evil/x", "private", "project2/x.txt"):
@@ -39,12 +39,12 @@ def test_a_root_that_was_replaced_is_no_shortcut(tmp_path: Path) -> None:
     roots = share(top / "project")
     (top / "project").rename(top / "gone")
     (top / "project").symlink_to(top / "private")
-    assert of(around(roots)).objection(f"{top}/project/secret.txt") == OUTSIDE
+    assert of(context(roots)).objection(f"{top}/project/secret.txt") == OUTSIDE
 
 
 def test_a_relative_value_is_followed_from_everywhere_it_can_start(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "docs/evil => ../private", "docs/a.txt")
-    where = of(around(share(top / "project", top / "docs"), top / "project"))
+    where = of(context(share(top / "project", top / "docs"), top / "project"))
     assert objections(where, "src/a.py", strict=True) == [None, None]
     assert objections(where, "evil/x", strict=True) == [None, OUTSIDE]
     assert objections(where, "evil/x", strict=False) == [OUTSIDE]
@@ -58,16 +58,16 @@ def test_a_relative_value_is_followed_from_everywhere_it_can_start(tmp_path: Pat
 
 
 def test_a_relative_value_without_a_directory_is_outside(tmp_path: Path) -> None:
-    assert objections(of(around(EMPTY)), "a", strict=True) == [OUTSIDE]
-    assert objections(of(around(EMPTY)), "a/b", strict=False) == []
-    assert objections(of(around(EMPTY, enforcing=False)), "a", strict=True) == []
+    assert objections(of(context(EMPTY)), "a", strict=True) == [OUTSIDE]
+    assert objections(of(context(EMPTY)), "a/b", strict=False) == []
+    assert objections(of(context(EMPTY, enforcing=False)), "a", strict=True) == []
     top = plant(tmp_path, *PROJECT)
-    only_a_file = around(root_set(share(top / "project/a.txt").roots))
+    only_a_file = context(root_set(share(top / "project/a.txt").roots))
     assert objections(of(only_a_file), "a", strict=True) == [OUTSIDE]
 
 
 def test_a_drive_means_nothing_here(tmp_path: Path) -> None:
-    where = of(around(share(tmp_path)))
+    where = of(context(share(tmp_path)))
     assert objections(where, "C:\\x", strict=True) == [OUTSIDE]
     assert objections(where, "C:/x", strict=False) == []
 
@@ -82,20 +82,20 @@ def test_whether_something_is_there(tmp_path: Path) -> None:
 
 
 def test_whether_a_name_is_at_the_top(tmp_path: Path) -> None:
-    assert of(around(share(tmp_path))).tops("etc")
-    assert not of(around(share(tmp_path))).tops("no-such-folder")
+    assert of(context(share(tmp_path))).tops("etc")
+    assert not of(context(share(tmp_path))).tops("no-such-folder")
     assert of(on_windows("D:\\R")).tops("Windows")
 
 
 def test_what_starts_at_the_top(tmp_path: Path) -> None:
-    assert of(around(share(tmp_path))).is_absolute("/a")
-    assert not of(around(share(tmp_path))).is_absolute("a")
+    assert of(context(share(tmp_path))).is_absolute("/a")
+    assert not of(context(share(tmp_path))).is_absolute("a")
     assert not of(on_windows("C:\\R")).is_absolute("\\\\server\\share")
 
 
 def test_patterns_hold_for_a_name_and_for_what_it_leads_to(tmp_path: Path) -> None:
     top = plant(tmp_path, "p/.env", "p/alias => .env", "p/x", "q/.env => ../p/x")
-    where = of(around(share(top / "p", top / "q"), top / "p"), DENY_ENV)
+    where = of(context(share(top / "p", top / "q"), top / "p"), DENY_ENV)
     denied = "the operator denies it"
     assert denied in objections(where, "alias", strict=True)
     assert denied in objections(where, f"{top}/q/.env", strict=True)
@@ -111,7 +111,7 @@ def test_patterns_have_no_case_on_windows() -> None:
 def test_a_granted_place_is_inside_and_the_operators_patterns_hold_there(tmp_path: Path) -> None:
     top = plant(tmp_path, "a/x", "b/x", "b/secret/x")
     (granted,) = share(top / "b").roots
-    at = replace(around(share(top / "a")), granted=(granted,))
+    at = replace(context(share(top / "a")), granted=(granted,))
     plain = PathTracer(at, Policy(), needs_write=False)
     assert plain.objection(f"{top}/b/x") is None
     assert plain.objection(f"{top}/c") == OUTSIDE
@@ -122,7 +122,7 @@ def test_a_granted_place_is_inside_and_the_operators_patterns_hold_there(tmp_pat
 
 
 def test_what_was_too_much_is_no_answer(tmp_path: Path) -> None:
-    where = PathTracer(around(share(tmp_path)), Policy(), needs_write=False, most=0)
+    where = PathTracer(context(share(tmp_path)), Policy(), needs_write=False, most=0)
     with pytest.raises(TooMuchError):
         where.has("x")
     assert where.objection(f"{tmp_path}/x") == TooMuchError().reason

@@ -19,7 +19,7 @@ from hub.guard.decide import (
     admit,
     compile_tool,
     decide,
-    decide_soon,
+    decide_within_inline_budget,
     explain,
 )
 from hub.guard.keys.vocabulary import Kind
@@ -35,7 +35,7 @@ from tests.kit.worlds import (
     POSIX,
     WINDOWS,
     Directories,
-    around,
+    context,
     share,
     tool_call,
 )
@@ -119,7 +119,7 @@ def test_the_catalogue_is_judged_as_it_says(row: JsonObject, tmp_path: Path) -> 
 
 def test_a_path_is_admitted_only_below_a_root(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/evil => ../private")
-    world = around(share(top / "project", top / "docs"), top / "project")
+    world = context(share(top / "project", top / "docs"), top / "project")
     for inside in ("a.txt", f"{top}/docs/b.md", f"file://{top}/project/a.txt", "src/../a.txt"):
         assert isinstance(judge({"path": inside}, world), Admitted)
     for outside in ("../private/secret.txt", f"{top}/project2/x.txt", "evil/secret.txt", "/etc"):
@@ -128,7 +128,7 @@ def test_a_path_is_admitted_only_below_a_root(tmp_path: Path) -> None:
 
 def test_the_refusal_is_one_line_a_model_can_act_on(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT)
-    verdict = judge({"a": {"path/x": "/etc/passwd"}}, around(share(top / "project", top / "docs")))
+    verdict = judge({"a": {"path/x": "/etc/passwd"}}, context(share(top / "project", top / "docs")))
     assert isinstance(verdict, Refused)
     assert verdict.pointer == "/a/path~1x"
     assert verdict.message() == (
@@ -145,14 +145,14 @@ def test_the_refusal_is_one_line_a_model_can_act_on(tmp_path: Path) -> None:
     ],
 )
 def test_another_reason_has_its_own_sentence(tmp_path: Path, value: Json, message: str) -> None:
-    verdict = judge({"path": value}, around(share(tmp_path)))
+    verdict = judge({"path": value}, context(share(tmp_path)))
     assert isinstance(verdict, Refused)
     assert verdict.message().startswith(message)
     assert "\n" not in verdict.message()
 
 
 def test_no_roots_refuse_everything() -> None:
-    verdict = judge({"path": "/a.txt"}, around(EMPTY))
+    verdict = judge({"path": "/a.txt"}, context(EMPTY))
     assert isinstance(verdict, Refused)
     assert verdict.message().endswith("Current roots: []")
 
@@ -160,7 +160,7 @@ def test_no_roots_refuse_everything() -> None:
 def test_only_the_guard_admits() -> None:
     with pytest.raises(TypeError):
         Admitted(tool_call({}))
-    admitted = judge({}, around(EMPTY))
+    admitted = judge({}, context(EMPTY))
     assert isinstance(admitted, Admitted)
     with pytest.raises(TypeError):
         replace(admitted, call=tool_call({"path": "/etc/passwd"}))
@@ -169,7 +169,7 @@ def test_only_the_guard_admits() -> None:
 
 
 def test_modes(tmp_path: Path) -> None:
-    world = around(share(tmp_path))
+    world = context(share(tmp_path))
     refused = judge({"path": "/etc"}, world)
     assert isinstance(refused, Refused)
     off = judge({"path": "/etc"}, world, Policy(mode=Mode.OFF))
@@ -187,7 +187,7 @@ def test_what_the_operator_refuses_stays_refused_below_a_root(tmp_path: Path) ->
         unsafe=UnsafePaths(f"{top}/home", POSIX),
         access=(AccessRule((*top.parts[1:], "home", "vendor"), "read"),),
     )
-    world = around(share(top / "home"), top / "home")
+    world = context(share(top / "home"), top / "home")
     for path in (".ssh/id_rsa", "a/.env", "vendor/x", f"{top}/home/l/new", f"{top}/home/a/.env"):
         assert isinstance(judge({"path": path}, world, policy), Refused)
     for path in ("vendor/x", "a/b"):
@@ -195,7 +195,7 @@ def test_what_the_operator_refuses_stays_refused_below_a_root(tmp_path: Path) ->
 
 
 def test_a_client_without_roots_is_held_to_the_operators_patterns_only(tmp_path: Path) -> None:
-    world = around(EMPTY, tmp_path, enforcing=False)
+    world = context(EMPTY, tmp_path, enforcing=False)
     for path in ("/any/path", "/etc/passwd", "a", "~x/y", "C:\\x"):
         assert isinstance(judge({"path": path}, world), Admitted)
     policy = Policy(deny=DenyPatterns(("**/.env",)), unsafe=UnsafePaths(None, POSIX))
@@ -208,7 +208,7 @@ def test_a_client_without_roots_is_held_to_the_operators_patterns_only(tmp_path:
 
 def test_links_can_be_denied_altogether(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/ok => src", "way => project")
-    world = around(share(top / "project"), top / "project")
+    world = context(share(top / "project"), top / "project")
     never = Policy(symlinks="deny")
     assert isinstance(judge({"path": "ok/a.py"}, world), Admitted)
     assert isinstance(judge({"path": "ok/a.py"}, world, never), Refused)
@@ -217,7 +217,7 @@ def test_links_can_be_denied_altogether(tmp_path: Path) -> None:
 
 
 def test_a_leading_dash_can_be_denied_where_a_revision_goes(tmp_path: Path) -> None:
-    world = around(share(tmp_path))
+    world = context(share(tmp_path))
     never = Policy(refuse_options=True)
     for key in ("branch", "revision", "branch_name"):
         assert isinstance(judge({key: "-D"}, world), Admitted)
@@ -227,7 +227,7 @@ def test_a_leading_dash_can_be_denied_where_a_revision_goes(tmp_path: Path) -> N
 
 def test_absolute_paths_can_be_forwarded_in_their_canonical_form(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "way => project")
-    world = around(share(top / "project"), top / "project")
+    world = context(share(top / "project"), top / "project")
     arguments: JsonObject = {
         "paths": [f"{top}/way/a.txt", "src/a.py", f"{top}/project/src/../a.txt"],
         "text": f"{top}/way",
@@ -250,7 +250,7 @@ def test_absolute_paths_can_be_forwarded_in_their_canonical_form(tmp_path: Path)
 
 def test_an_operator_decides_about_an_argument_by_hand(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT)
-    world = around(share(top / "project"), top / "project")
+    world = context(share(top / "project"), top / "project")
     ignoring = ToolPolicy(arguments={"/path": Kind.IGNORE, "/word": Kind.PATH})
     guard = compile_tool(None, read_only=True, policy=ignoring)
     assert isinstance(decide(tool_call({"path": "/"}), guard, world), Admitted)
@@ -271,13 +271,15 @@ def test_what_a_tool_needs_is_the_operators_word_before_its_own() -> None:
 class Looking(LazyContext):
     """Looks at a world that is what it was, or at none."""
 
-    def __init__(self, world: CallContext | None, ground: PlainPathCheck | None = None) -> None:
+    def __init__(
+        self, world: CallContext | None, plain_check: PlainPathCheck | None = None
+    ) -> None:
         self.world = world
-        self._ground = ground
+        self._plain_check = plain_check
 
     @property
-    def ground(self) -> PlainPathCheck | None:
-        return self._ground
+    def plain_check(self) -> PlainPathCheck | None:
+        return self._plain_check
 
     @property
     def disk(self) -> LinkReader:
@@ -286,7 +288,7 @@ class Looking(LazyContext):
     def memory(self) -> LinkReader:
         return OsDisk()
 
-    def surroundings(self, links: LinkReader) -> CallContext | None:
+    def context(self, links: LinkReader) -> CallContext | None:
         return None if self.world is None else replace(self.world, links=links)
 
 
@@ -317,7 +319,7 @@ def test_a_call_in_which_nothing_is_judged_is_admitted_without_looking_at_the_di
 
 def test_what_is_admitted_without_reserve_is_what_the_guard_would_decide(tmp_path: Path) -> None:
     plant(tmp_path, "r/f")
-    world = around(share(tmp_path / "r"))
+    world = context(share(tmp_path / "r"))
     inside: JsonObject = {"path": f"{tmp_path}/r/f"}
     others: list[JsonObject] = [{"path": "/etc/x"}, {"path": 5}, {}, nested(100)]
     for mode in Mode:
@@ -335,8 +337,8 @@ def test_what_is_admitted_without_reserve_is_what_the_guard_would_decide(tmp_pat
 class Remembering(Looking):
     """Notes what is looked at on the disk."""
 
-    def __init__(self, world: CallContext | None, ground: PlainPathCheck | None) -> None:
-        super().__init__(world, ground)
+    def __init__(self, world: CallContext | None, plain_check: PlainPathCheck | None) -> None:
+        super().__init__(world, plain_check)
         self.asked: list[str] = []
 
     def memory(self) -> LinkReader:
@@ -358,10 +360,10 @@ def test_of_several_paths_nothing_is_looked_at_twice(tmp_path: Path) -> None:
     plant(tmp_path, "r/f", "r/a,b")
     roots = share(tmp_path / "r")
     guard = compile_tool({}, read_only=True, policy=DEFAULT)
-    ground = PlainPathCheck.of(around(roots), (), Policy(), needs_write=False)
+    plain_check = PlainPathCheck.of(context(roots), (), Policy(), needs_write=False)
     # Only the first is plain, so that the ground and then the judge look at the disk.
     arguments: JsonObject = {"paths": [f"{tmp_path}/r/f", f"{tmp_path}/r/a,b"]}
-    sight = Remembering(around(roots), ground)
+    sight = Remembering(context(roots), plain_check)
     assert admit(Call("tools/call", "t", arguments, {}), guard, sight) is not None
     assert sight.asked
     assert len(sight.asked) == len(set(sight.asked))
@@ -371,7 +373,7 @@ def test_plain_paths_on_their_ground_are_admitted_without_the_surroundings(tmp_p
     plant(tmp_path, "r/f")
     roots = share(tmp_path / "r")
     guard = compile_tool({}, read_only=True, policy=DEFAULT)
-    sight = Looking(None, PlainPathCheck.of(around(roots), (), Policy(), needs_write=False))
+    sight = Looking(None, PlainPathCheck.of(context(roots), (), Policy(), needs_write=False))
     assert admit(tool_call({"path": f"{tmp_path}/r/f", "limit": 5}), guard, sight) is not None
     for other in ("/etc/x", "f,g", f"{tmp_path}/r/../r/f"):
         assert admit(tool_call({"path": other}), guard, sight) is None
@@ -380,7 +382,7 @@ def test_plain_paths_on_their_ground_are_admitted_without_the_surroundings(tmp_p
 
 
 def test_a_resource_is_judged_by_its_uri(tmp_path: Path) -> None:
-    world = around(share(tmp_path))
+    world = context(share(tmp_path))
     guard = compile_tool(None, read_only=True, policy=DEFAULT)
 
     def read(uri: str) -> Admitted | Refused:
@@ -399,7 +401,7 @@ def nested(depth: int) -> JsonObject:
 
 
 def test_what_is_too_deep_to_judge_is_refused() -> None:
-    verdict = judge(nested(100), around(EMPTY))
+    verdict = judge(nested(100), context(EMPTY))
     assert isinstance(verdict, Refused)
     assert verdict.message() == (
         "Access denied: the arguments are nested too deeply or too many to judge"
@@ -422,29 +424,29 @@ def test_what_is_too_deep_to_judge_is_refused() -> None:
 def test_what_takes_long_is_not_decided_soon(
     tmp_path: Path, arguments: JsonObject, admitted: bool
 ) -> None:
-    world = around(share(tmp_path), tmp_path)
+    world = context(share(tmp_path), tmp_path)
     guard = compile_tool({}, read_only=True, policy=DEFAULT)
     call = tool_call(arguments)
-    assert decide_soon(call, guard, world) is None
+    assert decide_within_inline_budget(call, guard, world) is None
     assert admit(call, guard, Looking(world)) is None
     assert isinstance(decide(call, guard, world), Admitted) is admitted
 
 
 @pytest.mark.parametrize("mode", Mode)
 def test_what_is_decided_soon_is_what_is_decided(tmp_path: Path, mode: Mode) -> None:
-    world = around(share(tmp_path), tmp_path)
+    world = context(share(tmp_path), tmp_path)
     guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=mode)))
     rows: list[Json] = [[0]] * 9
     calls: list[JsonObject] = [{"path": "a"}, {"path": "/etc/x"}, nested(100), {"rows": rows}]
     for arguments in calls:
         call = tool_call(arguments)
-        assert decide_soon(call, guard, world) == decide(call, guard, world)
+        assert decide_within_inline_budget(call, guard, world) == decide(call, guard, world)
 
 
 def test_what_cannot_be_rewritten_whole_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = around(share(tmp_path), tmp_path)
+    world = context(share(tmp_path), tmp_path)
     call = tool_call({"path": f"{tmp_path}/a,b"})
     policy = ToolPolicy(Policy(rewrite="canonical"))
     plain, rewriting = (
@@ -452,8 +454,8 @@ def test_what_cannot_be_rewritten_whole_is_refused(
     )
     assert isinstance(decide(call, rewriting, world), Admitted)
     # It has three readings, and is read twice if it is to be rewritten.
-    patience = Budget(search=100, readings=5, effort=10_000)
-    monkeypatch.setattr("hub.guard.decide.WHOLE", patience)
+    budget = Budget(search=100, readings=5, effort=10_000)
+    monkeypatch.setattr("hub.guard.decide.FULL_BUDGET", budget)
     assert isinstance(decide(call, plain, world), Admitted)
     assert isinstance(decide(call, rewriting, world), Refused)
 
@@ -474,7 +476,7 @@ def test_our_own_mistake_is_a_refusal() -> None:
 
 def test_explain_shows_every_reading_and_where_it_leads(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT)
-    world = around(share(top / "project"), top / "project")
+    world = context(share(top / "project"), top / "project")
     guard: ToolGuard = compile_tool(None, read_only=True, policy=DEFAULT)
     (judged,) = explain(tool_call({"path": "%2e%2e", "text": "x"}), guard, world)
     assert (judged.pointer, judged.kind, judged.value) == ("/path", Kind.PATH, "%2e%2e")
@@ -509,7 +511,7 @@ ARGUMENTS = st.dictionaries(
 @given(arguments=ARGUMENTS, schema=JSON)
 def test_any_json_yields_a_verdict(arguments: JsonObject, schema: Json) -> None:
     here = CATALOGUE.parent
-    world = around(share(here), here, env={"HOME": str(here)})
+    world = context(share(here), here, env={"HOME": str(here)})
     guard = compile_tool(schema, read_only=True, policy=DEFAULT)
     verdict = decide(tool_call(arguments), guard, world)
     if isinstance(verdict, Refused):
@@ -553,8 +555,8 @@ HOSTILE = {
 @pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("key", ["path", "pattern", "source", "foo", "text", "command"])
 def test_the_time_grows_no_faster_than_the_text(tmp_path: Path, key: str, value: str) -> None:
-    judge({key: value}, around(share(tmp_path), tmp_path, env={"HOME": "/h"}))
-    judge({key: [value], value: ""}, around(share(tmp_path), tmp_path, env={"HOME": "/h"}))
+    judge({key: value}, context(share(tmp_path), tmp_path, env={"HOME": "/h"}))
+    judge({key: [value], value: ""}, context(share(tmp_path), tmp_path, env={"HOME": "/h"}))
 
 
 @pytest.mark.timeout(30)  # each refused one would take longer than that
@@ -577,7 +579,7 @@ def test_one_call_has_no_more_than_its_share_of_the_hub(
     top = plant(tmp_path, *(f"{n}/a/" for n in range(roots)), f"0/l => {'a/../' * 700}m")
     shared = share(*(top / f"{n}" for n in range(roots)))
     for policy in (Policy(), Policy(deny=DenyPatterns(("*.env",)))):
-        verdict = judge({"paths": cast("list[Json]", paths)}, around(shared, top / "0"), policy)
+        verdict = judge({"paths": cast("list[Json]", paths)}, context(shared, top / "0"), policy)
         assert isinstance(verdict, Refused) is refused
         if isinstance(verdict, Refused):
             assert verdict.reason in {
@@ -603,14 +605,14 @@ def test_no_call_asks_the_disk_without_end(tmp_path: Path, key: str) -> None:
     shared = share(*(top / f"{n}" for n in range(256)))
     names: list[Json] = [f"{n}/x" for n in range(1000)]
     disk = Counting()
-    verdict = judge({key: names}, replace(around(shared, top / "0"), links=CachedDisk(disk)))
+    verdict = judge({key: names}, replace(context(shared, top / "0"), links=CachedDisk(disk)))
     assert isinstance(verdict, Refused)
     assert disk.asked < 200_000
 
 
 def test_a_refusal_says_nothing_about_what_lies_outside(tmp_path: Path) -> None:
     top = plant(tmp_path, "p/", "p/evil => ../out", "out/file", "out/dir/", "out/loop => loop")
-    world = around(share(top / "p"), top / "p")
+    world = context(share(top / "p"), top / "p")
     for key in ("path", "source", "foo", "pattern", "command"):
         for start in ("evil", "../out", f"{top}/out", f"{top}/p/evil", f"file://{top}/out"):
             for name in ("file", "none", "dir", "loop", "x" * 300):
@@ -640,15 +642,15 @@ def test_an_admitted_path_lies_below_a_root_and_fewer_roots_admit_no_more(
         roots = share(top / "a/a", top / "b") if (top / "a/a").is_dir() else share(top / "b")
         for steps in asked:
             path = f"{top}/{'/'.join(steps)}"
-            admitted = isinstance(judge({"path": path}, around(roots, top)), Admitted)
+            admitted = isinstance(judge({"path": path}, context(roots, top)), Admitted)
             fewer = [
-                isinstance(judge({"path": path}, around(root_set([root]), top)), Admitted)
+                isinstance(judge({"path": path}, context(root_set([root]), top)), Admitted)
                 for root in roots.roots
             ]
             assert admitted or not any(fewer)
             assert not admitted or is_below(path, roots)
             relative = "/".join(steps).lstrip("/")
-            if isinstance(judge({"path": relative}, around(roots, top / "b")), Admitted):
+            if isinstance(judge({"path": relative}, context(roots, top / "b")), Admitted):
                 assert not relative or is_below(f"{top}/b/{relative}", roots)
 
 
@@ -659,7 +661,7 @@ def is_below(path: str, roots: RootSet) -> bool:
 
 def test_absolute_paths_of_another_machine_are_judged_only_as_uris(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/evil => ../private")
-    world = around(share(top / "project"))
+    world = context(share(top / "project"))
     remote = Policy(paths="remote")
     for value in ("/", "/etc/passwd", "/src/a.py", f"{top}/private/secret.txt"):
         for key in ("path", "source", "item", "pattern", "command"):

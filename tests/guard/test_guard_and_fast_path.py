@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hub.guard.decide import Admitted, admit, compile_tool, decide
 from hub.guard.policy import Policy, ToolPolicy
 from tests.kit.trees import PROJECT, plant
-from tests.kit.worlds import around, share, tool_call
+from tests.kit.worlds import context, share, tool_call
 from tests.oracle.keys import KEYS
 from tests.oracle.spellings import Attack, attacks
 from tests.oracle.trees import planted
@@ -29,7 +29,7 @@ ODD_PATTERNS = (
 @settings(max_examples=60, deadline=None)
 def test_nothing_is_admitted_at_once_that_is_refused_later(attack: Attack) -> None:
     with planted(attack.tree) as world:
-        here = around(share(*world.roots), world.cwd, env=world.env)
+        here = context(share(*world.roots), world.cwd, env=world.env)
         values = [spelling.written(world) for spelling in attack.spellings]
         for key, guard in zip(KEYS, GUARDS, strict=True):
             for value in values:
@@ -40,7 +40,7 @@ def test_nothing_is_admitted_at_once_that_is_refused_later(attack: Attack) -> No
 
 def test_patterns_with_several_readings_are_not_admitted_at_once(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/link => ../private/secret.txt")
-    here = around(share(top / "project"), top / "project")
+    here = context(share(top / "project"), top / "project")
     guard = compile_tool({}, read_only=False, policy=ToolPolicy(Policy()))
     for pattern in ODD_PATTERNS:
         call = tool_call({"pattern": pattern})

@@ -12,7 +12,7 @@ from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import DenyPatterns, Policy
 from hub.values import Json
 from tests.kit.trees import PROJECT, plant
-from tests.kit.worlds import around, on_windows, share
+from tests.kit.worlds import context, on_windows, share
 
 PATH, GLOB, WEAK, NEUTRAL = Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.NEUTRAL
 PAYLOAD, COMMAND = Kind.PAYLOAD, Kind.COMMAND
@@ -22,7 +22,7 @@ PAYLOAD, COMMAND = Kind.PAYLOAD, Kind.COMMAND
 def world(tmp_path: Path) -> CallContext:
     top = plant(tmp_path, *PROJECT, "project/evil => ../private", "project/pl => /proc/self")
     home = {"HOME": f"{top}/home"}
-    return around(share(top / "project", top / "docs"), top / "project", env=home)
+    return context(share(top / "project", top / "docs"), top / "project", env=home)
 
 
 def objection(
@@ -244,15 +244,15 @@ def test_a_long_value_on_windows() -> None:
 
 def test_something_that_is_no_text_is_shown_by_its_type(world: CallContext) -> None:
     judge = Judge(world, Policy(), needs_write=True)
-    (weighed,) = judge.weigh(PathCandidate("/k", "k", PATH, [1], ""))
-    assert weighed.reading == "list"
+    (evaluated,) = judge.evaluate(PathCandidate("/k", "k", PATH, [1], ""))
+    assert evaluated.reading == "list"
 
 
 def test_what_was_objected_to_is_weighed_no_further(world: CallContext) -> None:
     judge = Judge(world, Policy(refuse_options=True), needs_write=True)
     for kind, value in ((NEUTRAL, "-D"), (GLOB, "*/../x")):
-        (weighed,) = judge.weigh(PathCandidate("/ref", "ref", kind, value, ""))
-        assert weighed.objection is not None
+        (evaluated,) = judge.evaluate(PathCandidate("/ref", "ref", kind, value, ""))
+        assert evaluated.objection is not None
 
 
 @pytest.mark.parametrize(
@@ -278,8 +278,8 @@ def test_what_is_mounted_is_judged_where_it_comes_from(
     world: CallContext, key: str, value: str, *, refused: bool
 ) -> None:
     judge = Judge(world, Policy(), needs_write=True)
-    claim = PathCandidate("/k", key, WEAK, value.format(cwd=world.cwd), "")
-    assert (judge.objection(claim) is not None) is refused
+    candidate = PathCandidate("/k", key, WEAK, value.format(cwd=world.cwd), "")
+    assert (judge.objection(candidate) is not None) is refused
 
 
 def test_an_option_is_no_revision(world: CallContext) -> None:
@@ -333,15 +333,15 @@ def test_only_an_absolute_path_that_reads_in_one_way_has_a_canonical_form(
 
 
 def test_there_is_an_end_to_it(world: CallContext) -> None:
-    claim = PathCandidate("/k", "k", PATH, ",".join("abcdefghijkl"), "")
+    candidate = PathCandidate("/k", "k", PATH, ",".join("abcdefghijkl"), "")
     for readings, effort, reason in (
         (10, 10_000, "there is too much to judge"),
         (1000, 40, TooMuchError().reason),
         (1000, 10_000, None),
     ):
-        patience = Budget(search=0, readings=readings, effort=effort)
-        judge = Judge(world, Policy(), needs_write=True, patience=patience)
-        assert judge.objection(claim) == reason
+        budget = Budget(search=0, readings=readings, effort=effort)
+        judge = Judge(world, Policy(), needs_write=True, budget=budget)
+        assert judge.objection(candidate) == reason
         assert judge.is_at_its_end is (reason is not None)
 
 
@@ -383,7 +383,7 @@ def test_other_ways_to_write_a_path_are_read(world: CallContext, kind: Kind, val
 @pytest.mark.parametrize("name", ["my root", "a, b", "x: y", "(old)", "[g]", "C#", "p=q", "a;b"])
 def test_a_folder_with_signs_in_its_name_is_worked_in(tmp_path: Path, name: str) -> None:
     top = plant(tmp_path, f"{name}/src/a.py", "private/secret.txt", f"{name}/out => ../private")
-    here = around(share(top / name), top / name)
+    here = context(share(top / name), top / name)
     escaped = re.sub(r"([^\w./-])", r"\\\1", str(top / name))
     for spelled in (
         f"'{top / name}/src/a.py'",

@@ -20,9 +20,9 @@ from hub.guard.policy import AccessRule, Mode, Policy, ToolPolicy
 from hub.paths.resolve import LinkReader
 from hub.system.disk import OsDisk
 from hub.values import Call, Json, JsonObject
-from tests.guard.test_plain_paths import claim
+from tests.guard.test_plain_paths import candidate
 from tests.kit.trees import plant
-from tests.kit.worlds import around, share
+from tests.kit.worlds import context, share
 
 TREE = (
     *("root/a.txt", "root/conf/hub.yaml", "root/conf/other.yaml", "root/audit.jsonl", "root/deep/"),
@@ -70,7 +70,7 @@ def judged(  # noqa: PLR0913 - each is one thing that must not matter
 ) -> Admitted | Refused:
     policy = replace(policy or Policy(), own=own_of(top))
     guard = compile_tool(PATH, read_only=read_only, policy=ToolPolicy(policy))
-    world = world or around(share(top / "root"), top / "root")
+    world = world or context(share(top / "root"), top / "root")
     call = Call("tools/call", tool, arguments, {"name": tool, "arguments": arguments})
     return decide(call, guard, world)
 
@@ -96,7 +96,7 @@ MODES = [Policy(mode=mode) for mode in Mode]
 def test_what_writes_does_not_get_at_config_or_audit_however_they_are_spelled(
     top: Path, spelled: str, policy: Policy, enforcing: bool
 ) -> None:
-    world = around(share(top / "root"), top / "root", enforcing=enforcing)
+    world = context(share(top / "root"), top / "root", enforcing=enforcing)
     value = spelled.replace("/R", f"{top}/root")
     assert is_own(judged(top, {"path": value}, policy=policy, world=world))
     verdict = judged(top, {"path": value}, read_only=True, policy=policy, world=world)
@@ -110,7 +110,7 @@ def test_what_writes_does_not_get_at_config_or_audit_however_they_are_spelled(
 def test_keys_are_not_even_read(
     top: Path, spelled: str, policy: Policy, *, enforcing: bool, read_only: bool
 ) -> None:
-    world = around(share(top / "root"), top / "root", enforcing=enforcing)
+    world = context(share(top / "root"), top / "root", enforcing=enforcing)
     for value in (spelled, f"{top}/root/{spelled}"):
         assert is_own(judged(top, {"path": value}, policy=policy, world=world, read_only=read_only))
 
@@ -159,10 +159,10 @@ def test_a_directory_around_them_is_not_taken_as_a_whole(
 ) -> None:
     for path in (f"{top}/root/{directory}".rstrip("/"), f"./{directory}"):
         assert is_own(judged(top, {"path": path}, tool=tool)) is refused
-        on = ground(top, tool)
+        on = plain_check(top, tool)
         assert on is not None
         if refused:
-            assert not on.bears([claim(path, Kind.PATH)], OsDisk())
+            assert not on.admits([candidate(path, Kind.PATH)], OsDisk())
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_name_that_can_be_put_behind_a_directory_counts_with_it(
     assert is_own(judged(top, filled, tool="save")) is refused
     policy = Policy(own=own_of(top))
     guard = compile_tool(PATH, read_only=False, policy=ToolPolicy(policy))
-    on = ground(top, "save")
+    on = plain_check(top, "save")
     quick = admit(Call("tools/call", "save", filled, {}), guard, Quick(top, on))
     assert quick is None or not refused
 
@@ -197,14 +197,14 @@ class Quick:
     """What the fast path looks at."""
 
     def __init__(self, top: Path, on: PlainPathCheck | None) -> None:
-        self.ground = on
+        self.plain_check = on
         self.disk = OsDisk()
-        self._world = around(share(top / "root"), top / "root")
+        self._world = context(share(top / "root"), top / "root")
 
     def memory(self) -> LinkReader:
         return self.disk
 
-    def surroundings(self, links: LinkReader) -> CallContext:
+    def context(self, links: LinkReader) -> CallContext:
         return replace(self._world, links=links)
 
 
@@ -214,30 +214,30 @@ def test_a_command_that_moves_a_directory_counts_as_a_tool_that_does(top: Path) 
     assert not is_own(judged(top, {"command": "ls conf/"}, tool="run"))
 
 
-def ground(
+def plain_check(
     top: Path, tool: str = "write_file", *, needs_write: bool = True
 ) -> PlainPathCheck | None:
-    world = around(share(top / "root"), top / "root")
+    world = context(share(top / "root"), top / "root")
     return PlainPathCheck.of(world, (), Policy(own=own_of(top)), needs_write=needs_write, tool=tool)
 
 
 def test_the_fast_path_admits_nothing_that_the_judge_refuses(top: Path) -> None:
-    on, reading = ground(top), ground(top, needs_write=False)
+    on, reading = plain_check(top), plain_check(top, needs_write=False)
     assert on is not None
     assert reading is not None
     for name in (*SPELLED, "state/roots-hub/key", "hard-key", "state/roots-hub/new"):
         for value in (name.replace("/R", f"{top}/root"), f"{top}/root/{name}"):
             for kind in (Kind.PATH, Kind.WEAK, Kind.GLOB):
-                assert not on.bears([claim(value, kind)], OsDisk()), value
+                assert not on.admits([candidate(value, kind)], OsDisk()), value
     for name in ("a.txt", "conf/other.yaml", "conf", "new", "state/other"):
-        assert on.bears([claim(f"{top}/root/{name}", Kind.PATH)], OsDisk()), name
-    assert reading.bears([claim(f"{top}/root/conf/hub.yaml", Kind.PATH)], OsDisk())
-    assert not reading.bears([claim(f"{top}/root/state/roots-hub/key", Kind.PATH)], OsDisk())
-    assert not reading.bears([claim(f"{top}/root/hard-key", Kind.PATH)], OsDisk())
+        assert on.admits([candidate(f"{top}/root/{name}", Kind.PATH)], OsDisk()), name
+    assert reading.admits([candidate(f"{top}/root/conf/hub.yaml", Kind.PATH)], OsDisk())
+    assert not reading.admits([candidate(f"{top}/root/state/roots-hub/key", Kind.PATH)], OsDisk())
+    assert not reading.admits([candidate(f"{top}/root/hard-key", Kind.PATH)], OsDisk())
 
 
 def test_nothing_else_is_refused_where_the_guard_is_off_or_holds_nobody(top: Path) -> None:
-    rootless = around(share(), top / "root", enforcing=False)
+    rootless = context(share(), top / "root", enforcing=False)
     odd: list[Json] = [
         "/etc/passwd",
         "../x",
@@ -281,7 +281,7 @@ def test_nothing_else_is_refused_where_the_guard_is_off_or_holds_nobody(top: Pat
 def test_by_proc_they_are_reached_as_little(top: Path, path: str, *, refused: bool) -> None:
     plant(top, "root/pl => /proc/self/cwd")
     value = path.replace("R", f"{top}/root")
-    rootless = around(share(), top / "root", enforcing=False)
+    rootless = context(share(), top / "root", enforcing=False)
     assert is_own(judged(top, {"path": value}, world=rootless)) is refused
     assert is_own(judged(top, {"path": value}, policy=Policy(mode=Mode.OFF))) is refused
 
@@ -291,7 +291,7 @@ def test_rights_and_consent_do_not_open_it(top: Path) -> None:
     policy = Policy(access=(rule,), on_refused="ask")
     assert is_own(judged(top, {"path": f"{top}/root/audit.jsonl"}, policy=policy))
     guard = compile_tool(PATH, read_only=False, policy=ToolPolicy(Policy(own=own_of(top))))
-    world = around(share(top / "root/deep"), top / "root/deep")
+    world = context(share(top / "root/deep"), top / "root/deep")
     for name, count in (("a.txt", 1), ("audit.jsonl", 0), ("state/roots-hub/key", 0)):
         arguments: JsonObject = {"path": f"{top}/root/{name}"}
         call = Call("tools/call", "write", arguments, {"arguments": arguments})
@@ -302,7 +302,7 @@ def test_a_call_is_explained_with_it(top: Path) -> None:
     guard = compile_tool(PATH, read_only=False, policy=ToolPolicy(Policy(own=own_of(top))))
     arguments: JsonObject = {"path": "to", "workbook": "audit.jsonl"}
     call = Call("tools/call", "write", arguments, {"arguments": arguments})
-    world = around(share(top / "root"), top / "root")
+    world = context(share(top / "root"), top / "root")
     one, other = explain(call, guard, world)
     assert [reading.objection for reading in one.readings] == [OWN]
     assert (other.pointer, other.kind) == ("/workbook", Kind.NEUTRAL)

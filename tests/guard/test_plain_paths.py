@@ -21,7 +21,7 @@ from hub.system.disk import OsDisk
 from hub.values import Json
 from tests.kit.fakes import FakeLinks
 from tests.kit.trees import PROJECT, grow, plant
-from tests.kit.worlds import MACOS, POSIX, Directories, around, share, tool_call
+from tests.kit.worlds import MACOS, POSIX, Directories, context, share, tool_call
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ SIGNS = st.sampled_from(
 @given(st.lists(SIGNS, max_size=12).map("".join), st.sampled_from([kind for _, kind in KINDS]))
 def test_nobody_reads_what_is_borne_in_another_way(text: str, kind: Kind) -> None:
     everywhere = Directories()
-    on = ground(share("/r", links=everywhere), cwd="/r")
+    on = plain_check(share("/r", links=everywhere), cwd="/r")
     assert on is not None
     for borne in (text, f"/r/{text}", f"file:///r/{text}"):
-        if on.bears([claim(borne, kind)], everywhere):
+        if on.admits([candidate(borne, kind)], everywhere):
             path = borne.removeprefix("file://")
             read = [*readings(borne, Reader({"a": "/etc"}, POSIX, folders=("/r",)))]
             assert read[0] == path
@@ -86,11 +86,11 @@ def test_nobody_reads_what_is_borne_in_another_way(text: str, kind: Kind) -> Non
             assert "." not in borne.removeprefix("./").split("/")[borne == "." :]
 
 
-def claim(value: Json, kind: Kind = Kind.PATH) -> PathCandidate:
+def candidate(value: Json, kind: Kind = Kind.PATH) -> PathCandidate:
     return PathCandidate("/path", "path", kind, value, "its name says so")
 
 
-def ground(
+def plain_check(
     roots: RootSet,
     *bounds: RootSet,
     policy: Policy | None = None,
@@ -99,28 +99,28 @@ def ground(
 ) -> PlainPathCheck | None:
     within = [root for bound in bounds for root in bound.roots]
     return PlainPathCheck.of(
-        around(roots, cwd), within, policy or Policy(), needs_write=needs_write
+        context(roots, cwd), within, policy or Policy(), needs_write=needs_write
     )
 
 
-def bears(on: PlainPathCheck | None, *paths: Path | str, kind: Kind = Kind.PATH) -> bool:
+def admits(on: PlainPathCheck | None, *paths: Path | str, kind: Kind = Kind.PATH) -> bool:
     assert on is not None
-    return on.bears([claim(str(path), kind) for path in paths], OsDisk())
+    return on.admits([candidate(str(path), kind) for path in paths], OsDisk())
 
 
 def test_it_bears_plain_paths_that_lead_straight_down_from_a_root(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/evil => ../private", "project/way => src")
-    on = ground(share(top / "docs", top / "project"))
+    on = plain_check(share(top / "docs", top / "project"))
     for inside in (
         *("", "/", "src", "src/", "a.txt", "src/deep/b.txt"),
         *("new", "new/", "src/new/deep/x", "way-not"),
     ):
-        assert bears(on, f"{top}/project/{inside}".replace("//", "/")), inside
-    assert bears(on, top / "project")
-    assert bears(on, top / "docs/b.md", top / "project/a.txt", f"file://{top}/docs/b.md")
-    assert not bears(on, f"file://{top}/private/x")
-    assert not bears(on, f"file://{top}/docs/../private/x")
-    assert not bears(on, f"file://{top}/docs/a%20b"), "it is decoded first"
+        assert admits(on, f"{top}/project/{inside}".replace("//", "/")), inside
+    assert admits(on, top / "project")
+    assert admits(on, top / "docs/b.md", top / "project/a.txt", f"file://{top}/docs/b.md")
+    assert not admits(on, f"file://{top}/private/x")
+    assert not admits(on, f"file://{top}/docs/../private/x")
+    assert not admits(on, f"file://{top}/docs/a%20b"), "it is decoded first"
     for other in (
         "project/evil",
         "project/evil/x",
@@ -131,36 +131,39 @@ def test_it_bears_plain_paths_that_lead_straight_down_from_a_root(tmp_path: Path
         "project2/x.txt",
         "private/secret.txt",
     ):
-        assert not bears(on, f"{top}/{other}"), other
-        assert not bears(on, top / "project/a.txt", f"{top}/{other}"), other
+        assert not admits(on, f"{top}/{other}"), other
+        assert not admits(on, top / "project/a.txt", f"{top}/{other}"), other
 
 
 def test_a_relative_path_leads_straight_down_from_wherever_it_may_start(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "docs/way => ../project", "docs/src/x")
     both = share(top / "docs", top / "project")
-    one, two = ground(share(top / "project"), cwd=top / "project"), ground(both, cwd=top / "docs")
+    one, two = (
+        plain_check(share(top / "project"), cwd=top / "project"),
+        plain_check(both, cwd=top / "docs"),
+    )
     for path in (".", "./src", "src", "src/", "src/a.py", "./new/x", ".github/a b.yml", "[a]"):
         own = path[0] in ".srcnew"
-        assert bears(one, path) is own, path
-        assert bears(two, path) is own, path
-    assert bears(one, "way")
-    assert not bears(two, "way"), "in one of them it is a link"
+        assert admits(one, path) is own, path
+        assert admits(two, path) is own, path
+    assert admits(one, "way")
+    assert not admits(two, "way"), "in one of them it is a link"
     for path in ("..", "../project/a.txt", "./../x", "-src", "@src", "+src", "", " src", ".//src"):
-        assert not bears(one, path), path
-    assert not bears(ground(share(top / "project"), cwd=top), "src"), "it may start elsewhere"
-    assert bears(ground(share(top / "project")), "src")
+        assert not admits(one, path), path
+    assert not admits(plain_check(share(top / "project"), cwd=top), "src"), "it may start elsewhere"
+    assert admits(plain_check(share(top / "project")), "src")
 
 
 def test_where_a_relative_path_may_start_is_a_plain_path_itself(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/way => ../private")
     project = top / "project"
     for cwd in ("..", "../private", "src/..", "src/../..", "way", "way/new", "."):
-        on = ground(share(project), cwd=f"{project}/{cwd}")
+        on = plain_check(share(project), cwd=f"{project}/{cwd}")
         for path in ("secret.txt", "private/secret.txt", "."):
-            assert not bears(on, path), (cwd, path)
-        assert not bears(on, "private/*", kind=Kind.GLOB), cwd
-        assert bears(on, project / "a.txt"), cwd
-    assert bears(ground(share(project), cwd=project / "src"), "a.txt")
+            assert not admits(on, path), (cwd, path)
+        assert not admits(on, "private/*", kind=Kind.GLOB), cwd
+        assert admits(on, project / "a.txt"), cwd
+    assert admits(plain_check(share(project), cwd=project / "src"), "a.txt")
 
 
 def test_where_a_relative_path_may_start_in_many_places_it_is_left_to_others(
@@ -169,47 +172,47 @@ def test_where_a_relative_path_may_start_in_many_places_it_is_left_to_others(
     folders = [tmp_path / str(number) for number in range(9)]
     for folder in folders:
         folder.mkdir()
-    assert bears(ground(share(*folders[:8]), cwd=folders[0]), "a")
-    assert not bears(ground(share(*folders), cwd=folders[0]), "a")
-    assert bears(ground(share(*folders), cwd=folders[0]), folders[8] / "a")
+    assert admits(plain_check(share(*folders[:8]), cwd=folders[0]), "a")
+    assert not admits(plain_check(share(*folders), cwd=folders[0]), "a")
+    assert admits(plain_check(share(*folders), cwd=folders[0]), folders[8] / "a")
 
 
 def test_of_a_glob_the_names_before_the_first_wildcard_count(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/way => ../private")
-    on = ground(share(top / "project"), cwd=top / "project")
+    on = plain_check(share(top / "project"), cwd=top / "project")
     for glob in ("*", "**/*.py", "src/**/x*.txt", "src/deep", "./src/*.py"):
-        assert bears(on, glob, kind=Kind.GLOB), glob
-        assert bears(on, f"{top}/project/{glob.removeprefix('./')}", kind=Kind.GLOB), glob
+        assert admits(on, glob, kind=Kind.GLOB), glob
+        assert admits(on, f"{top}/project/{glob.removeprefix('./')}", kind=Kind.GLOB), glob
     for glob in (
         *("way/*", "../*", "**/../..", "/*", "/etc/*", "*/..", "{a,b}/*", "~/*", "src/*,/etc/*"),
         *(f"{top}/*", f"{top}/p*/../private", f"{top}/project/way/*", "-x*", "[a]*", "https?://x"),
         *("src (1)/*", "src/[ab]"),  # some take patterns apart there
         "src/**/?.txt",  # for whoever takes it for a URL it ends before the `?`
     ):
-        assert not bears(on, glob, kind=Kind.GLOB), glob
-    assert not bears(on, "*"), "a path may have that name"
+        assert not admits(on, glob, kind=Kind.GLOB), glob
+    assert not admits(on, "*"), "a path may have that name"
 
 
 def test_a_glob_of_wildcards_alone_starts_where_a_relative_path_does(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT)
     for cwd, expected in ((None, True), (top / "project", True), (top, False)):
-        on = ground(share(top / "project"), cwd=cwd)
-        assert bears(on, "**/*.py", kind=Kind.GLOB) is expected, cwd
-    on = ground(share(top / "project"))
+        on = plain_check(share(top / "project"), cwd=cwd)
+        assert admits(on, "**/*.py", kind=Kind.GLOB) is expected, cwd
+    on = plain_check(share(top / "project"))
     (top / "project").rename(top / "elsewhere")
     (top / "project").symlink_to(top / "private")
-    assert not bears(on, "*", kind=Kind.GLOB)
-    assert not bears(ground(RootSet(())), "*", kind=Kind.GLOB)
+    assert not admits(on, "*", kind=Kind.GLOB)
+    assert not admits(plain_check(RootSet(())), "*", kind=Kind.GLOB)
 
 
 def test_what_may_be_a_mount_is_left_to_others(tmp_path: Path) -> None:
-    on = ground(share(tmp_path))
+    on = plain_check(share(tmp_path))
     for kind, expected in ((Kind.PATH, True), (Kind.NEUTRAL, True), (Kind.WEAK, False)):
-        assert bears(on, f"file://{tmp_path}/a", kind=kind) is expected, "of a place named `file`"
+        assert admits(on, f"file://{tmp_path}/a", kind=kind) is expected, "of a place named `file`"
 
 
 def test_what_is_no_plain_path_is_left_to_others(tmp_path: Path) -> None:
-    on = ground(share(tmp_path))
+    on = plain_check(share(tmp_path))
     assert on is not None
     for text in (
         f"{tmp_path}/a/../b",
@@ -219,11 +222,11 @@ def test_what_is_no_plain_path_is_left_to_others(tmp_path: Path) -> None:
         "$HOME",
         f"file:{tmp_path}",
     ):
-        assert not bears(on, text), text
+        assert not admits(on, text), text
     whole = {Kind.PATH, Kind.WEAK, Kind.NEUTRAL, Kind.GLOB}
     for kind in Kind:
-        assert on.bears([claim(f"{tmp_path}/a", kind)], OsDisk()) is (kind in whole), kind
-    assert not on.bears([claim(5)], OsDisk())
+        assert on.admits([candidate(f"{tmp_path}/a", kind)], OsDisk()) is (kind in whole), kind
+    assert not on.admits([candidate(5)], OsDisk())
 
 
 @pytest.mark.parametrize(
@@ -237,36 +240,36 @@ def test_many_paths_are_left_to_who_keeps_account(
     for folder in folders:
         folder.mkdir()
     policy = Policy(deny=DenyPatterns(tuple(f"x{number}" for number in range(patterns))))
-    on = ground(share(*folders), policy=policy, cwd=folders[0])
+    on = plain_check(share(*folders), policy=policy, cwd=folders[0])
     paths = [folders[0] / str(number) for number in range(most + 1)]
-    assert bears(on, *paths[:-1])
-    assert not bears(on, *paths)
+    assert admits(on, *paths[:-1])
+    assert not admits(on, *paths)
 
 
 @pytest.mark.parametrize("moved", ["project", ""])
 def test_a_root_or_a_bound_that_was_moved_bears_nothing(tmp_path: Path, moved: str) -> None:
     top = plant(tmp_path / "top", *PROJECT)
-    on = ground(share(top / "project"), share(top))
-    assert bears(on, top / "project/a.txt")
+    on = plain_check(share(top / "project"), share(top))
+    assert admits(on, top / "project/a.txt")
     (top / moved).rename(tmp_path / "elsewhere")
-    assert not bears(on, top / "project/a.txt")
+    assert not admits(on, top / "project/a.txt")
     (top / moved).symlink_to(tmp_path / "elsewhere")
-    assert not bears(on, top / "project/a.txt")
+    assert not admits(on, top / "project/a.txt")
     (top / moved).unlink()
     (tmp_path / "elsewhere").rename(top / moved)
-    assert bears(on, top / "project/a.txt")
+    assert admits(on, top / "project/a.txt")
 
 
 def test_no_link_may_be_between_a_bound_and_a_root(tmp_path: Path) -> None:
     top = plant(tmp_path / "top", "bound/way/project/a.txt")
     project = top / "bound/way/project"
-    on = ground(share(project), share(top / "bound"), share(top))
-    assert bears(on, project / "a.txt")
+    on = plain_check(share(project), share(top / "bound"), share(top))
+    assert admits(on, project / "a.txt")
     (top / "bound/way").rename(tmp_path / "elsewhere")
     (top / "bound/way").symlink_to(tmp_path / "elsewhere")
-    assert not bears(on, project / "a.txt"), "it leads out of the bound"
-    assert bears(
-        ground(share(tmp_path / "elsewhere/project")), tmp_path / "elsewhere/project/a.txt"
+    assert not admits(on, project / "a.txt"), "it leads out of the bound"
+    assert admits(
+        plain_check(share(tmp_path / "elsewhere/project")), tmp_path / "elsewhere/project/a.txt"
     )
 
 
@@ -275,62 +278,66 @@ def test_a_bound_may_be_spelled_otherwise_than_the_root_below_it() -> None:
     roots, bound = (
         share(path, links=disk, flavour=MACOS) for path in ("/ééé/a/b/c", "/e\u0301e\u0301e\u0301")
     )
-    world = replace(around(roots), flavour=MACOS)
+    world = replace(context(roots), flavour=MACOS)
     on = PlainPathCheck.of(world, bound.roots, Policy(), needs_write=False)
     assert on is not None
-    assert on.bears([claim("/ééé/a/b/c/x")], disk)
+    assert on.admits([candidate("/ééé/a/b/c/x")], disk)
     disk.plant("/ééé/a => /elsewhere")
-    assert not on.bears([claim("/ééé/a/b/c/x")], disk)
+    assert not on.admits([candidate("/ééé/a/b/c/x")], disk)
 
 
 def test_a_bound_that_is_not_above_a_root_does_not_count(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT)
-    on = ground(share(top / "docs", top / "project"), share(top / "docs"), share(top / "project"))
+    on = plain_check(
+        share(top / "docs", top / "project"), share(top / "docs"), share(top / "project")
+    )
     (top / "docs").rename(top / "elsewhere")
-    assert bears(on, top / "project/a.txt")
-    assert not bears(on, top / "docs/b.md")
+    assert admits(on, top / "project/a.txt")
+    assert not admits(on, top / "docs/b.md")
 
 
 def test_a_disk_that_does_not_answer_is_an_error() -> None:
     disk = FakeLinks("/r/d/f")
-    on = ground(share("/r", links=disk))
+    on = plain_check(share("/r", links=disk))
     assert on is not None
     disk.unreadable.add("/r/d")
     with pytest.raises(PathError):
-        on.bears([claim("/r/d/f")], disk)
+        on.admits([candidate("/r/d/f")], disk)
 
 
 def test_there_is_none_where_a_policy_has_more_to_say(tmp_path: Path) -> None:
     roots = share(tmp_path)
     patterns = tuple(str(number) for number in range(1025))
-    assert ground(roots, policy=Policy(deny=DenyPatterns(patterns[:-1]))) is not None
-    assert ground(roots, policy=Policy(deny=DenyPatterns(patterns))) is None
-    assert ground(roots, policy=Policy(rewrite="canonical")) is None
-    assert ground(roots, policy=Policy(deny=DenyPatterns(("*.a", "!b.a")))) is None
+    assert plain_check(roots, policy=Policy(deny=DenyPatterns(patterns[:-1]))) is not None
+    assert plain_check(roots, policy=Policy(deny=DenyPatterns(patterns))) is None
+    assert plain_check(roots, policy=Policy(rewrite="canonical")) is None
+    assert plain_check(roots, policy=Policy(deny=DenyPatterns(("*.a", "!b.a")))) is None
     for many, expected in ((512, True), (513, False)):
-        on = ground(roots, policy=Policy(deny=DenyPatterns(patterns[:many])), cwd=tmp_path / "b")
-        assert bears(on, "a") is expected, "it is held against all of them from each directory"
-        assert bears(on, tmp_path / "a")
-    assert ground(roots, policy=Policy(symlinks="deny")) is not None
+        on = plain_check(
+            roots, policy=Policy(deny=DenyPatterns(patterns[:many])), cwd=tmp_path / "b"
+        )
+        assert admits(on, "a") is expected, "it is held against all of them from each directory"
+        assert admits(on, tmp_path / "a")
+    assert plain_check(roots, policy=Policy(symlinks="deny")) is not None
 
 
 def test_what_the_operator_denies_below_any_of_the_roots_is_left_to_others(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/src/.env")
     deny = Policy(deny=DenyPatterns(("**/.env", "/deep/", "*.key")))
-    on = ground(share(top / "project", top / "project/src"), policy=deny)
+    on = plain_check(share(top / "project", top / "project/src"), policy=deny)
     for free in ("src/a.py", "a.txt", "deeper/b", "new/a.txt", "a.keys", "src/env"):
-        assert bears(on, top / "project" / free), free
+        assert admits(on, top / "project" / free), free
     for denied in (".env", "new/.env", ".env/x", "src/.env", "a.key", "deep/b", "src/deep/b.txt"):
-        assert not bears(on, top / "project" / denied), denied
-        assert not bears(on, top / "project/a.txt", top / "project" / denied), denied
+        assert not admits(on, top / "project" / denied), denied
+        assert not admits(on, top / "project/a.txt", top / "project" / denied), denied
 
 
 def test_patterns_know_no_case_where_names_do_not(tmp_path: Path) -> None:
     policy = Policy(deny=DenyPatterns((".ENV",)))
     for flavour, expected in ((POSIX, True), (MACOS, False)):
-        world = replace(around(share(tmp_path, flavour=flavour)), flavour=flavour)
+        world = replace(context(share(tmp_path, flavour=flavour)), flavour=flavour)
         on = PlainPathCheck.of(world, (), policy, needs_write=False)
-        assert bears(on, tmp_path / ".Env") is expected
+        assert admits(on, tmp_path / ".Env") is expected
 
 
 def test_where_a_tool_may_only_read_it_bears_none_that_writes(tmp_path: Path) -> None:
@@ -341,11 +348,11 @@ def test_where_a_tool_may_only_read_it_bears_none_that_writes(tmp_path: Path) ->
         AccessRule(parts_of(str(top / "project/src/deep"), POSIX), "write"),
         AccessRule(parts_of(str(top / "project/a.txt"), POSIX), "write"),
     )
-    reads = ground(roots, policy=Policy(access=rules))
-    writes = ground(roots, policy=Policy(access=rules), needs_write=True)
+    reads = plain_check(roots, policy=Policy(access=rules))
+    writes = plain_check(roots, policy=Policy(access=rules), needs_write=True)
     for path, may_write in (("src/a.py", False), ("src", False), ("srcs", True), ("a.txt", True)):
-        assert bears(reads, top / "project" / path)
-        assert bears(writes, top / "project" / path) is may_write, path
+        assert admits(reads, top / "project" / path)
+        assert admits(writes, top / "project" / path) is may_write, path
 
 
 def test_a_root_with_a_place_in_it_that_is_not_shared_bears_nothing() -> None:
@@ -360,17 +367,17 @@ def test_a_root_with_a_place_in_it_that_is_not_shared_bears_nothing() -> None:
         ("/dev/other", Policy(), True),
         ("/dev/other/x", unsafe, False),
     ):
-        on = ground(share(path, links=disk), policy=policy)
+        on = plain_check(share(path, links=disk), policy=policy)
         assert on is not None
         assert bool(on.folders) is expected, path
 
 
 def test_a_shared_file_and_the_top_of_all_are_left_to_others(tmp_path: Path) -> None:
     file = plant(tmp_path, "f") / "f"
-    on = ground(share(file, "/"))
+    on = plain_check(share(file, "/"))
     assert on is not None
     assert on.folders == ()
-    assert not bears(on, file)
+    assert not admits(on, file)
 
 
 STEPS = st.lists(st.sampled_from(["a", "b", "c d", "é*", "..", "."]), min_size=1, max_size=4)
@@ -413,15 +420,15 @@ def test_what_it_bears_is_what_the_guard_would_admit(
         cwd = None
         if start is not None and folders:
             cwd = "/".join([str(folders[start[0] % len(folders)]), *start[1]])
-        world = around(share(*folders), cwd)
+        world = context(share(*folders), cwd)
         rules = [AccessRule((*parts_of(str(top), POSIX), *at), may) for at, may in rights]
         policy = Policy(deny=DenyPatterns(tuple(denied)), access=tuple(rules))
-        on = ground(world.roots, policy=policy, needs_write=True, cwd=cwd)
+        on = plain_check(world.roots, policy=policy, needs_write=True, cwd=cwd)
         assert on is not None
         guard = compile_tool({}, read_only=False, policy=ToolPolicy(policy))
         for begin, names, end in ways:
             starts = {"top": f"{top}/", "uri": f"file://{top}/"}
             path = starts.get(begin, begin) + "/".join(names) + end
             verdict = decide(tool_call({key: path}), guard, replace(world, links=OsDisk()))
-            if on.bears([claim(path, kind)], OsDisk()):
+            if on.admits([candidate(path, kind)], OsDisk()):
                 assert isinstance(verdict, Admitted), path

@@ -16,11 +16,11 @@ async def test_somebody_who_does_not_read_has_to_wait(
 ) -> None:
     monkeypatch.setattr(backlog_module, most, 1)
     backlog = InboundRequests()
-    await backlog.room()
+    await backlog.wait_for_room()
     was_let_in = anyio.Event()
 
     async def wait() -> None:
-        await backlog.room()
+        await backlog.wait_for_room()
         was_let_in.set()
 
     with anyio.fail_after(5):
@@ -97,15 +97,15 @@ async def test_more_is_read_once_enough_of_what_was_asked_is_answered(
     for id_, (one, size) in enumerate(zip(asked, (2, 2, 1, 9), strict=True)):
         if id_ != 3:  # a request that is not under way any more counts for nothing
             backlog.add(id_, one)
-        backlog.weigh(id_, size)
-    assert not backlog.takes(4)
-    await backlog.room()  # no answer waits
+        backlog.add_size(id_, size)
+    assert not backlog.accepts(4)
+    await backlog.wait_for_room()  # no answer waits
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(backlog.room_for_more)
             await anyio.wait_all_tasks_blocked()
             backlog.leave(2, asked[2])
             await anyio.wait_all_tasks_blocked()
-            assert not backlog.takes(4)
+            assert not backlog.accepts(4)
             backlog.leave(0, asked[0])
-    assert backlog.takes(4)
+    assert backlog.accepts(4)

@@ -171,17 +171,17 @@ def read_from(transport: Readable, lines: Lines) -> None:
 async def test_a_crowd_of_lines_is_cut_bit_by_bit_and_nothing_more_is_read_meanwhile() -> None:
     lines, transport = Lines(), Readable()
     read_from(transport, lines)
-    crowd = [b"%d" % number for number in range(5 * PORTION)]
-    lines.data_received(b"\n".join(crowd[:-1]) + b"\n" + crowd[-1])
+    preemption = [b"%d" % number for number in range(5 * PORTION)]
+    lines.data_received(b"\n".join(preemption[:-1]) + b"\n" + preemption[-1])
     assert not transport.is_read
     lines.eof_received()
     found: list[bytes] = []
     with anyio.fail_after(5):
-        while len(found) < len(crowd):
+        while len(found) < len(preemption):
             found.append(await lines.next())
         with pytest.raises(GoneError):
             await lines.next()
-    assert found == crowd
+    assert found == preemption
 
 
 async def test_a_crowd_that_is_taken_is_taken_bit_by_bit_too() -> None:
@@ -189,8 +189,8 @@ async def test_a_crowd_that_is_taken_is_taken_bit_by_bit_too() -> None:
     lines, transport = Lines(conduct=PeerConduct("files")), Readable()
     lines.taker = taken_into(taken)
     read_from(transport, lines)
-    crowd = b"answer\n" * 10_000
-    lines.data_received(crowd)
+    preemption = b"answer\n" * 10_000
+    lines.data_received(preemption)
     assert taken == []
     with anyio.fail_after(5):
         while len(taken) < 10_000:

@@ -26,7 +26,7 @@ class Note:
 
     def __init__(self, progress: Progress | None = None) -> None:
         self.progress = progress
-        self.behalf = None
+        self.request_owner = None
         self.answers: list[Answer] = []
 
     def settle(self, answer: Answer) -> None:
@@ -34,41 +34,41 @@ class Note:
 
 
 def test_an_answer_goes_once_to_who_waits_for_it() -> None:
-    waiters, one, other = PendingRequests(), Note(), Note()
-    waiters.add(1, one)
-    waiters.add("1", other)
-    waiters.settle(Response(1, {"a": 1}))
-    waiters.settle(Response(1, {"a": 2}))
-    waiters.settle(Failure(None, {}))
+    pending, one, other = PendingRequests(), Note(), Note()
+    pending.add(1, one)
+    pending.add("1", other)
+    pending.settle(Response(1, {"a": 1}))
+    pending.settle(Response(1, {"a": 2}))
+    pending.settle(Failure(None, {}))
     assert one.answers == [Response(1, {"a": 1})]
     assert other.answers == []
 
 
 def test_an_id_that_comes_back_as_text_is_the_same_id() -> None:
-    waiters, one = PendingRequests(), Note()
-    waiters.add(7, one)
+    pending, one = PendingRequests(), Note()
+    pending.add(7, one)
     for other in ("x", "07", "+7", " 7", "\u0667", "8", "9" * 5000):
-        waiters.settle(Response(other, {}))
+        pending.settle(Response(other, {}))
     assert one.answers == []
-    waiters.settle(Response("7", {"a": 1}))
+    pending.settle(Response("7", {"a": 1}))
     assert one.answers == [Response("7", {"a": 1})]
 
 
 def test_who_is_forgotten_hears_nothing() -> None:
-    waiters, one = PendingRequests(), Note()
-    waiters.add(1, one)
-    assert waiters.forget(1)
-    assert not waiters.forget(1)
-    waiters.settle(Response(1, {}))
-    waiters.close()
+    pending, one = PendingRequests(), Note()
+    pending.add(1, one)
+    assert pending.forget(1)
+    assert not pending.forget(1)
+    pending.settle(Response(1, {}))
+    pending.close()
     assert one.answers == []
 
 
 def test_everybody_learns_once_that_no_answer_will_come() -> None:
-    waiters, one = PendingRequests(), Note()
-    waiters.add(1, one)
-    waiters.close()
-    waiters.close()
+    pending, one = PendingRequests(), Note()
+    pending.add(1, one)
+    pending.close()
+    pending.close()
     assert one.answers == [None]
 
 
@@ -78,11 +78,11 @@ async def test_a_report_goes_as_it_came_to_who_wants_it() -> None:
     async def keep(params: Payload) -> None:
         reports.append(params)
 
-    waiters = PendingRequests()
-    waiters.add(1, Note(keep))
-    waiters.add(2, Note())
+    pending = PendingRequests()
+    pending.add(1, Note(keep))
+    pending.add(2, Note())
     for token in (b"1", b"2", b"3", b"[1]", b"null", b"true"):
-        await waiters.report(Raw(b'{"progressToken":%b,"progress":1e400}' % token))
+        await pending.report(Raw(b'{"progressToken":%b,"progress":1e400}' % token))
     assert reports == [Raw(b'{"progressToken":1,"progress":1e400}')]
 
 

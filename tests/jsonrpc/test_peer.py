@@ -50,14 +50,16 @@ class Talk:
     async def ask(
         self,
         method: str = "m",
-        behalf: Somebody | None = None,
+        request_owner: Somebody | None = None,
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - as Peer.request
     ) -> None:
         """Ask, and keep what came of it."""
         try:
             self.results.append(
-                await self.peer.request(method, {"x": 1}, timeout=timeout, behalf=behalf)
+                await self.peer.request(
+                    method, {"x": 1}, timeout=timeout, request_owner=request_owner
+                )
             )
         except (RpcError, SilentError, GoneError) as exc:
             self.results.append(exc)
@@ -180,18 +182,18 @@ async def test_only_the_first_of_two_answers_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("behalf", "reason"),
+    ("request_owner", "reason"),
     [(None, "cancelled by the caller"), (Somebody(reason="enough"), "enough")],
 )
 async def test_a_cancelled_caller_is_a_cancelled_request(
-    behalf: Somebody | None, reason: str
+    request_owner: Somebody | None, reason: str
 ) -> None:
     async with talking() as talk:
         scope = anyio.CancelScope()
 
         async def ask() -> None:
             with scope:
-                await talk.ask(behalf=behalf)
+                await talk.ask(request_owner=request_owner)
 
         talk.tasks.start_soon(ask)
         request = await talk.outlet.next_request()
@@ -244,7 +246,9 @@ async def test_progress_goes_to_the_request_that_it_belongs_to() -> None:
             reports.append(params)
 
         async def ask() -> None:
-            await talk.peer.request("m", {"_meta": {"a": 1}}, timeout=5, behalf=Somebody(progress))
+            await talk.peer.request(
+                "m", {"_meta": {"a": 1}}, timeout=5, request_owner=Somebody(progress)
+            )
             ended.set()
 
         ended = anyio.Event()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from hub.jsonrpc.encoding import weight_of, weight_of_answer
+from hub.jsonrpc.encoding import size_of, size_of_answer
 from hub.jsonrpc.messages import Failure, Payload, Response
 from hub.values import Json
 
@@ -23,7 +23,7 @@ from hub.values import Json
 def test_what_a_payload_weighs_is_about_what_it_has_as_json(
     payload: Payload | Json, least: int, most: int
 ) -> None:
-    assert least <= weight_of(payload) <= most
+    assert least <= size_of(payload) <= most
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,4 @@ def test_what_a_payload_weighs_is_about_what_it_has_as_json(
     [Response(1, Raw(b"x" * 1000)), Failure(1, {"message": "x" * 1000})],
 )
 def test_an_answer_weighs_what_it_carries(answer: Response | Failure) -> None:
-    assert 1000 <= weight_of_answer(answer) <= 1010
+    assert 1000 <= size_of_answer(answer) <= 1010

@@ -20,8 +20,8 @@ class Connection:
     def __init__(self, *parts: bytes) -> None:
         self.sent: list[Message] = []
         self.signals = Signals()
-        self.takes = anyio.Event()
-        self.takes.set()
+        self.accepts = anyio.Event()
+        self.accepts.set()
         """Cleared (replaced) by a test whose client does not read."""
         self._parts = deque(parts or (b"",))
         self._gone = anyio.Event()
@@ -45,7 +45,7 @@ class Connection:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        await self.takes.wait()
+        await self.accepts.wait()
         self.sent.append(message)
         self.signals.moved()
 

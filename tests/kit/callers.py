@@ -55,11 +55,11 @@ class ScriptedCaller:
         if self.roots is not None:
             uris: list[Json] = [{"uri": root.as_uri()} for root in self.roots]
             shared = {ROOTS_KEY: {"roots": uris}}
-        brought: JsonObject = {**shared, **(responses or {})}
+        retry: JsonObject = {**shared, **(responses or {})}
         return {
             "name": self.name,
             "arguments": self.arguments,
-            **({"inputResponses": brought} if brought or responses is not None else {}),
+            **({"inputResponses": retry} if retry or responses is not None else {}),
             **({} if state is None else {"requestState": state}),
             "_meta": {
                 PROTOCOL_VERSION_META: MODERN_VERSIONS[-1],

@@ -29,7 +29,7 @@ from hub.protocol.constants import (
     MODERN_VERSIONS,
     SERVER_INFO_META,
 )
-from hub.protocol.request_state import UNASKED, ChildInputRound
+from hub.protocol.request_state import NO_RETRY, ChildInputRound
 from hub.specs import ServerSpec
 from hub.values import Json, JsonObject, SessionKey, object_or_empty
 
@@ -177,7 +177,7 @@ class RecordingAsker:
         self.answer: JsonObject = {"answered": name}
         self.log_level: str | None = None
         self.is_present = True
-        self.brought = UNASKED
+        self.retry = NO_RETRY
         self.asks: JsonObject = {}
         self.rounds: list[ChildInputRound] = []
         self.is_done = False
@@ -194,7 +194,7 @@ class RecordingAsker:
         self.signals.moved()
 
     async def ask(
-        self, method: str, params: JsonObject, behalf: RequestOwner | None = None
+        self, method: str, params: JsonObject, request_owner: RequestOwner | None = None
     ) -> Payload:
         self.asked.append((method, params))
         return self.answer

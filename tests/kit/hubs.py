@@ -19,7 +19,7 @@ import pytest
 from anyio.abc import TaskGroup
 
 from hub import app
-from hub.app import Setting, fronts, running_hub
+from hub.app import Setting, connection_builder, running_hub
 from hub.children.link import ChildConnection
 from hub.config.models import HubConfig
 from hub.config.watch import Watched
@@ -219,7 +219,7 @@ class _Reply:
 
     def detour(self, request: Request) -> None:
         self._client.detoured.append(request)
-        self._client.front.peer.take(request, self._client)
+        self._client.connection.peer.take(request, self._client)
 
 
 class FakeClient:
@@ -233,7 +233,7 @@ class FakeClient:
 
     def __init__(
         self,
-        open_front: ConnectionFactory,
+        open_connection: ConnectionFactory,
         tasks: TaskGroup,
         *,
         roots: Sequence[Json] = TWO_ROOTS,
@@ -247,7 +247,7 @@ class FakeClient:
         self.detoured: list[Request] = []
         self.received: list[JsonObject] = []
         self.held: list[JsonObject] = []
-        self.front: ClientConnection = open_front(self, tasks, principal)
+        self.connection: ClientConnection = open_connection(self, tasks, principal)
         self._tasks = tasks
         self._ids = itertools.count(1)
         self._answers: dict[int, JsonObject] = {}
@@ -288,7 +288,7 @@ class FakeClient:
         await self._say({"jsonrpc": "2.0", "id": request["id"], "error": error})
 
     async def _say(self, message: JsonObject) -> None:
-        await self.front.peer.receive(messages.parse_client(json.dumps(message).encode()))
+        await self.connection.peer.receive(messages.parse_client(json.dumps(message).encode()))
 
     @property
     def asked(self) -> list[JsonObject]:
@@ -334,7 +334,7 @@ class FakeClient:
     async def initialized(self) -> None:
         """Do the second half of the handshake; from then on a pipe carries requests."""
         await self.notify("notifications/initialized")
-        self.front.session.roots.reachable()
+        self.connection.session.roots.reachable()
 
     async def begin(self, method: str, params: JsonObject) -> int:
         """Send a request, and return its id."""
@@ -346,8 +346,8 @@ class FakeClient:
         if "requestState" not in params and params.get("name") not in self._known:
             self._known.add(params.get("name"))
             await self._make_known({**line, "id": next(self._ids)})
-        front, request = self.front, Request(id_, method, params)
-        if front.express.take(request, front.way(request), _Reply(self)) is None:
+        connection, request = self.connection, Request(id_, method, params)
+        if connection.dispatcher.take(request, connection.route_for(request), _Reply(self)) is None:
             await self._say(line)
         return id_
 
@@ -411,7 +411,7 @@ class FlowHub:
         self.children: list[FakeChild] = []
         self.broken: set[str] = set()
         self.services: Services
-        self.open_front: ConnectionFactory
+        self.open_connection: ConnectionFactory
         self._tasks = tasks
         self._tools = tools
         self._resources = resources
@@ -444,7 +444,7 @@ class FlowHub:
 
     def client(self, roots: Sequence[Json] = TWO_ROOTS) -> FakeClient:
         """Return a client that has said nothing yet."""
-        return FakeClient(self.open_front, self._tasks, roots=roots)
+        return FakeClient(self.open_connection, self._tasks, roots=roots)
 
     async def connected(
         self,
@@ -484,6 +484,6 @@ async def flow_hub(  # noqa: PLR0913 - what a test may want of a hub
             open_child=hub.open_child,
         ) as services:
             hub.services = services
-            hub.open_front = fronts(services)
+            hub.open_connection = connection_builder(services)
             yield hub
         tasks.cancel_scope.cancel()

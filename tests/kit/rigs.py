@@ -81,9 +81,9 @@ def admitted(
     """Return a call that the guard lets through because it is off."""
     given = arguments or {}
     guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=Mode.OFF)))
-    around = CallContext(roots=EMPTY, cwd=None, env={}, links=FakeLinks(), flavour=Flavour.POSIX)
+    context = CallContext(roots=EMPTY, cwd=None, env={}, links=FakeLinks(), flavour=Flavour.POSIX)
     call = Call(method, name, given, {"name": name, "arguments": given})
-    verdict = decide(call, guard, around)
+    verdict = decide(call, guard, context)
     assert isinstance(verdict, Admitted)
     return verdict
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from hub.app import Setting, fronts, running_hub
+from hub.app import Setting, connection_builder, running_hub
 from hub.children.link import ChildConnection
 from hub.config.models import HubConfig
 from hub.launch.plan import LaunchPlan
@@ -31,11 +31,11 @@ class ScriptedHub:
         self.services = services
         self.children = children
         self._tasks = tasks
-        self.open_front = fronts(services)
+        self.open_connection = connection_builder(services)
 
     def client(self, roots: Sequence[Json] = (), *, principal: str = "test") -> FakeClient:
         """Return a client that has said nothing yet."""
-        client = FakeClient(self.open_front, self._tasks, roots=roots, principal=principal)
+        client = FakeClient(self.open_connection, self._tasks, roots=roots, principal=principal)
         client.children = self.children.values()
         return client
 

@@ -121,7 +121,7 @@ async def talking(transport: Transport, way: CallRoute) -> AsyncGenerator[Talk]:
 async def _line(transport: Transport, child: FakeChild) -> AsyncGenerator[Line]:
     if transport == "stdio":
         async with served(child) as terminal:
-            await terminal.greet(QUESTIONED)
+            await terminal.shake_hands(QUESTIONED)
             yield OnStdio(terminal)
         return
     async with web(child) as site:

@@ -31,7 +31,7 @@ def share(*paths: Path | str, links: LinkReader | None = None, flavour: Flavour 
     )
 
 
-def around(
+def context(
     roots: RootSet,
     cwd: Path | str | None = None,
     *,

@@ -49,7 +49,7 @@ class Direct:
             elif isinstance(message, Response) and message.id == self._ids:
                 return as_object(message.result)
 
-    async def greet(self) -> None:
+    async def shake_hands(self) -> None:
         info: JsonObject = {"name": "test", "version": "1"}
         params: JsonObject = {
             "protocolVersion": "2025-06-18",
@@ -85,9 +85,9 @@ async def server(
     inherited = environment(**(env or {}))
     with anyio.fail_after(SLOW_START):
         async with (
-            keeping(Shutdown()) as brood,
-            open_launched(spec, planned, inherited, this_kernel(), brood) as link,
+            keeping(Shutdown()) as supervisor,
+            open_launched(spec, planned, inherited, this_kernel(), supervisor) as link,
         ):
             direct = Direct(link)
-            await direct.greet()
+            await direct.shake_hands()
             yield direct

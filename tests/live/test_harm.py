@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 import anyio
 
-from hub.app import Setting, fronts, running_hub
+from hub.app import Setting, connection_builder, running_hub
 from hub.config.models import HubConfig
 from hub.jsonrpc.exact_json import WireError
 from hub.values import Json, JsonObject
@@ -75,7 +75,7 @@ async def harm(rows: Mapping[str, Prepared]) -> dict[str, list[str]]:
     async with anyio.create_task_group() as tasks:
         made = HubConfig.model_validate(config)
         async with running_hub(made, Setting(), environment=dict(os.environ)) as services:
-            client = FakeClient(fronts(services), tasks)
+            client = FakeClient(connection_builder(services), tasks)
             await client.initialize({})
             await client.initialized()
             for id_, row in rows.items():

@@ -112,11 +112,11 @@ async def hub_beside(
             line = await anyio.to_thread.run_sync(hub.process.stdout.readline)
             url = line.decode().removeprefix("roots-hub serves ").strip()
             async with raw_client(url, "legacy", cwd=folder) as hub.client:
-                await greet(hub.client)
+                await shake_hands(hub.client)
                 yield hub
             return
         async with over_pipes(hub.process) as hub.client:
-            await greet(hub.client)
+            await shake_hands(hub.client)
             yield hub
 
 
@@ -150,7 +150,7 @@ async def over_pipes(process: subprocess.Popen[bytes]) -> AsyncGenerator[RawClie
             tasks.cancel_scope.cancel()
 
 
-async def greet(client: RawClient) -> None:
+async def shake_hands(client: RawClient) -> None:
     info = {"name": "misbehaving", "version": "1"}
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
     await client.ask(1, "initialize", json.dumps(hello))

@@ -117,7 +117,7 @@ class Speaker:
         rest = "}" if params == "{}" else "," + params[1:]
         return f'{{"_meta":{{{",".join(meta)}}}{rest}'
 
-    async def greet(self) -> Exchange:
+    async def shake_hands(self) -> Exchange:
         """Begin the conversation."""
         if self._era == "modern":
             answer = await self._client.ask(0, "server/discover", self._params("{}"))
@@ -157,13 +157,13 @@ class Speaker:
 
     async def _retry(self, turn: Turn, answer: bytes) -> bytes:
         wanted = json.loads(answer)["result"]
-        brought: list[str] = []
+        retry: list[str] = []
         for key, asked in wanted["inputRequests"].items():
             mode = asked["params"].get("mode", "")
             reply = ANSWERS[f"{asked['method']} {mode}".strip()]
-            brought.append(f"{json.dumps(key)}:{reply}")
+            retry.append(f"{json.dumps(key)}:{reply}")
         state = json.dumps(wanted["requestState"])
-        more = f',"inputResponses":{{{",".join(brought)}}},"requestState":{state}}}'
+        more = f',"inputResponses":{{{",".join(retry)}}},"requestState":{state}}}'
         params = self._params(turn.params[:-1] + more)
         return await self._client.ask(next(self._ids), turn.method, params)
 
@@ -173,7 +173,7 @@ async def spoken(target: Target, era: Era, folder: Path, record: Path) -> Transc
     found = Transcript()
     async with raw_client(target, era, cwd=folder) as client:
         speaker = Speaker(client, era)
-        found.exchanges["greeting"] = await speaker.greet()
+        found.exchanges["greeting"] = await speaker.shake_hands()
         for turn in TURNS[era]:
             found.exchanges[turn.key] = await speaker.take(turn)
     found.record = [exact(line) for line in (await anyio.Path(record).read_bytes()).splitlines()]
@@ -194,8 +194,8 @@ def child(transport: str, folder: Path, script: Path, record: Path) -> Generator
 def scripted(folder: Path, era: Era) -> Path:
     """Write the server's script."""
     answers = {turn.key: turn.script() for turn in TURNS[era]}
-    greeting = {"initialize": INITIALIZED} if era == "legacy" else {"server/discover": DISCOVERED}
-    answers |= {key: {"answer": answer} for key, answer in greeting.items()}
+    handshake = {"initialize": INITIALIZED} if era == "legacy" else {"server/discover": DISCOVERED}
+    answers |= {key: {"answer": answer} for key, answer in handshake.items()}
     script = folder / f"{era}.json"
     script.write_text(json.dumps({"answers": answers}))
     return script

@@ -12,7 +12,7 @@ from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import Policy, ToolPolicy
 from hub.paths.resolve import LinkReader
 from hub.values import JsonObject
-from tests.kit.worlds import around, share, tool_call
+from tests.kit.worlds import context, share, tool_call
 from tests.oracle.keys import Key
 from tests.oracle.trees import World
 
@@ -26,13 +26,13 @@ class Gate(Protocol):
 class FastPath(LazyContext):
     """Judges plain paths in one world, which does not change meanwhile, and nothing else."""
 
-    def __init__(self, around: CallContext) -> None:
-        self._ground = PlainPathCheck.of(around, (), Policy(), needs_write=True)
-        self._disk = around.links
+    def __init__(self, context: CallContext) -> None:
+        self._plain_check = PlainPathCheck.of(context, (), Policy(), needs_write=True)
+        self._disk = context.links
 
     @property
-    def ground(self) -> PlainPathCheck | None:
-        return self._ground
+    def plain_check(self) -> PlainPathCheck | None:
+        return self._plain_check
 
     @property
     def disk(self) -> LinkReader:
@@ -41,7 +41,7 @@ class FastPath(LazyContext):
     def memory(self) -> LinkReader:
         return self._disk
 
-    def surroundings(self, links: LinkReader) -> CallContext | None:
+    def context(self, links: LinkReader) -> CallContext | None:
         return None  # what is not plain is left to `decide`
 
 
@@ -49,7 +49,7 @@ class Guard(Gate):
     """The guard, as a call of the hub meets it: what one of its two ways admits is admitted."""
 
     def __init__(self, world: World) -> None:
-        self._around = around(share(*world.roots), world.cwd, env=world.env)
+        self._around = context(share(*world.roots), world.cwd, env=world.env)
         self._fast_path = FastPath(self._around)
 
     def admits(self, key: Key, arguments: JsonObject) -> bool:

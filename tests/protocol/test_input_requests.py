@@ -10,13 +10,13 @@ from hub.protocol.input_requests import (
     ROOTS_KEY,
     SAMPLING,
     URL_NEEDED,
+    accepts,
     in_legacy_words,
     in_modern_words,
     inward,
     mode_of,
     needed,
     outward,
-    takes,
     urls_needed,
 )
 from hub.values import Json, JsonObject
@@ -87,16 +87,16 @@ def test_what_is_no_object_has_no_responses(responses: Json) -> None:
 def test_a_client_takes_what_it_declares(
     capabilities: JsonObject, *, sampling: bool, form: bool, url: bool
 ) -> None:
-    assert takes(capabilities, SAMPLING, {}) is sampling
-    assert takes(capabilities, ELICITATION, FORM) is form
-    assert takes(capabilities, ELICITATION, {**FORM, "mode": "form"}) is form
-    assert takes(capabilities, ELICITATION, URL) is url
-    assert not takes(capabilities, "roots/list", {})
+    assert accepts(capabilities, SAMPLING, {}) is sampling
+    assert accepts(capabilities, ELICITATION, FORM) is form
+    assert accepts(capabilities, ELICITATION, {**FORM, "mode": "form"}) is form
+    assert accepts(capabilities, ELICITATION, URL) is url
+    assert not accepts(capabilities, "roots/list", {})
 
 
 def test_what_would_have_to_be_declared_is_what_is_taken_then() -> None:
     for method, params in ((SAMPLING, FORM), (ELICITATION, FORM), (ELICITATION, URL)):
-        assert takes(needed(method, params), method, params)
+        assert accepts(needed(method, params), method, params)
     assert mode_of(ELICITATION, URL) == "elicitation/create in URL mode"
     assert mode_of(ELICITATION, FORM) == ELICITATION
 

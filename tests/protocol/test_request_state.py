@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.protocol.request_state import NOTHING, CallState, ChildInputRound, carried_in, identity
+from hub.protocol.request_state import NO_STATE, CallState, ChildInputRound, identity, state_in
 from hub.values import JsonObject, ServerName
 
 TEXT = st.none() | st.text()
@@ -19,13 +19,13 @@ CARRIED = st.builds(CallState, consent=TEXT, consented=TEXT, parked=TEXT, child=
 
 
 @given(CARRIED)
-def test_what_is_carried_comes_back(carried: CallState) -> None:
-    assert carried_in(carried.fields()) == carried
+def test_what_is_carried_comes_back(state: CallState) -> None:
+    assert state_in(state.fields()) == state
 
 
 def test_what_says_nothing_carries_nothing() -> None:
-    assert carried_in({}) == NOTHING
-    assert carried_in({"child": ["x"], "parked": 7}) == NOTHING
+    assert state_in({}) == NO_STATE
+    assert state_in({"child": ["x"], "parked": 7}) == NO_STATE
 
 
 CALL: JsonObject = {"name": "read", "arguments": {"a": 1, "b": 2}}

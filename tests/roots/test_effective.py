@@ -4,7 +4,13 @@ import pytest
 from msgspec.structs import replace
 
 from hub.paths.resolve import Flavour
-from hub.roots.effective import EffectiveRoots, OperatorRoots, at_server, for_rootless, in_force
+from hub.roots.effective import (
+    EffectiveRoots,
+    OperatorRoots,
+    effective_roots,
+    for_rootless,
+    for_server,
+)
 from hub.roots.roots import EMPTY, Announcement, Rejected, Root, RootSet, root_from_path
 from hub.roots.state import (
     Asking,
@@ -120,38 +126,38 @@ CEILING = roots("/team/project/src")
 def test_what_a_client_says_decides_the_roots_in_force(
     state: State, operator: OperatorRoots, expected: EffectiveRoots
 ) -> None:
-    assert in_force(state, operator) == expected
+    assert effective_roots(state, operator) == expected
 
 
 @pytest.mark.parametrize(
     "operator", [OperatorRoots(), FALLBACK, OperatorRoots(ceiling=CEILING, when_missing="deny")]
 )
 def test_a_client_that_knows_no_roots_is_one_that_declares_none(operator: OperatorRoots) -> None:
-    assert for_rootless(operator) == in_force(UNDECLARED, operator)
+    assert for_rootless(operator) == effective_roots(UNDECLARED, operator)
 
 
 def test_a_server_without_directories_of_its_own_adds_nothing() -> None:
     force = EffectiveRoots(PROJECT, "client", stale=True)
-    assert at_server(force, None) is force
+    assert for_server(force, None) is force
 
 
 def test_a_servers_own_directories_narrow_the_clients_roots() -> None:
     force = EffectiveRoots(PROJECT, "client", stale=True, rejected=REFUSED)
-    assert at_server(force, CEILING) == replace(force, roots=CEILING)
-    assert at_server(force, MEDIA) == replace(force, roots=EMPTY)
+    assert for_server(force, CEILING) == replace(force, roots=CEILING)
+    assert for_server(force, MEDIA) == replace(force, roots=EMPTY)
 
 
 def test_a_client_without_roots_gets_a_servers_own_directories() -> None:
     nothing = EffectiveRoots(EMPTY, "none", enforcing=False, rejected=REFUSED)
-    assert at_server(nothing, MEDIA) == EffectiveRoots(MEDIA, "server", rejected=REFUSED)
+    assert for_server(nothing, MEDIA) == EffectiveRoots(MEDIA, "server", rejected=REFUSED)
 
 
 def test_a_client_that_is_denied_gets_nothing_from_a_server_either() -> None:
-    assert at_server(EffectiveRoots(EMPTY, "none"), MEDIA).roots == EMPTY
-    assert at_server(EffectiveRoots(EMPTY, "none"), MEDIA).enforcing
+    assert for_server(EffectiveRoots(EMPTY, "none"), MEDIA).roots == EMPTY
+    assert for_server(EffectiveRoots(EMPTY, "none"), MEDIA).enforcing
 
 
 def test_who_is_held_to_a_fallback_hears_what_of_it_is_none() -> None:
     operator = OperatorRoots(fallback=EMPTY, fallback_source="config", rejected=REFUSED)
     assert for_rootless(operator) == EffectiveRoots(EMPTY, "config", rejected=REFUSED)
-    assert in_force(knows(PROJECT), operator) == EffectiveRoots(PROJECT, "client")
+    assert effective_roots(knows(PROJECT), operator) == EffectiveRoots(PROJECT, "client")

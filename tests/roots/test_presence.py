@@ -17,32 +17,32 @@ class Shared:
             root_from_path(path, name=None, links=self.disk, flavour=POSIX, unsafe=None)
             for path in roots
         ]
-        self.standing = RootPresence.of(RootSet(tuple(parsed)))
+        self.presence = RootPresence.of(RootSet(tuple(parsed)))
 
     def look(self) -> list[str]:
-        self.standing = self.standing.again(self.disk, POSIX)
-        return list(self.standing.present.paths)
+        self.presence = self.presence.refresh(self.disk, POSIX)
+        return list(self.presence.present.paths)
 
 
 def test_roots_that_were_just_parsed_are_present() -> None:
     shared = Shared()
-    assert shared.standing.present.paths == ("/team/a", "/team/b")
-    assert shared.standing.absent == ()
+    assert shared.presence.present.paths == ("/team/a", "/team/b")
+    assert shared.presence.absent == ()
 
 
 def test_nothing_new_is_the_same_object() -> None:
     shared = Shared()
-    assert shared.standing.again(shared.disk, POSIX) is shared.standing
+    assert shared.presence.refresh(shared.disk, POSIX) is shared.presence
 
 
 def test_a_root_that_vanishes_grants_nothing_and_comes_back_in_its_place() -> None:
     shared = Shared()
     shared.disk.remove("/team/a")
     assert shared.look() == ["/team/b"]
-    assert shared.standing.absent == (Rejected("file:///team/a", RootCondition.GONE.value),)
+    assert shared.presence.absent == (Rejected("file:///team/a", RootCondition.GONE.value),)
     shared.disk.plant("/team/a/")
     assert shared.look() == ["/team/a", "/team/b"]
-    assert shared.standing.absent == ()
+    assert shared.presence.absent == ()
     assert shared.look() == ["/team/a", "/team/b"], "its new identity is the one that counts now"
 
 
@@ -51,7 +51,7 @@ def test_a_root_that_was_replaced_grants_nothing_until_the_original_is_back() ->
     original = shared.disk.remove("/team/a")
     shared.disk.plant("/team/a/")
     assert shared.look() == ["/team/b"]
-    assert shared.standing.absent == (Rejected("file:///team/a", RootCondition.REPLACED.value),)
+    assert shared.presence.absent == (Rejected("file:///team/a", RootCondition.REPLACED.value),)
     assert shared.look() == ["/team/b"], "looking twice does not make it the original"
     shared.disk.entries["/team/a"] = original
     assert shared.look() == ["/team/a", "/team/b"]
@@ -73,7 +73,7 @@ def test_a_link_above_a_root_moves_the_root() -> None:
     shared = Shared("/team/a/", "/elsewhere/a/", roots=("/team/a",))
     shared.disk.plant("/team => /elsewhere")
     assert shared.look() == []
-    assert shared.standing.roots[0][1] is RootCondition.REPLACED
+    assert shared.presence.roots[0][1] is RootCondition.REPLACED
 
 
 def test_a_file_does_not_stand_in_for_a_directory_nor_the_other_way_round() -> None:
@@ -83,7 +83,7 @@ def test_a_file_does_not_stand_in_for_a_directory_nor_the_other_way_round() -> N
         shared.look()
         shared.disk.plant(other)
     assert shared.look() == []
-    assert {how for _, how in shared.standing.roots} == {RootCondition.REPLACED}
+    assert {how for _, how in shared.presence.roots} == {RootCondition.REPLACED}
 
 
 def test_a_root_that_cannot_be_looked_at_is_gone() -> None:
@@ -105,18 +105,18 @@ def test_a_root_that_vanishes_between_the_two_looks_is_gone() -> None:
     shared = Shared()
     racing = Racing()
     racing.entries = shared.disk.entries
-    assert shared.standing.again(racing, POSIX).present.paths == ("/team/b",)
+    assert shared.presence.refresh(racing, POSIX).present.paths == ("/team/b",)
 
 
 def test_roots_in_their_places_are_unmoved_and_others_are_not() -> None:
     shared = Shared()
-    assert shared.standing.is_unmoved(shared.disk, POSIX)
+    assert shared.presence.is_unchanged(shared.disk, POSIX)
     original = shared.disk.remove("/team/a")
-    assert not shared.standing.is_unmoved(shared.disk, POSIX)
+    assert not shared.presence.is_unchanged(shared.disk, POSIX)
     shared.look()
-    assert shared.standing.is_unmoved(shared.disk, POSIX), "it is known to be gone"
+    assert shared.presence.is_unchanged(shared.disk, POSIX), "it is known to be gone"
     shared.disk.entries["/team/a"] = original
-    assert not shared.standing.is_unmoved(shared.disk, POSIX), "it is back"
+    assert not shared.presence.is_unchanged(shared.disk, POSIX), "it is back"
 
 
 def test_a_root_that_cannot_be_looked_at_is_not_unmoved() -> None:
@@ -125,4 +125,4 @@ def test_a_root_that_cannot_be_looked_at_is_not_unmoved() -> None:
     shared.disk.remove("/team/b")
     shared.disk.remove("/team")
     shared.disk.plant("/team")
-    assert not shared.standing.is_unmoved(shared.disk, POSIX)
+    assert not shared.presence.is_unchanged(shared.disk, POSIX)

@@ -77,7 +77,7 @@ async def test_a_client_need_not_say_who_it_is() -> None:
         client = hub.client()
         params: JsonObject = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": 7}
         await client.request("initialize", params)
-        known = client.front.session.client
+        known = client.connection.session.client
         assert known is not None
         assert (known.era, known.info) == ("legacy", {})
 
@@ -133,7 +133,7 @@ async def test_a_client_is_not_asked_for_roots_while_it_greets(tmp_path: Path) -
     async with scripted(FakeChild(ECHO)) as hub:
         client = hub.client([root])
         await client.initialize(ROOTS)
-        client.front.session.roots.reachable()
+        client.connection.session.roots.reachable()
         await client.request("ping", {})
         assert client.asked == []
         await client.initialized()
@@ -169,8 +169,8 @@ async def test_after_a_handshake_an_envelope_is_refused() -> None:
         assert error["code"] == INVALID_REQUEST
         assert (await client.call("echo", text="hi"))["structuredContent"] == {"text": "hi"}
         for params, is_known in ((SAY, True), ({**SAY, **ENVELOPE}, False)):
-            way = client.front.way(Request(1, "tools/call", params))
-            assert (way is not None) is is_known
+            route = client.connection.route_for(Request(1, "tools/call", params))
+            assert (route is not None) is is_known
 
 
 async def test_after_an_envelope_a_handshake_is_refused() -> None:
@@ -289,7 +289,7 @@ async def test_what_nobody_foresaw_is_our_own_mistake_and_told_to_nobody(
         async def break_down(*_: object) -> None:
             raise LookupError("/home/secret")
 
-        monkeypatch.setattr(client.front.session, "force", break_down)
+        monkeypatch.setattr(client.connection.session, "force", break_down)
         with capture_logs() as logged:
             error = await refusal(client, "tools/call", SAY)
         assert error == {
@@ -318,7 +318,7 @@ async def test_an_error_that_says_whose_fault_it_is_is_told(
         async def fail(*_: object) -> None:
             raise error
 
-        monkeypatch.setattr(client.front.session, "force", fail)
+        monkeypatch.setattr(client.connection.session, "force", fail)
         told = await refusal(client, "prompts/get", {"name": "x"})
         assert told == {"code": code, "message": str(error)}
 
@@ -480,7 +480,7 @@ async def test_a_conversation_that_ends_cancels_what_runs() -> None:
         await client.begin("tools/call", SAY)
         link = await child.connected()
         await link.request("tools/call")
-        client.front.close()
+        client.connection.close()
         await link.request("notifications/cancelled")
 
 

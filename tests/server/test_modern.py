@@ -535,8 +535,8 @@ async def test_a_request_leaves_no_session_behind(top: Path) -> None:
     async with scripted(FakeChild(READ), config=alone()) as hub:
         client = hub.client()
         await read(client, f"{top}/a/x", with_roots((top / "a").as_uri()))
-        assert client.front.session.client is None
-        assert list(client.front.session.places) == []
+        assert client.connection.session.client is None
+        assert list(client.connection.session.slots) == []
 
 
 def alone() -> dict[str, Any]:

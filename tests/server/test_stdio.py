@@ -14,7 +14,7 @@ import anyio.to_thread
 import pytest
 from structlog.testing import capture_logs
 
-from hub.app import fronts
+from hub.app import connection_builder
 from hub.jsonrpc import incoming as backlog_module
 from hub.jsonrpc import lines as lines_module
 from hub.jsonrpc import messages
@@ -67,7 +67,7 @@ class Terminal:
                 self._lines = await open_lines(self._screen)
             return json.loads(await self._lines.next() or b"")
 
-    async def greet(self, capabilities: JsonObject | None = None) -> None:
+    async def shake_hands(self, capabilities: JsonObject | None = None) -> None:
         await self.ask(0, "initialize", {**INITIALIZE, "capabilities": capabilities or {}})
         assert "result" in await self.heard()
         await self.tell("notifications/initialized")
@@ -97,7 +97,7 @@ async def served(
     terminal = Terminal(os.fdopen(keyboard, "wb"), os.fdopen(screen, "rb"))
 
     async def serve() -> None:
-        await serve_stdio(fronts(hub.services))
+        await serve_stdio(connection_builder(hub.services))
         terminal.ended.set()
 
     # Not a fixture: pytest puts its own streams in place after those.
@@ -121,7 +121,7 @@ async def served(
 
 async def test_a_client_is_served_until_it_hangs_up() -> None:
     async with served() as terminal:
-        await terminal.greet()
+        await terminal.shake_hands()
         await terminal.ask(1, "tools/call", SAY)
         answer = await terminal.heard()
         assert (answer["id"], answer["result"]["structuredContent"]) == (1, {"text": "hi"})
@@ -131,7 +131,7 @@ async def test_a_client_is_served_until_it_hangs_up() -> None:
 
 async def test_a_pipe_is_asked_for_roots_without_a_request() -> None:
     async with served() as terminal:
-        await terminal.greet(ROOTS)
+        await terminal.shake_hands(ROOTS)
         asked = await terminal.heard()
         assert asked["method"] == "roots/list"
 
@@ -159,7 +159,7 @@ async def test_a_bad_message_is_answered_and_the_connection_lives_on(
         await terminal.write(line)
         answer = await terminal.heard()
         assert (answer["error"]["code"], answer["id"]) == (code, id_)
-        await terminal.greet()
+        await terminal.shake_hands()
 
 
 @pytest.mark.parametrize(
@@ -183,19 +183,19 @@ async def test_a_message_that_is_too_large_is_answered(
             "code": INVALID_REQUEST,
             "message": f"Message larger than {messages.MAX_MESSAGE_BYTES} bytes",
         }
-        await terminal.greet()
+        await terminal.shake_hands()
 
 
 async def test_empty_lines_are_passed_over() -> None:
     async with served() as terminal:
         await terminal.write(b"\n  \n\r")
-        await terminal.greet()
+        await terminal.shake_hands()
 
 
 async def test_a_second_request_with_an_id_in_flight_is_refused() -> None:
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with served(child) as terminal:
-        await terminal.greet()
+        await terminal.shake_hands()
         await terminal.ask(1, "tools/call", SAY)
         link = await child.connected()
         sent = await link.request("tools/call")
@@ -209,7 +209,7 @@ async def test_a_second_request_with_an_id_in_flight_is_refused() -> None:
 async def test_what_was_asked_before_the_client_hung_up_is_answered() -> None:
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with served(child) as terminal:
-        await terminal.greet()
+        await terminal.shake_hands()
         await terminal.ask(1, "tools/call", SAY)
         link = await child.connected()
         sent = await link.request("tools/call")
@@ -224,7 +224,7 @@ async def test_what_was_asked_before_the_client_hung_up_is_answered() -> None:
 async def test_nobody_waits_for_answers_that_nobody_reads() -> None:
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with served(child) as terminal:
-        await terminal.greet()
+        await terminal.shake_hands()
         await terminal.ask(1, "tools/call", SAY)
         link = await child.connected()
         await link.request("tools/call")
@@ -234,17 +234,17 @@ async def test_nobody_waits_for_answers_that_nobody_reads() -> None:
         await link.request("notifications/cancelled")
 
 
-@pytest.mark.parametrize("way", ["express", "general"])
+@pytest.mark.parametrize("route", ["express", "general"])
 async def test_no_call_is_made_for_a_client_that_leaves_much_unread(
-    way: str, monkeypatch: pytest.MonkeyPatch
+    route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backlog_module, "MAX_UNREAD", 3_000_000)
     monkeypatch.setattr(lines_module, "MAX_UNREAD", 1_000_000)  # the client reads one answer ahead
     child = FakeChild(ECHO, answers={"tools/call": {"content": [], "x": "x" * 2_000_000}})
     one_at_a_time: JsonObject = {"servers": {"files": {"command": "x", "concurrency": 1}}}
     async with served(child, config=one_at_a_time) as terminal:
-        await terminal.greet()
-        if way == "express":
+        await terminal.shake_hands()
+        if route == "express":
             await terminal.ask(1, "tools/call", SAY)
             await terminal.heard()
         asked = [
@@ -260,15 +260,15 @@ async def test_no_call_is_made_for_a_client_that_leaves_much_unread(
         assert sorted(answered) == list(range(2, 12))
 
 
-@pytest.mark.parametrize("way", ["express", "general"])
+@pytest.mark.parametrize("route", ["express", "general"])
 async def test_a_client_that_asks_much_at_once_is_read_on_as_it_is_answered(
-    way: str, monkeypatch: pytest.MonkeyPatch
+    route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backlog_module, "MAX_WEIGHT", 300_000)
     child = FakeChild(ECHO)
     async with served(child) as terminal:
-        await terminal.greet()
-        if way == "express":
+        await terminal.shake_hands()
+        if route == "express":
             await terminal.ask(1, "tools/call", SAY)
             await terminal.heard()
         child.answers["tools/call"] = SILENT
@@ -276,7 +276,7 @@ async def test_a_client_that_asks_much_at_once_is_read_on_as_it_is_answered(
         async with anyio.create_task_group() as asking:
             asking.start_soon(terminal.ask, 2, "tools/call", large)
             link = await child.connected()
-            before = 1 if way == "express" else 0
+            before = 1 if route == "express" else 0
             first = await link.request("tools/call", nth=before + 1)
             await terminal.ask(3, "tools/call", large)
             await link.request("tools/call", nth=before + 2)
@@ -293,7 +293,7 @@ async def test_the_answers_to_a_script_have_their_time(monkeypatch: pytest.Monke
     monkeypatch.setattr(Lines, "has_more", True)
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with served(child) as terminal:
-        await terminal.greet()
+        await terminal.shake_hands()
         await terminal.ask(1, "tools/call", SAY)
         link = await child.connected()
         asked = await link.request("tools/call")
@@ -307,7 +307,7 @@ async def test_a_client_that_conversed_is_not_kept_waiting(monkeypatch: pytest.M
     monkeypatch.setattr(module, "HURRIED_ANSWERS", 0.01)
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with served(child) as terminal:
-        await terminal.greet()
+        await terminal.shake_hands()
         await terminal.ask(1, "tools/call", SAY)
         link = await child.connected()
         asked = await link.request("tools/call")
@@ -329,7 +329,7 @@ async def test_streams_can_be_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(sys, "stdout", stdout)
         async with scripted(FakeChild(ECHO)) as hub:
             with anyio.fail_after(5):
-                await serve_stdio(fronts(hub.services))
+                await serve_stdio(connection_builder(hub.services))
     answers = [json.loads(line) for line in answered.read_text().splitlines()]
     assert [answer["id"] for answer in answers] == [1, 2]
     assert answers[1]["result"]["structuredContent"] == {"text": "hi"}

@@ -94,10 +94,10 @@ async def test_calls_with_kept_roots_go_by_express(top: Path, principal: str) ->
             "_meta": envelope(),
         }
         request = Request(1, "tools/call", params)
-        assert client.front.way(request) is None, "the first of them is looked into"
+        assert client.connection.route_for(request) is None, "the first of them is looked into"
         await client.request("tools/call", params)
-        assert isinstance(client.front.way(request), ModernRoute)
-        on_its_own = hub.open_front.way(principal, request)
+        assert isinstance(client.connection.route_for(request), ModernRoute)
+        on_its_own = hub.open_connection.route_for(principal, request)
         assert isinstance(on_its_own, ModernRoute) is (principal == "t")
 
 

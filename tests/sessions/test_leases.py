@@ -28,14 +28,14 @@ def leases(on: Rig, session: str, **asks: JsonObject) -> SessionChildren:
 async def test_one_place_is_held_of_each_server_while_the_roots_are_the_same(top: Path) -> None:
     spec = launched("files")
     async with rig({"files": spec}, {}) as on:
-        mine, lessee = leases(on, "s1"), on.client().session
-        place = mine.place(spec, at(top / "a"), lessee)
-        assert mine.place(spec, at(top / "a"), lessee) is place
-        other = mine.place(spec, at(top / "b"), lessee)
+        mine, user = leases(on, "s1"), on.client().session
+        slot = mine.slot_for(spec, at(top / "a"), user)
+        assert mine.slot_for(spec, at(top / "a"), user) is slot
+        other = mine.slot_for(spec, at(top / "b"), user)
         assert mine.held == {"files": other}
-        assert (list(place.lessees), list(other.lessees)) == ([], ["s1"])
+        assert (list(slot.users), list(other.users)) == ([], ["s1"])
         mine.release()
-        assert (mine.held, list(other.lessees)) == ({}, [])
+        assert (mine.held, list(other.users)) == ({}, [])
 
 
 async def test_sessions_with_the_same_roots_share_a_place_unless_children_may_ask_other_things(
@@ -44,16 +44,16 @@ async def test_sessions_with_the_same_roots_share_a_place_unless_children_may_as
     spec, own = launched("files"), launched("own", share="session")
     async with rig({"files": spec, "own": own}, {}) as on:
         one, two, asked = leases(on, "1"), leases(on, "2"), leases(on, "3", sampling={})
-        lessee, here = on.client().session, at(top / "a")
-        assert one.place(spec, here, lessee) is two.place(spec, here, lessee)
-        assert asked.place(spec, here, lessee) is not one.held[spec.name]
-        assert one.place(own, here, lessee) is not two.place(own, here, lessee)
+        user, here = on.client().session, at(top / "a")
+        assert one.slot_for(spec, here, user) is two.slot_for(spec, here, user)
+        assert asked.slot_for(spec, here, user) is not one.held[spec.name]
+        assert one.slot_for(own, here, user) is not two.slot_for(own, here, user)
 
 
 async def test_a_child_for_all_knows_nothing_of_roots(top: Path) -> None:
     spec = launched("files", share="all")
     async with rig({"files": spec}, {}) as on:
-        mine, lessee = leases(on, "1"), on.client().session
-        place = mine.place(spec, at(top / "a"), lessee)
-        assert mine.place(spec, at(top / "b"), lessee) is place
-        assert (place.key.roots, place.key.plan and place.key.plan.cwd) == (EMPTY, "/")
+        mine, user = leases(on, "1"), on.client().session
+        slot = mine.slot_for(spec, at(top / "a"), user)
+        assert mine.slot_for(spec, at(top / "b"), user) is slot
+        assert (slot.key.roots, slot.key.plan and slot.key.plan.cwd) == (EMPTY, "/")

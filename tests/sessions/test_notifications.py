@@ -35,8 +35,8 @@ def modern(at: Rig) -> FakeClient:
 async def heard(client: FakeClient, notification: Notification) -> list[JsonObject]:
     """Tell a client something; returns what it heard."""
     before = len(client.outlet.messages)
-    client.session.audience.tell(FILES, notification, None)
-    await client.session.audience.mailbox.flush()
+    client.session.notifier.tell(FILES, notification, None)
+    await client.session.notifier.mailbox.flush()
     return client.outlet.lines[before:]
 
 
@@ -51,22 +51,22 @@ async def test_what_a_child_asks_goes_to_a_client_that_can_answer_it(
 ) -> None:
     async with rig({}, {}) as at:
         able = at.client(capabilities={capability: {}})
-        audience = able.session.audience
+        notifier = able.session.notifier
         able.answers[method] = {"role": "assistant", "unknown": 1}
-        found = await audience.ask(method, {"messages": []}, able.outlet)
+        found = await notifier.ask(method, {"messages": []}, able.outlet)
         assert found == {"role": "assistant", "unknown": 1}
         able.answers[method] = failure(-1, "the user said no")
         with pytest.raises(RpcError, match="the user said no"):
-            await audience.ask(method, {}, None)
+            await notifier.ask(method, {}, None)
 
 
 async def test_a_client_that_cannot_answer_is_not_asked() -> None:
     async with rig({}, {}) as at:
         unable, other = at.client(capabilities={"sampling": False}), modern(at)
         nobody = ClientNotifier(Nobody(), at.tasks)
-        for audience in (unable.session.audience, other.session.audience, nobody):
+        for notifier in (unable.session.notifier, other.session.notifier, nobody):
             with pytest.raises(RpcError) as caught:
-                await audience.ask(SAMPLING, {}, None)
+                await notifier.ask(SAMPLING, {}, None)
             assert caught.value.code == METHOD_NOT_FOUND
         assert unable.outlet.messages == other.outlet.messages == []
 
@@ -75,7 +75,7 @@ async def test_who_is_not_asked_is_said_to_lack_just_what_was_asked_for() -> Non
     async with rig({}, {}) as at:
         for client in (at.client(), modern(at)):
             with pytest.raises(RpcError, match=f"{ELICITATION} in URL mode$"):
-                await client.session.audience.ask(ELICITATION, {"mode": "url"}, None)
+                await client.session.notifier.ask(ELICITATION, {"mode": "url"}, None)
 
 
 async def test_a_child_that_asks_a_client_that_is_gone_is_told_so() -> None:
@@ -83,7 +83,7 @@ async def test_a_child_that_asks_a_client_that_is_gone_is_told_so() -> None:
         client = at.client(capabilities={"sampling": {}})
         client.outlet.gone = True
         with pytest.raises(RpcError, match="the client is gone") as caught:
-            await client.session.audience.ask(SAMPLING, {}, None)
+            await client.session.notifier.ask(SAMPLING, {}, None)
         assert caught.value.code == INTERNAL_ERROR
 
 
@@ -109,7 +109,7 @@ async def test_a_client_hears_no_more_of_the_log_than_it_wants() -> None:
             ("strange", "emergency", True),
             (None, "emergency", True),
         ):
-            client.session.audience.log_level = wanted
+            client.session.notifier.log_level = wanted
             message = Notification(MESSAGE, {"level": level, "data": 1})
             assert bool(await heard(client, message)) is sent, (level, wanted)
 
@@ -117,9 +117,9 @@ async def test_a_client_hears_no_more_of_the_log_than_it_wants() -> None:
 async def test_a_message_of_the_log_that_cannot_be_read_is_not_passed_on() -> None:
     async with rig({}, {}) as at:
         client = at.client()
-        client.session.audience.log_level = "info"
+        client.session.notifier.log_level = "info"
         with pytest.raises(WireError):
-            client.session.audience.tell(FILES, Notification(MESSAGE, Raw(b'{"a":NaN}')), None)
+            client.session.notifier.tell(FILES, Notification(MESSAGE, Raw(b'{"a":NaN}')), None)
         assert client.outlet.messages == []
 
 
@@ -129,7 +129,7 @@ async def test_a_client_hears_of_the_resources_that_it_subscribed_to_by_their_pu
     async with rig({}, {}) as at:
         client = at.client()
         public = "hub+files:file:///x"
-        client.session.audience.subscriptions[FILES.name, "file:///x"] = public
+        client.session.notifier.subscriptions[FILES.name, "file:///x"] = public
         sent = await heard(client, Notification(UPDATED, {"uri": "file:///x", "more": 1}))
         assert sent[0]["params"] == {"uri": public, "more": 1}
         for unknown in ({"uri": "file:///y"}, {"uri": None}, {}):
@@ -150,10 +150,10 @@ async def test_what_is_not_for_clients_stays_in_the_hub() -> None:
 async def test_what_is_told_within_a_call_goes_out_with_that_call() -> None:
     async with rig({}, {}) as at:
         client, call = at.client(), RecordingOutlet()
-        audience = client.session.audience
-        audience.tell(FILES, Notification(MESSAGE, {"data": 1}), call)
-        audience.send(Notification("notifications/progress", {"progress": 1}), call)
-        await audience.mailbox.flush()
+        notifier = client.session.notifier
+        notifier.tell(FILES, Notification(MESSAGE, {"data": 1}), call)
+        notifier.send(Notification("notifications/progress", {"progress": 1}), call)
+        await notifier.mailbox.flush()
         assert [line["method"] for line in call.lines] == [MESSAGE, "notifications/progress"]
         assert client.outlet.messages == []
 
@@ -163,7 +163,7 @@ async def test_a_client_that_does_not_read_holds_up_nobody_who_tells_it_somethin
         stuck, well = at.client(), at.client()
         stuck.outlet.stuck = True
         for _ in range(3):
-            stuck.session.audience.tell(FILES, Notification(MESSAGE, {}), None)
+            stuck.session.notifier.tell(FILES, Notification(MESSAGE, {}), None)
         assert await heard(well, Notification(MESSAGE, {})) != []
         await anyio.wait_all_tasks_blocked()
         assert len(stuck.outlet.messages) == 1
@@ -181,12 +181,12 @@ async def test_what_nobody_reads_is_dropped() -> None:
 async def test_a_modern_client_reads_logs_of_its_own_call_from_its_level_on() -> None:
     async with rig({}, {}) as at:
         client = modern(at)
-        audience, outlet = client.session.audience, client.outlet
+        notifier, outlet = client.session.notifier, client.outlet
         for level in ("warning", None):
-            audience.log_level = level
+            notifier.log_level = level
             for said in ("info", "error"):
                 for through in (None, outlet):
                     told = Notification(MESSAGE, {"level": said, "data": 1})
-                    audience.tell(FILES, told, through)
-        await audience.mailbox.flush()
+                    notifier.tell(FILES, told, through)
+        await notifier.mailbox.flush()
         assert [line["params"] for line in outlet.lines] == [{"level": "error", "data": 1}]

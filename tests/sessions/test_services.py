@@ -4,7 +4,7 @@ import pytest
 
 from hub.paths.resolve import Flavour
 from hub.roots.effective import OperatorRoots
-from hub.sessions import services
+from hub.sessions import operator_roots
 from hub.sessions.operator_roots import Operator
 from hub.system.disk import OsDisk
 from hub.system.machine import Machine
@@ -82,7 +82,7 @@ def test_that_nothing_restricts_a_client_is_news_once_and_with_other_roots_again
     assert operator.is_news("token", "code")
     operator.take(OperatorRoots(strict=True))
     assert operator.is_news("local", "code")
-    monkeypatch.setattr(services, "MAX_WARNED", 1)
+    monkeypatch.setattr(operator_roots, "MAX_WARNED", 1)
     assert not operator.is_news("local", "other")
 
 

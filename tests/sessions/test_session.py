@@ -34,7 +34,7 @@ async def change(client: FakeClient, *paths: object) -> EffectiveRoots:
 
 async def started(at: Rig, client: FakeClient, spec: ServerSpec) -> None:
     force = await client.session.force(client.outlet)
-    await at.services.children.obtain(client.session.place(spec, force))
+    await at.services.children.obtain(client.session.slot_for(spec, force))
 
 
 async def test_every_session_has_a_key_of_its_own() -> None:
@@ -118,15 +118,15 @@ async def test_a_child_with_other_roots_replaces_the_one_in_use(top: Path) -> No
         client = at.client(top / "a")
         await started(at, client, spec)
         force = await change(client, top / "b")
-        place = client.session.place(spec, force)
-        await at.services.children.obtain(place)
+        slot = client.session.slot_for(spec, force)
+        await at.services.children.obtain(slot)
         await fake.ended()
         assert [link.plan.argv[1] for link in fake.links if link.plan is not None] == [
             f"{top}/a",
             f"{top}/b",
         ]
-        assert list(client.session.places) == [place]
-        assert client.session.place(spec, force) is place
+        assert list(client.session.slots) == [slot]
+        assert client.session.slot_for(spec, force) is slot
 
 
 async def test_a_remote_child_is_told_of_other_roots(top: Path) -> None:
@@ -186,7 +186,7 @@ async def test_a_closed_session_leaves_its_children_to_others(top: Path) -> None
         alice, bob = at.client(top / "a"), at.client(top / "a")
         await started(at, alice, spec)
         alice.session.close()
-        assert list(alice.session.places) == []
+        assert list(alice.session.slots) == []
         await started(at, bob, spec)
         assert len(fake.links) == 1
         assert fake.closed == 0
@@ -199,7 +199,7 @@ async def test_what_a_child_tells_reaches_a_client_that_has_said_who_it_is() -> 
         await client.session.told(remote("files"), changed)
         nobody = Session(at.services, at.tasks, principal="")
         await nobody.told(remote("files"), changed)
-        await client.session.audience.mailbox.flush()
+        await client.session.notifier.mailbox.flush()
         assert client.outlet.messages == [changed]
 
 
@@ -211,10 +211,10 @@ async def test_a_client_that_was_shown_a_list_without_a_child_is_told_when_it_co
         assert client.outlet.messages == []
         client.session.unlisted.add(spec.name)
         await client.session.came(spec)
-        await client.session.audience.mailbox.flush()
+        await client.session.notifier.mailbox.flush()
         assert [line["method"] for line in client.outlet.lines] == list(LIST_CHANGED)
         await client.session.came(spec)
-        await client.session.audience.mailbox.flush()
+        await client.session.notifier.mailbox.flush()
         assert len(client.outlet.messages) == len(LIST_CHANGED)
 
 
@@ -228,17 +228,17 @@ async def test_children_log_from_the_level_that_their_client_wants() -> None:
         client = at.client()
         for name in ("a", "b", "c"):
             await started(at, client, specs[name])
-        client.session.place(specs["d"], await client.session.force(client.outlet))
+        client.session.slot_for(specs["d"], await client.session.force(client.outlet))
         with capture_logs() as logs:
             await client.session.set_level("warning")
         sent = await logging.link.request("logging/setLevel")
         assert sent["params"] == {"level": "warning"}
         assert silent.link.requests("logging/setLevel") == []
         assert [entry["server"] for entry in logs if entry["event"] == "log level not set"] == ["c"]
-        assert client.session.audience.log_level == "warning"
-        place = next(place for place in client.session.places if place.spec.name == "a")
-        assert place.child is not None
-        place.child.stop()
+        assert client.session.notifier.log_level == "warning"
+        slot = next(slot for slot in client.session.slots if slot.spec.name == "a")
+        assert slot.child is not None
+        slot.child.stop()
         await logging.ended()
         await started(at, client, specs["a"])
         again = await (await logging.connected(2)).request("logging/setLevel")
@@ -301,15 +301,15 @@ async def test_other_roots_of_the_operator_reach_children_in_use(top: Path) -> N
     async with rig({"files": spec}, {"files": fake}, operator=operator) as at:
         alice = at.client()
         await started(at, alice, spec)
-        (place,) = alice.session.places
+        (slot,) = alice.session.slots
         other = roots_at(top / "b")
         at.services.operator.take(replace(operator, fallback=other))
         await anyio.wait_all_tasks_blocked()
-        assert place.key.roots == other
+        assert slot.key.roots == other
         alice.session.close()
         at.services.operator.take(operator)
         await anyio.wait_all_tasks_blocked()
-        assert place.key.roots == other
+        assert slot.key.roots == other
 
 
 async def test_who_is_asked_for_roots_gets_no_child_for_the_operators(top: Path) -> None:

@@ -19,28 +19,28 @@ async def test_a_wait_takes_no_longer_than_usual() -> None:
 
 
 async def test_a_wait_is_brief_when_the_hub_ends() -> None:
-    ending = Shutdown()
-    ending.begin()
+    shutdown = Shutdown()
+    shutdown.begin()
     with anyio.fail_after(5):
-        assert not await ending.until(anyio.Event().wait, FOR_EVER, 0.001)
-    assert not ending.pressed.is_set()
+        assert not await shutdown.until(anyio.Event().wait, FOR_EVER, 0.001)
+    assert not shutdown.pressed.is_set()
 
 
 async def test_a_wait_under_way_becomes_brief() -> None:
-    ending = Shutdown()
+    shutdown = Shutdown()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ending.until, anyio.Event().wait, FOR_EVER, 0.001)
+            tasks.start_soon(shutdown.until, anyio.Event().wait, FOR_EVER, 0.001)
             await anyio.wait_all_tasks_blocked()
-            ending.begin()
+            shutdown.begin()
 
 
 async def test_a_wait_ends_when_the_hub_is_pressed() -> None:
-    ending = Shutdown()
+    shutdown = Shutdown()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ending.until, anyio.Event().wait, FOR_EVER, FOR_EVER)
+            tasks.start_soon(shutdown.until, anyio.Event().wait, FOR_EVER, FOR_EVER)
             await anyio.wait_all_tasks_blocked()
-            ending.press()
-        assert not await ending.until(anyio.Event().wait, FOR_EVER, FOR_EVER)
-    assert ending.begun.is_set()
+            shutdown.hurry()
+        assert not await shutdown.until(anyio.Event().wait, FOR_EVER, FOR_EVER)
+    assert shutdown.begun.is_set()

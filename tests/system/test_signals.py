@@ -20,12 +20,12 @@ async def test_the_first_signal_begins_the_end_and_the_next_one_presses(
 ) -> None:
     before = signal.getsignal(number)
     with anyio.fail_after(5):
-        async with ended_by_signals() as ending:
+        async with ended_by_signals() as shutdown:
             os.kill(os.getpid(), number)
-            await ending.begun.wait()
-            assert not ending.pressed.is_set()
+            await shutdown.begun.wait()
+            assert not shutdown.pressed.is_set()
             os.kill(os.getpid(), number)
-            await ending.pressed.wait()
+            await shutdown.pressed.wait()
             os.kill(os.getpid(), number)  # and none of them does anything else
             await anyio.wait_all_tasks_blocked()
     assert signal.getsignal(number) in {before, signal.SIG_DFL}, "loops know what is usual alone"
@@ -33,19 +33,19 @@ async def test_the_first_signal_begins_the_end_and_the_next_one_presses(
 
 async def test_a_signal_presses_an_end_that_has_begun_by_itself() -> None:
     with anyio.fail_after(5):
-        async with ended_by_signals() as ending:
-            ending.begin()
+        async with ended_by_signals() as shutdown:
+            shutdown.begin()
             os.kill(os.getpid(), signal.SIGTERM)
-            await ending.pressed.wait()
+            await shutdown.pressed.wait()
 
 
 async def test_a_hangup_that_was_ignored_stays_so() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        async with ended_by_signals() as ending:
+        async with ended_by_signals() as shutdown:
             os.kill(os.getpid(), signal.SIGHUP)
             await anyio.wait_all_tasks_blocked()
-            assert not ending.begun.is_set()
+            assert not shutdown.begun.is_set()
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)

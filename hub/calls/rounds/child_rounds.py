@@ -31,7 +31,7 @@ class RoundsCaller(Caller, Protocol):
     """On whose behalf a call was posted."""
 
     @property
-    def behalf(self) -> Caller:
+    def request_owner(self) -> Caller:
         """Who is asked what the child asks within the call, by now."""
         ...
 
@@ -48,12 +48,12 @@ class ChildRounds:
     """Waits for a child's answers to one call; what takes more than one round runs in `tasks`."""
 
     def __init__(
-        self, lane: ResolvedRoute, call: Call, poster: RoundsCaller, tasks: TaskGroup
+        self, resolved: ResolvedRoute, call: Call, poster: RoundsCaller, tasks: TaskGroup
     ) -> None:
-        self._child = lane.child
-        self._peer = lane.peer
+        self._child = resolved.child
+        self._peer = resolved.peer
         self._method = call.method
-        self._params = worded(call.params, lane.ready.greeting, lane.child.hub, poster)
+        self._params = worded(call.params, resolved.ready.handshake, resolved.child.hub, poster)
         self._poster = poster
         self._tasks = tasks
         self._scope = anyio.CancelScope()
@@ -69,9 +69,9 @@ class ChildRounds:
         return self._poster.progress
 
     @property
-    def behalf(self) -> Caller:
+    def request_owner(self) -> Caller:
         """Who is asked what the child asks within the call."""
-        return self._poster.behalf
+        return self._poster.request_owner
 
     def settle(self, answer: Answer) -> None:
         """Take the first answer."""

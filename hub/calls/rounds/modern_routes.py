@@ -17,7 +17,7 @@ from hub.calls.addressing import called
 from hub.calls.consent import JudgingContext
 from hub.calls.results import completed
 from hub.calls.rounds.roots_needed import RootsRequirement
-from hub.calls.routes import OwnedRoute, ResolvedRoute, lane_of
+from hub.calls.routes import OwnedRoute, ResolvedRoute, resolved_route_of
 from hub.catalog.merge import Listing
 from hub.catalog.search import Expose
 from hub.children.child import Child
@@ -121,23 +121,23 @@ class ModernRoute(OwnedRoute, frozen=True):
     An earlier request brought those that were `kept`. The session of the `owner` is over.
     """
 
-    standing: RootPresence | None
+    presence: RootPresence | None
     kept: Announcement | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether a call with the same key would be looked up to the same end."""
-        services, place = self.owner.services, self.lane.place
-        if self.owner.unasked and services.children.has_asked_for_roots(place.spec.name):
+        services, slot = self.owner.services, self.resolved.slot
+        if self.owner.unasked and services.children.has_asked_for_roots(slot.spec.name):
             return False
-        return place.is_kept and self.lane.leads(services)
+        return slot.is_kept and self.resolved.is_open(services)
 
-    def stands(self, links: LinkReader) -> bool:
+    def is_current(self, links: LinkReader) -> bool:
         services = self.owner.services
         return (
-            self.standing is not None
-            and self.standing.is_unmoved(links, services.machine.flavour)
-            and services.operator.stands(self.lane.place.spec.name, links)
+            self.presence is not None
+            and self.presence.is_unchanged(links, services.machine.flavour)
+            and services.operator.is_current(self.resolved.slot.spec.name, links)
         )
 
     def complete(self, result: Payload) -> Payload:
@@ -218,7 +218,7 @@ class ModernRoutes:
         if key is None or not _is_short(key):
             return
         if known is not None:
-            if services.can_names_move or known.place.spec.share == "session":
+            if services.can_names_move or known.slot.spec.share == "session":
                 return
             if known.listing is not None and _is_repeated(known.listing, known.tool):
                 return
@@ -229,12 +229,12 @@ class ModernRoutes:
         session, request = case.session, case.asked.request
         its = self._called(request)
         key = None if its is None else key_of(session.principal, its)
-        if key is None or not _is_short(key) or case.place.spec.share == "session":
+        if key is None or not _is_short(key) or case.slot.spec.share == "session":
             return
-        lane = lane_of(case, child)
-        if lane is None or _is_repeated(lane.ready.listing, lane.name):
+        resolved = resolved_route_of(case, child)
+        if resolved is None or _is_repeated(resolved.ready.listing, resolved.name):
             return
-        found = _found(lane, session, key[2], request.params.get("inputResponses"))
+        found = _found(resolved, session, key[2], request.params.get("inputResponses"))
         if found is not None:
             _add(self._lanes, key if found.kept is None else _kept(key), found)
 
@@ -268,27 +268,27 @@ def _is_repeated(listing: Listing, name: str) -> bool:
 
 
 def _found(
-    lane: ResolvedRoute, session: Session, roots: bytes, responses: Json
+    resolved: ResolvedRoute, session: Session, roots: bytes, responses: Json
 ) -> ModernRoute | None:
     """Return a lane by where its request's roots were from; None if that is not for others."""
     if roots != _NOT_BROUGHT:
         if roots != _NONE and session.services.settings.reuse:
             return None  # what a request brings is to be kept
-        standing = _standing(session, roots, responses)
-        return None if standing is None else ModernRoute(lane, session, standing)
+        presence = _presence_of(session, roots, responses)
+        return None if presence is None else ModernRoute(resolved, session, presence)
     if session.unasked:
-        return ModernRoute(lane, session, None)
+        return ModernRoute(resolved, session, None)
     last = session.roots.state.last
     if last is None:
         return None
     kept = last.announcement
-    return ModernRoute(lane, session, RootPresence.of(kept.roots), kept)
+    return ModernRoute(resolved, session, RootPresence.of(kept.roots), kept)
 
 
-def _standing(session: Session, brought: bytes, responses: Json) -> RootPresence | None:
+def _presence_of(session: Session, retry: bytes, responses: Json) -> RootPresence | None:
     """Return the roots that were brought; None if they may come to mean other places."""
     last = session.roots.state.last
-    if brought == _NONE:
+    if retry == _NONE:
         return RootPresence(()) if last is None else None
     if last is None or last.announcement.rejected:
         return None

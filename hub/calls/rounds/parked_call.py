@@ -61,7 +61,7 @@ class ParkedCall:
     ) -> None:
         self.key = secrets.token_hex(16)
         self.owner = first.owner
-        self.session, self.party, self.brought = first.session, first.party, first.brought
+        self.session, self.party, self.retry = first.session, first.party, first.retry
         self.asks, self.log_level = first.asks, first.log_level
         self.case: JudgingContext | None = None
         self.over, self.fetched = anyio.Event(), anyio.Event()
@@ -130,7 +130,7 @@ class ParkedCall:
         """Tell nobody: a modern client learns it from the result."""
 
     async def ask(
-        self, method: str, params: JsonObject, behalf: RequestOwner | None = None
+        self, method: str, params: JsonObject, request_owner: RequestOwner | None = None
     ) -> Payload:
         """Have the client asked by the round's result, and wait for the round that answers.
 
@@ -167,8 +167,8 @@ class ParkedCall:
 
     def _must_leave(self) -> bool:
         """Return whether other calls at the same child need what this one holds."""
-        child = None if self.case is None else self.case.place.child
-        return child is not None and child.answers.crowd.must_leave(self)
+        child = None if self.case is None else self.case.slot.child
+        return child is not None and child.answers.preemption.must_leave(self)
 
     @property
     def is_abandoned(self) -> bool:
@@ -180,7 +180,7 @@ class ParkedCall:
     async def _come(self, round_: ClientCaller) -> None:
         await self._flush()
         await self._speak_in(round_)
-        for key, answer in inward(round_.brought.responses, list(self._questions)).items():
+        for key, answer in inward(round_.retry.responses, list(self._questions)).items():
             if isinstance(answer, dict):
                 question = self._questions.pop(key)
                 question.answer = answer
@@ -241,7 +241,7 @@ class ParkedCall:
 
     def _needed(self) -> InputNeededError:
         requests: JsonObject = {key: one.request for key, one in self._questions.items()}
-        limit = self.case.place.spec.timeout if self.case is not None else 0.0
+        limit = self.case.slot.spec.timeout if self.case is not None else 0.0
         return InputNeededError(requests, CallState(parked=self.key), lasts=limit + KEPT)
 
     def end(self, outcome: Payload | Exception) -> None:

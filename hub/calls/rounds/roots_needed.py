@@ -24,7 +24,7 @@ from hub.guard.decide import (
     ToolGuard,
     acts_on_places,
     compile_tool,
-    decide_soon,
+    decide_within_inline_budget,
 )
 from hub.jsonrpc.peer import RpcError
 from hub.launch.plan import LaunchTemplate, mentions_roots
@@ -43,10 +43,10 @@ _REQUIRED: JsonObject = {"requiredCapabilities": {"roots": {}}}
 class KnownServer(Struct, frozen=True):
     """What was known of the one server that a call is for: `tool` is the call's name there.
 
-    `listing` is what the child at `place` offers, whose clients' roots are not known.
+    `listing` is what the child at `slot` offers, whose clients' roots are not known.
     """
 
-    place: ChildSlot
+    slot: ChildSlot
     listing: Listing | None
     tool: str
 
@@ -69,8 +69,8 @@ class RootsRequirement(Struct, frozen=True):
         known = self.known
         if known is None:
             return True
-        listed = self.services.children.last_known(known.place)
-        return known.place.is_kept and listed is known.listing
+        listed = self.services.children.last_known(known.slot)
+        return known.slot.is_kept and listed is known.listing
 
     def is_of(self, arguments: Json) -> bool:
         """Return whether a call of the same tool, by a client of the same kind, is asked too."""
@@ -79,8 +79,8 @@ class RootsRequirement(Struct, frozen=True):
         if self.guard is None or self.judged_in is None:
             return True
         call = Call("tools/call", "", {} if arguments is None else arguments, {})
-        around = replace(self.judged_in, links=CachedDisk(self.services.machine.links))
-        return _may_be_refused(decide_soon(call, self.guard, around))
+        context = replace(self.judged_in, links=CachedDisk(self.services.machine.links))
+        return _may_be_refused(decide_within_inline_budget(call, self.guard, context))
 
 
 def need_before_looking(
@@ -116,12 +116,12 @@ def need_before_deciding(case: JudgingContext) -> RootsRequirement | None:
     session = case.session
     if session.unasked and case.call.method in ASKABLE:
         known = KnownServer(
-            case.place, session.services.children.last_known(case.place), case.call.name
+            case.slot, session.services.children.last_known(case.slot), case.call.name
         )
-        if _depends(session, case.place.spec) or acts_on_places(case.guard):
+        if _depends(session, case.slot.spec) or acts_on_places(case.guard):
             return RootsRequirement(session.services, known)
-        if _may_be_refused(case.decide_soon()):
-            return RootsRequirement(session.services, known, case.guard, case.around())
+        if _may_be_refused(case.decide_within_inline_budget()):
+            return RootsRequirement(session.services, known, case.guard, case.context())
     elif session.is_modern and case.call.method in ASKABLE and _is_in_vain(case):
         text = "This call names a path, and the operator serves no paths to clients without roots"
         raise RpcError(MISSING_CLIENT_CAPABILITY, text, _REQUIRED)
@@ -132,7 +132,7 @@ def _is_in_vain(case: JudgingContext) -> bool:
     client, force = case.session.client, case.force
     if client is None or client.declares("roots") or not force.enforcing or force.source != "none":
         return False
-    refused = case.decide_soon()
+    refused = case.decide_within_inline_budget()
     hopeless = isinstance(refused, Refused) and refused.reason == OUTSIDE
     return hopeless and case.guard.policy.policy.on_refused != "ask"
 
@@ -155,11 +155,11 @@ def _told(session: Session, named: Addressed, specs: list[ServerSpec]) -> RootsR
     It is that of other calls, too, where they are for one server.
     """
     services = session.services
-    places = [session.place(spec, NOT_ASKED) for spec in specs]
-    if any(services.children.last_known(place) is not None for place in places):
+    slots = [session.slot_for(spec, NOT_ASKED) for spec in specs]
+    if any(services.children.last_known(slot) is not None for slot in slots):
         return None
     machine = services.machine
-    around = CallContext(
+    context = CallContext(
         roots=NOT_ASKED.roots,
         cwd=None,
         env=machine.environment,
@@ -174,6 +174,8 @@ def _told(session: Session, named: Addressed, specs: list[ServerSpec]) -> RootsR
     guards = [
         compile_tool(None, read_only=True, policy=spec.policy_of(named.name)) for spec in specs
     ]
-    if any(isinstance(decide_soon(call, guard, around), Admitted) for guard in guards):
+    if any(
+        isinstance(decide_within_inline_budget(call, guard, context), Admitted) for guard in guards
+    ):
         return None
-    return RootsRequirement(services, KnownServer(places[0], None, named.name), guards[0], around)
+    return RootsRequirement(services, KnownServer(slots[0], None, named.name), guards[0], context)

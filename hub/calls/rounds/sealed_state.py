@@ -18,7 +18,7 @@ from msgspec import Struct
 from hub.jsonrpc import exact_json
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
-from hub.protocol.request_state import CallState, carried_in
+from hub.protocol.request_state import CallState, state_in
 from hub.values import Json
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _NONCE, _TAG = 12, 16
 class OpenedState(Struct, frozen=True):
     """What a state carries, and what is remembered of the state once it is spent."""
 
-    carried: CallState
+    call_state: CallState
     nonce: bytes
     expires: float
 
@@ -47,9 +47,9 @@ class StateSealer:
         self._secret = secrets.token_bytes(32)
         self._spent: dict[str, dict[bytes, float]] = {}
 
-    def seal(self, carried: CallState, identity: str, *, lasts: float) -> str:
+    def seal(self, call_state: CallState, identity: str, *, lasts: float) -> str:
         """Return a state for the next round of the call `identity`, good for `lasts` seconds."""
-        plain = {"expires": self._clock() + lasts, **carried.fields()}
+        plain = {"expires": self._clock() + lasts, **call_state.fields()}
         nonce = os.urandom(_NONCE)
         sealed = self._cipher.encrypt(nonce, exact_json.encode(plain), identity.encode())
         return base64.urlsafe_b64encode(nonce + sealed).decode().rstrip("=")
@@ -72,7 +72,7 @@ class StateSealer:
         if self._clock() > expires:
             _refuse("it has expired; make the call again without it")
         self._refuse_spent(nonce)
-        return OpenedState(carried_in(fields), nonce, expires)
+        return OpenedState(state_in(fields), nonce, expires)
 
     def spend(self, opened: OpenedState, principal: str) -> None:
         """Use a principal's state up: it is not opened again.

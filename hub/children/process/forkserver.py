@@ -33,7 +33,7 @@ from hub.children.process.subreaper import (
     adopt,
     children_of,
     drain,
-    strike,
+    signal_all,
     unending,
     wake_pipe,
 )
@@ -131,7 +131,7 @@ class ForkServer:
             self._subreapers.discard(ended)
             if status:
                 for pid in set(children_of(os.getpid())) - self._subreapers:
-                    strike(pid)
+                    signal_all(pid)
 
 
 def main(arguments: list[str]) -> int:

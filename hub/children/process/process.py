@@ -129,11 +129,11 @@ class Process:
         self,
         server: str,
         private_directory: str | None,
-        family: ProcessTree,
+        tree: ProcessTree,
         child_log: ChildLog | None = None,
     ) -> None:
         self.private_directory = private_directory
-        self._family = family
+        self._family = tree
         self.conduct = PeerConduct(server, child_log)
         self.lines = Lines(conduct=self.conduct)
         self._server = server
@@ -173,7 +173,7 @@ class Process:
     def _spoken(self) -> _Spoken:
         return _Spoken(self._stderr, self.conduct.pace)
 
-    def ending(self) -> str:
+    def shutdown(self) -> str:
         """Say how the process ended. What it said last is for the log: it may hold secrets."""
         code = self._running.popen.returncode if self._running is not None else None
         how = (
@@ -200,7 +200,7 @@ class Process:
                 raise
             with anyio.move_on_after(EXIT_GRACE):
                 await self._exited.wait()
-            raise GoneError(self.ending()) from None
+            raise GoneError(self.shutdown()) from None
 
     async def end(self) -> None:
         """Close stdin, then end what is left of it and of all it has started."""
@@ -208,7 +208,7 @@ class Process:
             self._stdin.close()
         if self._running is not None:
             patience = (EOF_GRACE, EOF_GRACE_AT_END)
-            await self._family.ending.until(self._exited.wait, *patience)
+            await self._family.shutdown.until(self._exited.wait, *patience)
         await self._family.end()
         if self._running is not None:
             with anyio.move_on_after(KILLED_GRACE):
@@ -235,7 +235,7 @@ async def launch(
     server: str,
     plan: LaunchPlan,
     environment: Mapping[str, str],
-    brood: ProcessSupervisor,
+    supervisor: ProcessSupervisor,
     child_log: ChildLog | None = None,
 ) -> AsyncGenerator[Process]:
     """Run `plan` on top of `environment` for as long as the context lasts.
@@ -249,7 +249,7 @@ async def launch(
     private = tempfile.mkdtemp(prefix="roots-hub-") if plan.cwd is None else None
     try:
         _ensure_there(plan, env.get("PATH"), private or plan.cwd)
-        process = Process(server, private, ProcessTree(brood), child_log)
+        process = Process(server, private, ProcessTree(supervisor), child_log)
         try:
             await process.begin(plan, env)
             yield process

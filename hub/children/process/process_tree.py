@@ -59,9 +59,9 @@ log = structlog.stdlib.get_logger(__name__)
 class ProcessTree:
     """One child and all that it starts."""
 
-    def __init__(self, brood: ProcessSupervisor) -> None:
-        self.ending = brood.ending
-        self._brood = brood
+    def __init__(self, supervisor: ProcessSupervisor) -> None:
+        self.shutdown = supervisor.shutdown
+        self._supervisor = supervisor
         self._mark: Mark | None = None
         self._leader: dict[int, int] = {}
         self._supervised: Supervised | None = None
@@ -75,8 +75,8 @@ class ProcessTree:
         Raises: OSError or ValueError if it cannot be started.
         """
         for _ in range(_TRIES):
-            mark = self._mark = self._brood.next_mark()
-            server = self._brood.server
+            mark = self._mark = self._supervisor.next_mark()
+            server = self._supervisor.server
             if not isinstance(server, ForkServerClient):
                 return self._start_here(argv, env, cwd, streams)
             marked = {**env, VARIABLE: mark.text}
@@ -107,21 +107,21 @@ class ProcessTree:
 
         Return `env` with the mark's other half.
         """
-        self._mark = self._brood.next_mark()
+        self._mark = self._supervisor.next_mark()
         _set_limit(self._mark.limit)
         return {**env, VARIABLE: self._mark.text}
 
     def mark_none(self) -> None:
         """Let processes that the hub starts carry no child's mark."""
-        self._brood.mark_none()
+        self._supervisor.mark_none()
 
     def begun(self, pid: int) -> None:
         """Take note of the child's process, which leads a session of its own."""
         start = _start(pid)
         if start is not None:
             self._leader = {pid: start}
-            self._brood.leaders[pid] = start
-            self._brood.tell(f"+ {pid} {start}\n")
+            self._supervisor.leaders[pid] = start
+            self._supervisor.tell(f"+ {pid} {start}\n")
 
     async def end(self) -> None:
         """SIGTERM, then SIGKILL to every process of the family; return when none is left.
@@ -130,53 +130,55 @@ class ProcessTree:
         """
         if self._mark is None:
             return
-        hunt = Termination(self._mark.child, self._leader, self._parent)
+        termination = Termination(self._mark.child, self._leader, self._parent)
         if self._supervised is not None:  # a child may have stopped its parent
             watchdog.go_on(*self._parent)
-        await self._strike(hunt, SIGTERM)
-        if not await self.ending.until(lambda: self._over(hunt), TERM_GRACE, TERM_GRACE_AT_END):
-            await self._strike(hunt, SIGKILL)
+        await self._signal_all(termination, SIGTERM)
+        if not await self.shutdown.until(
+            lambda: self._over(termination), TERM_GRACE, TERM_GRACE_AT_END
+        ):
+            await self._signal_all(termination, SIGKILL)
             with anyio.move_on_after(PATIENCE):
-                await self._over(hunt)
+                await self._over(termination)
         if self._supervised is not None:
             await self._supervised.finish()
-            hunt.thin()
-        if hunt.left:
-            log.error("processes left that cannot be ended", pids=sorted(hunt.left))
+            termination.prune()
+        if termination.left:
+            log.error("processes left that cannot be ended", pids=sorted(termination.left))
         for pid, start in self._leader.items():
-            self._brood.leaders.pop(pid, None)
-            self._brood.tell(f"- {pid} {start}\n")
+            self._supervisor.leaders.pop(pid, None)
+            self._supervisor.tell(f"- {pid} {start}\n")
 
-    async def _over(self, hunt: Termination) -> None:
-        while hunt.left:
+    async def _over(self, termination: Termination) -> None:
+        while termination.left:
             await anyio.sleep(LOOK_EVERY)
-            if hunt.thin():
-                await self._strike(hunt)
+            if termination.prune():
+                await self._signal_all(termination)
 
-    async def _strike(self, hunt: Termination, sign: int | None = None) -> None:
+    async def _signal_all(self, termination: Termination, sign: int | None = None) -> None:
         """Signal all of the family, as soon as a descriptor is free to look for them with.
 
         A hub that ends does not wait for one: its watchdog has its own.
         """
-        while not await self._struck(hunt, sign) and not self.ending.begun.is_set():
+        while not await self._struck(termination, sign) and not self.shutdown.begun.is_set():
             with anyio.move_on_after(LOOK_AGAIN):
-                await self.ending.begun.wait()
+                await self.shutdown.begun.wait()
 
-    async def _struck(self, hunt: Termination, sign: int | None) -> bool:
+    async def _struck(self, termination: Termination, sign: int | None) -> bool:
         try:
-            hunt.strike(await self._brood.look(), sign)
+            termination.signal_all(await self._supervisor.look(), sign)
         except OSError as exc:
-            self._brood.sees(exc)
+            self._supervisor.sees(exc)
             return False
-        self._brood.sees(None)
+        self._supervisor.sees(None)
         return True
 
 
 class ProcessSupervisor:
     """All families of a hub. `leaders` are the children's processes, each with its start."""
 
-    def __init__(self, ending: Shutdown) -> None:
-        self.ending = ending
+    def __init__(self, shutdown: Shutdown) -> None:
+        self.shutdown = shutdown
         self.leaders: dict[int, int] = {}
         self._since = 0
         self._hub = 0
@@ -257,9 +259,9 @@ class ProcessSupervisor:
 
 
 @asynccontextmanager
-async def keeping(ending: Shutdown) -> AsyncGenerator[ProcessSupervisor]:
+async def keeping(shutdown: Shutdown) -> AsyncGenerator[ProcessSupervisor]:
     """Keep the families of a hub for as long as the context lasts."""
-    made = ProcessSupervisor(ending)
+    made = ProcessSupervisor(shutdown)
     try:
         yield made
     finally:

@@ -196,7 +196,7 @@ class Subreaper:
 
     def _run(self, programs: list[bytes], argv: list[bytes], env: dict[bytes, bytes]) -> int:
         stdin, stdout, stderr = self._streams
-        places = (
+        slots = (
             (os.POSIX_SPAWN_DUP2, stdin, 0),
             (os.POSIX_SPAWN_DUP2, stdout, 1),
             (os.POSIX_SPAWN_DUP2, stderr, 2),
@@ -208,7 +208,7 @@ class Subreaper:
                 continue
             try:
                 return os.posix_spawn(
-                    program, argv, env, file_actions=places, setsid=True, setsigdef=self._reset
+                    program, argv, env, file_actions=slots, setsid=True, setsigdef=self._reset
                 )
             except OSError as exc:
                 if trouble is None or exc.errno not in {errno.ENOENT, errno.ENOTDIR}:
@@ -260,7 +260,7 @@ class Subreaper:
         while self._take_away() and time.monotonic() < until:
             found = set(children_of(os.getpid()))
             for pid in found:
-                strike(pid)
+                signal_all(pid)
             if found <= struck:
                 select.select([self._wake], [], [], _LOOK_EVERY)
                 drain(self._wake)
@@ -280,7 +280,7 @@ def ask_to_end(parent: int) -> None:
             send(pid, found.start, signal.SIGTERM)
 
 
-def strike(pid: int) -> None:
+def signal_all(pid: int) -> None:
     """End a child of this process that was not taken away."""
     try:
         os.kill(pid, signal.SIGKILL)

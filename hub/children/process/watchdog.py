@@ -209,7 +209,7 @@ class Termination:
         self._parent = parent
         self._sign: int = SIGTERM
 
-    def strike(self, table: Table, sign: int | None = None) -> None:
+    def signal_all(self, table: Table, sign: int | None = None) -> None:
         """Send each of them the signal, by default the one sent before."""
         self._sign = sign = self._sign if sign is None else sign
         if not HAS_PROC:
@@ -219,7 +219,7 @@ class Termination:
         for pid, start in self.left.items():
             send(pid, start, sign)
 
-    def thin(self) -> bool:
+    def prune(self) -> bool:
         """Return whether all that were struck have ended. Others may have come: strike again."""
         if HAS_PROC:
             self.left = {pid: at for pid, at in self.left.items() if _may_be_there(pid, at)}
@@ -246,15 +246,15 @@ def _signal_group(group: int, sign: int) -> bool:
 
 def end(hub: int, since: int, leaders: dict[int, int], grace: float) -> bool:
     """End all children by SIGTERM, and after `grace` by SIGKILL; return whether that worked."""
-    hunt = Termination(0, leaders)
+    termination = Termination(0, leaders)
     for sign, patience in ((SIGTERM, grace), (SIGKILL, PATIENCE)):
-        hunt.strike(look(hub, since), sign)
+        termination.signal_all(look(hub, since), sign)
         until = time.monotonic() + patience
-        while hunt.left and time.monotonic() < until:
+        while termination.left and time.monotonic() < until:
             time.sleep(LOOK_EVERY)
-            if hunt.thin():
-                hunt.strike(look(hub, since))
-    return not hunt.left
+            if termination.prune():
+                termination.signal_all(look(hub, since))
+    return not termination.left
 
 
 def said(leaders: dict[int, int], line: bytes) -> None:

@@ -111,10 +111,10 @@ class InboundQueue:
 def _size(message: Message) -> int:
     """Return the bytes that a message carries; what was read of it already counts for nothing."""
     match message:
-        case Response(result=Raw() as carried) | Failure(error=Raw() as carried):
-            return memoryview(carried).nbytes
-        case Notification(params=Raw() as carried):
-            return memoryview(carried).nbytes
+        case Response(result=Raw() as state) | Failure(error=Raw() as state):
+            return memoryview(state).nbytes
+        case Notification(params=Raw() as state):
+            return memoryview(state).nbytes
         case _:
             return 0
 

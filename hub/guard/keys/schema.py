@@ -119,7 +119,7 @@ _READ_OF_ALL = 960
 Verdict: TypeAlias = "tuple[Kind, str]"
 
 
-def compile_shape(schema: Json, overrides: Mapping[str, Kind]) -> ArgumentNode:
+def compile_schema(schema: Json, overrides: Mapping[str, Kind]) -> ArgumentNode:
     """Return the shape of a tool's arguments; `overrides` by JSON pointer, `*` for any member."""
     shape = _Compiler(schema).shape()
     for pointer, kind in overrides.items():

@@ -61,12 +61,12 @@ _UNKNOWN_VERSION: JsonObject = {
 class HttpServer:
     """The ASGI application; `run` must have started before it serves.
 
-    `desk` takes plain calls from connections that can do without the application.
+    `acceptor` takes plain calls from connections that can do without the application.
     """
 
     def __init__(  # noqa: PLR0913 - each is one thing it cannot do without
         self,
-        open_front: ConnectionFactory,
+        open_connection: ConnectionFactory,
         gatekeeper: AccessCheck,
         *,
         path: str,
@@ -78,13 +78,13 @@ class HttpServer:
         self.proxies = proxies or Proxies()
         self.bodies = BodyLimit()
         self._gatekeeper = gatekeeper
-        self._modern_posts = ModernPosts(open_front, gatekeeper.principal)
-        self._open_front = open_front
+        self._modern_posts = ModernPosts(open_connection, gatekeeper.principal)
+        self._open_connection = open_connection
         self._principal = gatekeeper.principal
-        self._heads = HeaderChecks(gatekeeper, path)
+        self._header_checks = HeaderChecks(gatekeeper, path)
         self._patience = Deadlines(PATIENCE)
-        self.desk = FastCallAcceptor(
-            self._heads,
+        self.acceptor = FastCallAcceptor(
+            self._header_checks,
             self._plain_post,
             self._patience,
             bodies=self.bodies,
@@ -114,13 +114,13 @@ class HttpServer:
         """End the streams for notifications, which would otherwise stay open for ever."""
         self._modern_posts.end_listening()
         for session in self._sessions:
-            session.standing.close()
+            session.notification_stream.close()
 
     def end_answers(self) -> None:
         """Give up the requests under way: each is answered with an error that says so."""
         self._modern_posts.end()
         for session in self._sessions:
-            session.front.end(ENDING)
+            session.connection.end(ENDING)
 
     async def _expire(self) -> None:
         while True:
@@ -142,7 +142,7 @@ class HttpServer:
         if origin is not None and asks_first(scope["method"], headers):
             await self._permit(scope, headers, send)
             return
-        refusal = self._heads.refusal(scope, headers)
+        refusal = self._header_checks.refusal(scope, headers)
         if refusal is not None:
             await self._refuse(scope, headers, refusal, send)
             return
@@ -153,7 +153,7 @@ class HttpServer:
 
     async def _permit(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
         """Tell a browser what a page may do; its token comes with what it does."""
-        refusal = self._gatekeeper.place_refusal(headers) or self._heads.elsewhere(scope)
+        refusal = self._gatekeeper.place_refusal(headers) or self._header_checks.elsewhere(scope)
         if refusal is not None:
             await self._refuse(scope, headers, refusal, send)
         else:
@@ -209,7 +209,7 @@ class HttpServer:
     async def _post(
         self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, load: BodyLoad
     ) -> None:
-        settled = CheckedHeaders.by(headers)
+        checked = CheckedHeaders.by(headers)
         try:
             body = await read_body(receive, load)
         except GoneError:
@@ -222,17 +222,17 @@ class HttpServer:
         except WireError as exc:
             await respond(send, 400, to_bytes(messages.failure_of(exc)))
             return
-        if settled.is_legacy(message):
+        if checked.is_legacy(message):
             await self._legacy(message, scope, headers, receive, send)
         else:
-            await self._modern(message, settled.told, headers, receive, send)
+            await self._modern(message, checked.told, headers, receive, send)
 
     def _plain_post(self, request: Request, head: RequestHead) -> PostedRequest | None:
         """Return how a call is to be answered; None if it is to be told why it is not."""
-        if head.settled.is_legacy(request):
+        if head.checked.is_legacy(request):
             session = self._sessions.find(head.session)
             return None if session is None else SessionPost(session, request)
-        if self._tasks is None or rejection(request, head.settled.told) is not None:
+        if self._tasks is None or rejection(request, head.checked.told) is not None:
             return None
         return ModernPost(self._modern_posts, request, head.fields, self._tasks)
 
@@ -259,7 +259,7 @@ class HttpServer:
                     await response.begin()
                 await answer_post(post, receive, response, self._patience)
         else:
-            await session.front.peer.receive(message)
+            await session.connection.peer.receive(message)
             await respond(send, 202, b"")
 
     async def _session(
@@ -288,15 +288,18 @@ class HttpServer:
             await respond(send, 503, {"error": f"{full or ENDING}; try again later"}, again)
             return
         journal = self._events.journal()
-        standing, streams = NotificationStream(journal), ResumableStreams(journal, self._poll_after)
-        front = self._open_front(standing, self._tasks, self._principal)
-        session = HttpSession(front, standing, streams, self._clock)
+        notification_stream, streams = (
+            NotificationStream(journal),
+            ResumableStreams(journal, self._poll_after),
+        )
+        connection = self._open_connection(notification_stream, self._tasks, self._principal)
+        session = HttpSession(connection, notification_stream, streams, self._clock)
         key = self._sessions.add(session, owner)
-        await answer_in(front, request, receive, PostResponse(send, {"mcp-session-id": key}))
-        if front.session.client is None:
+        await answer_in(connection, request, receive, PostResponse(send, {"mcp-session-id": key}))
+        if connection.session.client is None:
             self._sessions.end(key)
         else:
-            session.speaks(front.session.client.version)
+            session.speaks(connection.session.client.version)
 
     async def _modern(
         self,

@@ -270,14 +270,14 @@ class FastCallAcceptor:
 
     def __init__(
         self,
-        heads: HeaderChecks,
+        header_checks: HeaderChecks,
         find: FindPost,
         patience: Deadlines,
         *,
         bodies: BodyLimit,
         no_room: ASGIApp,
     ) -> None:
-        self._heads = heads
+        self._header_checks = header_checks
         self._find = find
         self._patience = patience
         self.bodies = bodies
@@ -285,8 +285,8 @@ class FastCallAcceptor:
 
     def head(self, scope: Scope) -> RequestHead | None:
         """Return the head of a request whose body is worth waiting for; None for any other."""
-        head = self._heads.of(scope)
-        return None if head is None or head.settled.prefers_stream else head
+        head = self._header_checks.of(scope)
+        return None if head is None or head.checked.prefers_stream else head
 
     def take(self, head: RequestHead, body: bytes, line: Line) -> PlainCall | None:
         """Take a request if it is a plain call; its answer goes to `line`."""

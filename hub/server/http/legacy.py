@@ -27,12 +27,13 @@ PRIMED_SINCE = "2025-11-25"
 class HttpSession(Struct, eq=False):
     """What belongs to one session.
 
-    `standing` carries what belongs to no request, `streams` what belongs to one; `idle_since`
-    counts only while nothing is in flight. `is_settled`: that it has called has been noticed.
+    `notification_stream` carries what belongs to no request, `streams` what belongs to one.
+    `idle_since` counts only while nothing is in flight. `is_settled`: that it has called has been
+    noticed.
     """
 
-    front: ClientConnection
-    standing: NotificationStream
+    connection: ClientConnection
+    notification_stream: NotificationStream
     streams: ResumableStreams
     clock: Callable[[], float]
     in_flight: int = 0
@@ -67,11 +68,11 @@ class HttpSession(Struct, eq=False):
 
     def close(self, why: str | None = None) -> None:
         """End the session; `why` is told to the requests that are under way."""
-        self.standing.close()
+        self.notification_stream.close()
         if why is None:
-            self.front.close()
+            self.connection.close()
         else:
-            self.front.end(why)
+            self.connection.end(why)
         self.streams.journal.close()
 
     async def listen(self, seen: str | None, receive: Receive, send: Send) -> None:
@@ -80,7 +81,7 @@ class HttpSession(Struct, eq=False):
             await self._stand(None, receive, send)
             return
         after = EventId.parse(seen)
-        if after is not None and after.stream == STANDING and self.standing.knows(after):
+        if after is not None and after.stream == STANDING and self.notification_stream.knows(after):
             await self._stand(after, receive, send)
         elif after is None or not await self.streams.resume(after, send, receive):
             text = f"Nothing is kept from after the event {seen!r}: make the request again"
@@ -89,17 +90,17 @@ class HttpSession(Struct, eq=False):
 
     async def _stand(self, after: EventId | None, receive: Receive, send: Send) -> None:
         """Hold the standing stream open; who comes back takes the place of a lost connection."""
-        roots = self.front.session.roots
-        if self.standing.is_open and after is None:
+        roots = self.connection.session.roots
+        if self.notification_stream.is_open and after is None:
             await respond(send, 409, {"error": "The session has an event stream already"})
             return
         opened = partial(roots.reachable, certain=False)
         try:
-            await self.standing.serve(
+            await self.notification_stream.serve(
                 send, receive, opened, primed=self.streams.primed, after=after
             )
         finally:
-            if not self.standing.is_open:
+            if not self.notification_stream.is_open:
                 roots.unreachable()
 
 
@@ -114,19 +115,19 @@ class SessionPost:
             session.has_called = True
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
-        front, request = self._session.front, self._request
+        connection, request = self._session.connection, self._request
         if request.method != "tools/call":
             return None  # a prompt may have the name of a tool
-        return front.express.take(request, front.way(request), reply)
+        return connection.dispatcher.take(request, connection.route_for(request), reply)
 
     def response(self, send: Send) -> ResumableResponse:
         return ResumableResponse(send, self._session.streams)
 
     async def converse(self, receive: Receive, response: PostResponse) -> None:
-        await answer_in(self._session.front, self._request, receive, response)
+        await answer_in(self._session.connection, self._request, receive, response)
 
     def last_word(self) -> Failure | None:
-        given_up = self._session.front.given_up
+        given_up = self._session.connection.given_up
         return None if given_up is None else last_word(self._request, given_up)
 
     def status_of(self, failure: Failure) -> int:

@@ -66,7 +66,7 @@ class RoutingHeaders(Struct, frozen=True):
     twice: str | None
 
 
-def told_in(headers: RequestHeaders) -> RoutingHeaders:
+def routing_headers_of(headers: RequestHeaders) -> RoutingHeaders:
     """Return what a request's headers say of its body."""
     name = headers.get(_NAME)
     return RoutingHeaders(
@@ -157,7 +157,7 @@ class _Underway:
     def __len__(self) -> int:
         return len(self._calls)
 
-    def takes(self, id_: RequestId) -> bool:
+    def accepts(self, id_: RequestId) -> bool:
         return True
 
     def enter(self, id_: RequestId, underway: Cancellable) -> None:
@@ -174,8 +174,8 @@ class _Underway:
 class ModernPosts:
     """Answers what the clients of one principal ask; `is_ending` with the hub."""
 
-    def __init__(self, open_front: ConnectionFactory, principal: str) -> None:
-        self._open_front = open_front
+    def __init__(self, open_connection: ConnectionFactory, principal: str) -> None:
+        self._open_connection = open_connection
         self._principal = principal
         self._underway = _Underway()
         self._fronts: set[ClientConnection] = set()
@@ -189,8 +189,8 @@ class ModernPosts:
         """Let a request go by express if it is a call that a lane is open for."""
         if request.method != "tools/call" or self._is_full:
             return None
-        way = self._open_front.way(self._principal, request)
-        return self._open_front.express(self._underway, tasks).take(request, way, reply)
+        route = self._open_connection.route_for(self._principal, request)
+        return self._open_connection.dispatcher(self._underway, tasks).take(request, route, reply)
 
     async def converse(
         self, request: Request, fields: Sequence[Field], receive: Receive, response: PostResponse
@@ -202,27 +202,27 @@ class ModernPosts:
             await response.finish(refused, status=503)
             return
         async with anyio.create_task_group() as tasks:
-            front = self._open_front(response, tasks, self._principal)
-            front.repeats(RequestHeaders(fields).pairs)
-            self._fronts.add(front)
+            connection = self._open_connection(response, tasks, self._principal)
+            connection.repeats(RequestHeaders(fields).pairs)
+            self._fronts.add(connection)
             try:
-                await answer_in(front, request, receive, response, status_of)
+                await answer_in(connection, request, receive, response, status_of)
             finally:
-                self._fronts.discard(front)
-                front.close()
+                self._fronts.discard(connection)
+                connection.close()
             tasks.cancel_scope.cancel()
 
     def end_listening(self) -> None:
         """End the streams for notifications."""
-        for front in self._fronts:
-            front.end_listening()
+        for connection in self._fronts:
+            connection.end_listening()
 
     def end(self) -> None:
         """Give up the requests under way, because the hub ends."""
         self.is_ending = True
         self._underway.cancel()
-        for front in list(self._fronts):
-            front.end(ENDING)
+        for connection in list(self._fronts):
+            connection.end(ENDING)
 
 
 class ModernPost:

@@ -15,7 +15,7 @@ from starlette.types import Scope
 from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Message, Request
 from hub.protocol.constants import HANDSHAKE_VERSIONS
 from hub.server.http.access import BLANKS, AccessCheck, Refusal, RequestHeaders
-from hub.server.http.modern import RoutingHeaders, told_in
+from hub.server.http.modern import RoutingHeaders, routing_headers_of
 from hub.server.http.responses import Field
 from hub.server.modern import is_modern
 
@@ -35,7 +35,7 @@ class CheckedHeaders(Struct, frozen=True):
     @classmethod
     def by(cls, headers: RequestHeaders) -> CheckedHeaders:
         """Return what these headers settle."""
-        return cls(told_in(headers), headers.prefers_stream)
+        return cls(routing_headers_of(headers), headers.prefers_stream)
 
     def is_legacy(self, message: Message) -> bool:
         """Return whether a message with such headers belongs to a session."""
@@ -48,12 +48,12 @@ class CheckedHeaders(Struct, frozen=True):
 class RequestHead(Struct, eq=False):
     """The head of one POST that may be read; `session` is the one that it names."""
 
-    settled: CheckedHeaders
+    checked: CheckedHeaders
     session: str | None
     fields: list[Field]
 
     def __repr__(self) -> str:
-        return f"RequestHead({self.settled!r})"  # the rest are secrets
+        return f"RequestHead({self.checked!r})"  # the rest are secrets
 
 
 class HeaderChecks:
@@ -90,8 +90,8 @@ class HeaderChecks:
                 key.append(field)
         if length is None or int(length) > MAX_MESSAGE_BYTES:
             return None
-        settled = self._settled(scope, tuple(key))
-        return None if settled is None else RequestHead(settled, session, fields)
+        checked = self._settled(scope, tuple(key))
+        return None if checked is None else RequestHead(checked, session, fields)
 
     def _settled(self, scope: Scope, key: tuple[object, ...]) -> CheckedHeaders | None:
         found = self._kept.get(key)

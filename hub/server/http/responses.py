@@ -175,7 +175,7 @@ def last_word(request: Request, why: str) -> Failure:
 
 
 async def answer_in(
-    front: ClientConnection,
+    connection: ClientConnection,
     request: Request,
     receive: Receive,
     response: PostResponse,
@@ -187,7 +187,7 @@ async def answer_in(
     answer.
     """
     try:
-        asked = front.peer.accept(request, response)
+        asked = connection.peer.accept(request, response)
     except WireError as exc:
         # One more than may be under way is no fault in the request.
         status = 503 if exc.code == INTERNAL_ERROR else 400
@@ -202,9 +202,9 @@ async def answer_in(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
         tasks.start_soon(response.tend)
-        answer = await front.peer.answer(asked)
-        if answer is None and front.given_up is not None:
-            answer = last_word(request, front.given_up)
+        answer = await connection.peer.answer(asked)
+        if answer is None and connection.given_up is not None:
+            answer = last_word(request, connection.given_up)
         await response.finish(
             answer, status=status_of(answer) if isinstance(answer, Failure) else 200
         )

@@ -55,7 +55,7 @@ class _Server(uvicorn.Server):
 
 
 async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
-    open_front: ConnectionFactory,
+    open_connection: ConnectionFactory,
     gatekeeper: AccessCheck,
     listener: socket.socket,
     *,
@@ -64,15 +64,15 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     proxies: Proxies | None = None,
     limits: Limits | None = None,
     ready: Callable[[], None],
-    ending: Shutdown,
+    shutdown: Shutdown,
 ) -> None:
-    """Serve clients on `listener` until `ending` begins; call `ready` once requests are taken.
+    """Serve clients on `listener` until `shutdown` begins; call `ready` once requests are taken.
 
     A response that has no answer after `poll_after` seconds (0: never) is ended for its client to
     come back, if the client knows how.
     """
     app = HttpServer(
-        open_front,
+        open_connection,
         gatekeeper,
         path=path,
         clock=time.monotonic,
@@ -83,7 +83,7 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     server = _Server(config, ready)
     async with anyio.create_task_group() as tasks:
         await tasks.start(app.run)
-        tasks.start_soon(_stop, server, app, ending)
+        tasks.start_soon(_stop, server, app, shutdown)
         await server.serve([listener])
         tasks.cancel_scope.cancel()
 
@@ -116,15 +116,15 @@ def _parser(app: HttpServer, limits: Limits) -> type[asyncio.Protocol] | Literal
         return "h11"  # which has bounds of its own for the size of heads
     connections = Connections(limits, app.log, app.proxies)
     app.bodies.make_room = connections.drop_slow_body
-    made = partial(DirectHttp, desk=app.desk, connections=connections)
+    made = partial(DirectHttp, acceptor=app.acceptor, connections=connections)
     return cast("type[asyncio.Protocol]", made)
 
 
-async def _stop(server: uvicorn.Server, app: HttpServer, ending: Shutdown) -> None:
+async def _stop(server: uvicorn.Server, app: HttpServer, shutdown: Shutdown) -> None:
     """End after `LAST_ANSWERS` seconds at most, at once when the hub is pressed."""
-    await ending.begun.wait()
+    await shutdown.begun.wait()
     server.should_exit = True
     app.end_streams()
     with anyio.move_on_after(LAST_ANSWERS):
-        await ending.pressed.wait()
+        await shutdown.pressed.wait()
     app.end_answers()

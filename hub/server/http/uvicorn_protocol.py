@@ -21,20 +21,20 @@ _JSON = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
 
 
 class DirectHttp(BoundedHttp):
-    """One connection, whose plain calls are given to a `desk`."""
+    """One connection, whose plain calls are given to a `acceptor`."""
 
-    def __init__(self, *args: Any, desk: FastCallAcceptor, **options: Any) -> None:
+    def __init__(self, *args: Any, acceptor: FastCallAcceptor, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._desk = desk
+        self._acceptor = acceptor
         self._head: RequestHead | None = None
         self._pieces: list[bytes] = []
-        self._load = desk.bodies.load()
+        self._load = acceptor.bodies.load()
         self.call: PlainCall | None = None
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Serve a request by a task, unless it may turn out that it needs none."""
         if self._is_whole(cycle):
-            self._head = self._desk.head(cast("Scope", cycle.scope))
+            self._head = self._acceptor.head(cast("Scope", cycle.scope))
         if self._head is None:
             self.serve(cycle, app)
         elif not self._is_proven:
@@ -65,7 +65,7 @@ class DirectHttp(BoundedHttp):
         self._head = None
         self._body()
         self._load.release()
-        self.serve(self.cycle, self._desk.no_room)
+        self.serve(self.cycle, self._acceptor.no_room)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -74,7 +74,7 @@ class DirectHttp(BoundedHttp):
             return
         body, cycle = self._body(), self.cycle
         try:
-            call = self._desk.take(head, body, _Line(self, cycle))
+            call = self._acceptor.take(head, body, _Line(self, cycle))
         except Exception as error:  # noqa: BLE001 - the parser would take it for the client's
             self.serve(cycle, _failing(error))
             return
@@ -92,7 +92,7 @@ class DirectHttp(BoundedHttp):
 
     def hand_over(self) -> BodyLoad:
         """Return what counts the request's body, which is for the caller to release."""
-        load, self._load = self._load, self._desk.bodies.load()
+        load, self._load = self._load, self._acceptor.bodies.load()
         return load
 
     def _body(self) -> bytes:

@@ -140,12 +140,12 @@ def replace_with(one: Path, other: Path) -> None:
     other.rename(one)
 
 
-@pytest.mark.parametrize("brought", [["link"], ["a", "link"], ["a", "missing"], ["a", "a"]])
+@pytest.mark.parametrize("retry", [["link"], ["a", "link"], ["a", "missing"], ["a", "a"]])
 async def test_roots_that_may_come_to_mean_another_place_leave_none(
-    top: Path, brought: list[str]
+    top: Path, retry: list[str]
 ) -> None:
     async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
-        shared = [top / name for name in brought]
+        shared = [top / name for name in retry]
         given = params(capabilities=ROOTS, inputResponses=bringing(*shared))
         assert await called(at, given, *shared) is None
 
@@ -183,7 +183,7 @@ async def test_a_place_that_was_given_up_closes_its_lanes() -> None:
     async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
         found = await called(at, params())
         assert found is not None
-        found.lane.place.is_kept = False
+        found.resolved.slot.is_kept = False
         assert not found.is_open
 
 
@@ -217,13 +217,13 @@ async def test_a_tool_that_is_found_by_search_has_a_lane_and_a_need_of_its_own(t
 
     fakes = {"files": FakeChild(READ, {**READ, "name": "look"})}
     async with rig({"files": FILES}, fakes, expose="search") as at:
-        brought = bringing(top / "a")
-        found = await called(at, searched("read", inputResponses=brought), top / "a")
+        retry = bringing(top / "a")
+        found = await called(at, searched("read", inputResponses=retry), top / "a")
         assert found is not None
         admitted = found.admit(searched("read"))
         assert admitted is not None
         assert admitted.call.params == {"name": "read", "arguments": {"path": f"{top}/a/f"}}
-        other = Request(1, "tools/call", searched("look", inputResponses=brought))
+        other = Request(1, "tools/call", searched("look", inputResponses=retry))
         assert at.relay.request_lanes.find("alice", other) is None
         assert await asked(at, searched("read")) is not None
         unknown = Request(1, "tools/call", searched("look"))
@@ -334,8 +334,8 @@ async def test_calls_judged_by_the_same_kept_roots_go_one_way(top: Path) -> None
         request = Request(1, "tools/call", given)
         assert at.relay.request_lanes.find("alice", request) is None, "they count no more"
         assert at.relay.request_lanes.find("alice", request, one) is found
-        brought = Request(1, "tools/call", {**given, "inputResponses": bringing(top / "a")})
-        assert at.relay.request_lanes.find("alice", brought, one) is None, "they are brought anew"
+        retry = Request(1, "tools/call", {**given, "inputResponses": bringing(top / "a")})
+        assert at.relay.request_lanes.find("alice", retry, one) is None, "they are brought anew"
         assert at.relay.request_lanes.find("alice", request, same) is None, "these came after them"
 
 

@@ -10,7 +10,7 @@ from hub.jsonrpc.messages import Message, Notification
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.protocol.input_requests import ELICITATION
-from hub.protocol.request_state import UNASKED, ChildInputRound
+from hub.protocol.request_state import NO_RETRY, ChildInputRound
 from hub.sessions.client import Client
 from hub.values import JsonObject, ServerName
 from tests.kit.fakes import RecordingOutlet
@@ -103,13 +103,13 @@ async def test_a_call_speaks_for_the_client_that_made_it() -> None:
         call = parked(client)
         assert call.session == client.session.key
         assert call.party == client.session.party
-        assert call.brought is UNASKED
+        assert call.retry is NO_RETRY
         assert call.progress is None
         await call.flush()
         call.done()
         with pytest.raises(InputNeededError) as caught:
             await call.inputs(FILES, {}, ChildInputRound(ServerName("files"), (), {}, "s"))
-        assert caught.value.carried.child is not None
+        assert caught.value.state.child is not None
 
 
 async def test_nothing_is_told_in_a_round_after_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ async def test_nothing_is_told_in_a_round_after_its_result(monkeypatch: pytest.M
     read = anyio.Event()
     async with rig({}, {}) as at:
         client = modern(at)
-        client.session.audience.log_level = "info"
+        client.session.notifier.log_level = "info"
 
         class Slow(RecordingOutlet):
             async def send(self, message: Message) -> None:

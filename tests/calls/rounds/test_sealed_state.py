@@ -30,14 +30,14 @@ def spent(seals: StateSealer, state: Json, principal: str = "local") -> CallStat
     """Open a state and use it up; return what it carries."""
     opened = seals.open(state, "call")
     seals.spend(opened, principal)
-    return opened.carried
+    return opened.call_state
 
 
-@given(carried=CARRIED, identity=st.text(alphabet="abc"))
-def test_a_state_gives_back_what_it_carries(carried: CallState, identity: str) -> None:
+@given(call_state=CARRIED, identity=st.text(alphabet="abc"))
+def test_a_state_gives_back_what_it_carries(call_state: CallState, identity: str) -> None:
     seals = StateSealer(FakeClock())
-    state = seals.seal(carried, identity, lasts=1)
-    assert seals.open(state, identity).carried == carried
+    state = seals.seal(call_state, identity, lasts=1)
+    assert seals.open(state, identity).call_state == call_state
 
 
 @given(at=st.integers(min_value=0), other=st.characters(codec="ascii"))
@@ -75,7 +75,7 @@ def test_a_state_expires() -> None:
     seals = StateSealer(clock)
     state = seals.seal(SECRET, "call", lasts=10)
     clock.advance(10)
-    assert seals.open(state, "call").carried == SECRET
+    assert seals.open(state, "call").call_state == SECRET
     clock.advance(0.1)
     assert "it has expired" in refusal(seals, state)
 
@@ -84,7 +84,7 @@ def test_a_state_is_opened_often_and_spent_once() -> None:
     seals = StateSealer(FakeClock())
     state = seals.seal(SECRET, "call", lasts=10)
     once, twice = seals.open(state, "call"), seals.open(state, "call")
-    assert once.carried == twice.carried == SECRET
+    assert once.call_state == twice.call_state == SECRET
     seals.spend(once, "local")
     said = refusal(seals, state)
     assert "it was used before" in said

@@ -46,9 +46,9 @@ time.sleep(60)
 """
 
 
-def begin(family: ProcessTree, *arguments: str) -> list[int]:
+def begin(tree: ProcessTree, *arguments: str) -> list[int]:
     """Start a Python program in a family; return the processes that it says it has, and its own."""
-    env = family.mark_next({"PATH": os.environ["PATH"]})
+    env = tree.mark_next({"PATH": os.environ["PATH"]})
     process = subprocess.Popen(  # noqa: S603 - this Python
         [sys.executable, "-I", "-S", "-c", *arguments],
         env=env,
@@ -56,8 +56,8 @@ def begin(family: ProcessTree, *arguments: str) -> list[int]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    family.mark_none()
-    family.begun(process.pid)
+    tree.mark_none()
+    tree.begun(process.pid)
     assert process.stdout is not None
     with process.stdout:
         lines = iter(process.stdout.readline, "")
@@ -66,8 +66,8 @@ def begin(family: ProcessTree, *arguments: str) -> list[int]:
     return [process.pid, *found]
 
 
-def starts(family: ProcessTree, sign: str = "signal.SIG_DFL") -> list[int]:
-    return begin(family, STARTS, ASLEEP.format(sign))
+def starts(tree: ProcessTree, sign: str = "signal.SIG_DFL") -> list[int]:
+    return begin(tree, STARTS, ASLEEP.format(sign))
 
 
 def there(pids: list[int]) -> list[int]:
@@ -75,10 +75,10 @@ def there(pids: list[int]) -> list[int]:
 
 
 @asynccontextmanager
-async def kept(ending: Shutdown | None = None) -> AsyncGenerator[ProcessSupervisor]:
+async def kept(shutdown: Shutdown | None = None) -> AsyncGenerator[ProcessSupervisor]:
     with anyio.fail_after(20):
-        async with keeping(ending or Shutdown()) as brood:
-            yield brood
+        async with keeping(shutdown or Shutdown()) as supervisor:
+            yield supervisor
 
 
 def watchdogs() -> list[int]:
@@ -95,18 +95,18 @@ def watchdogs() -> list[int]:
 
 
 async def test_a_family_ends_with_all_that_it_has_started() -> None:
-    async with kept() as brood:
-        one, other = ProcessTree(brood), ProcessTree(brood)
+    async with kept() as supervisor:
+        one, other = ProcessTree(supervisor), ProcessTree(supervisor)
         ours, theirs = starts(one), starts(other)
         assert there(ours) == ours
         assert len(ours) == 5
         await one.end()
         assert there(ours) == []
         assert there(theirs) == theirs
-        assert set(brood.leaders) == {theirs[0]}
+        assert set(supervisor.leaders) == {theirs[0]}
         await other.end()
         assert there(theirs) == []
-        assert brood.leaders == {}
+        assert supervisor.leaders == {}
 
 
 async def test_those_who_end_together_look_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,13 +117,13 @@ async def test_those_who_end_together_look_together(monkeypatch: pytest.MonkeyPa
         looks.append(hub)
         return look(hub, since)
 
-    async with kept() as brood:
-        families = [ProcessTree(brood) for _ in range(8)]
+    async with kept() as supervisor:
+        families = [ProcessTree(supervisor) for _ in range(8)]
         pids = [pid for each in families for pid in begin(each, SLEEPS)]
         monkeypatch.setattr(watchdog, "look", counted)
         async with anyio.create_task_group() as tasks:
             for _ in range(20):
-                tasks.start_soon(brood.look)
+                tasks.start_soon(supervisor.look)
         assert len(looks) == 1
         async with anyio.create_task_group() as tasks:
             for each in families:
@@ -134,36 +134,36 @@ async def test_those_who_end_together_look_together(monkeypatch: pytest.MonkeyPa
 
 async def test_who_refuses_to_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TERM_GRACE", 0.05)
-    async with kept() as brood:
-        family = ProcessTree(brood)
-        pids = starts(family, "signal.SIG_IGN")
-        await family.end()
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
+        pids = starts(tree, "signal.SIG_IGN")
+        await tree.end()
         assert there(pids) == []
 
 
 async def test_nobody_gets_time_when_the_hub_is_pressed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TERM_GRACE", 3600.0)
     monkeypatch.setattr(module, "TERM_GRACE_AT_END", 3600.0)
-    ending = Shutdown()
-    async with kept(ending) as brood:
-        family = ProcessTree(brood)
-        pids = starts(family, "signal.SIG_IGN")
+    shutdown = Shutdown()
+    async with kept(shutdown) as supervisor:
+        tree = ProcessTree(supervisor)
+        pids = starts(tree, "signal.SIG_IGN")
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(family.end)
+            tasks.start_soon(tree.end)
             await anyio.wait_all_tasks_blocked()
-            ending.press()
+            shutdown.hurry()
         assert there(pids) == []
 
 
 async def test_who_cannot_be_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TERM_GRACE", 0.05)
     monkeypatch.setattr(module, "PATIENCE", 0.05)
-    async with kept() as brood:
-        family = ProcessTree(brood)
-        (pid,) = begin(family, SLEEPS)
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
+        (pid,) = begin(tree, SLEEPS)
         with monkeypatch.context() as patch, capture_logs() as logs:
             patch.setattr(watchdog, "send", lambda *_: None)  # pyright: ignore
-            await family.end()
+            await tree.end()
         assert [(entry["event"], entry["pids"]) for entry in logs] == [
             ("processes left that cannot be ended", [pid])
         ]
@@ -175,19 +175,19 @@ async def test_a_family_ends_when_a_descriptor_is_free_to_look_for_it_with(
     monkeypatch.setattr(module, "LOOK_AGAIN", 0.01)
     looks, look = list[None](), ProcessSupervisor.look
 
-    async def looked(brood: ProcessSupervisor) -> Table:
+    async def looked(supervisor: ProcessSupervisor) -> Table:
         looks.append(None)
-        return await look(brood)
+        return await look(supervisor)
 
     monkeypatch.setattr(ProcessSupervisor, "look", looked)
-    async with kept() as brood:
-        families = [ProcessTree(brood) for _ in range(2)]
-        pids = [pid for family in families for pid in starts(family)]
+    async with kept() as supervisor:
+        families = [ProcessTree(supervisor) for _ in range(2)]
+        pids = [pid for tree in families for pid in starts(tree)]
         with capture_logs() as logs:
             async with anyio.create_task_group() as tasks:
                 with no_descriptor_free():
-                    for family in families:
-                        tasks.start_soon(family.end)
+                    for tree in families:
+                        tasks.start_soon(tree.end)
                     while len(looks) < 6:
                         await anyio.lowlevel.checkpoint()
                 assert there(pids) == pids
@@ -200,12 +200,12 @@ async def test_a_family_ends_when_a_descriptor_is_free_to_look_for_it_with(
 
 
 async def test_a_hub_that_ends_leaves_to_its_watchdog_what_it_cannot_look_for() -> None:
-    async with kept() as brood:
-        family = ProcessTree(brood)
-        pids = starts(family)
-        brood.ending.begin()
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
+        pids = starts(tree)
+        supervisor.shutdown.begin()
         with no_descriptor_free():
-            await family.end()
+            await tree.end()
         assert there(pids) == pids
     assert there(pids) == []
 
@@ -213,18 +213,18 @@ async def test_a_hub_that_ends_leaves_to_its_watchdog_what_it_cannot_look_for() 
 async def test_who_begins_while_no_descriptor_is_free_ends_by_its_marks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with kept() as brood:
-        family = ProcessTree(brood)
-        begun = family.begun
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
+        begun = tree.begun
 
         def unnoticed(pid: int) -> None:
             with no_descriptor_free():
                 begun(pid)
 
-        monkeypatch.setattr(family, "begun", unnoticed)
-        pids = starts(family)
-        assert brood.leaders == {}
-        await family.end()
+        monkeypatch.setattr(tree, "begun", unnoticed)
+        pids = starts(tree)
+        assert supervisor.leaders == {}
+        await tree.end()
         assert there(pids) == []
 
 
@@ -232,62 +232,62 @@ async def test_the_environment_does_where_limits_cannot_be_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_set_limit", lambda _: None)  # pyright: ignore
-    async with kept() as brood:
-        family = ProcessTree(brood)
-        pids = starts(family)
-        family.mark_none()
-        await family.end()
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
+        pids = starts(tree)
+        tree.mark_none()
+        await tree.end()
         # Lost its parent, its session and its environment: only its limit would have told it.
         assert there(pids) == pids[-1:]
         os.kill(pids[-1], signal.SIGKILL)
 
 
 async def test_the_hub_itself_carries_no_mark_of_a_child() -> None:
-    async with kept() as brood:
-        family = ProcessTree(brood)
-        (pid,) = begin(family, SLEEPS)
-        hub = brood.next_mark().hub
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
+        (pid,) = begin(tree, SLEEPS)
+        hub = supervisor.next_mark().hub
         assert child_of(pid, hub)
         assert not any(child_of(each, hub) for each in (os.getpid(), *watchdogs()))
-        await family.end()
+        await tree.end()
 
 
 async def test_a_limit_that_somebody_means_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     before = resource.getrlimit(resource.RLIMIT_RTTIME)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (200_000, 200_000))  # pyright: ignore
-    async with kept() as brood:
-        family = ProcessTree(brood)
-        pids = begin(family, SLEEPS)
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
+        pids = begin(tree, SLEEPS)
         monkeypatch.undo()
         assert resource.getrlimit(resource.RLIMIT_RTTIME) == before
-        await family.end()
+        await tree.end()
         assert there(pids) == []
 
 
 async def test_a_family_that_never_began_has_no_end_and_needs_no_watchdog() -> None:
-    async with kept() as brood:
-        await ProcessTree(brood).end()
+    async with kept() as supervisor:
+        await ProcessTree(supervisor).end()
         assert watchdogs() == []
 
 
 async def test_a_watchdog_is_there_from_the_first_child_to_the_end_of_the_hub() -> None:
-    async with kept() as brood:
-        brood.next_mark()
+    async with kept() as supervisor:
+        supervisor.next_mark()
         (one,) = watchdogs()
-        brood.next_mark()
+        supervisor.next_mark()
         assert watchdogs() == [one]
     assert watchdogs() == []
 
 
 async def test_a_watchdog_that_was_killed_is_replaced_and_told_of_everybody() -> None:
-    async with kept() as brood:
-        (pid,) = begin(ProcessTree(brood), SLEEPS)
+    async with kept() as supervisor:
+        (pid,) = begin(ProcessTree(supervisor), SLEEPS)
         (killed,) = watchdogs()
         os.kill(killed, signal.SIGKILL)
         while watchdogs():  # noqa: ASYNC110 - nothing says when a process has ended
             await anyio.sleep(0.01)
-        brood.tell("- 1 1\n")
-        brood.next_mark()
+        supervisor.tell("- 1 1\n")
+        supervisor.next_mark()
         assert len(watchdogs()) == 1
     assert there([pid]) == [], "the new one ended what was left"
 
@@ -296,10 +296,10 @@ async def test_a_machine_that_starts_no_watchdog_is_told_of(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")
-    async with kept() as brood:
+    async with kept() as supervisor:
         with capture_logs() as logs:
-            brood.next_mark()
-        brood.tell("- 1 1\n")
+            supervisor.next_mark()
+        supervisor.tell("- 1 1\n")
     assert [entry["event"] for entry in logs] == [
         "no watchdog: a hub that is killed may leave processes"
     ]

@@ -47,10 +47,10 @@ async def start(request: pytest.FixtureRequest) -> AsyncGenerator[Start]:
     elif not HAS_PROC:
         pytest.skip("only Linux has subreapers")
     else:
-        async with keeping(Shutdown()) as brood:
-            family = ProcessTree(brood)
-            yield family.start
-            await family.end()
+        async with keeping(Shutdown()) as supervisor:
+            tree = ProcessTree(supervisor)
+            yield tree.start
+            await tree.end()
 
 
 async def python(start: Start, code: str, **env: str) -> Spawned:
@@ -120,10 +120,10 @@ def test_an_end_that_nobody_took_is_closed_once() -> None:
     os.close(write)
 
 
-@pytest.mark.parametrize("way", ["read", "write"])
-async def test_an_end_that_a_transport_took_is_closed_by_it_alone(way: str) -> None:
+@pytest.mark.parametrize("route", ["read", "write"])
+async def test_an_end_that_a_transport_took_is_closed_by_it_alone(route: str) -> None:
     loop, (read, write) = asyncio.get_running_loop(), os.pipe()
-    number, other = (read, write) if way == "read" else (write, read)
+    number, other = (read, write) if route == "read" else (write, read)
     end = End(number)
     lost = asyncio.Event()
 
@@ -131,7 +131,7 @@ async def test_an_end_that_a_transport_took_is_closed_by_it_alone(way: str) -> N
         def connection_lost(self, exc: Exception | None) -> None:
             lost.set()
 
-    connect = loop.connect_read_pipe if way == "read" else loop.connect_write_pipe
+    connect = loop.connect_read_pipe if route == "read" else loop.connect_write_pipe
     transport, _ = await connect(RoutingHeaders, end.taken(loop))
     transport.close()
     await lost.wait()

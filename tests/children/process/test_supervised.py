@@ -66,14 +66,14 @@ while time.monotonic() < float(sys.argv[1]):
 @asynccontextmanager
 async def kept() -> AsyncGenerator[ProcessSupervisor]:
     with anyio.fail_after(20):
-        async with keeping(Shutdown()) as brood:
-            yield brood
+        async with keeping(Shutdown()) as supervisor:
+            yield supervisor
 
 
-async def begin(family: ProcessTree, *arguments: str) -> Spawned:
+async def begin(tree: ProcessTree, *arguments: str) -> Spawned:
     command = [sys.executable, "-I", "-S", "-c", *arguments]
     env = {"PATH": os.environ["PATH"], "OWN": "mine"}
-    return await spawn(command, env=env, cwd="/tmp", start=family.start)  # noqa: S108 - it is there
+    return await spawn(command, env=env, cwd="/tmp", start=tree.start)  # noqa: S108 - it is there
 
 
 async def line(spawned: Spawned) -> str:
@@ -110,18 +110,18 @@ async def gone(*pids: int) -> None:
 
 
 async def test_a_child_has_a_parent_of_its_own_and_is_marked_and_its_parent_is_not() -> None:
-    async with kept() as brood:
-        family = ProcessTree(brood)
-        spawned = await begin(family, SLEEPS)
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
+        spawned = await begin(tree, SLEEPS)
         await line(spawned)
         found = row(spawned.popen.pid)
         assert found is not None
         assert found.parent == parent_of(spawned)
         assert found.session == spawned.popen.pid
-        hub = brood.next_mark().hub
+        hub = supervisor.next_mark().hub
         assert child_of(spawned.popen.pid, hub)
         assert not child_of(parent_of(spawned), hub)
-        await family.end()
+        await tree.end()
         spawned.close()
         assert start_of(spawned.popen.pid) is start_of(parent_of(spawned)) is None
 
@@ -131,14 +131,14 @@ async def test_a_child_has_a_parent_of_its_own_and_is_marked_and_its_parent_is_n
     [("import sys; sys.exit(7)", 7), ("import os; os.kill(os.getpid(), 9)", -9)],
 )
 async def test_how_it_ended_is_told(code: str, ended: int) -> None:
-    async with kept() as brood:
-        family, told = ProcessTree(brood), anyio.Event()
-        spawned = await begin(family, code)
+    async with kept() as supervisor:
+        tree, told = ProcessTree(supervisor), anyio.Event()
+        spawned = await begin(tree, code)
         stop = when_ended(spawned.popen, told.set)
         await told.wait()
         assert spawned.popen.returncode == ended
         stop()
-        await family.end()
+        await tree.end()
         spawned.close()
 
 
@@ -147,15 +147,15 @@ async def test_signals_and_limits_are_those_that_the_hub_would_give() -> None:
         "import resource, signal as s; print([s.getsignal(n) == s.SIG_DFL for n in "
         "(s.SIGTERM, s.SIGHUP, s.SIGUSR1)], resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
-    async with kept() as brood:
-        family = ProcessTree(brood)
-        spawned = await begin(family, code)
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
+        spawned = await begin(tree, code)
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         # What ignores a signal has its programs ignore it: whoever runs tests under nohup does.
         kept_as_is = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
         usual = [signal.getsignal(number) is not signal.SIG_IGN for number in kept_as_is]
         assert await line(spawned) == f"{usual} {limit}"
-        await family.end()
+        await tree.end()
         spawned.close()
 
 
@@ -169,12 +169,12 @@ async def test_signals_and_limits_are_those_that_the_hub_would_give() -> None:
     ],
 )
 async def test_a_command_that_cannot_be_run_says_why(command: str, cwd: str, error: int) -> None:
-    async with kept() as brood:
-        family = ProcessTree(brood)
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
         with pytest.raises(OSError) as caught:  # noqa: PT011 - its number is looked at
-            await spawn([command], env={"PATH": "/bin:/usr/bin"}, cwd=cwd, start=family.start)
+            await spawn([command], env={"PATH": "/bin:/usr/bin"}, cwd=cwd, start=tree.start)
         assert caught.value.errno == error
-        await family.end()
+        await tree.end()
 
 
 @pytest.mark.parametrize(("word", "variable"), [("a\0", "A"), ("a", "A\0"), ("a", "A=B")])
@@ -184,31 +184,31 @@ def test_what_no_process_can_be_given_is_refused(word: str, variable: str) -> No
 
 
 async def test_a_large_environment_arrives() -> None:
-    async with kept() as brood:
-        family = ProcessTree(brood)
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
         code = "import os; print(sum(len(v) for k, v in os.environ.items() if k[0] == 'X'))"
         env = {f"X{number}": "x" * 100_000 for number in range(10)}
         command = [sys.executable, "-I", "-S", "-c", code]
-        spawned = await spawn(command, env=env, cwd="/", start=family.start)
+        spawned = await spawn(command, env=env, cwd="/", start=tree.start)
         assert await line(spawned) == "1000000"
-        await family.end()
+        await tree.end()
         spawned.close()
 
 
 # Who tries to get away
 
 
-@pytest.mark.parametrize("way", ["stays", "leaves"])
+@pytest.mark.parametrize("route", ["stays", "leaves"])
 async def test_no_descendant_gets_away_without_any_mark(
-    way: str, monkeypatch: pytest.MonkeyPatch
+    route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(brood_module, "TERM_GRACE", 0.05)
-    async with kept() as brood:
-        family = ProcessTree(brood)
-        spawned = await begin(family, EVADES, way)
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
+        spawned = await begin(tree, EVADES, route)
         evader = int(await line(spawned))
-        assert child_of(evader, brood.next_mark().hub) == 0
-        await family.end()
+        assert child_of(evader, supervisor.next_mark().hub) == 0
+        await tree.end()
         assert start_of(evader) is None
         spawned.close()
 
@@ -218,34 +218,34 @@ async def test_who_is_another_process_every_moment_is_ended(
 ) -> None:
     monkeypatch.setattr(brood_module, "TERM_GRACE", 0.05)
     monkeypatch.setattr(brood_module, "PATIENCE", 0.2)
-    async with kept() as brood:
-        family = ProcessTree(brood)
-        spawned = await begin(family, HOPS, str(time.monotonic() + 15))
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
+        spawned = await begin(tree, HOPS, str(time.monotonic() + 15))
         await line(spawned)
         parent = parent_of(spawned)
-        await family.end()
+        await tree.end()
         await gone(parent)  # which it is only once nobody is left below it
         assert os.read(spawned.stdout.fileno(), 1) == b"", "nobody has its stdout any more"
         spawned.close()
 
 
 async def test_a_subreaper_that_is_killed_takes_its_child_along() -> None:
-    async with kept() as brood:
-        family, told = ProcessTree(brood), anyio.Event()
-        spawned = await begin(family, EVADES, "stays")
+    async with kept() as supervisor:
+        tree, told = ProcessTree(supervisor), anyio.Event()
+        spawned = await begin(tree, EVADES, "stays")
         when_ended(spawned.popen, told.set)
         evader = int(await line(spawned))
         os.kill(parent_of(spawned), signal.SIGKILL)
         await told.wait()
         assert spawned.popen.returncode == -signal.SIGKILL
         await gone(spawned.popen.pid, evader)
-        await family.end()
+        await tree.end()
         spawned.close()
 
 
 async def test_who_forks_them_is_replaced_and_its_subreapers_stay() -> None:
-    async with kept() as brood:
-        one, other = ProcessTree(brood), ProcessTree(brood)
+    async with kept() as supervisor:
+        one, other = ProcessTree(supervisor), ProcessTree(supervisor)
         first = await begin(one, EVADES, "stays")
         evader = int(await line(first))
         killed = await forks()
@@ -254,8 +254,8 @@ async def test_who_forks_them_is_replaced_and_its_subreapers_stay() -> None:
         second = await begin(other, SLEEPS)
         await line(second)
         assert start_of(first.popen.pid) is not None
-        for family, spawned in ((one, first), (other, second)):
-            await family.end()
+        for tree, spawned in ((one, first), (other, second)):
+            await tree.end()
             spawned.close()
         assert start_of(evader) is None
 
@@ -264,14 +264,14 @@ async def test_where_nobody_can_fork_a_child_is_the_hubs_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ForkServerClient, "program", os.devnull)  # a program that ends at once
-    async with kept() as brood:
-        family = ProcessTree(brood)
-        spawned = await begin(family, SLEEPS)
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
+        spawned = await begin(tree, SLEEPS)
         await line(spawned)
         found = row(spawned.popen.pid)
         assert found is not None
         assert found.parent == os.getpid()
-        await family.end()
+        await tree.end()
         assert await anyio.to_thread.run_sync(spawned.popen.wait) == -signal.SIGTERM
         spawned.close()
         assert start_of(spawned.popen.pid) is None
@@ -286,19 +286,19 @@ async def test_who_does_not_answer_is_not_waited_for_for_ever(
     monkeypatch.setattr(supervised, "START_PATIENCE", 0.05)
     monkeypatch.setattr(watchdog, "GRACE", 0.0)
     monkeypatch.setattr(brood_module, "PATIENCE", 0.05)
-    async with kept() as brood:
-        family = ProcessTree(brood)
-        brood.next_mark()
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
+        supervisor.next_mark()
         server = await forks()
         with pytest.raises(TimeoutError):
-            await begin(family, SLEEPS)
-        await family.end()
+            await begin(tree, SLEEPS)
+        await tree.end()
     assert start_of(server) is None
 
 
 async def test_those_that_a_child_has_stopped_go_on_when_they_are_needed() -> None:
-    async with kept() as brood:
-        one, other = ProcessTree(brood), ProcessTree(brood)
+    async with kept() as supervisor:
+        one, other = ProcessTree(supervisor), ProcessTree(supervisor)
         first = await begin(one, EVADES, "stays")
         evader = int(await line(first))
         server = await forks()
@@ -307,8 +307,8 @@ async def test_those_that_a_child_has_stopped_go_on_when_they_are_needed() -> No
         await line(second)
         for spawned in (first, second):
             os.kill(parent_of(spawned), signal.SIGSTOP)
-        for family, spawned in ((one, first), (other, second)):
-            await family.end()
+        for tree, spawned in ((one, first), (other, second)):
+            await tree.end()
             spawned.close()
             assert start_of(parent_of(spawned)) is None
         assert start_of(evader) is None

@@ -115,14 +115,14 @@ def test_what_has_ended_is_not_there_even_if_nobody_has_noticed(start: Start) ->
 
 def test_who_cannot_be_asked_for_is_not_taken_for_ended(start: Start) -> None:
     process = asleep(start, {VARIABLE: MARK.text})
-    hunt = Termination(MARK.child, {})
-    hunt.strike(here(), 0)
+    termination = Termination(MARK.child, {})
+    termination.signal_all(here(), 0)
     for ask in (here, lambda: start_of(process.pid), lambda: send(process.pid, 1, 0)):
         with no_descriptor_free(), pytest.raises(OSError, match="Too many open files"):
             ask()
     with no_descriptor_free():
-        assert not hunt.thin()
-    assert set(hunt.left) == {process.pid}
+        assert not termination.prune()
+    assert set(termination.left) == {process.pid}
 
 
 def test_a_process_is_read_whatever_it_is_called(tmp_path: Path) -> None:

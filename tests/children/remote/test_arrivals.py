@@ -39,22 +39,22 @@ async def test_who_reads_waits_for_the_next() -> None:
 
 async def test_who_brings_more_than_fits_waits_until_there_is_room() -> None:
     arrivals = InboundQueue(PeerConduct("far"))
-    brought: list[int] = []
+    retry: list[int] = []
     read: list[Message] = []
 
     async def bring(number: int) -> None:
         await arrivals.put(said(number))
-        brought.append(number)
+        retry.append(number)
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             for number in range(QUEUE + 3):
                 tasks.start_soon(bring, number)
             await anyio.wait_all_tasks_blocked()
-            assert len(brought) == QUEUE
+            assert len(retry) == QUEUE
             read.append(await arrivals.next())
             await anyio.wait_all_tasks_blocked()
-            assert len(brought) == QUEUE + 1
+            assert len(retry) == QUEUE + 1
             read += [await arrivals.next() for _ in range(QUEUE + 2)]
     assert len({message.method for message in read if isinstance(message, Notification)}) == len(
         read

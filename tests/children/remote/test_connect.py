@@ -146,9 +146,9 @@ class Together(RecordingAsker):
         self._all.append(self)
 
     async def ask(
-        self, method: str, params: JsonObject, behalf: RequestOwner | None = None
+        self, method: str, params: JsonObject, request_owner: RequestOwner | None = None
     ) -> Payload:
-        await super().ask(method, params, behalf)
+        await super().ask(method, params, request_owner)
         if all(one.asked for one in self._all):
             self._enough.set()
         await self._enough.wait()
@@ -199,7 +199,7 @@ async def test_sixteen_mebibytes_go_both_ways(
         listening(transport, answers_json=answers_json) as url,
         owned(RemoteTarget(url, {}, transport), tmp_path, era=era) as child,
     ):
-        assert (await child.ready()).greeting.era == era
+        assert (await child.ready()).handshake.era == era
         assert await echoed(child, text) == text
         assert await echoed(child, "small") == "small"
 

@@ -1,13 +1,13 @@
 import pytest
 
 from hub.guard.keys import schema as detection
-from hub.guard.keys.schema import ArgumentNode, compile_shape, nodes_of
+from hub.guard.keys.schema import ArgumentNode, compile_schema, nodes_of
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject
 
 
 def shape(schema: Json, **overrides: Kind) -> ArgumentNode:
-    return compile_shape(schema, overrides)
+    return compile_schema(schema, overrides)
 
 
 def of(key: str, schema: JsonObject) -> ArgumentNode:
@@ -185,7 +185,7 @@ def test_the_operator_decides_by_pointer() -> None:
         "/list/0": Kind.GLOB,
         "/list/*": Kind.WEAK,
     }
-    compiled = compile_shape(schema, overrides)
+    compiled = compile_schema(schema, overrides)
     path = compiled.member("path")
     assert (path.kind, path.why, path.values) == (
         *(Kind.IGNORE, "the operator says so"),
@@ -201,7 +201,7 @@ def test_what_is_read_in_part_is_judged_by_its_name(monkeypatch: pytest.MonkeyPa
     schema: Json = {"properties": {"path": {"anyOf": [{"type": "integer"}, {"type": "string"}]}}}
     for most in range(2, 8):
         monkeypatch.setattr(detection, "_MOST", most)
-        assert compile_shape(schema, {}).member("path").kind is Kind.PATH, most
+        assert compile_schema(schema, {}).member("path").kind is Kind.PATH, most
 
 
 FILE: JsonObject = {"type": "string", "description": "Absolute path to the file to read"}

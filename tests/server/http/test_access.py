@@ -205,7 +205,7 @@ def test_blanks_around_a_value_are_no_part_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("accept", "takes"),
+    ("accept", "accepts"),
     [
         ("application/json", True),
         ("text/html, Application/JSON;q=0.5", True),
@@ -216,8 +216,8 @@ def test_blanks_around_a_value_are_no_part_of_it() -> None:
         ("", False),
     ],
 )
-def test_a_media_type_is_accepted_by_name_or_by_range(accept: str, *, takes: bool) -> None:
-    assert headers(accept=accept).accepts("application/json") is takes
+def test_a_media_type_is_accepted_by_name_or_by_range(accept: str, *, accepts: bool) -> None:
+    assert headers(accept=accept).accepts("application/json") is accepts
     assert not RequestHeaders([]).accepts("application/json")
 
 

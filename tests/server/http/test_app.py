@@ -81,24 +81,24 @@ class Web:
     def __init__(self, tasks: TaskGroup, child: FakeChild) -> None:
         self.child = child
         self.clock = FakeClock()
-        self.fronts: list[ClientConnection] = []
+        self.connection_builder: list[ClientConnection] = []
         self.closed: list[ClientConnection] = []
         self.signals = Signals()
         self.app: HttpServer
         self._tasks = tasks
 
-    def watched(self, front: ClientConnection) -> ClientConnection:
+    def watched(self, connection: ClientConnection) -> ClientConnection:
         """Remember a conversation, and when it ends."""
-        self.fronts.append(front)
-        close = front.close
+        self.connection_builder.append(connection)
+        close = connection.close
 
         def noted() -> None:
             close()
-            self.closed.append(front)
+            self.closed.append(connection)
             self.signals.moved()
 
-        front.close = noted
-        return front
+        connection.close = noted
+        return connection
 
     async def until_closed(self, count: int) -> None:
         await self.signals.until(lambda: len(self.closed) >= count)
@@ -202,7 +202,7 @@ async def test_who_is_turned_away_is_turned_away_before_anything_else() -> None:
             assert refused.json["error"]
         assert refused.headers["www-authenticate"] == 'Bearer realm="roots-hub"'
         assert (await site.post(initialize(), authorization=f"Bearer {TOKEN}")).status == 200
-        assert [front.session.principal for front in site.fronts] == ["token"]
+        assert [connection.session.principal for connection in site.connection_builder] == ["token"]
 
 
 async def test_health_is_told_to_anybody_and_other_paths_are_not_there() -> None:
@@ -243,7 +243,7 @@ async def test_the_modern_era_has_neither_streams_nor_sessions(method: str) -> N
 async def test_a_client_takes_both_forms_of_an_answer(accept: str) -> None:
     async with web() as site:
         assert (await site.post(initialize(), accept=accept)).status == 406
-        assert site.fronts == []
+        assert site.connection_builder == []
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ async def test_a_handshake_that_fails_opens_nothing(monkeypatch: pytest.MonkeyPa
         failed = await site.post({**initialize(), "params": {}})
         assert "error" in failed.json
         assert (await site.post(asked("ping"), failed.headers["mcp-session-id"])).status == 404
-        assert site.closed == site.fronts
+        assert site.closed == site.connection_builder
         assert (await site.post(initialize())).status == 200
 
 
@@ -516,10 +516,10 @@ async def test_before_it_runs_no_session_is_opened() -> None:
             ) -> ClientConnection:
                 pytest.fail("opened")
 
-            def way(self, principal: str, request: Request, /) -> None:
+            def route_for(self, principal: str, request: Request, /) -> None:
                 pytest.fail("asked for a way")
 
-            def express(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
+            def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
                 pytest.fail("asked for a call")
 
         keeper = AccessCheck("127.0.0.1", None)
@@ -654,11 +654,11 @@ async def test_a_stream_that_is_being_opened_is_the_sessions_one() -> None:
     async with web() as site:
         key = await site.session()
         stream = site.start("GET", key)
-        stream.takes = anyio.Event()
+        stream.accepts = anyio.Event()
         await anyio.wait_all_tasks_blocked()
         assert not stream.sent
         assert (await site.use("GET", key)).status == 409
-        stream.takes.set()
+        stream.accepts.set()
         await stream.heard(0)
         assert (await site.use("GET", key)).status == 409
 
@@ -739,7 +739,7 @@ async def test_a_modern_request_needs_no_session() -> None:
         answer = await site.modern(echo(), mcp_name="echo")
         assert answer.json["result"]["structuredContent"] == {"text": "hi"}
         assert answer.json["result"]["resultType"] == "complete"
-        assert site.closed == site.fronts
+        assert site.closed == site.connection_builder
 
 
 async def test_a_modern_client_is_asked_by_the_result() -> None:
@@ -758,7 +758,7 @@ async def test_modern_headers_must_fit_the_body() -> None:
         assert (refused.status, code(refused)) == (400, HEADER_MISMATCH)
         refused = await site.post(enveloped(echo()))
         assert (refused.status, code(refused)) == (400, HEADER_MISMATCH)
-        assert site.fronts == []
+        assert site.connection_builder == []
 
 
 async def test_an_unsupported_modern_version_says_which_are() -> None:
@@ -822,7 +822,7 @@ async def test_progress_makes_a_modern_answer_a_stream(is_first: bool) -> None:
         assert (await call.heard(1))[0]["params"] == {"progressToken": "mine", "progress": 1}
         link.answer(sent["id"], {"content": []})
         assert (await call.over()).events[1]["result"]["resultType"] == "complete"
-        assert len(site.fronts) == 1, "a call like one before needs no conversation"
+        assert len(site.connection_builder) == 1, "a call like one before needs no conversation"
 
 
 def listen(id_: int = 7, **fields: Any) -> JsonObject:

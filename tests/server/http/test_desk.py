@@ -71,7 +71,7 @@ class Seen:
         self.requests: list[Request] = []
         self.unplain = Unplain()
         heads = HeaderChecks(AccessCheck("127.0.0.1", None), "/mcp")
-        self.desk = FastCallAcceptor(
+        self.acceptor = FastCallAcceptor(
             heads, self._find, Deadlines(PATIENCE), bodies=BodyLimit(), no_room=unserved
         )
 
@@ -80,12 +80,12 @@ class Seen:
         return self.unplain if request.id == 1 else None
 
     def head(self, accept: str = JSON_FIRST) -> RequestHead | None:
-        return self.desk.head(scope_of("POST", {**FIELDS, "accept": accept}))
+        return self.acceptor.head(scope_of("POST", {**FIELDS, "accept": accept}))
 
-    def takes(self, body: bytes) -> bool:
+    def accepts(self, body: bytes) -> bool:
         head = self.head()
         assert head is not None
-        is_taken = self.desk.take(head, body, Unused()) is not None
+        is_taken = self.acceptor.take(head, body, Unused()) is not None
         assert not self.unplain.in_flight
         return is_taken
 
@@ -102,14 +102,14 @@ class Seen:
 )
 def test_what_is_no_call_is_left_alone(body: bytes) -> None:
     seen = Seen()
-    assert not seen.takes(body)
+    assert not seen.accepts(body)
     assert seen.requests == []
 
 
 @pytest.mark.parametrize("id_", [1, 2])
 def test_a_call_that_is_not_plain_or_not_allowed_is_left_alone(id_: int) -> None:
     seen = Seen()
-    assert not seen.takes(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call"}' % id_)
+    assert not seen.accepts(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call"}' % id_)
     assert [request.id for request in seen.requests] == [id_]
 
 

@@ -20,7 +20,7 @@ from hub.protocol.constants import (
 )
 from hub.server.http import modern as envelope
 from hub.server.http.access import RequestHeaders
-from hub.server.http.modern import status_of, told_in
+from hub.server.http.modern import routing_headers_of, status_of
 from hub.values import JsonObject
 
 VERSION = MODERN_VERSIONS[-1]
@@ -47,7 +47,7 @@ def headers(*more: tuple[str, str], **changes: str | None) -> RequestHeaders:
 
 
 def rejection(request: Request, sent: RequestHeaders) -> Failure | None:
-    return envelope.rejection(request, told_in(sent))
+    return envelope.rejection(request, routing_headers_of(sent))
 
 
 def code(found: Failure | None) -> object:

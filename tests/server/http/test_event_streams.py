@@ -47,14 +47,14 @@ async def test_without_a_connection_events_are_kept_alone() -> None:
 async def test_of_two_who_come_at_once_one_carries_the_stream_and_the_other_ends() -> None:
     stream, first, second = new_stream(Connection()), Connection(), Connection()
     await stream.put(TOLD)
-    first.takes = anyio.Event()
+    first.accepts = anyio.Event()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stream.attach, first.send, EventId(3, 0))
             await anyio.wait_all_tasks_blocked()
             tasks.start_soon(stream.attach, second.send, EventId(3, 0))
             await anyio.wait_all_tasks_blocked()
-            first.takes.set()
+            first.accepts.set()
     carrying, ended = (first, second) if not first.is_over else (second, first)
     assert ended.is_over
     await stream.put(TOLD)
@@ -93,7 +93,7 @@ async def test_a_response_that_nobody_reads_is_given_up(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "HANG_UP", 0.001)
     connection = Connection()
     carrier = StreamConnection(connection.send)
-    connection.takes = anyio.Event()
+    connection.accepts = anyio.Event()
     with anyio.fail_after(5):
         await carrier.hang_up()
         await carrier.hang_up()

@@ -46,11 +46,11 @@ class Posted:
         self.in_flight -= 1
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
-        way: CallRoute | RootsRequested | None = self._posts.known
-        way = way or self._posts.at.relay.session_lanes.find(
+        route: CallRoute | RootsRequested | None = self._posts.known
+        route = route or self._posts.at.relay.session_lanes.find(
             self._posts.client.session, self._request
         )
-        return self._posts.express.take(self._request, way, reply)
+        return self._posts.dispatcher.take(self._request, route, reply)
 
     def response(self, send: Send) -> PostResponse:
         return PostResponse(send)
@@ -92,7 +92,7 @@ class HttpOutbox:
     def __init__(self, at: Rig, client: FakeClient, patience: float) -> None:
         self.at = at
         self.client = client
-        self.express = CallDispatcher(client.peer.backlog, at.tasks)
+        self.dispatcher = CallDispatcher(client.peer.backlog, at.tasks)
         self.patience = Deadlines(patience)
         self.posted: list[Posted] = []
         self.known: RootsRequested | None = None
@@ -260,7 +260,7 @@ async def test_a_call_whose_lane_closes_while_it_waits_goes_the_general_way() ->
         await second.served()
         assert (first.status, second.status) == (200, 418)
         assert len(fake.link.requests("tools/call")) == 2
-        assert posts.client.peer.backlog.takes(2)
+        assert posts.client.peer.backlog.accepts(2)
 
 
 @pytest.mark.parametrize("is_first", [False, True])

@@ -51,10 +51,10 @@ class Ways:
     def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> ClientConnection:
         raise AssertionError("no conversation is needed")
 
-    def way(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:
+    def route_for(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:
         return self._at.relay.request_lanes.find(principal, request)
 
-    def express(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
+    def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
         return CallDispatcher(register, tasks)
 
 

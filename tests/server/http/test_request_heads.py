@@ -37,16 +37,16 @@ def post(path: str = "/mcp", method: str = "POST", **changes: str) -> Scope:
     return scope_of(method, {**FIELDS, **named}, path)
 
 
-def settled(heads: HeaderChecks, scope: Scope) -> CheckedHeaders:
+def checked(heads: HeaderChecks, scope: Scope) -> CheckedHeaders:
     head = heads.of(scope)
     assert head is not None
-    return head.settled
+    return head.checked
 
 
 def test_the_same_headers_are_looked_at_once() -> None:
     heads = Looked(TOKEN)
-    first = settled(heads, post(authorization=f"Bearer {TOKEN}"))
-    assert settled(heads, post(authorization=f"Bearer {TOKEN}")) is first
+    first = checked(heads, post(authorization=f"Bearer {TOKEN}"))
+    assert checked(heads, post(authorization=f"Bearer {TOKEN}")) is first
     assert heads.times == 1
 
 
@@ -57,14 +57,14 @@ def test_the_length_of_a_body_and_whose_session_it_is_are_read_anew() -> None:
     assert first is not None
     assert other is not None
     assert (first.session, other.session) == ("one", "other")
-    assert first.settled is other.settled
+    assert first.checked is other.checked
     assert heads.of(post(content_length=str(MAX_MESSAGE_BYTES + 1))) is None
     assert heads.times == 1
 
 
 def test_a_head_that_is_shown_shows_no_secrets() -> None:
     shown = repr(Looked(TOKEN).of(post(authorization=f"Bearer {TOKEN}", mcp_session_id="one")))
-    assert "Told" in shown
+    assert "RoutingHeaders" in shown
     assert TOKEN not in shown
     assert "one" not in shown.replace("None", "")
 
@@ -100,9 +100,9 @@ def test_one_change_is_enough_to_be_turned_away_again(changes: dict[str, str]) -
 
 def test_a_header_that_comes_again_is_a_change() -> None:
     heads, scope = Looked(), post(mcp_protocol_version=MODERN)
-    assert settled(heads, post(mcp_protocol_version=MODERN)).told.twice is None
+    assert checked(heads, post(mcp_protocol_version=MODERN)).told.twice is None
     scope["headers"].append((b"mcp-protocol-version", MODERN.encode()))
-    assert settled(heads, scope).told.twice == "mcp-protocol-version"
+    assert checked(heads, scope).told.twice == "mcp-protocol-version"
 
 
 def test_who_is_turned_away_is_looked_at_every_time() -> None:
@@ -127,7 +127,7 @@ def test_a_body_of_unknown_length_is_not_waited_for() -> None:
 def test_long_headers_are_let_in_and_not_kept() -> None:
     heads = Looked()
     for _ in range(2):
-        settled(heads, post(x_more="x" * MAX_KEPT_BYTES))
+        checked(heads, post(x_more="x" * MAX_KEPT_BYTES))
     assert heads.times == 2
 
 
@@ -136,10 +136,10 @@ def test_ever_new_headers_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "KEPT", 2)
     heads = Looked()
     for number in range(5):
-        settled(heads, post(x_more=str(number)))
-    settled(heads, post(x_more="4"))
+        checked(heads, post(x_more=str(number)))
+    checked(heads, post(x_more="4"))
     assert heads.times == 5
-    settled(heads, post(x_more="3"))
+    checked(heads, post(x_more="3"))
     assert heads.times == 6
 
 
@@ -148,9 +148,9 @@ def test_a_message_belongs_to_a_session_by_its_version_or_by_its_envelope() -> N
     meta: JsonObject = {"io.modelcontextprotocol/protocolVersion": MODERN}
     enveloped = Request(1, "tools/list", {"_meta": meta})
     plain, told = Request(1, "tools/list", {}), Notification("notifications/initialized", {})
-    of_legacy = settled(heads, post(mcp_protocol_version=LEGACY))
-    of_modern = settled(heads, post(mcp_protocol_version=MODERN))
-    unknown = settled(heads, post())
+    of_legacy = checked(heads, post(mcp_protocol_version=LEGACY))
+    of_modern = checked(heads, post(mcp_protocol_version=MODERN))
+    unknown = checked(heads, post())
     for message in (enveloped, plain, told):
         assert of_legacy.is_legacy(message)
         assert not of_modern.is_legacy(message)

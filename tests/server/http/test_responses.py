@@ -106,14 +106,14 @@ async def test_a_client_that_is_gone_gets_no_answer() -> None:
 
 async def test_two_who_send_at_once_begin_one_stream() -> None:
     connection = Connection()
-    connection.takes = anyio.Event()
+    connection.accepts = anyio.Event()
     response = PostResponse(connection.send)
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
                 tasks.start_soon(response.send, TOLD)
             await anyio.wait_all_tasks_blocked()
-            connection.takes.set()
+            connection.accepts.set()
     assert [message["type"] for message in connection.sent].count("http.response.start") == 1
     assert len(connection.events) == 3
 

@@ -110,12 +110,12 @@ async def test_the_events_of_a_stream_have_ids_that_say_which_stream_it_is() -> 
 async def test_a_stream_that_is_given_up_before_it_begins_is_none() -> None:
     streams = new_streams()
     async with posting(streams) as one, posting(streams) as other:
-        one.connection.takes = anyio.Event()
+        one.connection.accepts = anyio.Event()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(one.response.ping)
             await anyio.wait_all_tasks_blocked()
             tasks.cancel_scope.cancel()
-        one.connection.takes.set()
+        one.connection.accepts.set()
         await one.response.finish(ANSWER)
         assert not one.connection.is_stream
         await other.response.send(told(1))
@@ -262,10 +262,10 @@ async def test_who_comes_back_takes_the_place_of_a_connection_that_does_not_read
     streams = new_streams()
     async with posting(streams) as post, anyio.create_task_group() as tasks:
         await post.response.begin()
-        post.connection.takes = anyio.Event()
+        post.connection.accepts = anyio.Event()
         tasks.start_soon(post.response.send, told(1))
         await anyio.wait_all_tasks_blocked()
-        event_stream_gives_up = post.connection.takes
+        event_stream_gives_up = post.connection.accepts
         async with come_back(streams, EventId(1, 0)) as coming:
             event_stream_gives_up.set()
             await post.response.finish(ANSWER)

@@ -12,7 +12,7 @@ import anyio
 import httpx2
 import pytest
 
-from hub.app import fronts
+from hub.app import connection_builder
 from hub.server.http import serve as module
 from hub.server.http.access import AccessCheck
 from hub.server.http.bounds.connections import KEEP_ALIVE
@@ -59,10 +59,10 @@ async def served(child: FakeChild | None = None) -> AsyncGenerator[Site]:
 
     async def serve() -> None:
         keeper = AccessCheck("127.0.0.1", None)
-        async with ended_by_signals() as ending:
-            front = fronts(hub.services)
+        async with ended_by_signals() as shutdown:
+            connection = connection_builder(hub.services)
             await serve_http(
-                front, keeper, listener, path="/mcp", ready=site.ready.set, ending=ending
+                connection, keeper, listener, path="/mcp", ready=site.ready.set, shutdown=shutdown
             )
         site.ended.set()
 

@@ -25,13 +25,13 @@ def new_standing() -> NotificationStream:
 class OpenConnection:
     def __init__(
         self,
-        standing: NotificationStream,
+        notification_stream: NotificationStream,
         connection: Connection,
         *,
         primed: bool = False,
         after: EventId | None = None,
     ) -> None:
-        self.standing = standing
+        self.notification_stream = notification_stream
         self.connection = connection
         self.primed = primed
         self.after = after
@@ -39,7 +39,7 @@ class OpenConnection:
         self.served = anyio.Event()
 
     async def serve(self) -> None:
-        await self.standing.serve(
+        await self.notification_stream.serve(
             self.connection.send,
             self.connection.receive,
             self._open,
@@ -58,11 +58,11 @@ class OpenConnection:
 
 @asynccontextmanager
 async def held(
-    standing: NotificationStream, *, primed: bool = False, after: EventId | None = None
+    notification_stream: NotificationStream, *, primed: bool = False, after: EventId | None = None
 ) -> AsyncGenerator[OpenConnection]:
     connection = Connection()
     async with anyio.create_task_group() as tasks:
-        stream = OpenConnection(standing, connection, primed=primed, after=after)
+        stream = OpenConnection(notification_stream, connection, primed=primed, after=after)
         tasks.start_soon(stream.serve)
         await connection.signals.until(lambda: len(connection.sent) >= 2)
         yield stream
@@ -70,50 +70,50 @@ async def held(
 
 
 async def test_a_stream_begins_at_once_and_then_carries() -> None:
-    standing = new_standing()
-    assert not standing.is_open
-    async with held(standing) as stream:
+    notification_stream = new_standing()
+    assert not notification_stream.is_open
+    async with held(notification_stream) as stream:
         assert (stream.connection.status, stream.connection.is_stream) == (200, True)
         assert stream.connection.body == b": ping\r\n\r\n"
-        assert standing.is_open
+        assert notification_stream.is_open
         assert stream.opened == 1
-        await standing.send(Request(1, "roots/list", {}))
+        await notification_stream.send(Request(1, "roots/list", {}))
         (asked,) = await stream.connection.heard(1)
         assert asked["method"] == "roots/list"
 
 
 async def test_notifications_wait_for_a_stream_and_requests_do_not() -> None:
-    standing = new_standing()
-    await standing.send(Notification("first", {}))
-    await standing.send(Notification("second", {}))
+    notification_stream = new_standing()
+    await notification_stream.send(Notification("first", {}))
+    await notification_stream.send(Notification("second", {}))
     with pytest.raises(GoneError):
-        await standing.send(Request(1, "roots/list", {}))
-    async with held(standing) as stream:
+        await notification_stream.send(Request(1, "roots/list", {}))
+    async with held(notification_stream) as stream:
         events = await stream.connection.heard(2)
         assert [one["method"] for one in events] == ["first", "second"]
 
 
 async def test_a_stream_is_claimed_before_the_client_reads_it() -> None:
-    standing, connection = new_standing(), Connection()
-    connection.takes = anyio.Event()
+    notification_stream, connection = new_standing(), Connection()
+    connection.accepts = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        stream = OpenConnection(standing, connection)
+        stream = OpenConnection(notification_stream, connection)
         tasks.start_soon(stream.serve)
         await anyio.wait_all_tasks_blocked()
-        assert standing.is_open
+        assert notification_stream.is_open
         assert (connection.sent, stream.opened) == ([], 0)
         with pytest.raises(GoneError):
-            await standing.send(Request(1, "roots/list", {}))
+            await notification_stream.send(Request(1, "roots/list", {}))
         tasks.cancel_scope.cancel()
-    assert not standing.is_open
+    assert not notification_stream.is_open
 
 
 class Interrupting(Connection):
     """While this client takes what waited for it, there is more to be told."""
 
-    def __init__(self, standing: NotificationStream) -> None:
+    def __init__(self, notification_stream: NotificationStream) -> None:
         super().__init__()
-        self._standing = standing
+        self._standing = notification_stream
 
     async def send(self, message: Message) -> None:
         await anyio.wait_all_tasks_blocked()
@@ -124,47 +124,47 @@ class Interrupting(Connection):
 
 
 async def test_what_is_told_while_a_stream_opens_goes_out_in_order() -> None:
-    standing = new_standing()
+    notification_stream = new_standing()
     for number in (1, 2):
-        await standing.send(Notification(f"n{number}", {}))
-    connection = Interrupting(standing)
+        await notification_stream.send(Notification(f"n{number}", {}))
+    connection = Interrupting(notification_stream)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(OpenConnection(standing, connection).serve)
+        tasks.start_soon(OpenConnection(notification_stream, connection).serve)
         events = await connection.heard(4)
         assert [one["method"] for one in events] == ["n1", "n2", "n3", "n4"]
         tasks.cancel_scope.cancel()
 
 
 async def test_of_too_many_that_wait_the_oldest_are_dropped() -> None:
-    standing = new_standing()
+    notification_stream = new_standing()
     for number in range(WAITING_NOTIFICATIONS + 2):
-        await standing.send(Notification(f"n{number}", {}))
-    async with held(standing) as stream:
+        await notification_stream.send(Notification(f"n{number}", {}))
+    async with held(notification_stream) as stream:
         events = await stream.connection.heard(WAITING_NOTIFICATIONS)
         assert events[0]["method"] == "n2"
         assert events[-1]["method"] == f"n{WAITING_NOTIFICATIONS + 1}"
 
 
 async def test_a_session_that_ends_ends_its_stream() -> None:
-    standing = new_standing()
-    async with held(standing) as stream:
-        standing.close()
+    notification_stream = new_standing()
+    async with held(notification_stream) as stream:
+        notification_stream.close()
         await stream.until_served()
         assert stream.connection.is_over
-        assert not standing.is_open
+        assert not notification_stream.is_open
     with pytest.raises(GoneError):
-        await standing.send(TOLD)
+        await notification_stream.send(TOLD)
 
 
 async def test_a_client_that_disconnects_can_come_back() -> None:
-    standing = new_standing()
-    async with held(standing) as stream:
+    notification_stream = new_standing()
+    async with held(notification_stream) as stream:
         stream.connection.disconnect()
         await stream.until_served()
         assert not stream.connection.is_over
-        assert not standing.is_open
-    await standing.send(TOLD)
-    async with held(standing) as stream:
+        assert not notification_stream.is_open
+    await notification_stream.send(TOLD)
+    async with held(notification_stream) as stream:
         await stream.connection.heard(1)
         assert stream.opened == 1
 
@@ -180,54 +180,54 @@ async def test_a_silent_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_what_a_client_did_not_get_it_gets_when_it_comes_back() -> None:
-    standing = new_standing()
-    async with held(standing) as stream:
+    notification_stream = new_standing()
+    async with held(notification_stream) as stream:
         for number in (1, 2, 3):
-            await standing.send(Notification(f"n{number}", {}))
+            await notification_stream.send(Notification(f"n{number}", {}))
         await stream.connection.heard(3)
         assert stream.connection.ids == ["0-1", "0-2", "0-3"]
         stream.connection.disconnect()
         await stream.until_served()
-    await standing.send(Notification("n4", {}))
-    async with held(standing, after=EventId(0, 1)) as stream:
+    await notification_stream.send(Notification("n4", {}))
+    async with held(notification_stream, after=EventId(0, 1)) as stream:
         events = await stream.connection.heard(3)
         assert [one["method"] for one in events] == ["n2", "n3", "n4"]
         assert stream.connection.ids == ["0-2", "0-3", "0-4"]
 
 
 async def test_a_client_can_come_back_that_got_nothing_but_the_beginning() -> None:
-    standing = new_standing()
-    async with held(standing, primed=True) as stream:
+    notification_stream = new_standing()
+    async with held(notification_stream, primed=True) as stream:
         assert stream.connection.ids == ["0-0"]
         assert b"retry: " in stream.connection.body
-        assert standing.knows(EventId(0, 0))
-        assert not standing.knows(EventId(0, 1))
+        assert notification_stream.knows(EventId(0, 0))
+        assert not notification_stream.knows(EventId(0, 1))
         stream.connection.disconnect()
         await stream.until_served()
-    async with held(standing, primed=True, after=EventId(0, 0)) as stream:
-        await standing.send(TOLD)
+    async with held(notification_stream, primed=True, after=EventId(0, 0)) as stream:
+        await notification_stream.send(TOLD)
         await stream.connection.heard(1)
         assert stream.connection.ids == ["0-0", "0-1"]
 
 
 async def test_without_any_event_there_is_none_to_come_back_from() -> None:
-    standing = new_standing()
-    async with held(standing):
-        assert not standing.knows(EventId(0, 0))
+    notification_stream = new_standing()
+    async with held(notification_stream):
+        assert not notification_stream.knows(EventId(0, 0))
 
 
 async def test_who_comes_back_takes_the_place_of_a_connection_that_seems_to_be_there() -> None:
-    standing = new_standing()
-    async with held(standing) as old:
-        await standing.send(Notification("n1", {}))
-        async with held(standing, after=EventId(0, 0)) as new:
+    notification_stream = new_standing()
+    async with held(notification_stream) as old:
+        await notification_stream.send(Notification("n1", {}))
+        async with held(notification_stream, after=EventId(0, 0)) as new:
             await old.until_served()
             await anyio.wait_all_tasks_blocked()
             assert old.connection.is_over
-            assert standing.is_open
+            assert notification_stream.is_open
             assert new.opened == 1
-            await standing.send(Request(1, "roots/list", {}))
+            await notification_stream.send(Request(1, "roots/list", {}))
             events = await new.connection.heard(2)
             assert [one["method"] for one in events] == ["n1", "roots/list"]
             assert len(old.connection.events) == 1
-    assert not standing.is_open
+    assert not notification_stream.is_open

@@ -130,7 +130,9 @@ async def connected(
             idle = Idle()
             connections = Connections(Limits(), site.app.log)
             connections.idle = idle
-            noting = cast("type[Any]", partial(Noting, desk=site.app.desk, connections=connections))
+            noting = cast(
+                "type[Any]", partial(Noting, acceptor=site.app.acceptor, connections=connections)
+            )
             server = QuietServer(
                 uvicorn.Config(site.app, http=noting, lifespan="off", log_config=None)
             )
@@ -398,7 +400,9 @@ async def test_a_call_that_is_asked_for_roots_again_needs_no_task() -> None:
 async def test_a_mistake_of_our_own_is_told_as_one(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def mistaken(_desk: FastCallAcceptor, _head: RequestHead, _body: bytes, _line: Line) -> None:
+    def mistaken(
+        _acceptor: FastCallAcceptor, _head: RequestHead, _body: bytes, _line: Line
+    ) -> None:
         raise KeyError("ours")
 
     async with connected() as client:
