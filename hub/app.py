@@ -21,7 +21,7 @@ from hub.audit.log_file import AuditSink, NoAudit, audit_log
 from hub.audit.open_file import UnfitFileError
 from hub.calls.dispatch import Relay
 from hub.calls.in_flight import CallDispatcher, CallRoute, InFlightRegistry
-from hub.calls.modern_rounds import ModernCalls
+from hub.calls.modern_calls import ModernCalls
 from hub.calls.rounds.modern_routes import RootsRequested
 from hub.catalog.names import Names
 from hub.children.pool import ChildPool, Opener, opener
@@ -33,7 +33,7 @@ from hub.config.to_specs import server_specs
 from hub.config.watch import Watched, watching
 from hub.config.withholding import warn_of_missed
 from hub.confinement.confined_launch import this_kernel
-from hub.confinement.settled import settle_confinement
+from hub.confinement.startup_check import settle_confinement
 from hub.errors import StartError
 from hub.jsonrpc.messages import Request
 from hub.jsonrpc.peer import Outlet

@@ -36,12 +36,12 @@ from hub.children.listing import SendRequest, read_again, read_listing
 from hub.errors import ChildError, leaves
 from hub.guard.decide import Admitted
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.conduct import PeerConduct
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.loop_share import PASSED_ON
 from hub.jsonrpc.messages import Message, Notification, Payload
-from hub.jsonrpc.pace import PASSED_ON
 from hub.jsonrpc.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED
 from hub.roots.roots import RootSet
 from hub.values import Call, JsonObject, SessionKey

@@ -39,7 +39,7 @@ from hub.confinement.confined_launch import planned_grants, this_kernel
 from hub.confinement.grants import confinement_status, missing
 from hub.confinement.program_files import SYSTEM
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
-from hub.confinement.settled import settle_confinement
+from hub.confinement.startup_check import settle_confinement
 from hub.errors import ChildError, HubError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.legible import legible, on_one_line

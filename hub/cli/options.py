@@ -17,7 +17,7 @@ from hub.config.models import HubConfig
 from hub.config.watch import Watched
 from hub.errors import ConfigError
 from hub.system.memory import keep_for_large_messages
-from hub.system.open_files import hide_from_others
+from hub.system.this_process import hide_from_others
 
 
 class Subparsers(Protocol):

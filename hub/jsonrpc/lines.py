@@ -10,9 +10,9 @@ from typing import cast
 import anyio
 
 from hub.jsonrpc import messages
-from hub.jsonrpc.conduct import PeerConduct
-from hub.jsonrpc.gathering import arrival
 from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.peer_conduct import PeerConduct
+from hub.jsonrpc.write_batches import arrival
 
 ENDS = 256
 """How many bytes of each end of a line are kept of one that was too long."""

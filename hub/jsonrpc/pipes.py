@@ -14,10 +14,10 @@ import anyio
 import anyio.to_thread
 
 from hub.jsonrpc.encoding import to_line
-from hub.jsonrpc.gathering import BatchedWriter
 from hub.jsonrpc.lines import Lines
 from hub.jsonrpc.messages import Message
 from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.write_batches import BatchedWriter
 
 WRITE_HIGH_WATER = 1024 * 1024
 READ_CHUNK = 256 * 1024

@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from hub.calls.dispatch import Relay
 from hub.calls.in_flight import CallDispatcher, CallRoute, InFlightRegistry
-from hub.calls.modern_rounds import ModernCalls
+from hub.calls.modern_calls import ModernCalls
 from hub.calls.rounds.modern_routes import RootsRequested
 from hub.calls.subscriptions import Subscriptions
 from hub.catalog.pages import CursorError

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from hub.calls.dispatch import Relay
-from hub.calls.modern_rounds import ModernCalls, can_be_asked
+from hub.calls.modern_calls import ModernCalls, can_be_asked
 from hub.calls.results import UNCACHED, completed, renumbered
 from hub.calls.rounds.modern_routes import ModernRoute, RootsRequested
 from hub.calls.subscriptions import ListenStream

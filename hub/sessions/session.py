@@ -23,9 +23,9 @@ from hub.roots.state import NotConnected
 from hub.sessions.client import Client
 from hub.sessions.client_roots import ClientRoots
 from hub.sessions.decisions import ConsentGrants, Refusals
-from hub.sessions.leases import SessionChildren
 from hub.sessions.notifications import RELAYED, ClientNotifier
 from hub.sessions.services import Services
+from hub.sessions.session_children import SessionChildren
 from hub.specs import ServerSpec
 from hub.values import Json, JsonObject, ServerName, SessionKey
 

@@ -1,4 +1,4 @@
-"""The handing over itself; tests/calls/test_modern_rounds.py has how a call goes on then."""
+"""The handing over itself; tests/calls/test_modern_calls.py has how a call goes on then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parking itself; whole rounds are tested in tests/calls/test_modern_rounds.py."""
+"""The parking itself; whole rounds are tested in tests/calls/test_modern_calls.py."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ from structlog.testing import capture_logs
 
 from hub.children.link import lost_in, message_in
 from hub.jsonrpc import messages
-from hub.jsonrpc.conduct import PeerConduct
 from hub.jsonrpc.messages import Failure, Message, Request
 from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.constants import INTERNAL_ERROR
 
 

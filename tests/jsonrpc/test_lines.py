@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.jsonrpc import messages
-from hub.jsonrpc.conduct import MAX_WASTE, PeerConduct
-from hub.jsonrpc.gathering import BatchedWriter
 from hub.jsonrpc.lines import PORTION, PORTIONS, Lines, LineSplitter, TruncatedLine
 from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.peer_conduct import MAX_WASTE, PeerConduct
+from hub.jsonrpc.write_batches import BatchedWriter
 from tests.kit.fakes import taken_into
 
 

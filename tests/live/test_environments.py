@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hub.confinement import landlock
-from hub.system import open_files as privacy
+from hub.system import this_process as privacy
 from tests.live.programs import ROOTS_HUB, config_file, environment
 
 SECRETS = {

@@ -8,8 +8,8 @@ from contextlib import aclosing
 import anyio
 
 from hub.children.remote.http_client import Endpoint, Exchange, ExchangeError, Headers
-from hub.children.remote.posts import events_in
-from hub.jsonrpc.conduct import PeerConduct
+from hub.children.remote.messages import events_in
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
 
 PAUSE = 1.0

@@ -25,7 +25,7 @@ from hub.children.remote.http_client import (
     ExchangeError,
     Headers,
 )
-from hub.children.remote.posts import (
+from hub.children.remote.messages import (
     HttpOutbox,
     InboundQueue,
     events_in,
@@ -37,11 +37,11 @@ from hub.children.remote.posts import (
 from hub.children.remote.resumption import SessionEndedError, pause, resumed
 from hub.jsonrpc import messages
 from hub.jsonrpc.child_log import ChildLog
-from hub.jsonrpc.conduct import PeerConduct
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Message, Notification, Payload, Request, Response
 from hub.jsonrpc.outgoing import RequestWithin
 from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.protocol.http_headers import Marked, modern_version, offered, request_headers
 from hub.protocol.sse_parser import EventParser, ServerSentEvent

@@ -19,8 +19,8 @@ from hub.server.http.access import AccessCheck
 from hub.server.http.app import HttpServer
 from hub.server.http.bounds.connections import Connections, Limits
 from hub.server.http.bounds.forwarded import Proxies
-from hub.system.open_files import most_files
 from hub.system.shutdown import Shutdown
+from hub.system.this_process import most_files
 
 LAST_ANSWERS, LAST_BYTES = 0.5, 1
 """Seconds that responses under way get when the hub is told to end; those that nobody reads."""

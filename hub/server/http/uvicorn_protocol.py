@@ -11,9 +11,9 @@ from typing import Any, cast
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from hub.jsonrpc.gathering import LARGE
+from hub.jsonrpc.write_batches import LARGE
 from hub.server.http.bounds.bodies import BodyLoad
-from hub.server.http.bounds.protocol import BoundedHttp
+from hub.server.http.bounds.bounded_protocol import BoundedHttp
 from hub.server.http.fast_calls import FastCallAcceptor, PlainCall
 from hub.server.http.request_heads import RequestHead
 

@@ -4,10 +4,10 @@ import anyio
 import pytest
 from msgspec import Raw
 
-from hub.children.remote.posts import QUEUE, InboundQueue
-from hub.jsonrpc.conduct import PeerConduct
+from hub.children.remote.messages import QUEUE, InboundQueue
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response
 from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.peer_conduct import PeerConduct
 
 
 def said(number: int) -> Notification:
@@ -64,7 +64,7 @@ async def test_who_brings_more_than_fits_waits_until_there_is_room() -> None:
 async def test_who_brings_more_bytes_than_may_wait_waits_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hub.children.remote.posts.MAX_UNREAD", 100)
+    monkeypatch.setattr("hub.children.remote.messages.MAX_UNREAD", 100)
     large = Raw(b'{"a":"' + b"x" * 100 + b'"}')
     arrivals = InboundQueue(PeerConduct("far"))
     for first in (Response(1, large), Failure(1, large), Notification("n", large)):

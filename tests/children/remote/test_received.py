@@ -5,10 +5,10 @@ from msgspec import Raw
 from structlog.testing import capture_logs
 
 from hub.children.remote.http_client import Endpoint
-from hub.children.remote.posts import is_session_unknown, messages_in, refusal_in
+from hub.children.remote.messages import is_session_unknown, messages_in, refusal_in
 from hub.jsonrpc import messages
-from hub.jsonrpc.conduct import PeerConduct
 from hub.jsonrpc.messages import Failure, Message, Notification, Response
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.protocol.sse_parser import ServerSentEvent
 from hub.specs import RemoteTarget

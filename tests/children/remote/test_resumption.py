@@ -8,7 +8,7 @@ import pytest
 
 from hub.children.remote.http_client import Endpoint, ExchangeError
 from hub.children.remote.resumption import LONGEST_PAUSE, SessionEndedError, pause, resumed
-from hub.jsonrpc.conduct import PeerConduct
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
 from hub.specs import RemoteTarget
 from tests.kit.scripted_http import URL, Answer, Feed, ScriptedHttp, Sent, events

@@ -15,10 +15,10 @@ from hub.children.remote.sse import SseLink
 from hub.errors import ChildError, leaves
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.child_log import LINES
-from hub.jsonrpc.conduct import MAX_STRAYS
 from hub.jsonrpc.encoding import to_bytes
 from hub.jsonrpc.messages import Failure, Lost, Message, Notification, Request, Response, lost
 from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.peer_conduct import MAX_STRAYS
 from hub.specs import RemoteTarget
 from hub.values import JsonObject
 from tests.kit.fakes import taken_into
@@ -260,7 +260,7 @@ async def test_a_stream_of_what_is_of_no_use_is_the_end_of_the_child(event: byte
 async def test_an_event_without_an_end_is_the_end_of_the_child(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hub.jsonrpc.conduct.MAX_WASTE", 1_000_000)
+    monkeypatch.setattr("hub.jsonrpc.peer_conduct.MAX_WASTE", 1_000_000)
     monkeypatch.setattr(wire, "MAX_MESSAGE_BYTES", 1_000_000)
     async with far() as child:
         child.feed.write(b"data: ")

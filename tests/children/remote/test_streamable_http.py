@@ -12,7 +12,6 @@ from structlog.testing import capture_logs
 from hub.children.remote.http_client import Endpoint
 from hub.children.remote.streamable_http import HttpLink
 from hub.jsonrpc import messages
-from hub.jsonrpc.conduct import MAX_STRAYS
 from hub.jsonrpc.messages import (
     Failure,
     Lost,
@@ -24,6 +23,7 @@ from hub.jsonrpc.messages import (
 )
 from hub.jsonrpc.outgoing import RequestWithin
 from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.peer_conduct import MAX_STRAYS
 from hub.protocol.constants import METHOD_NOT_FOUND, MODERN_VERSIONS, PROTOCOL_VERSION_META
 from hub.specs import RemoteTarget
 from hub.values import JsonObject

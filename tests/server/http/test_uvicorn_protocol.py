@@ -26,7 +26,7 @@ from hub.server.http.request_heads import RequestHead
 from hub.server.http.uvicorn_protocol import DirectHttp
 from hub.values import JsonObject
 from tests.kit.fakes import ECHO, SILENT, FakeChild
-from tests.server.http.bounds.test_protocol import QuietServer
+from tests.server.http.bounds.test_bounded_protocol import QuietServer
 from tests.server.http.test_app import (
     HEADERS,
     MODERN,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hub.jsonrpc.pace import (
+from hub.jsonrpc.loop_share import (
     BURST,
     MOST_OF_ONE,
     SHARE,

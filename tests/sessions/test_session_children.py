@@ -4,7 +4,7 @@ import pytest
 
 from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import EMPTY
-from hub.sessions.leases import SessionChildren
+from hub.sessions.session_children import SessionChildren
 from hub.values import JsonObject, SessionKey
 from tests.kit.rigs import Rig, launched, rig, roots_at
 from tests.kit.trees import plant

@@ -4,7 +4,7 @@ import asyncio  # noqa: TID251 - a transport
 from contextlib import suppress
 from typing import cast
 
-from hub.jsonrpc.gathering import LARGE, BatchedWriter, arrival
+from hub.jsonrpc.write_batches import LARGE, BatchedWriter, arrival
 
 
 class Transport:

@@ -9,11 +9,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.children.remote.http_client import ExchangeError
-from hub.children.remote.posts import HttpOutbox, InboundQueue, taken_back
-from hub.jsonrpc.conduct import PeerConduct
+from hub.children.remote.messages import HttpOutbox, InboundQueue, taken_back
 from hub.jsonrpc.exact_json import RequestId, WireError
 from hub.jsonrpc.messages import Message, Notification, Request, lost
 from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.peer_conduct import PeerConduct
 
 CALL = Request(7, "tools/call", {"name": "echo"})
 TOLD = Notification("notifications/roots/list_changed", {})

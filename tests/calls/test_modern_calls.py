@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import force_setattr
 
 from hub.calls import parking
-from hub.calls.modern_rounds import can_be_asked
+from hub.calls.modern_calls import can_be_asked
 from hub.calls.rounds import parked_call
 from hub.children.clients import Caller
 from hub.children.concurrency import Preemption

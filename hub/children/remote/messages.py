@@ -15,13 +15,13 @@ from msgspec import Raw
 from hub.children.link import SHOWN, lost_in, message_in
 from hub.children.remote.http_client import Exchange, ExchangeError
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.conduct import PeerConduct
 from hub.jsonrpc.encoding import to_bytes
 from hub.jsonrpc.exact_json import RequestId, WireError, request_id
 from hub.jsonrpc.lines import CROWD, PORTION
+from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, lost
-from hub.jsonrpc.pace import LoopShare
 from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
 

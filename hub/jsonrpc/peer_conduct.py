@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hub.jsonrpc.child_log import ChildLog
-from hub.jsonrpc.pace import LoopShare
+from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.peer import GoneError
 
 WINDOW: Final = 30.0

@@ -12,8 +12,8 @@ import uvicorn
 from anyio.abc import SocketStream
 from starlette.types import Receive, Scope, Send
 
+from hub.server.http.bounds.bounded_protocol import MAX_HEAD, BoundedHttp
 from hub.server.http.bounds.connections import Connections, Limits
-from hub.server.http.bounds.protocol import MAX_HEAD, BoundedHttp
 from hub.server.http.bounds.refusal_log import RefusalLog
 from hub.server.http.responses import until_disconnected
 

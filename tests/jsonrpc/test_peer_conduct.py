@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hub.jsonrpc.conduct import FORGIVEN, MAX_STRAYS, MAX_WASTE, WINDOW, PeerConduct
 from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.peer_conduct import FORGIVEN, MAX_STRAYS, MAX_WASTE, WINDOW, PeerConduct
 
 
 class Clock:

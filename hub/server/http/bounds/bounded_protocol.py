@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from hub.jsonrpc.deadlines import Deadlines
 from hub.server.http.bounds.connections import CONNECTION, Connections
 from hub.server.http.bounds.forwarded import UNKNOWN, network_of
-from hub.system.open_files import unsent
+from hub.system.this_process import unsent
 
 MAX_HEAD: Final = 64 * 1024
 """How many bytes may come that are no part of a body: the head of a request, its trailers."""
