@@ -7,6 +7,7 @@ SOAK_SECONDS ?= 600
 CONFORMANCE ?=
 ORPHAN_ROUNDS ?= 20
 BENCH_ROUNDS ?=
+TESTERS ?= 3
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,14 +20,18 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 CONFINED := .confinement
 LOWEST := .lowest
 SUITES := .conformance
+WHOLE_PROGRAMS := live test_packaging.py test_readme.py
+# A file's tests stay together: they share what they start.
+SIDE_BY_SIDE := --numprocesses=$(TESTERS) --dist=loadfile
 BENCH := .bench
 
-.PHONY: help run setup test lowest conformance confinement-tests check orphans fuzz soak bench bench-quick slow-requests misbehaving growth instructions fmt lock clean
+.PHONY: help run setup test quick lowest conformance confinement-tests check orphans fuzz soak bench bench-quick slow-requests misbehaving growth instructions fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make run      serve the current directory over HTTP on $(LISTEN)'
-	@echo 'make test     install what the tests need and run them (PYTEST="-k roots" narrows)'
+	@echo 'make test     install what the tests need and run them, TESTERS=$(TESTERS) files at a time (PYTEST="-k roots" narrows)'
+	@echo 'make quick    the tests that need no other process, in a minute'
 	@echo 'make lowest   the tests on the lowest versions of what the hub needs that pyproject.toml allows'
 	@echo 'make conformance  the MCP conformance suite: the hub as a server, the hub as a client (CONFORMANCE=server narrows)'
 	@echo 'make confinement-tests  confinement of servers too heavy to be installed always (600 MB)'
@@ -51,11 +56,17 @@ run: $(VENV)/run.stamp
 setup: $(VENV)/dev.stamp $(if $(NPM),node_modules/.stamp)
 
 test: setup
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(PYTEST)
+
+# What needs no other process, with fewer examples: for the loop of writing.
+quick: setup
+	$(BIN)/python -m pytest --quiet $(SIDE_BY_SIDE) --hypothesis-profile=quick -m "not live" tests \
+	  $(addprefix --ignore=tests/,$(WHOLE_PROGRAMS) seeds children/process confinement \
+	  guard/test_guard_against_the_kernel.py) $(PYTEST)
 
 # Without the tests of whole programs, which take long and depend on these versions no more than the others do.
 lowest: $(LOWEST)/.stamp
-	$(LOWEST)/bin/python -m pytest tests --ignore=tests/live --ignore=tests/test_packaging.py --ignore=tests/test_readme.py $(PYTEST)
+	$(LOWEST)/bin/python -m pytest $(SIDE_BY_SIDE) tests $(addprefix --ignore=tests/,$(WHOLE_PROGRAMS)) $(PYTEST)
 
 $(LOWEST)/.stamp: pyproject.toml | $(VENV)/dev.stamp
 	$(PIP) install uv==$(UV_VERSION)

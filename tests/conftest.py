@@ -22,6 +22,7 @@ PROJECT = Path(__file__).parent.parent
 
 # `fast` tries the same examples each time: a build must not fail for what nobody changed.
 settings.register_profile("fast", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile("quick", settings.get_profile("fast"), max_examples=20)
 settings.register_profile("deep", deadline=None, max_examples=5000)
 settings.load_profile("fast")
 
