@@ -119,7 +119,7 @@ class ChildRounds:
             raise
         except WireError as exc:
             return RpcError(exc.code, str(exc))
-        except Exception as exc:  # noqa: BLE001 - the task ends, and who waits for it learns why
+        except Exception as exc:  # noqa: BLE001 - the task ends, and the poster gets the error
             return RpcError(INTERNAL_ERROR, str(exc))
 
     def cancel(self) -> None:
