@@ -34,7 +34,7 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
     known_as: SessionKey
     _handed: HandedOver | None = None
 
-    # What the child sees
+    # The `Caller` of the child
 
     @property
     def party(self) -> SessionKey:
@@ -78,7 +78,7 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
         self.reply.detour(self.request)
         return handed
 
-    # How it ends
+    # The end of the call
 
     def _came(self, result: Payload) -> None:
         if self._handed is None:

@@ -21,7 +21,7 @@ _LONGEST_NAME: Final = 256
 
 
 class CallAudit:
-    """The audit record of one call while it runs: written when the context ends."""
+    """The audit record of one call in progress; it is written when the context manager exits."""
 
     def __init__(self, services: Services, session: Session, server: str, tool: str) -> None:
         self.verdict: Admitted | Refused | None = None

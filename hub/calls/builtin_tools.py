@@ -133,7 +133,7 @@ def _confinement(session: Session, spec: ServerSpec) -> str:
 
 
 Missing: TypeAlias = Callable[[Session, Collection[ServerName]], str | None]
-"""Returns a text on which of these servers have no listing, and why; None if all have one."""
+"""Returns a text on which of these servers are not running, and why; None if all are."""
 
 
 def answer(

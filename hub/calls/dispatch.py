@@ -109,7 +109,7 @@ class Relay:
     ) -> Payload:
         """Return a call's result; judge the call again while its verdict is stale before sending.
 
-        Raises: ChildError after `MAX_JUDGEMENTS` stale verdicts, or if a listing is missing.
+        Raises: ChildError after `MAX_JUDGEMENTS` stale verdicts, or if no server can take it.
         """
         for _ in range(MAX_JUDGEMENTS):
             with suppress(StaleError):
@@ -149,7 +149,7 @@ class Relay:
     def _route(self, session: Session, named: Addressed, owners: Owners, catalog: Catalog) -> Route:
         """Return the route of a call.
 
-        Raises: RouteError if there is none; ChildError if one of `owners` has no listing yet.
+        Raises: RouteError if there is none; ChildError if one of `owners` is not running.
         """
         try:
             return named.route(catalog)

@@ -1,4 +1,4 @@
-"""The fast path of tool calls: `CallDispatcher` sends a call whose route is cached without a task.
+"""The fast path of tool calls: `CallDispatcher` sends a call with a cached route, without a task.
 
 The steps are those of `Relay`: client request, session, guard, route, child, response. The call is
 decided and sent where its message is read, and its answer is sent where the child's answer is read.

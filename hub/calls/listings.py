@@ -72,7 +72,7 @@ def encoded(method: str, entries: Entries, cursor: str | None) -> Raw:
 LIST_GRACE = 5.0
 """Seconds from their start that a listing waits for slow children once one child has answered."""
 KEPT = 64
-"""How many merged catalogs are remembered."""
+"""How many merged catalogs are kept; the oldest make room."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -173,7 +173,7 @@ class Listings:
         return self._merge(listings)
 
     def missing(self, session: Session, servers: Collection[ServerName]) -> str | None:
-        """Return a text on which of `servers` have no listing, and why; None if all have one."""
+        """Return a text on which of the session's `servers` are not running, and why, or None."""
         texts = [
             f"server {slot.spec.name!r} is not running: {slot.trouble}; {slot.health.outlook}"
             if slot.trouble is not None

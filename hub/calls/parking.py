@@ -31,7 +31,7 @@ from hub.sessions.session import Session
 from hub.values import Call
 
 MAX_PARKED: Final = 256
-"""How many calls may wait for their clients' answers; requests of other calls are refused."""
+"""How many calls may wait for their clients' answers; beyond, a child's request is refused."""
 MAX_PARKED_OF_ONE: Final = 64
 """How many of these calls one principal may have."""
 

@@ -171,7 +171,7 @@ class ListenStream:
         if self._session.peer is not None:
             await self._session.peer.notify(ACKNOWLEDGED, params, outlet=self._asked.outlet)
 
-    # What children say
+    # Notifications from children
 
     async def told(self, spec: ServerSpec, notification: Notification) -> None:
         """Send a child's notification to the client if its filter has it."""

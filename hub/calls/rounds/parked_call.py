@@ -87,7 +87,7 @@ class ParkedCall:
         moved, self._moved = self._moved, anyio.Event()
         moved.set()
 
-    # What the child sees
+    # The `Caller` of the child
 
     @property
     def is_present(self) -> bool:
@@ -178,7 +178,7 @@ class ParkedCall:
         """Whether the client has been away for `PATIENCE` seconds, so that other calls go first."""
         return self._round is None and anyio.current_time() >= self._left + PATIENCE
 
-    # What the client's requests see
+    # The client's requests
 
     async def _come(self, round_: ClientCaller) -> None:
         await self._flush()

@@ -110,8 +110,8 @@ def need_before_deciding(case: JudgingContext) -> RootsRequirement | None:
     """Return why a call needs its client's roots before the guard decides; None if it does not.
 
     It needs them if the guard may refuse it without roots; if the child is launched for its roots
-    or asks for them; or if the tool has an argument that is a path or a command, because without
-    that argument the tool works in the directory where its server was launched.
+    or asks for them; or if the tool has an argument that is a path, glob or command, because
+    without that argument the tool works in the directory where its server was launched.
 
     Raises: RpcError if the client declares no roots, none are in force, and the guard refuses.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAX_SPENT: Final = 65_536
 """How many used states that have not expired yet are remembered."""
 MAX_SPENT_OF_ONE: Final = 16_384
-"""How many of them may be one principal's."""
+"""How many used states of one principal are remembered."""
 _NONCE, _TAG = 12, 16
 
 
