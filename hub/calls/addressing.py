@@ -1,4 +1,4 @@
-"""Reads whom a call is for, and makes of it the call that its child gets."""
+"""Parses a call request: its public name, its route in the catalog, and the call for the child."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from hub.values import (
 class Addressed(Struct, frozen=True):
     """A call as a client made it: method, public name, and params without the client's envelope.
 
-    With `expose: search`, `question` is what a meta tool was asked; a `call-tool` is the call that
-    it is about: `name` is then that of `server` itself.
+    With `expose: search`, `question` is the search query of a meta tool. A `call-tool` becomes the
+    tool call inside of it: `server` is its server, and `name` is that server's own tool name.
     """
 
     method: CallMethod
@@ -49,15 +49,15 @@ class Addressed(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """What tells the call's name from all others: its server's is before one of its own."""
+        """The unique label of the call's name: with the server's name before its own tool name."""
         return self.name if self.server is None else _label(self.server, self.name)
 
     def pointer(self, pointer: str) -> str:
-        """Return a JSON pointer into the call's arguments as one into the client's own."""
+        """Return a JSON pointer into the call's arguments as one into the client's arguments."""
         return pointer if self.server is None else f"/toolArgs{pointer}"
 
     def servers(self, names: Names) -> Collection[ServerName] | None:
-        """Return the servers that could own the name; None if any could."""
+        """Return the servers that may own the name; None if any server may."""
         if self.question is not None:
             return self.question.servers()
         if self.server is not None:
@@ -74,7 +74,7 @@ class Addressed(Struct, frozen=True):
         return names.servers if names.bare else () if server is None else (server,)
 
     def is_listed(self, catalog: Catalog) -> bool:
-        """Return whether the name stands in the catalog as it is, so that nobody can add to it."""
+        """Return whether the catalog has this exact name: then no other listing can change it."""
         if self.method.startswith("resources/"):
             return self.name in catalog.resource_routes
         if self.method == "completion/complete":
@@ -83,9 +83,9 @@ class Addressed(Struct, frozen=True):
         return self.name in routes
 
     def route(self, catalog: Catalog) -> Route:
-        """Return where the name leads.
+        """Return the route of the name.
 
-        Raises: RouteError if nowhere.
+        Raises: RouteError if there is none.
         """
         found: Route | None
         match self.method:
@@ -109,7 +109,7 @@ class Addressed(Struct, frozen=True):
         return found
 
     def call(self, catalog: Catalog, route: ChildRoute) -> Call:
-        """Return the call for the child that `route` leads to."""
+        """Return the call that the child of `route` gets."""
         arguments: JsonObject
         params: JsonObject
         match self.method:
@@ -136,7 +136,7 @@ _ENVELOPE = frozenset(
     }
 )
 _RETRY = frozenset({"inputResponses", "requestState"})
-"""What the retry of a modern request brings: it answers the hub."""
+"""Params that only the retry of a modern request has: they are for the hub."""
 _BETWEEN = _RETRY | {"_meta"}
 _NOUN = {
     "tools/call": "tool",
@@ -148,9 +148,9 @@ _NOUN = {
 
 
 def address(method: CallMethod, params: JsonObject, *, expose: Expose = "tools") -> Addressed:
-    """Return the call that a request makes.
+    """Return the call in a request.
 
-    Raises: RouteError if it does not say whom it is for, or its arguments are not an object.
+    Raises: RouteError if the request names no target, or its arguments are not an object.
     """
     if method == "completion/complete":
         ref = object_or_empty(params.get("ref"))
@@ -178,9 +178,9 @@ def _searched(name: str, params: JsonObject) -> Addressed:
 
 
 def called(params: JsonObject) -> JsonObject | None:
-    """Return the params of the call that a `call-tool` is about, by the label of its tool.
+    """Return the params of the tool call inside a `call-tool`, with the tool's label as `name`.
 
-    None if `params` are no such call's.
+    None if `params` are not those of a valid `call-tool`.
     """
     arguments = params.get("arguments")
     if params.get("name") != CALL or not isinstance(arguments, dict):
@@ -199,7 +199,7 @@ def _label(server: ServerName, tool: str) -> str:
 
 
 def _inner(params: JsonObject, asked: Inner, name: str) -> JsonObject:
-    """Return the params of the call that a `call-tool` is about, with another name."""
+    """Return the params of the tool call inside a `call-tool`, with `name` as its name."""
     inner: JsonObject = {**params, "name": name}
     del inner["arguments"]
     if asked.arguments is not None:
@@ -208,7 +208,7 @@ def _inner(params: JsonObject, asked: Inner, name: str) -> JsonObject:
 
 
 def tool_call(name: str, params: JsonObject) -> Call | None:
-    """Return the call for a child's tool `name` with a request's params; None if they make none."""
+    """Return the call of a child's tool `name` with these params; None if they are not valid."""
     arguments = params.get("arguments")
     if arguments is None:
         arguments = {}
@@ -221,7 +221,7 @@ def tool_call(name: str, params: JsonObject) -> Call | None:
 
 
 def _without_envelope(params: JsonObject) -> JsonObject:
-    """Drop what is between client and hub alone: the progress token, the protocol envelope."""
+    """Return `params` without progress token, protocol envelope and retry: the child gets none."""
     if _BETWEEN.isdisjoint(params):
         return params
     meta = params.get("_meta")
@@ -234,7 +234,7 @@ def _without_envelope(params: JsonObject) -> JsonObject:
 
 
 def _completed_arguments(params: JsonObject) -> JsonObject:
-    """Return the argument that is being completed, by its name, beside those already given."""
+    """Return the argument that is being completed, by its name, and the context given with it."""
     argument = object_or_empty(params.get("argument"))
     name = argument.get("name")
     completed: JsonObject = {name if isinstance(name, str) else "value": argument.get("value")}
@@ -242,9 +242,10 @@ def _completed_arguments(params: JsonObject) -> JsonObject:
 
 
 def check_headers(session: Session, named: Addressed, route: ChildRoute) -> None:
-    """Check a modern call over HTTP; one that came another way has no headers.
+    """Check that the HTTP headers of a modern tool call repeat its arguments where they must.
 
-    A tool that marks its arguments as the protocol forbids has none either: clients leave it alone.
+    Does nothing for a call without headers, for a `call-tool`, and for a tool whose `inputSchema`
+    marks arguments in a way that the protocol forbids: clients ignore such a tool.
 
     Raises: RpcError if a header and its argument do not match, or one of the two is missing.
     """

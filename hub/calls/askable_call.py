@@ -1,7 +1,7 @@
-"""A plain call of a modern client that can be asked: by express until its child has a question.
+"""A fast-path call of a modern client that may have to be asked for input (`AskableCall`).
 
-Such a client is asked by its request's result. So the call is handed over with the first question:
-its request is answered the general way from then on, where calls are parked.
+A modern client is asked by its request's result. So with the child's first request the call is
+handed over to `Parking`: from then on its request is answered on the general path.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from hub.values import JsonObject, SessionKey
 
 
 class AskableCall(InFlightCall, eq=False, kw_only=True):
-    """One call on its way; once it is handed over, `parking` is told how it ends.
+    """One call in flight; once it is handed over, `parking` gets its outcome.
 
-    `known_as` is who would answer; the owner of the way is whoever called the tool before.
+    `known_as` is the key of the client that would answer: the owner of the route may be another
+    client, which called the tool before.
     """
 
     parking: Parking
     known_as: SessionKey
     _handed: HandedOver | None = None
 
-    # What the child sees
+    # The `Caller` of the child
 
     @property
     def party(self) -> SessionKey:
@@ -50,7 +51,7 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
     async def ask(
         self, method: str, params: JsonObject, request_owner: RequestOwner | None = None
     ) -> Payload:
-        """Have the client asked by the result of its request.
+        """Ask the client by the result of its request; return its answer.
 
         Raises: RpcError if the call is over, and as `ParkedCall.ask`.
         """
@@ -61,7 +62,7 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
         return await handed.parked.ask(method, params, request_owner)
 
     def _hand_over(self) -> HandedOver:
-        """Let the call go on where its request is answered the general way."""
+        """Hand the call over to `parking`, and its request to the general path."""
         resolved, kept = (
             self.route.resolved,
             self.route.kept if isinstance(self.route, ModernRoute) else None,
@@ -77,7 +78,7 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
         self.reply.detour(self.request)
         return handed
 
-    # How it ends
+    # The end of the call
 
     def _came(self, result: Payload) -> None:
         if self._handed is None:
@@ -107,7 +108,7 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
         self._end_asking(needed)
 
     def _end_asking(self, needed: InputNeededError) -> None:
-        """Have the client asked first for what it is to call again with."""
+        """End the call with an `input_required` result; the client's retry is a new call."""
         if self._handed is None:
             self._hand_over()
         self._end(needed, is_answered=True)
@@ -120,21 +121,21 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
             self._end(tool_error(str(error)))
 
     def cancel(self, reason: str = UNSAID) -> None:
-        """Give the call up for its client, unless another request has taken it over."""
+        """Cancel the call for its client, unless its request has arrived on the general path."""
         if self._handed is None:
             super().cancel(reason)
         elif self.parking.take_back(self._handed):
             self._handed.parked.give_up(reason)
 
     def stop(self) -> None:
-        """Give the call up that was handed over."""
+        """Cancel a call that was handed over; do nothing if it was not, or has ended."""
         if self._handed is not None and not self._is_settled:
             self._withdraw(self._handed.parked.reason)
             self._note("cancelled")
             self._end(None)
 
     def start_over(self) -> None:
-        """Give the call up at its child, which needs roots; its client makes it again with them."""
+        """Cancel the call at its child, which needs roots; the client sends it again with them."""
         if self._handed is None:
             super().start_over()
         elif not self._is_settled:
@@ -155,7 +156,7 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
 
 
 class _Stop:
-    """Gives a call up that was handed over."""
+    """Cancels a call that was handed over."""
 
     def __init__(self, passage: AskableCall) -> None:
         self._passage = passage

@@ -1,4 +1,4 @@
-"""Writes one audit record for each call that has a server, however it ends."""
+"""Writes one audit record for each call to a server, whatever its outcome."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_NAME: Final = 256
 
 
 class CallAudit:
-    """The audit record of one call while it runs: written when the context ends."""
+    """The audit record of one call in progress; it is written when the context manager exits."""
 
     def __init__(self, services: Services, session: Session, server: str, tool: str) -> None:
         self.verdict: Admitted | Refused | None = None
@@ -35,11 +35,11 @@ class CallAudit:
         self._outside: Refused | None = None
 
     def consented(self, consent: Consent, outside: Refused) -> None:
-        """Note what the client's user said of what the guard alone would have refused."""
+        """Record the user's consent, and the refusal `outside` that the guard gave without it."""
         self.consent, self._outside = consent, outside
 
     def failed(self, reason: str) -> None:
-        """Note that the child did not answer, or answered with an error."""
+        """Record that the child did not answer, or answered with an error."""
         self._failure = reason
 
     def __enter__(self) -> CallAudit:
@@ -54,8 +54,8 @@ class CallAudit:
         self.close(error)
 
     def close(self, error: BaseException | None) -> None:
-        """Write the record of a call that has ended, by an error if there is one."""
-        # With these it is judged again, and recorded later.
+        """Write the record of a call that has ended, with `error` if it failed."""
+        # After these errors the call is judged again, and recorded then.
         if not isinstance(error, StaleError | RootsNeededError):
             self._write(self._outcome(error))
 
@@ -93,9 +93,10 @@ class CallAudit:
 def looking_up(
     services: Services, session: Session, owners: Collection[ServerName] | None, name: str
 ) -> Generator[None]:
-    """Record a call that ends before it is known where it leads, by its public name.
+    """Record a call that fails before its route is known, by its public name.
 
-    `owners` are the servers that can have it, None for any. A name that leads nowhere is no call.
+    `owners` are the servers that may own the name, None for any. A RouteError is not recorded: an
+    unknown name is no call.
     """
     server = next(iter(owners)) if owners is not None and len(owners) == 1 else ""
     record = CallAudit(services, session, server, name[:_LONGEST_NAME])

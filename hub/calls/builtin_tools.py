@@ -1,4 +1,4 @@
-"""The hub's own tools: `get-roots` explains which roots are in force, and why."""
+"""The hub's own tools: `get-roots` reports the effective roots; meta tools search the servers'."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ BUILTINS: tuple[JsonObject, ...] = (
 
 def get_roots(session: Session, force: EffectiveRoots) -> JsonObject:
     """Return the result of `get-roots`: the same JSON as text and as structured content."""
-    # A path on the disk need not be text. The URI beside it says all of it.
+    # A path on the disk may not be valid text; the URI beside it is exact.
     report = object_or_empty(mended(_report(session, force)))
     text = exact_json.encode(report).decode()
     return {"content": [{"type": "text", "text": text}], "structuredContent": report}
@@ -114,7 +114,7 @@ def _server(session: Session, spec: ServerSpec, force: EffectiveRoots) -> JsonOb
 
 
 def _status_of(session: Session, slot: ChildSlot | None) -> JsonObject:
-    """Return how a server's child is, and if it is down, why and until when."""
+    """Return the state of a server's child; if it is down, also the reason and the retry time."""
     if slot is None:
         return {"state": "idle"}
     machine, retry_at = session.services.machine, slot.health.retry_at
@@ -133,7 +133,7 @@ def _confinement(session: Session, spec: ServerSpec) -> str:
 
 
 Missing: TypeAlias = Callable[[Session, Collection[ServerName]], str | None]
-"""Says which of these servers have no listing, and why."""
+"""Returns a text on which of these servers are not running, and why; None if all are."""
 
 
 def answer(
@@ -141,7 +141,7 @@ def answer(
 ) -> JsonObject:
     """Return the result of a meta tool: the same JSON as text and as structured content.
 
-    Raises: SearchError if it asks about what is not there.
+    Raises: SearchError if it asks about an unknown server or tool.
     """
     view = _View(session, catalog, missing)
     try:
@@ -154,7 +154,7 @@ def answer(
 
 
 class _View(Struct, frozen=True):
-    """What one session can learn of the servers' tools."""
+    """Reports on the servers' tools, for one session."""
 
     session: Session
     catalog: Catalog
@@ -185,7 +185,7 @@ class _View(Struct, frozen=True):
         return entries
 
     def _tools(self, servers: Collection[ServerName], pattern: Pattern | None) -> JsonObject:
-        """Return the tools that match, by server; a server that cannot say is not left out."""
+        """Return the matching tools by server; a server without a listing gets `trouble`."""
         entries: list[Json] = []
         found = False
         for server in servers:

@@ -1,4 +1,4 @@
-"""The client as a child sees it while it serves one of the client's calls."""
+"""The client of one call, as the child sees it: who is asked, and told of progress and logs."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from hub.specs import ServerSpec
 from hub.values import JsonObject, SessionKey
 
 PAUSES: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
-"""Seconds before a child is called again that asks for nothing else; the last one stays."""
+"""Seconds before a child that asked for no input is called again, by round; the last repeats."""
 
 
 class ClientCaller(Struct, eq=False):
-    """The client on whose behalf a call runs; it is reached through the call's own outlet.
+    """The client that a call is made for. It is reached through the outlet of the call's request.
 
-    `token` is what it wants progress reported under, if it does. `retry` is what its request
-    brought from the round before, `consented` what its user has agreed to in this call. `tasks` are
-    for what goes out within it, where they are not those of the owner, whose own call may be over.
-    `asked` is the request if a task serves it. `for_roots` is what gives the call up if its client
-    has to be asked for its roots.
+    `owner` is the client's session. `token` is the progress token of the request, if it has one.
+    `retry` is what the request brought from the previous round. `consented` is the digest of what
+    the user has agreed to in this call. `tasks` run the call's send queue if the owner's tasks may
+    end first. `asked` is the request if a task serves it. `for_roots` gives the call up if the
+    client has to be asked for its roots.
     """
 
     owner: Session
@@ -51,64 +51,66 @@ class ClientCaller(Struct, eq=False):
 
     @classmethod
     def of(cls, owner: Session, asked: Asked, retry: RetryInput) -> ClientCaller:
-        """Return who asks for a call that a task serves."""
+        """Return the caller for a request that a task serves."""
         outlet, token = asked.outlet, token_in(asked.request.params)
         return ClientCaller(owner, outlet, token, retry=retry, asked=asked)
 
     @property
     def session(self) -> SessionKey:
-        """Whose call it is."""
+        """The session that the call belongs to."""
         return self.owner.key
 
     @property
     def party(self) -> SessionKey:
-        """Who would answer what is asked."""
+        """The client connection that would answer a request of the child."""
         return self.owner.party
 
     @property
     def asks(self) -> JsonObject:
-        """What the client can be asked, as it declares it."""
+        """The capabilities by which children may ask the client, as the client declared them."""
         return self.owner.asks()
 
     @property
     def is_present(self) -> bool:
-        """Whether the client waits for the call just now."""
+        """Whether a request of the client waits for this call now; always true here."""
         return True
 
     @property
     def progress(self) -> Progress | None:
-        """Where progress reports go; None if the client gave no token."""
+        """The function that takes progress reports; None if the client gave no token."""
         return None if self.token is None else self.report
 
     async def report(self, params: Payload) -> None:
-        """Pass a progress report on, under the client's own token."""
+        """Send a progress report to the client, with the client's own token."""
         own: JsonObject = {**messages.as_object(params), "progressToken": self.token}
         told = Notification("notifications/progress", own)
         self.owner.notifier.send(told, self.outlet, self._own_mailbox())
 
     @property
     def reason(self) -> str:
-        """What is told of the call when the client takes it back."""
+        """The reason that the child gets if the client cancels the call."""
         return UNSAID if self.asked is None else self.asked.reason
 
     @property
     def log_level(self) -> str | None:
-        """What the client set, or a modern one wants of this call."""
+        """The log level that the client set, for all calls or (if modern) for this request."""
         return self.owner.notifier.log_level
 
     async def ask(
         self, method: str, params: JsonObject, request_owner: RequestOwner | None = None
     ) -> Payload:
-        """Pass a child's request on to the client, within the call."""
+        """Send a child's request to the client within the call, and return the client's answer."""
         return await self.owner.notifier.ask(method, params, self.outlet, request_owner)
 
     async def inputs(
         self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildInputRound
     ) -> JsonObject:
-        """Return the client's answers to what a modern child asks by its result, by key.
+        """Return the client's answers, by key, to the requests in a modern child's result.
 
-        Raises: InputNeededError for a modern client; RpcError if the client does not take one of
-            the requests, or answers it with an error.
+        Without requests, return after a pause: the child only wants to be called again.
+
+        Raises: InputNeededError for a modern client; RpcError if the client does not support one
+            of the requests, or answers with an error.
         """
         client = self.owner.client
         if client is not None and client.is_modern:
@@ -126,18 +128,18 @@ class ClientCaller(Struct, eq=False):
         return answers
 
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
-        """Pass a notification on to the client, within the call."""
+        """Send a child's notification to the client, within the call."""
         self.owner.notifier.tell(spec, notification, self.outlet, self._own_mailbox())
 
     def done(self) -> None:
-        """Tell a client of the handshake era that what it sent its user to URLs for is done."""
+        """Notify a legacy client that the URL elicitations of this call are complete."""
         for elicitation in self._sent_to:
             told = Notification(ELICITED, {"elicitationId": elicitation})
             self.owner.notifier.send(told, self.outlet, self._own_mailbox())
         self._sent_to = ()
 
     def want_roots(self) -> bool:
-        """Give the call up if its client was not asked for its roots."""
+        """Give the call up if its client was not asked for its roots; return whether it was."""
         if not self.owner.unasked or self.for_roots is None:
             return False
         self.for_roots.cancel()
@@ -151,10 +153,10 @@ class ClientCaller(Struct, eq=False):
 
     @property
     def has_told_all(self) -> bool:
-        """Whether nothing waits that is to reach the client before the answer."""
+        """Whether no message of this call waits to be sent before the answer."""
         return self.mailbox is None or self.mailbox.is_empty
 
     async def flush(self) -> None:
-        """Return once all that the child said so far is on its way to the client."""
+        """Return once all messages to the client so far are sent."""
         if self.mailbox is not None:
             await self.mailbox.flush()

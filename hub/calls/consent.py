@@ -1,7 +1,7 @@
-"""Asks a client's user before a path outside of the roots is refused, where the operator wants it.
+"""Consent: asks the user before a path outside the roots is refused, if the operator wants it.
 
-A legacy client is asked within the call. A modern one is asked by the call's result, and its answer
-comes with the retry, together with a text that only this process can have made for this question.
+A legacy client is asked within the call. A modern client is asked by the call's result. Its answer
+comes with the retry, whose sealed state proves that this process asked this question.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from hub.system.disk import CachedDisk
 from hub.values import Call, Json, JsonObject
 
 PATIENCE: Final = 6
-"""How many times as long as for its roots a client is waited for: here a person answers."""
+"""Factor on the timeout for roots, as a person answers here."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class JudgingContext(Struct, eq=False):
-    """One call that is being decided: whose it is, and what it is judged by.
+    """A snapshot for judging one call: its session, its guard, its roots and its child's slot.
 
-    `pointer` makes of a pointer into the call's arguments one into those that the client wrote.
-    `retry` is what a modern client's request brought from the round before; `consented` and
-    `granted` are what its user has agreed to in this call. `version` is that of the operator's
-    roots when it was judged.
+    `pointer` converts a JSON pointer into the call's arguments to one into the client's arguments.
+    `retry` is what a modern client's request brought from the previous round. `consented` (a
+    digest) and `granted` are what the user has agreed to in this call. `version` is that of the
+    operator's roots when the call was judged.
     """
 
     session: Session
@@ -60,11 +60,11 @@ class JudgingContext(Struct, eq=False):
 
     @property
     def here(self) -> EffectiveRoots:
-        """The roots in force at the server that the call is for."""
+        """The effective roots at the call's server."""
         return self.session.at(self.slot.spec, self.force)
 
     def context(self, granted: tuple[Root, ...] = ()) -> CallContext:
-        """Return what the call is judged in, as it is now."""
+        """Return the guard's context of the call, with a fresh view of the disk."""
         at, machine, plan = self.here, self.session.services.machine, self.slot.key.plan
         return CallContext(
             roots=at.roots,
@@ -77,11 +77,11 @@ class JudgingContext(Struct, eq=False):
         )
 
     def decide_within_inline_budget(self) -> Admitted | Refused | None:
-        """Return the guard's verdict without what is granted; None if it takes long."""
+        """Return the guard's verdict without grants; None if it takes too long to wait for."""
         return decide_within_inline_budget(self.call, self.guard, self.context())
 
     async def decide(self, granted: tuple[Root, ...] = ()) -> Admitted | Refused:
-        """Return the guard's verdict."""
+        """Return the guard's verdict, from the worker thread if it takes long."""
         context, services = self.context(granted), self.session.services
         self.version = services.operator.version
         soon = decide_within_inline_budget(self.call, self.guard, context)
@@ -92,13 +92,13 @@ class JudgingContext(Struct, eq=False):
         return await services.worker.run(self.session.party, work)
 
     async def wanted(self, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
-        """Return what the user could be asked about."""
+        """Return the places outside the roots that the user would have to grant."""
         context, ceilings = self.context(granted), self._ceilings
         work = partial(wanted, self.call, self.guard, context, ceilings)
         return await self.session.services.worker.run(self.session.party, work)
 
     def is_still_valid(self) -> bool:
-        """Whether the call would still be judged by the same, and go to the same place."""
+        """Whether the child's slot, the effective roots and the operator's roots are the same."""
         known, here = self.session.at(self.slot.spec, self.session.known_force()), self.here
         return (
             self.slot.is_kept
@@ -107,17 +107,17 @@ class JudgingContext(Struct, eq=False):
         )
 
     async def holds_with_room(self) -> bool:
-        """Return whether the verdict `is_still_valid`, once the client has read enough."""
+        """Return whether the verdict `is_still_valid`, after waiting until the client reads on."""
         await self.asked.wait_for_room()
         return self.is_still_valid()
 
     @property
     def is_current(self) -> bool:
-        """Whether all that is in force at its server is what the call was judged by."""
+        """Whether the effective roots at the server are those that the call was judged by."""
         return self.session.at(self.slot.spec, self.session.known_force()) == self.here
 
     async def look_again(self) -> None:
-        """Take note of the roots that are in force by now."""
+        """Replace `force` and `slot` by those of the roots that are effective now."""
         self.force = await self.session.force(self.asked.outlet)
         self.slot = self.session.slot_for(self.slot.spec, self.force)
 
@@ -133,9 +133,9 @@ class JudgingContext(Struct, eq=False):
 
 
 async def decide_or_ask(case: JudgingContext, record: CallAudit) -> Admitted | Refused:
-    """Return the verdict after all consent that there is; `record` learns of both.
+    """Return the verdict, after asking the user for consent if needed; `record` gets both.
 
-    The user is asked only where asking is wanted and of use.
+    The user is asked only if the policy has `on_refused: ask` and consent could admit the call.
 
     Raises: InputNeededError if a modern client has to be asked first.
     """
@@ -163,7 +163,7 @@ async def decide_or_ask(case: JudgingContext, record: CallAudit) -> Admitted | R
 
 
 async def _said(case: JudgingContext, slots: tuple[Wanted, ...]) -> Consent | None:
-    """Return what the user says to these places; None if there is nobody or nothing to ask."""
+    """Return the user's consent to these places; None if there is nobody or nothing to ask."""
     client = case.session.client
     if client is None or not slots or case.call.method not in ASKABLE:
         return None
@@ -173,9 +173,9 @@ async def _said(case: JudgingContext, slots: tuple[Wanted, ...]) -> Consent | No
 
 
 def _retried(case: JudgingContext, slots: tuple[Wanted, ...]) -> Consent:
-    """Return what a modern client answered to all of `slots`.
+    """Return a modern client's answer on all places in `slots`.
 
-    Raises: InputNeededError for the next of them if it has not.
+    Raises: InputNeededError for the next place that has no answer yet.
     """
     state = case.retry.state
     if state.consented == digest(_subject(case, slots)):
@@ -197,20 +197,20 @@ def _retried(case: JudgingContext, slots: tuple[Wanted, ...]) -> Consent:
 
 
 def _once(case: JudgingContext, slots: tuple[Wanted, ...]) -> Consent:
-    # There is no session that it could last for, only further rounds of this call.
+    # A modern client has no session: its consent lasts for further rounds of this call only.
     case.consented = digest(_subject(case, slots))
     return "once"
 
 
 def _proven(case: JudgingContext, slots: tuple[Wanted, ...], consent: str | None) -> int:
-    """Return to how many of `slots` an answer with this state is the last missing one."""
+    """Return for how many places in `slots` this state proves an answer; 0 if for none."""
     counts = range(1, len(slots) + 1)
     fits = (n for n in counts if consent == digest(_subject(case, slots[:n])))
     return next(fits, 0)
 
 
 async def _asked(case: JudgingContext, slots: tuple[Wanted, ...]) -> Consent:
-    """Ask a legacy client about one place after the other, until one is refused."""
+    """Ask a legacy client about one place after the other, until the user refuses one."""
     said: set[Consent] = set()
     for one in slots:
         answer = await _answer(case, one)
@@ -251,7 +251,7 @@ def _question(case: JudgingContext, one: Wanted, *, lasting: bool) -> JsonObject
 
 
 def _subject(case: JudgingContext, slots: tuple[Wanted, ...]) -> Json:
-    """Return what an answer is for: who asked which server for what, and what that would reach."""
+    """Return the subject of a consent: principal, server, call, access, places in `slots`."""
     call = case.call
     reached: list[Json] = [[one.pointer, one.root.path, one.root.is_file] for one in slots]
     return [

@@ -1,4 +1,4 @@
-"""The way through, one direction, no step skipped: session, guard, route, child, response."""
+"""Dispatches one call in a task: session, route, guard, child, response. No step is skipped."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ from hub.values import (
 )
 
 MAX_JUDGEMENTS = 4
-"""How often a call is judged anew because its roots or its child change while it waits."""
+"""How many times one call is judged if its roots or its child change while it waits."""
 _TOO_FAST = "its roots, or its server, change faster than the call can be sent"
 
 Owners: TypeAlias = Collection[ServerName] | None
-"""The servers that can have a name; None if any can."""
+"""The servers that may own a public name; None if any server may."""
 
 Seat: TypeAlias = Callable[[JudgingContext, Stoppable], Caller]
-"""Chooses who speaks to the child for the client of a call that may go to it.
+"""Returns the `Caller` through which the child reaches the client of an admitted call.
 
-It can give the call up if its client has to be asked for its roots.
+The `Stoppable` gives the call up if its client has to be asked for its roots.
 """
 
 
 class Relay:
-    """Takes the calls of all sessions to the children they lead to."""
+    """Sends the calls of all sessions to their children, and caches the resolved routes."""
 
     def __init__(self, services: Services) -> None:
         self.listings = Listings(services)
@@ -81,14 +81,14 @@ class Relay:
         retry: RetryInput = NO_RETRY,
         seat: Seat | None = None,
     ) -> Payload:
-        """Take one call through, and return the child's result as it came, or a refusal.
+        """Return the child's result for one call, or the guard's refusal.
 
-        `retry` is what a modern client's request brings from the round before. `seat` chooses who
-        speaks to the child for the client, where that is not the client of this request alone.
+        A legacy client gets the result unchanged. `retry` is the input of a modern client's retry.
+        `seat` returns the `Caller`; by default that is the client of this request alone.
 
-        Raises: RouteError for a name that leads nowhere; RpcError that the child answered;
-            InputNeededError if a modern client has to be asked something first,
-            RootsNeededError if it has to be asked for its roots.
+        Raises: RouteError for a name without a route; RpcError that the child answered;
+            InputNeededError if a modern client must be asked for input first,
+            RootsNeededError if it must be asked for its roots.
         """
         seat = seat or partial(_seated, ClientCaller.of(session, asked, retry))
         try:
@@ -107,9 +107,9 @@ class Relay:
     async def _settled(
         self, session: Session, asked: Asked, named: Addressed, retry: RetryInput, seat: Seat
     ) -> Payload:
-        """Judge a call again until it is sent as it was judged, and return what comes of it.
+        """Return a call's result; judge the call again while its verdict is stale before sending.
 
-        Raises: ChildError if there is no server to send it to.
+        Raises: ChildError after `MAX_JUDGEMENTS` stale verdicts, or if no server can take it.
         """
         for _ in range(MAX_JUDGEMENTS):
             with suppress(StaleError):
@@ -126,7 +126,7 @@ class Relay:
             self._ask(session, asked, need_before_looking(session, named, owners))
             catalog = await self._catalog_for(session, force, named, owners)
             if session.known_force() != force:
-                raise StaleError  # it waited for a child that its roots no longer lead to
+                raise StaleError  # the roots changed while the catalog was awaited
             route = self._route(session, named, owners, catalog)
         if isinstance(route, BuiltinRoute):
             if named.question is not None:
@@ -147,9 +147,9 @@ class Relay:
         return looking_up(self._services, session, owners, named.name)
 
     def _route(self, session: Session, named: Addressed, owners: Owners, catalog: Catalog) -> Route:
-        """Return where a call leads.
+        """Return the route of a call.
 
-        Raises: RouteError if nowhere; ChildError if the server is not there that could tell.
+        Raises: RouteError if there is none; ChildError if one of `owners` is not running.
         """
         try:
             return named.route(catalog)
@@ -160,7 +160,7 @@ class Relay:
             raise ChildError(trouble) from None
 
     async def _judged(self, case: JudgingContext, seat: Seat, label: str) -> Payload:
-        """Let the guard decide on a call, and take it to its child if it may go there."""
+        """Return the child's result if the guard admits the call, or the refusal; audit both."""
         self._ask(case.session, case.asked, need_before_deciding(case))
         call, spec = case.call, case.slot.spec
         with CallAudit(self._services, case.session, spec.name, call.name) as record:
@@ -183,9 +183,9 @@ class Relay:
             return self._leaving_lane(label, case, child, result)
 
     def _ask(self, session: Session, asked: Asked, need: RootsRequirement | None) -> None:
-        """Let the client be asked for its roots if there is a need, and the next calls as well.
+        """Do nothing if `need` is None; otherwise remember it for the next calls of the same kind.
 
-        Raises: RootsNeededError.
+        Raises: RootsNeededError if there is a need: the client is asked for its roots.
         """
         if need is not None:
             self.request_lanes.ask(session, asked.request, need)
@@ -194,7 +194,7 @@ class Relay:
     def _leaving_lane(
         self, label: str, case: JudgingContext, child: Child, result: Payload
     ) -> Payload:
-        """Return a call's result, and let the next calls of the tool go the way that it went."""
+        """Return `result`, and cache the resolved route for the next calls of the same tool."""
         if case.session.is_modern:
             self.request_lanes.keep(case, child)
         elif (resolved := resolved_route_of(case, child)) is not None:
@@ -202,9 +202,9 @@ class Relay:
         return result
 
     def _completed(self, case: JudgingContext, result: Payload) -> Payload:
-        """Return a child's result as the era of its client wants it.
+        """Return a child's result, with the fields that a modern client requires.
 
-        Raises: RpcError for one that cannot be read.
+        Raises: RpcError for a result that cannot be read.
         """
         if not case.session.is_modern:
             return result
@@ -212,9 +212,9 @@ class Relay:
         return completed(result, self._services.info, hints)
 
     async def judge_again(self, case: JudgingContext) -> JsonObject | None:
-        """Return the refusal of a call that is under way still; None if it may go on.
+        """Return, and audit, the refusal of a call in flight; None if the call may go on.
 
-        Raises: RpcError for a refusal of what is no tool.
+        Raises: RpcError for the refusal of a prompt or a resource.
         """
         verdict, spec = await case.decide(case.granted), case.slot.spec
         if not isinstance(verdict, Refused):
@@ -252,7 +252,7 @@ class Relay:
             try:
                 return await child.call(admitted, asker, case.holds_with_room)
             finally:
-                # What the child said before its answer goes out before it, an error too.
+                # The client gets the child's notifications before the result or the error.
                 await asker.flush()
         raise RootsNeededError
 
@@ -268,7 +268,7 @@ class Relay:
         return verdict
 
     def _guard(self, spec: ServerSpec, call: Call, route: ChildRoute) -> ToolGuard:
-        """Return a tool's compiled guard, compiled again only when the child describes it anew."""
+        """Return the compiled guard of a call; compile again only if the definition has changed."""
         key = (spec.name, call.method, route.name if call.method == "tools/call" else "")
         kept = self._guards.get(key)
         if kept is not None and kept[0] is route.definition:
@@ -292,7 +292,7 @@ def _seated(asker: ClientCaller, case: JudgingContext, for_roots: Stoppable) -> 
 def _explained(
     refused: Refused, spec: ServerSpec, force: EffectiveRoots, at: EffectiveRoots
 ) -> Refused:
-    """Say so where not the client's roots but a server's own arguments leave nothing to reach."""
+    """Return `refused`; if the roots and the server's own directories do not overlap, say so."""
     if spec.ceiling is None or at.roots.roots or not force.roots.roots:
         return refused
     own = ", ".join(spec.ceiling.paths)

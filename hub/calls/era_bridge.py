@@ -1,7 +1,7 @@
-"""A child's request for its client, in the words and by the ways of the client's era.
+"""Translates a child's requests for input between the legacy and the modern protocol era.
 
-A client of the handshake era is asked within the call. A modern one is asked by the call's result:
-what a modern child asks goes on as it is, and the child is called again with the answers.
+A legacy client is asked by a request within the call. A modern client is asked by the call's
+result: a modern child's requests are passed on, and the child is called again with the answers.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from hub.values import JsonObject, object_or_empty
 async def ask_within(
     ask: Callable[[str, JsonObject], Awaitable[Payload]], request: JsonObject
 ) -> tuple[JsonObject, str | None]:
-    """Ask a client of the handshake era what a modern child wants to know.
+    """Send one request of a modern child to a legacy client; return the answer.
 
-    Return the answer, and the id of an elicitation that sends the user to a URL.
+    Also return the elicitation id if the user accepted to open a URL, or else None.
 
     Raises: RpcError, as `ask` does.
     """
@@ -56,9 +56,9 @@ def ask_by_result(
     requests: Mapping[str, JsonObject],
     state: CallState,
 ) -> InputNeededError:
-    """Return what asks a modern client by the call's result what a modern child wants to know.
+    """Return the error that asks a modern client, by the call's result, for a modern child's input.
 
-    Raises: RpcError if the client does not take one of the requests.
+    Raises: RpcError if the client does not support one of the requests.
     """
     for request in requests.values():
         method, params = str(request.get("method")), object_or_empty(request.get("params"))
@@ -80,11 +80,11 @@ def send_to_urls(
     error: RpcError,
     state: CallState = NO_STATE,
 ) -> None:
-    """Let a client's user be sent to the URLs that an error of a child names.
+    """Prepare the client to open the URLs in a child's `URL_NEEDED` error; ignore other errors.
 
-    A client of the handshake era knows the error, and will be told of their end.
+    A legacy client gets the error itself, and a notification when the elicitation is complete.
 
-    Raises: InputNeededError for a modern client that takes URLs; its retry is the next attempt.
+    Raises: InputNeededError for a modern client that supports URLs; its retry is the next attempt.
     """
     if client is None or error.code != URL_NEEDED:
         return

@@ -1,7 +1,8 @@
-"""The common call without a task: decided and sent where its line arrives, answered likewise.
+"""The fast path of tool calls: `CallDispatcher` sends a call with a cached route, without a task.
 
-It is the same way through as the relay's, for a tool whose last call went it a moment ago: client
-request, session, guard, route, child, response. Whatever is not plain goes the relay's way.
+The steps are those of `Relay`: client request, session, guard, route, child, response. The call is
+decided and sent where its message is read, and its answer is sent where the child's answer is read.
+Every other call takes the general path, through `Relay`.
 """
 
 from __future__ import annotations
@@ -31,84 +32,84 @@ from hub.values import Call, JsonObject
 
 
 class ReplySink(Protocol):
-    """How one request is answered."""
+    """Takes the answer of one request, and sends it to the client."""
 
     @property
     def outlet(self) -> Outlet:
-        """Where messages that belong to the request go before its answer."""
+        """Where notifications and requests within this request go, before its answer."""
         ...
 
     def give(self, answer: Answer) -> bool:
-        """Hand the answer over if it is taken now, and return whether it was.
+        """Hand the answer over if it can be taken now, and return whether it was.
 
-        None: there will be none, because the request was taken back.
+        None means that no answer will come, because the client cancelled the request.
         """
         ...
 
     async def deliver(self, answer: Response | Failure) -> None:
-        """Hand the answer over, waiting until it is taken."""
+        """Hand the answer over; wait until it is taken."""
         ...
 
     def detour(self, request: Request) -> None:
-        """Let the request be answered the general way after all."""
+        """Hand the request to the general path, which answers it."""
         ...
 
 
 class InFlightRegistry(Protocol):
-    """Keeps what one side has asked: a peer's backlog does."""
+    """Registers one client's requests in flight, as `InboundRequests` does."""
 
     @property
     def has_room(self) -> bool:
-        """Whether an answer would be sent soon, or may wait until it is read."""
+        """Whether few enough answers wait for the client to read them."""
         ...
 
     def accepts(self, id_: RequestId) -> bool:
-        """Return whether a request with this id can be taken, and its answer sent, now."""
+        """Return whether a request with this id can be taken now, and its answer sent now."""
         ...
 
     def enter(self, id_: RequestId, underway: Cancellable) -> None:
-        """Register a request, so that it is waited for, and can be cancelled."""
+        """Register a request, so that it is counted and can be cancelled; `leave` must follow."""
         ...
 
     def leave(self, id_: RequestId, underway: Cancellable) -> None:
-        """Take note that a request has had its answer sent, or will never have."""
+        """Forget a request that was answered or abandoned."""
         ...
 
 
 class CallRoute(Protocol):
-    """How one plain call goes."""
+    """A cached route, for one call of its tool: a `SessionRoute` or a `ModernRoute`."""
 
     @property
     def resolved(self) -> ResolvedRoute:
-        """Where it goes."""
+        """The child, the guard and the context that calls of the tool are judged in."""
         ...
 
     @property
     def owner(self) -> Session:
-        """Whose call it is."""
+        """The session whose call found the route."""
         ...
 
     @property
     def is_open(self) -> bool:
-        """Whether the call would still be looked up to the same end."""
+        """Whether a new lookup of the tool would give the same route."""
         ...
 
     def admit(self, params: JsonObject) -> Admitted | None:
-        """Return the admitted call; None if there is more to it than that."""
+        """Return the admitted call; None if the general path has to decide."""
         ...
 
     def complete(self, result: Payload) -> Payload:
-        """Return a result as its client wants it.
+        """Return a result with the fields that the client's protocol version requires.
 
-        Raises: RpcError for one that cannot be read.
+        Raises: RpcError for a result that cannot be read.
         """
         ...
 
 
 class CallDispatcher:
-    """Takes plain calls through; `register` keeps them while they are under way.
+    """Sends calls whose route is cached; `register` knows them until they are answered.
 
-    `modern` makes the passages of modern calls.
+    `modern` makes the `InFlightCall` of a call with a `ModernRoute`.
     """
 
     def __init__(
@@ -124,13 +125,13 @@ class CallDispatcher:
     def take(
         self, request: Request, route: CallRoute | RootsRequested | None, reply: ReplySink
     ) -> Cancellable | None:
-        """Take a request if it is a plain call, and return what it is then, until it is answered.
+        """Start a call on its cached route and return it; None if the request was not taken.
 
-        One that is asked for roots has its answer at once.
+        With `RootsRequested` the request is answered at once.
         """
         if route is None or not self.register.accepts(request.id):
             return None
-        # `isinstance` takes its time to say no of a Struct.
+        # `isinstance` is slow to return False for a Struct.
         if type(route) is RootsRequested:
             return route if reply.give(Response(request.id, route.result)) else None
         admitted = route.admit(request.params)
@@ -154,10 +155,11 @@ class CallDispatcher:
 
 
 class InFlightCall(ClientCaller, eq=False, kw_only=True):
-    """One call on its way; it is under way for its client, and waits for its child's answer.
+    """One tool call from its request to its answer, without a task.
 
-    What its child asks and tells meanwhile is asked of and told to the client of this call. `began`
-    is by the machine's clock.
+    To the client it is a cancellable request; to the child's connection, a pending request. The
+    child's requests and notifications meanwhile go to this call's client. `began` is in seconds of
+    the machine's clock.
     """
 
     dispatcher: CallDispatcher
@@ -173,7 +175,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     _is_settled: bool = False
 
     def begin(self) -> bool:
-        """Send the call to its child, now or when a slot is free; return whether it is taken."""
+        """Send the call, or queue it until a slot is free; return False if it cannot be sent."""
         resolved = self.route.resolved
         limiter = resolved.child.limiter
         if not limiter.take():
@@ -188,11 +190,11 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         return True
 
     def have_turn(self) -> bool:
-        """Send the call to its child after all."""
+        """Send the queued call, now that a slot is free; return whether the slot is used."""
         if self.dispatcher.register.has_room and self.route.is_open and self._post():
             return True
-        # Its client does not read, and the call is to wait for that; or the world is another one by
-        # now, and it is looked up and judged again.
+        # The client does not read its answers, so the call has to wait; or the route has changed,
+        # so the call is looked up and judged again. The general path does both.
         self._over()
         self.reply.detour(self.request)
         return False
@@ -214,11 +216,11 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
 
     @property
     def request_owner(self) -> Caller:
-        """Who is asked what the child asks within the call."""
+        """The `Caller` for the child's requests within this call."""
         return self
 
     def settle(self, answer: Answer) -> None:
-        """Pass the child's answer on to the client."""
+        """Pass the answer of a legacy child on to the client."""
         self._served()
         try:
             self._came(self.route.resolved.peer.result_of(answer))
@@ -228,7 +230,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             self._failed(exc)
 
     def ended(self, outcome: RoundsOutcome) -> None:
-        """Pass on what came of the rounds with a modern child."""
+        """Pass the outcome of a modern child's rounds on to the client."""
         self._served()
         try:
             match outcome:
@@ -244,7 +246,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             self._failed(exc)
 
     def _wants(self, needed: InputNeededError) -> None:
-        """Have the client asked by its request's result, where its era wants that."""
+        """Fail with RpcError: only an `AskableCall` can ask its client by the request's result."""
         raise RpcError(INTERNAL_ERROR, str(needed))
 
     def _came(self, result: Payload) -> None:
@@ -258,7 +260,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         self._answer(Failure(self.request.id, error.error))
 
     def expire(self) -> None:
-        """Give the call up, which its child has no slot for in time, or does not answer."""
+        """Fail the call: the child had no free slot in time, or did not answer in time."""
         child = self.route.resolved.child
         if self._posted is None:
             self._is_settled = child.limiter.step_out(self)
@@ -268,7 +270,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             self._say(child.without_answer(SilentError("timed out")))
 
     def _unanswered(self, error: ChildError) -> None:
-        """Give the call up that the child may be at work on still."""
+        """Fail a call that the child may still be working on."""
         self.route.resolved.child.answers.preemption.gave_up(self)
         self._say(error)
 
@@ -295,9 +297,9 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     # The client's side
 
     def cancel(self, reason: str = UNSAID) -> None:
-        """Give the call up: its child is told, its client gets no answer."""
+        """Cancel the call: the child is notified, the client gets no answer."""
         if self._is_settled:
-            return  # its answer is on the way
+            return  # the answer is being sent
         if self._posted is not None:
             self._withdraw(reason)
         else:
@@ -310,7 +312,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             self.dispatcher.tasks.start_soon(self._end_late, self._rounds)
 
     async def _end_late(self, rounds: ChildRounds) -> None:
-        """Let the client be told first that nothing is asked of it any more."""
+        """End the call after its rounds, which first cancel their requests to the client."""
         try:
             await rounds.over()
         finally:
@@ -318,7 +320,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             self.reply.give(None)
 
     def start_over(self) -> None:
-        """Give the call up at its child, and let it be answered the general way."""
+        """Cancel the call at its child, and hand the request to the general path."""
         if not self._is_settled:
             self._withdraw("it is made again")
             self._over()
@@ -341,7 +343,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """What is told of the call when it is given up."""
+        """The reason in `notifications/cancelled` when the call is cancelled."""
         return self._reason
 
     def _withdraw(self, reason: str) -> None:
@@ -354,7 +356,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         self.route.resolved.child.answers.preemption.gave_up(self)
 
     def _served(self) -> None:
-        """Take note that the child has nothing to do with the call any more."""
+        """Free the child's slot and end its deadline: the child is finished with the call."""
         child = self.route.resolved.child
         self._is_settled = True
         child.deadlines.end(self)
@@ -368,7 +370,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
 
 
 class _StartingOver:
-    """Gives a call up whose child turns out to want roots that its client was not asked for."""
+    """Restarts a call whose child wants roots that the client was not asked for yet."""
 
     def __init__(self, passage: InFlightCall) -> None:
         self._passage = passage

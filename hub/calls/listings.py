@@ -1,4 +1,4 @@
-"""What a session is shown: its children's listings, waited for no longer than is fair to others."""
+"""The merged lists of tools, resources and prompts that a session gets, in pages."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from hub.sessions.session import Session
 from hub.values import ChildRoute, JsonObject, ServerName
 
 KEPT_BYTES = 8 * 1024 * 1024
-"""How many bytes of pages are kept; the oldest ones make room."""
+"""Bytes of encoded pages that are kept; the oldest pages make room."""
 
 Entries: TypeAlias = tuple[JsonObject, ...]
 
 
 class PageCache:
-    """Keeps pages of listings. A listing that changes is another tuple."""
+    """Caches encoded pages of lists, by the tuple's identity: a changed list is a new tuple."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int, str | None], tuple[Entries, Raw]] = {}
         self._size = 0
 
     def page(self, method: str, entries: Entries, cursor: str | None) -> Raw:
-        """Return the result of a listing request.
+        """Return the result of a list request, from the cache if possible.
 
         Raises: RouteError for a cursor that is not of this listing.
         """
@@ -48,7 +48,7 @@ class PageCache:
         if kept is not None:
             return kept[1]
         made = encoded(method, entries, cursor)
-        # The entries are kept with their page, so that their id stays theirs.
+        # The entries are kept with their page, so that no other tuple gets their id.
         self._kept[key] = entries, made
         self._size += len(bytes(made))
         while self._size > KEPT_BYTES:
@@ -58,7 +58,7 @@ class PageCache:
 
 
 def encoded(method: str, entries: Entries, cursor: str | None) -> Raw:
-    """Return the result of a listing request, for entries that only this one is shown.
+    """Return the result of a list request, without a cache.
 
     Raises: RouteError for a cursor that is not of this listing.
     """
@@ -70,15 +70,15 @@ def encoded(method: str, entries: Entries, cursor: str | None) -> Raw:
 
 
 LIST_GRACE = 5.0
-"""Seconds that a listing waits for slow children once the first one has answered."""
+"""Seconds from their start that a listing waits for slow children once one child has answered."""
 KEPT = 64
-"""How many merged catalogs are remembered."""
+"""How many merged catalogs are kept; the oldest make room."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class Listings:
-    """Merges listings, and remembers the merged ones while the listings are the same."""
+    """Merges the children's listings into catalogs, and caches each catalog by its listings."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -92,14 +92,14 @@ class Listings:
         self._takes_paths: dict[tuple[ServerName, str], tuple[object, bool]] = {}
 
     async def page(self, session: Session, asked: Asked) -> Raw:
-        """Return the result of a listing request.
+        """Return the result of a list request.
 
-        Where nothing is known of any server, the list would be empty as if that were all: tools are
-        listed with a `get-roots` that says what is wrong, for which a model needs no error shown
-        to it; of the others nothing is left to list.
+        If no listing of any server is known, an empty list would look complete. Then the list of
+        tools has the hub's own tools, whose descriptions say what is wrong: a model may not be
+        shown an error. The other lists fail.
 
-        Raises: RouteError for a cursor that is not of this listing; ChildError where nothing is
-            known of any server.
+        Raises: RouteError for a cursor that is not of this listing; ChildError if no listing of
+            any server is known, except for tools.
         """
         method, cursor = asked.request.method, asked.request.params.get("cursor")
         own = method == "tools/list" and self._services.expose == "search"
@@ -110,7 +110,7 @@ class Listings:
             raise ChildError(trouble)
         at = cursor if isinstance(cursor, str) else None
         told = session.telling(force) if method == "tools/list" else {}
-        if told or trouble is not None:  # only this client is shown that
+        if told or trouble is not None:  # only this client gets these descriptions: not cached
             tools = self._with_roots(catalog, told) if told else catalog.tools
             return encoded(method, tools if trouble is None else _saying(tools, trouble), at)
         shown = {
@@ -124,7 +124,7 @@ class Listings:
     def _with_roots(
         self, catalog: Catalog, told: Mapping[ServerName, str | None]
     ) -> tuple[JsonObject, ...]:
-        """Return the tools; of servers that are to tell their roots, those that take paths do."""
+        """Return the tools; those that take paths get their server's sentence in `told`, if any."""
         entries: list[JsonObject] = []
         for entry in catalog.tools:
             route = catalog.tool_routes[str(entry["name"])]
@@ -147,11 +147,10 @@ class Listings:
     async def catalog(
         self, session: Session, force: EffectiveRoots, only: Collection[ServerName] | None = None
     ) -> Catalog:
-        """Return what `session` is shown with these roots in force.
+        """Return the catalog of `session` for these effective roots.
 
-        Children that do not answer in time, or have gone, are shown as they were last known under
-        the same roots.
-        With `only`, no others are waited for.
+        A child that does not answer in time, or is gone, has its last known listing for the same
+        roots. With `only`, other servers are not waited for.
         """
         slots, last_known = self._places(session, force), self._services.children.last_known
         awaited = [
@@ -174,7 +173,7 @@ class Listings:
         return self._merge(listings)
 
     def missing(self, session: Session, servers: Collection[ServerName]) -> str | None:
-        """Return which of `servers` have no listing, and why; None if all have one."""
+        """Return a text on which of the session's `servers` are not running, and why, or None."""
         texts = [
             f"server {slot.spec.name!r} is not running: {slot.trouble}; {slot.health.outlook}"
             if slot.trouble is not None
@@ -185,7 +184,7 @@ class Listings:
         return "; ".join(texts) or None
 
     def _trouble_of_all(self, session: Session) -> str | None:
-        """Return why no server at all is listed; None if one is."""
+        """Return why no listing of any server is known; None if one is, or there are no servers."""
         servers, known = self._services.servers, self._services.children.last_known
         if not servers or any(known(slot) is not None for slot in session.slots):
             return None
@@ -207,9 +206,9 @@ class Listings:
             log.warning("no launch plan", server=server, error=why)
 
     async def _wait(self, slots: list[ChildSlot], *, eager: bool) -> None:
-        """Wait for all `slots`; once one has answered, `LIST_GRACE` from their start at most.
+        """Wait for all `slots`; once a child has answered, until `LIST_GRACE` after the last start.
 
-        `eager`: none had answered before.
+        With `eager`, the first answer has to come from `slots`; otherwise one child has answered.
         """
         answered = anyio.Event()
         if not eager:
@@ -244,12 +243,12 @@ class Listings:
             self._warn(made)
             while len(self._merged) >= KEPT:
                 del self._merged[next(iter(self._merged))]
-            # The listings are kept with the catalog, so that their ids stay theirs.
+            # The listings are kept with the catalog, so that no other objects get their ids.
             found = self._merged[key] = (tuple(listings.values()), made)
         return found[1]
 
     def _warn(self, made: Catalog) -> None:
-        """Log once of each name that is left out."""
+        """Log each name that is left out, once."""
         for clash in made.left_out.values():
             if clash not in self._clashes:
                 self._clashes.add(clash)
@@ -265,8 +264,8 @@ class Listings:
 
 
 def _log_why_unlisted(slot: ChildSlot, error: str) -> None:
-    """Log why a place is not listed, unless that was said of it last."""
-    # What the hub does next about a child that fell is said with it, and is another each time.
+    """Log why a child is not listed, unless the last log of its slot gave the same reason."""
+    # `error` of a failed child also says when it starts again, which differs each time.
     trouble = slot.trouble
     why = trouble if trouble is not None and trouble in error else error
     if why != slot.unlisted:
@@ -275,7 +274,7 @@ def _log_why_unlisted(slot: ChildSlot, error: str) -> None:
 
 
 def _saying(tools: tuple[JsonObject, ...], trouble: str) -> tuple[JsonObject, ...]:
-    """Return the hub's own tools with what is wrong in what they tell of themselves."""
+    """Return `tools` with `trouble` before each description."""
     return tuple(
         {**tool, "description": f"{trouble}. {tool.get('description', '')}"} for tool in tools
     )

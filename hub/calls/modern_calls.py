@@ -1,4 +1,4 @@
-"""Rounds of one modern call: what a request continues, and how it ends where it asks back."""
+"""Calls of modern clients by request: retries, `requestState`, `input_required` results."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from hub.values import JsonObject, SessionKey, object_or_empty
 
 
 def can_be_asked(client: Client, method: str) -> bool:
-    """Return whether a call could wait for what its client answers to its child."""
+    """Return whether a call of this method may have to wait for the client's input."""
     return method in ASKABLE and any(client.declares(name) for name in RELAYED)
 
 
 class ModernCalls:
-    """Takes the calls of all modern clients through, round by round."""
+    """Serves the calls of all modern clients, one request at a time."""
 
     def __init__(self, relay: Relay, services: Services) -> None:
         self.kept = KeptRoots(services.settings.reuse, self._now)
@@ -47,14 +47,17 @@ class ModernCalls:
     def route_for(
         self, principal: str, asker: str | None, request: Request
     ) -> ModernRoute | RootsRequested | None:
-        """Return how a call of a principal goes if it can go by express."""
+        """Return the cached route of a principal's call, or the result that asks for its roots.
+
+        None if the call needs the general path. `asker` is the key of its kept roots, if any.
+        """
         kept = self.kept.announced(asker)
         return self._relay.request_lanes.find(principal, request, kept)
 
     def kept_for(self, request: Request, asker: str | None) -> KeptAnswer | None:
-        """Return the asker's kept answer that a request is judged by.
+        """Return the kept roots of `asker` that a request is judged by.
 
-        A call that was handed over has been judged by one that may not count any more.
+        A call handed over by the fast path keeps its own, even if they have expired since.
         """
         handed_over = self.parking.handed_over(request)
         if handed_over is None:
@@ -65,20 +68,20 @@ class ModernCalls:
     def dispatcher(
         self, register: InFlightRegistry, tasks: TaskGroup, known_as: SessionKey
     ) -> CallDispatcher:
-        """Return what takes a client's plain calls through, and has it asked by their results.
+        """Return the fast-path dispatcher for one client; its calls ask by their results.
 
-        `known_as` is what tells the client from others.
+        `known_as` is the key that distinguishes the client from others.
         """
         made = partial(AskableCall, parking=self.parking, known_as=known_as)
         return CallDispatcher(register, tasks, made)
 
     def retry(self, request: Request, principal: str, *, is_complete: bool) -> RetryInput:
-        """Return what a request brings from the round before.
+        """Return the retry input of a request: its opened `requestState` and its responses.
 
-        Its state is used up by that, unless the request is not complete: then it has to come again.
-        A call whose client is not asked for roots is complete without them.
+        The state is then used up, unless the request is incomplete and has to be sent again. A call
+        whose client was not asked for its roots is complete without them.
 
-        Raises: RpcError for a state that is not for this call of this asker, or not any more.
+        Raises: RpcError for a state of another call or client, or one that is expired or used.
         """
         params = request.params
         state, responses = params.get("requestState"), params.get("inputResponses")
@@ -96,7 +99,7 @@ class ModernCalls:
     async def found(
         self, session: Session, asked: Asked, retry: RetryInput, *, is_parking: bool
     ) -> Payload:
-        """Take one round of a call through. With `is_parking` its session is closed by the call.
+        """Return the result of one round. With `is_parking` the call closes the session itself.
 
         Raises: InputNeededError, and as `Relay.call` does.
         """
@@ -107,9 +110,9 @@ class ModernCalls:
         return await self._relay.call(session, asked, retry)
 
     def wanting(self, needed: InputNeededError, request: Request, principal: str) -> JsonObject:
-        """Return the result that asks a client for input.
+        """Return the `input_required` result that asks a client for input.
 
-        Raises: RpcError for a request that may not be answered so.
+        Raises: RpcError for a method whose result may not ask.
         """
         if request.method not in ASKABLE:
             raise RpcError(INTERNAL_ERROR, f"input is needed, which {request.method} cannot get")

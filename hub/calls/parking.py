@@ -1,8 +1,8 @@
-"""Calls of modern clients that outlive the requests they are made with.
+"""Suspended ("parked") calls: calls of modern clients that outlive their requests.
 
-A child of the handshake era asks within its call. Its modern client is asked by the request's
-result: until the retry brings the answer the call is parked, in a task of the hub's own. A call
-that went by express needs none: its child's answer ends it.
+A legacy child asks within its call, but its modern client is asked by the request's result. Until
+the retry brings the answer, the call waits in a task of the hub. A call of the fast path needs no
+such task, because its child's answer ends the call.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from hub.sessions.session import Session
 from hub.values import Call
 
 MAX_PARKED: Final = 256
-"""How many calls may wait for their clients' answers; what children ask beyond is refused."""
+"""How many calls may wait for their clients' answers; beyond, a child's request is refused."""
 MAX_PARKED_OF_ONE: Final = 64
-"""How many of these may be one principal's."""
+"""How many of these calls one principal may have."""
 
 CANCELLED: Final = "the call was cancelled"
 
@@ -41,10 +41,10 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class HandedOver(Struct):
-    """A call whose child asked before its answer: what it was judged by, and its request.
+    """A fast-path call whose child asked for input: the suspended call and how it was judged.
 
-    The request comes the general way, for its call to go on there; an earlier one of its client
-    brought the roots that were `kept`.
+    The call goes on when its `request` arrives on the general path. `kept` are the roots of an
+    earlier request, if the call was judged by those.
     """
 
     parked: ParkedCall
@@ -56,7 +56,10 @@ class HandedOver(Struct):
 
 
 class Parking:
-    """The calls that may be parked; each is a task of `tasks`, which outlive all requests."""
+    """Runs the calls that may have to wait for their client, and finds them again for a retry.
+
+    Each runs in `tasks`, which outlive all requests.
+    """
 
     def __init__(self, relay: Relay, tasks: TaskGroup) -> None:
         self.tasks = tasks
@@ -65,7 +68,7 @@ class Parking:
         self._handed_over: dict[int, HandedOver] = {}
 
     async def call(self, session: Session, asked: Asked, retry: RetryInput) -> Payload:
-        """Take a call through for a client that can be asked; `session` is closed when it ends.
+        """Return the result of a new call that may ask its client; `session` is closed at its end.
 
         Raises: InputNeededError, and as `Relay.call` does.
         """
@@ -79,9 +82,9 @@ class Parking:
         return await call.turn(asker)
 
     async def resume(self, session: Session, asked: Asked, retry: RetryInput) -> Payload:
-        """Go on with a parked call, if the roots of the client's retry still admit it.
+        """Return the result of a suspended call, or its refusal by the roots of the client's retry.
 
-        Raises: InputNeededError, and as `Relay.call` does; RpcError if there is no such call.
+        Raises: InputNeededError, and as `Relay.call` does; RpcError if the call has ended.
         """
         call = self._parked.get(retry.state.parked or "")
         if call is None or call.case is None:
@@ -102,9 +105,9 @@ class Parking:
         return await call.turn(ClientCaller.of(session, asked, retry))
 
     def park(self, call: ParkedCall) -> None:
-        """Count a call among those that are parked.
+        """Register a call that waits for its client; if there are too many, give up an old one.
 
-        Raises: RpcError if there are too many.
+        Raises: RpcError if there are too many, and none was abandoned.
         """
         if call.key in self._parked:
             return
@@ -115,7 +118,7 @@ class Parking:
         self._parked[call.key] = call
 
     def _give_up_one(self, calls: Sequence[ParkedCall]) -> None:
-        """Give up the first of these that was left for long.
+        """Give up the first of `calls` that was abandoned by its client.
 
         Raises: RpcError if there is none.
         """
@@ -132,7 +135,7 @@ class Parking:
         try:
             with scope:
                 call.end(await self._relay.call(call.owner, asked, retry, call.seat))
-        except Exception as exc:  # noqa: BLE001 - the task ends, and who waits for it learns why
+        except Exception as exc:  # noqa: BLE001 - the task ends, and the request gets the error
             call.end(exc)
         finally:
             call.end(RpcError(INTERNAL_ERROR, CANCELLED))
@@ -142,7 +145,7 @@ class Parking:
             await self._until_fetched(call)
 
     async def _until_fetched(self, call: ParkedCall) -> None:
-        """Keep the end of a call that is parked for a retry that has not come yet."""
+        """Keep the outcome of a suspended call until a retry fetches it, at most `KEPT` seconds."""
         try:
             if call.key in self._parked:
                 with anyio.move_on_after(KEPT):
@@ -150,10 +153,10 @@ class Parking:
         finally:
             self._parked.pop(call.key, None)
 
-    # Calls that went by express
+    # Calls of the fast path
 
     def hand_over(self, one: HandedOver) -> None:
-        """Let a call go on when its request comes; `end` must follow."""
+        """Take over a call, which goes on when its request arrives; `end` must follow."""
         self._handed_over[id(one.request)] = one
         self.tasks.start_soon(self._keep, one)
 
@@ -178,7 +181,7 @@ class Parking:
                 guard=one.guard,
                 force=session.known_force(),
                 slot=one.slot,
-                pointer=str,  # its arguments are the client's own
+                pointer=str,  # pointers into the arguments need no translation
                 retry=asker.retry,
             )
             return await one.parked.turn(asker)
@@ -186,13 +189,13 @@ class Parking:
             session.close()
 
     def handed_over(self, request: Request) -> HandedOver | None:
-        """Return the call that goes on with a request, if there is one."""
+        """Return the handed-over call that goes on with a request; None if there is none."""
         return self._handed_over.get(id(request))
 
     def take_back(self, one: HandedOver) -> bool:
-        """Forget a call whose request will not come; return whether it had not come."""
+        """Forget a call whose request will not come; return whether it was still expected."""
         return self._handed_over.pop(id(one.request), None) is not None
 
     def end(self, one: HandedOver, outcome: Payload | Exception | None) -> None:
-        """Take note of how such a call ended; None: it was given up."""
+        """Store the outcome of a handed-over call; None means that the call was given up."""
         one.parked.end(RpcError(INTERNAL_ERROR, CANCELLED) if outcome is None else outcome)

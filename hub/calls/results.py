@@ -1,4 +1,4 @@
-"""Answers as clients of the modern era want them: results complete and from the hub."""
+"""Results and errors in the form of protocol 2026-07-28, for modern clients."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from hub.protocol.constants import (
 from hub.values import JsonObject, object_or_empty
 
 UNCACHED: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
-"""What a result says that its client is not to keep."""
+"""The fields of a result that clients must not cache."""
 _ENVELOPE: Final = frozenset({"_meta", "resultType", "ttlMs", "cacheScope"})
 
 
 def completed(found: Payload, info: JsonObject, hints: JsonObject | None = None) -> Payload:
-    """Return a result with what the era wants in it; a child's own stays as it was written.
+    """Return a result with the fields that modern clients require; other fields stay unchanged.
 
-    `info` names the hub; `hints` say how long a result may be kept, if it may be at all.
+    `info` names the hub; `hints` are the fields on caching, if the result needs them.
 
     Raises: RpcError for a result that cannot be read.
     """
@@ -42,7 +42,7 @@ def completed(found: Payload, info: JsonObject, hints: JsonObject | None = None)
 
 
 def renumbered(error: RpcError) -> RpcError:
-    """Return an error with the era's own code for it; the rest stays as it was written."""
+    """Return an error with the modern code for an unknown resource; all else stays unchanged."""
     if error.code != RESOURCE_NOT_FOUND:
         return error
     whole: JsonObject = {**as_object(error.error), "code": INVALID_PARAMS}

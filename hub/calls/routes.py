@@ -1,4 +1,4 @@
-"""What the calls of a tool need, looked up once: where they go and how they are judged."""
+"""Cached resolved routes: the child, guard and context of a tool, looked up once for many calls."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from hub.values import JsonObject, SessionKey
 
 
 class ResolvedRoute(Struct, frozen=True):
-    """A tool's way to a child that is ready, as one call found it.
+    """The lookup of one tool call, kept for the next ones: a ready child, its guard, the context.
 
-    It is open while everything that it was found by is still the same. `name` is the child's own
-    for the tool; `judged_in` lacks only the links. `plain_check` admits
-    plain paths without the judge.
+    Valid until the child, its tool list or the operator's roots change. `name` is the child's own
+    name of the tool. Each call replaces the `links` of `judged_in`. `plain_check` admits plain
+    paths without the judge.
     """
 
     name: str
@@ -42,7 +42,7 @@ class ResolvedRoute(Struct, frozen=True):
     plain_check: PlainPathCheck | None
 
     def is_open(self, services: Services) -> bool:
-        """Return whether the child is still the one that calls of the tool would go to."""
+        """Return whether calls of the tool would still go to this child, with the same list."""
         child, slot = self.child, self.slot
         return (
             child.state is self.ready
@@ -54,18 +54,18 @@ class ResolvedRoute(Struct, frozen=True):
         )
 
     def context(self, links: LinkReader) -> CallContext:
-        """Return what a call is judged in, on this disk."""
+        """Return the context that one call is judged in, with `links` as its disk."""
         return replace(self.judged_in, links=links)
 
 
 class OwnedRoute(Struct, frozen=True):
-    """A lane, and whose call found it: what a call that goes it is judged in."""
+    """A resolved route with the session whose call found it; the `LazyContext` of later calls."""
 
     resolved: ResolvedRoute
     owner: Session
 
     def admit(self, params: JsonObject) -> Admitted | None:
-        """Return the admitted call that a request makes; None if there is more to it than that."""
+        """Return the admitted call of a request; None if the general path has to decide."""
         resolved = self.resolved
         its = called(params) if self.owner.services.expose == "search" else params
         call = None if its is None else tool_call(resolved.name, its)
@@ -83,19 +83,19 @@ class OwnedRoute(Struct, frozen=True):
         return CachedDisk(self.disk)
 
     def context(self, links: LinkReader) -> CallContext | None:
-        """Return what a call is judged in if all roots are where they were."""
+        """Return the context that a call is judged in; None if a root has changed on disk."""
         return self.resolved.context(links) if self.is_current(links) else None
 
     def is_current(self, links: LinkReader) -> bool:
-        """Return whether all roots that a call is judged by are where they were."""
+        """Return whether all roots that a call is judged by are unchanged on disk."""
         raise NotImplementedError
 
 
 def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | None:
-    """Return the lane that a call has just gone, if others can go it without being looked up."""
+    """Return the route that a call has just used; None if later calls have to look it up again."""
     ready, peer, services = child.state, child.peer, case.session.services
     if not case.is_current:
-        return None  # it was judged by what was in force before it was answered
+        return None  # the effective roots changed during the call
     if peer is None or not isinstance(ready, Ready):
         return None
     if case.call.method != "tools/call":
@@ -119,7 +119,7 @@ def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | Non
 
 
 def _plain_check(case: JudgingContext, context: CallContext) -> PlainPathCheck | None:
-    """Return where a case's plain paths need no judge, as long as all stands that bounds it."""
+    """Return the check that admits plain paths of a call; None if only the judge can admit them."""
     operator, last = case.session.services.operator, case.session.roots.state.last
     shared = None if last is None else last.announcement.roots
     bounds = operator.bounds(case.slot.spec.name, shared)
@@ -131,13 +131,13 @@ def _plain_check(case: JudgingContext, context: CallContext) -> PlainPathCheck |
 
 
 class SessionRoute(OwnedRoute, frozen=True):
-    """A lane, and what its session's roots were known to be when it was found."""
+    """A route of one session, with the state of the session's roots when the route was found."""
 
     roots: State
 
     @property
     def is_open(self) -> bool:
-        """Whether a call of the session would be looked up to the same end."""
+        """Whether a new lookup for the session would give the same route."""
         owner = self.owner
         return (
             owner.roots.state is self.roots
@@ -149,18 +149,18 @@ class SessionRoute(OwnedRoute, frozen=True):
         return self.owner.is_current(self.resolved.slot.spec.name, links)
 
     def complete(self, result: Payload) -> Payload:
-        """Return a child's result as it is."""
+        """Return a child's result unchanged."""
         return result
 
 
 class SessionRoutes:
-    """The lanes of all sessions, by the tools' labels."""
+    """The cached routes of all legacy sessions, by session and by the tool's label."""
 
     def __init__(self) -> None:
         self._lanes: dict[SessionKey, dict[str, SessionRoute]] = {}
 
     def find(self, session: Session, request: Request) -> SessionRoute | None:
-        """Return the lane of the tool that a session calls if there is one, and it is open."""
+        """Return the cached route of the tool that a session calls; None if there is none open."""
         own, its = self._lanes.get(session.key), request.params
         if session.services.expose == "search":
             its = called(its) or {}
@@ -172,7 +172,7 @@ class SessionRoutes:
         return None
 
     def keep(self, session: Session, label: str, resolved: ResolvedRoute) -> None:
-        """Keep the lane that a call of the session has just gone, unless the session is over."""
+        """Cache a route, unless the session is closed, or its roots are awaited or failed."""
         state = session.roots.state
         is_settled = state.awaits is None and state.failed is None
         if is_settled and not isinstance(state.phase, SessionClosed):
@@ -180,5 +180,5 @@ class SessionRoutes:
             self._lanes.setdefault(session.key, {})[label] = kept
 
     def forget(self, session: Session) -> None:
-        """Keep none for a session that is over."""
+        """Forget all routes of a session that is closed."""
         self._lanes.pop(session.key, None)

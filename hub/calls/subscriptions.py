@@ -1,4 +1,4 @@
-"""Subscriptions to resources: of one client each, at children that it may share with others."""
+"""Resource subscriptions and `subscriptions/listen` streams of one client, at shared children."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from hub.values import Json, JsonObject, ServerName, object_or_empty
 log = structlog.stdlib.get_logger(__name__)
 
 _RENEWAL = "roots-hub/renewal"
-"""The id of a request that no client sent."""
+"""The id of a request that the hub makes to renew a subscription; no client sent it."""
 
 
 class Subscriptions:
-    """Makes and ends a session's subscriptions, and makes them again at another child.
+    """Starts and ends a session's subscriptions, and renews them at a new child.
 
-    A child counts who has subscribed to what: it is told of the last one's end only.
+    The hub counts the subscribers of each resource, and unsubscribes at the child after the last.
     """
 
     def __init__(self, relay: Relay, session: Session, outlet: Outlet) -> None:
@@ -44,7 +44,7 @@ class Subscriptions:
         session.renew = self.renew
 
     async def subscribe(self, asked: Asked) -> Payload:
-        """Take a subscription through like a call, and remember the URI the client knows it by.
+        """Subscribe at the child by a guarded call, and store the URI that the client uses.
 
         Raises: RouteError for an unknown resource; RpcError that the child answered, or a refusal.
         """
@@ -66,7 +66,7 @@ class Subscriptions:
         return route.server, route.name
 
     async def unsubscribe(self, uri: Json) -> Payload:
-        """End a subscription; at its child if nobody else there has subscribed to the same.
+        """End a subscription, also at its child if no other session has subscribed to the resource.
 
         Raises: RouteError if there is none; ChildError; RpcError that the child answered.
         """
@@ -83,9 +83,9 @@ class Subscriptions:
         return await child.forward("resources/unsubscribe", {"uri": own})
 
     async def renew(self, server: ServerName) -> None:
-        """Make the subscriptions again that the session's child of a server does not know of.
+        """Subscribe again to the resources that the session's current child does not know of.
 
-        Each is judged again; one that is refused by now has ended.
+        The guard decides again; a subscription that is refused now ends.
         """
         for (owner, own), public in list(self._session.notifier.subscriptions.items()):
             child = self._child(server)
@@ -112,12 +112,12 @@ class Subscriptions:
 
 
 def _is_final(exc: RouteError | RpcError) -> bool:
-    """Whether there is no such resource, or it is not to be had with these roots."""
+    """Return whether the resource does not exist, or the guard refuses it with these roots."""
     return isinstance(exc, RouteError) or exc.code == INVALID_PARAMS
 
 
 class ListenStream:
-    """One such stream, of a session of its own; its children hear of it as of a `ChildUser`."""
+    """One `subscriptions/listen` stream, with its own session; a `ChildUser` of its children."""
 
     def __init__(self, relay: Relay, session: Session, asked: Asked, tasks: TaskGroup) -> None:
         self._session = session
@@ -133,9 +133,9 @@ class ListenStream:
         self._ended = anyio.Event()
 
     async def run(self) -> JsonObject:
-        """Tell what the client wants to hear, first what of that it will; returns on `end`.
+        """Send the acknowledged filter, then the notifications that match it; return on `end`.
 
-        Raises: RpcError for a filter that is none; ChildError if there are too many streams.
+        Raises: RpcError for an invalid filter; ChildError if too many streams are open.
         """
         session, children = self._session, self._session.services.children
         try:
@@ -145,7 +145,7 @@ class ListenStream:
         self._lists = wanted.lists
         session.notifier.listening = self._tell
         with children.listeners.listening(session.key, session.principal, self):
-            # Whatever comes meanwhile goes out behind the acknowledgement.
+            # Notifications that come meanwhile are sent after the acknowledgement.
             session.notifier.mailbox.put(self._acknowledge)
             try:
                 uris = tuple([uri for uri in wanted.uris if await self._subscribe(uri)])
@@ -155,12 +155,12 @@ class ListenStream:
                 await session.notifier.mailbox.flush()
             finally:
                 self._is_given_up = not self._settled.is_set()
-                self._settled.set()  # or what waits to be sent would wait for the connection's end
+                self._settled.set()  # otherwise the send queue would wait until the connection ends
                 await self._leave()
         return {"_meta": self._meta}
 
     def end(self) -> None:
-        """Let the stream end in good order."""
+        """Let `run` return, after all queued notifications are sent."""
         self._ended.set()
 
     async def _acknowledge(self) -> None:
@@ -171,14 +171,14 @@ class ListenStream:
         if self._session.peer is not None:
             await self._session.peer.notify(ACKNOWLEDGED, params, outlet=self._asked.outlet)
 
-    # What children say
+    # Notifications from children
 
     async def told(self, spec: ServerSpec, notification: Notification) -> None:
-        """Pass on what a child says, if the client wants it."""
+        """Send a child's notification to the client if its filter has it."""
         self._tell(spec, notification)
 
     async def came(self, spec: ServerSpec) -> None:
-        """Subscribe at a child that is there now, too; tell if a listing went out without it."""
+        """Subscribe at a child that is now ready; tell the client if a list was sent without it."""
         if spec.name in self._missed:
             self._missed.discard(spec.name)
             for method in LIST_CHANGED:
@@ -186,7 +186,7 @@ class ListenStream:
         self._tasks.start_soon(self._join, spec.name)
 
     def missed(self, server: ServerName) -> None:
-        """Take note that the client was shown a listing without this server."""
+        """Remember that the client got a list without this server."""
         self._missed.add(server)
 
     def _tell(self, spec: ServerSpec, notification: Notification) -> None:
@@ -217,9 +217,10 @@ class ListenStream:
         return True
 
     async def _join(self, server: ServerName) -> None:
-        """Subscribe at all the principal's children of a server, for what names no place.
+        """Subscribe at all of the principal's children of a server, if the roots are unknown.
 
-        That is what a client with unknown roots subscribes to; it calls the children of its roots.
+        Such a client subscribes to resources that name no path, but its calls go to the children
+        of its roots.
         """
         if not self._session.unasked or self._ended.is_set():
             return
@@ -239,7 +240,7 @@ class ListenStream:
             log.info("not subscribed", server=child.spec.name, uri=own, error=str(exc))
 
     async def _leave(self) -> None:
-        """End the subscriptions at the children that the session does not use itself."""
+        """End the subscriptions at those children that the session itself does not use."""
         self._ended.set()
         services, key = self._session.services, self._session.key
         used = [slot.child for slot in self._session.slots]

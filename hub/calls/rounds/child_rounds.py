@@ -1,6 +1,6 @@
-"""A plain call at a modern child: answered at once, or in rounds, which take a task.
+"""A fast-path call at a modern child: answered at once, or in rounds, which need a task.
 
-Such a child asks by its result, and is called again with the answers.
+A modern child asks by an `input_required` result, and is called again with the answers.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from hub.protocol.constants import INTERNAL_ERROR
 from hub.values import Call, JsonObject
 
 RoundsOutcome: TypeAlias = Payload | ChildError | RpcError | InputNeededError
-"""What comes of a call: a result, or why there is none."""
+"""The outcome of a call: a result, or the error in its place."""
 
 
 class RoundsCaller(Caller, Protocol):
-    """On whose behalf a call was posted."""
+    """The caller of a call at a modern child, which also takes the outcome."""
 
     @property
     def request_owner(self) -> Caller:
-        """Who is asked what the child asks within the call, by now."""
+        """The `Caller` that is asked now if the child asks within the call."""
         ...
 
     def ended(self, outcome: RoundsOutcome) -> None:
-        """Take what came of the call; called once, and never raises."""
+        """Take the outcome of the call; called once, and never raises."""
         ...
 
     def expire(self) -> None:
-        """Give the call up: an answer takes too long."""
+        """Fail the call: an answer takes too long."""
         ...
 
 
 class ChildRounds:
-    """Waits for a child's answers to one call; what takes more than one round runs in `tasks`."""
+    """Sends one call to a modern child and takes its answers; further rounds run in `tasks`."""
 
     def __init__(
         self, resolved: ResolvedRoute, call: Call, poster: RoundsCaller, tasks: TaskGroup
@@ -60,26 +60,26 @@ class ChildRounds:
         self._going_on: anyio.Event | None = None
 
     def post(self) -> Request | None:
-        """Make the call; return None if that is not possible now."""
+        """Send the call's first request; return None if it cannot be sent without waiting."""
         return self._peer.post(self._method, self._params, self)
 
     @property
     def progress(self) -> Progress | None:
-        """Where progress reports go; None if nobody wants any."""
+        """The function that takes progress reports; None if the client wants none."""
         return self._poster.progress
 
     @property
     def request_owner(self) -> Caller:
-        """Who is asked what the child asks within the call."""
+        """The `Caller` for the child's requests within this call."""
         return self._poster.request_owner
 
     def settle(self, answer: Answer) -> None:
-        """Take the first answer."""
+        """Take the child's first answer: end the call, or start a task for further rounds."""
         outcome: RoundsOutcome
         try:
             result = self._peer.result_of(answer)
             if input_required(result) is not None:
-                self._child.deadlines.end(self._poster)  # each round has as long
+                self._child.deadlines.end(self._poster)  # each round has its own timeout
                 self._going_on = anyio.Event()
                 self._tasks.start_soon(self._go_on, result, self._going_on)
                 return
@@ -95,11 +95,11 @@ class ChildRounds:
     async def _go_on(self, first: Payload, over: anyio.Event) -> None:
         try:
             if self._scope.cancel_called:
-                return  # a moment after the child has asked
-            # Who lacks the client's roots has given the call up by then.
+                return  # cancelled before this task has begun
+            # With RootsNeededError the poster has given the call up already.
             with self._scope, suppress(RootsNeededError):
                 outcome = await self._outcome(first)
-                # What is there by the time that the call is given up is not waited for any more.
+                # Nobody waits for the outcome of a call that was given up meanwhile.
                 if not self._scope.cancel_called:
                     self._poster.ended(outcome)
         finally:
@@ -119,19 +119,19 @@ class ChildRounds:
             raise
         except WireError as exc:
             return RpcError(exc.code, str(exc))
-        except Exception as exc:  # noqa: BLE001 - the task ends, and who waits for it learns why
+        except Exception as exc:  # noqa: BLE001 - the task ends, and the poster gets the error
             return RpcError(INTERNAL_ERROR, str(exc))
 
     def cancel(self) -> None:
-        """Call the child no more, and ask nobody."""
+        """Stop the rounds: no further request to the child or to the client."""
         self._scope.cancel()
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of the further rounds is to be said any more."""
+        """Whether no task for further rounds is running."""
         return self._going_on is None or self._going_on.is_set()
 
     async def over(self) -> None:
-        """Return once that is so."""
+        """Return once `is_over` is true."""
         if self._going_on is not None:
             await self._going_on.wait()

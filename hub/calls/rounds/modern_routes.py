@@ -1,9 +1,9 @@
-"""The lanes that modern requests have found: each request's own roots are part of the key.
+"""Cached routes of modern requests. The roots that a request brings are part of its cache key.
 
-A modern request stands for itself. Two that bring the same roots, of clients of one principal that
-can be asked nothing else, are judged alike as long as these roots are where they were. So are two
-for which the same answer to an earlier request counts. One that brings none is asked for them by
-what others of its kind were asked by.
+A modern request has no session. Two requests share a route if they come from one principal, bring
+the same roots (or rely on the same kept roots), and their clients can be asked the same things. The
+route is valid while these roots are unchanged on disk. A request without roots is asked for them
+at once if a `RootsRequirement` of the same key applies to it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from hub.sessions.session import Session
 from hub.values import Json, JsonObject, object_or_empty
 
 KEPT: Final = 4096
-"""How many lanes are kept; the one that was not gone for longest makes room. As many needs."""
+"""How many routes are kept, and how many requirements; the least recently used makes room."""
 MAX_KEY: Final = 16_384
-"""How long a key may be to be kept: it is its client who wrote it."""
+"""Characters and bytes of a key that is kept: clients write keys, so their size is limited."""
 _NEEDED: Final = {PROTOCOL_VERSION_META, CLIENT_CAPABILITIES_META}
 _ENVELOPE: Final = {*_NEEDED, CLIENT_INFO_META, "progressToken"}
 _PARAMS: Final = {"name", "arguments", "_meta", "inputResponses"}
@@ -59,12 +59,12 @@ Kept = TypeVar("Kept")
 RequestKey: TypeAlias = tuple[str, str, bytes, bytes]
 """Principal, label of the tool, the roots, and what else the client can be asked.
 
-The roots are as brought, or `none`, `not brought` or `kept`.
+The roots are the answer in the request as JSON, or `none`, `not brought` or `kept`.
 """
 
 
 def key_of(principal: str, params: JsonObject) -> RequestKey | None:
-    """Return the key of a plain call; None for one that may want more than its answer."""
+    """Return the cache key of a call; None if its request has fields for the general path only."""
     name, meta = params.get("name"), params.get("_meta")
     if not isinstance(name, str) or not isinstance(meta, dict) or not params.keys() <= _PARAMS:
         return None
@@ -84,7 +84,7 @@ def key_of(principal: str, params: JsonObject) -> RequestKey | None:
 
 
 def asked_key(principal: str, params: JsonObject) -> RequestKey | None:
-    """Return the key of a call that may be asked for roots; None for another, or one of a retry."""
+    """Return the key of a call whose client may be asked for roots; None for others and retries."""
     name, meta = params.get("name"), params.get("_meta")
     if not isinstance(name, str) or not isinstance(meta, dict) or not params.keys() <= _ASKED:
         return None
@@ -100,7 +100,7 @@ def asked_key(principal: str, params: JsonObject) -> RequestKey | None:
 
 
 def _asks(client: Client) -> bytes:
-    """Return what a client can be asked, as it says so: what is said wrongly is another thing."""
+    """Return, as JSON, the capabilities that children may use, exactly as the client wrote them."""
     declared = {name: client.capabilities[name] for name in RELAYED if client.declares(name)}
     return encode(declared) if declared else b""
 
@@ -116,9 +116,10 @@ def _roots_in(client: Client, responses: Json) -> bytes | None:
 
 
 class ModernRoute(OwnedRoute, frozen=True):
-    """A lane, and the roots that the request brought: None if it was not asked for any.
+    """A route with the `presence` of the request's roots, which is None if they are unknown.
 
-    An earlier request brought those that were `kept`. The session of the `owner` is over.
+    `kept` is the announcement of an earlier request, if that was used. The `owner` session has
+    ended: it lasted for the request that found the route.
     """
 
     presence: RootPresence | None
@@ -126,7 +127,7 @@ class ModernRoute(OwnedRoute, frozen=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether a call with the same key would be looked up to the same end."""
+        """Whether a new lookup with the same key would give the same route."""
         services, slot = self.owner.services, self.resolved.slot
         if self.owner.unasked and services.children.has_asked_for_roots(slot.spec.name):
             return False
@@ -141,28 +142,28 @@ class ModernRoute(OwnedRoute, frozen=True):
         )
 
     def complete(self, result: Payload) -> Payload:
-        """Return a child's result with what the modern era wants in it.
+        """Return a child's result with the fields that protocol 2026-07-28 requires.
 
-        Raises: RpcError for one that cannot be read.
+        Raises: RpcError for a result that cannot be read.
         """
         return completed(result, self.owner.services.info)
 
 
 @final
 class RootsRequested(Struct, frozen=True):
-    """How a call goes that comes again with its client's roots: no further than to this result."""
+    """The `input_required` result that asks a modern client for its roots."""
 
     result: Raw
     can_be_cancelled: bool = False
 
     def cancel(self, reason: str = UNSAID) -> None:
-        """Do nothing: it has its answer as soon as it is taken."""
+        """Do nothing: the request is answered as soon as it is taken."""
 
 
 class ModernRoutes:
-    """The lanes of modern requests, by their keys; `info` names the hub.
+    """The cached routes and roots requirements of modern requests, by `RequestKey`.
 
-    `expose` says which tool a request calls.
+    `info` names the hub. With `expose: search`, a `call-tool` is looked up by its inner tool.
     """
 
     def __init__(self, info: JsonObject, expose: Expose = "tools") -> None:
@@ -174,9 +175,10 @@ class ModernRoutes:
     def find(
         self, principal: str, request: Request, kept: Announcement | None = None
     ) -> ModernRoute | RootsRequested | None:
-        """Return how a principal's request goes, if it is known from one like it.
+        """Return the route of a principal's request, or the result that asks for roots.
 
-        `kept` is what its asker announced with an earlier one, if that still counts.
+        None if neither is cached. `kept` is the client's announcement of an earlier request, if it
+        is still valid.
         """
         params = self._called(request)
         if params is None:
@@ -196,7 +198,7 @@ class ModernRoutes:
         return found
 
     def _called(self, request: Request) -> JsonObject | None:
-        """Return the params of the call that a request makes, by the label of its tool."""
+        """Return the params of the tool call in a request, with the tool's label as `name`."""
         return called(request.params) if self._expose == "search" else request.params
 
     def _is_asked(self, principal: str, params: JsonObject) -> bool:
@@ -211,7 +213,7 @@ class ModernRoutes:
         return need.is_of(params.get("arguments"))
 
     def ask(self, session: Session, request: Request, need: RootsRequirement) -> None:
-        """Keep the need that a modern call has just been asked for roots by."""
+        """Remember the need that made the hub ask a modern client for its roots."""
         services, known = session.services, need.known
         params = self._called(request) if request.method == "tools/call" else None
         key = None if params is None else asked_key(session.principal, params)
@@ -225,7 +227,7 @@ class ModernRoutes:
         _add(self._needs, key, need)
 
     def keep(self, case: JudgingContext, child: Child) -> None:
-        """Keep the lane that a modern call has just gone, if there is one."""
+        """Cache the route that a modern call has just used, if other calls may use it."""
         session, request = case.session, case.asked.request
         its = self._called(request)
         key = None if its is None else key_of(session.principal, its)
@@ -247,7 +249,7 @@ def _add(kept: OrderedDict[RequestKey, Kept], key: RequestKey, one: Kept) -> Non
 
 
 def _kept(key: RequestKey) -> RequestKey:
-    """Return the key of a call that is judged by kept roots, as it brings none."""
+    """Return `key` for a call that brings no roots and is judged by kept ones."""
     principal, name, _, asks = key
     return principal, name, _KEPT, asks
 
@@ -257,7 +259,7 @@ def _is_short(key: RequestKey) -> bool:
 
 
 def _is_repeated(listing: Listing, name: str) -> bool:
-    """Return whether a tool wants arguments in HTTP headers too, which are then to be checked."""
+    """Return whether HTTP headers must repeat some of a tool's arguments, so need a check."""
     for tool in listing.tools:
         if tool.get("name") == name:
             try:
@@ -270,10 +272,10 @@ def _is_repeated(listing: Listing, name: str) -> bool:
 def _found(
     resolved: ResolvedRoute, session: Session, roots: bytes, responses: Json
 ) -> ModernRoute | None:
-    """Return a lane by where its request's roots were from; None if that is not for others."""
+    """Return the route, by the source of its request's roots; None if others may not use it."""
     if roots != _NOT_BROUGHT:
         if roots != _NONE and session.services.settings.reuse:
-            return None  # what a request brings is to be kept
+            return None  # the general path has to keep the roots that each request brings
         presence = _presence_of(session, roots, responses)
         return None if presence is None else ModernRoute(resolved, session, presence)
     if session.unasked:
@@ -286,7 +288,7 @@ def _found(
 
 
 def _presence_of(session: Session, retry: bytes, responses: Json) -> RootPresence | None:
-    """Return the roots that were brought; None if they may come to mean other places."""
+    """Return the roots that a request brought; None if the same answer may mean others later."""
     last = session.roots.state.last
     if retry == _NONE:
         return RootPresence(()) if last is None else None
@@ -294,7 +296,7 @@ def _presence_of(session: Session, retry: bytes, responses: Json) -> RootPresenc
         return None
     roots, flavour = last.announcement.roots, session.services.machine.flavour
     announced = object_or_empty(object_or_empty(responses).get(ROOTS_KEY)).get("roots")
-    # One that was announced by way of a link, or beside another, may lead elsewhere next time.
+    # A root announced through a link, or twice, may lead to another place next time.
     plain = [root.uri for root in roots.roots if root.uri == uri_from_path(root.path, flavour)]
     if not isinstance(announced, list) or len(plain) != len(announced):
         return None

@@ -1,7 +1,7 @@
-"""One call of a modern client that outlives the requests it is made with.
+"""A suspended call: one call of a modern client that takes several requests.
 
-Its child asks within it, and waits; its client is asked by the result of the request that is there
-just then, and answers with the next.
+Its legacy child sends a request within the call, and waits. The client is asked by the
+`input_required` result of its current request, and answers with its next request, the retry.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from hub.specs import ServerSpec
 from hub.values import JsonObject
 
 GATHER: Final = 0.02
-"""Seconds in which a child that asked may ask more, for all of it to go out at once."""
+"""Seconds to collect further requests of a child, so that one result asks for all of them."""
 KEPT: Final = 60.0
-"""Seconds for which the end of a call is kept for a retry that has not come yet."""
+"""Seconds for which the outcome of a call is kept for a retry that has not come yet."""
 LOOK_AGAIN: Final = 1.0
-"""Seconds between two looks for others who need the place of a call whose client is away."""
+"""Seconds between two checks whether other calls need the slot of a call without its client."""
 TOLD_BETWEEN: Final = 256
-"""How many notifications are kept for the next round; the oldest are dropped first."""
+"""How many notifications are kept for the next request; the oldest are dropped first."""
 
 
 class _Asking(Struct, eq=False):
-    """What a child asked, as the client is asked it."""
+    """One request of the child, as the client gets it, and the client's answer."""
 
     request: JsonObject
     settled: anyio.Event = field(default_factory=anyio.Event)
@@ -49,11 +49,11 @@ class _Asking(Struct, eq=False):
 
 
 class ParkedCall:
-    """One call: its child's `Caller`, whose client comes and goes with each round.
+    """One call: the child's `Caller`, while the client's requests come and go.
 
-    What its child learns of the client is what its `first` round says. `case` is what the call was
-    judged by, once it was; `owner` the session that its child is leased to. `park` is told of a
-    call that has to wait, and raises RpcError if it may not; `stop` is what gives the call up.
+    The child knows the client by its `first` request. `case` is the context that the call was
+    judged in, once it was judged. `owner` is the session that uses the child. `park` registers a
+    call that has to wait, and raises RpcError if there are too many. `stop` gives the call up.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ParkedCall:
         self._moved = anyio.Event()
 
     def seat(self, case: JudgingContext, for_roots: Stoppable) -> Caller:
-        """Take note of what the call was judged by, and speak to its child for the client."""
+        """Store the context that the call was judged in; return this call as the child's caller."""
         self.case = case
         self.first.consented, self.first.for_roots = case.consented, for_roots
         return self
@@ -87,16 +87,16 @@ class ParkedCall:
         moved, self._moved = self._moved, anyio.Event()
         moved.set()
 
-    # What the child sees
+    # The `Caller` of the child
 
     @property
     def is_present(self) -> bool:
-        """Whether a request of the client waits for the call just now."""
+        """Whether a request of the client waits for this call now."""
         return self._round is not None
 
     @property
     def progress(self) -> Progress | None:
-        """Where progress reports go; None if the first round gave no token: the child has none."""
+        """The function that takes progress reports; None if the first request gave no token."""
         return None if self.first.token is None else self._report
 
     async def _report(self, params: Payload) -> None:
@@ -104,38 +104,38 @@ class ParkedCall:
             await self._round.report(params)
 
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
-        """Pass a notification on with this round, or else with the next."""
+        """Send a notification within the current request, or keep it for the next one."""
         if self._round is None:
             self._between.append((spec, notification))
         else:
             await self._round.tell(spec, notification)
 
     async def flush(self) -> None:
-        """Return at once: the round that takes the result sees to it."""
+        """Return at once: `turn` flushes before it returns the result."""
 
     async def inputs(
         self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildInputRound
     ) -> JsonObject:
-        """Have the client asked by the result: a modern child keeps nothing open.
+        """Ask the client by the result of its request: the call at a modern child has ended.
 
         Raises: InputNeededError, RpcError.
         """
         return await self.first.inputs(spec, requests, round_)
 
     def want_roots(self) -> bool:
-        """Give the call up if its client was not asked for its roots."""
+        """Give the call up if its client was not asked for its roots; return whether it was."""
         return self.first.want_roots()
 
     def done(self) -> None:
-        """Tell nobody: a modern client learns it from the result."""
+        """Do nothing: a modern client gets no notification that an elicitation is complete."""
 
     async def ask(
         self, method: str, params: JsonObject, request_owner: RequestOwner | None = None
     ) -> Payload:
-        """Have the client asked by the round's result, and wait for the round that answers.
+        """Ask the client by the result of its current request, and wait for the retry's answer.
 
-        Raises: RpcError if the client does not take it, if too many wait, if the call ends, or if
-            its client is away for so long that it has to give way to others.
+        Raises: RpcError if the client does not support the request, if too many calls wait, if the
+            call ends, or if the client is away too long while other calls need the child.
         """
         require_taken((self._round or self.first).owner.client, method, params)
         if self._outcome is not None:
@@ -154,7 +154,10 @@ class ParkedCall:
         return question.answer
 
     async def _settled(self, question: _Asking) -> None:
-        """Return once a question is answered, or never will be."""
+        """Return once a request of the child is answered, or the call has ended.
+
+        Raises: RpcError if the client is away too long while other calls need the child.
+        """
         while True:
             with anyio.move_on_after(LOOK_AGAIN):
                 await question.settled.wait()
@@ -166,16 +169,16 @@ class ParkedCall:
                 )
 
     def _must_leave(self) -> bool:
-        """Return whether other calls at the same child need what this one holds."""
+        """Return whether other calls need this call's slot, or its end, at the same child."""
         child = None if self.case is None else self.case.slot.child
         return child is not None and child.answers.preemption.must_leave(self)
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the client has been away for so long that others come first."""
+        """Whether the client has been away for `PATIENCE` seconds, so that other calls go first."""
         return self._round is None and anyio.current_time() >= self._left + PATIENCE
 
-    # What the client's requests see
+    # The client's requests
 
     async def _come(self, round_: ClientCaller) -> None:
         await self._flush()
@@ -192,10 +195,9 @@ class ParkedCall:
             await round_.tell(*self._between.popleft())
 
     async def turn(self, round_: ClientCaller) -> Payload:
-        """Take the client's request, and what it answers; return the call's result.
+        """Return the call's result for one request of the client, which may bring answers.
 
-        Without it the call is cancelled: a client that leaves while a round is under way has given
-        up the call.
+        If the request is cancelled, or its client leaves meanwhile, the call is cancelled too.
 
         Raises: InputNeededError if the child asks first; RpcError and other errors of the call.
         """
@@ -213,7 +215,7 @@ class ParkedCall:
         self._round, self._left = None, anyio.current_time()
 
     def give_up(self, reason: str = UNSAID) -> None:
-        """Cancel the call, for a reason of its client's, who will not fetch how it ended."""
+        """Cancel the call for the client's `reason`; no request will fetch its outcome."""
         self.reason = reason
         self.fetched.set()
         self._stop.cancel()
@@ -224,7 +226,7 @@ class ParkedCall:
                 await self._moved.wait()
                 continue
             await anyio.sleep(GATHER)
-            self._leave()  # what is told from here on would come after this round's result
+            self._leave()  # a notification from now on would follow this request's result
             await round_.flush()
             if self._questions and self._outcome is None:
                 raise self._needed()
@@ -245,7 +247,7 @@ class ParkedCall:
         return InputNeededError(requests, CallState(parked=self.key), lasts=limit + KEPT)
 
     def end(self, outcome: Payload | Exception) -> None:
-        """Take note of how the call ended; what its child still asks is answered with an error."""
+        """Store the call's first outcome; requests of the child that still wait get an error."""
         if self._outcome is None:
             self._outcome = outcome
         for question in self._questions.values():

@@ -1,7 +1,8 @@
-"""Whether a modern client's request can be served without its roots, or it must be asked first.
+"""Decides whether a modern client must be asked for its roots before its call is served.
 
-Such a client is asked by its request's result and sends the request again: a round trip that only
-those requests make whose answer its roots can change. Why one was asked says which others are.
+A modern client is asked by its request's result, and sends the request again with its roots. Only
+calls whose outcome depends on the roots make this round trip. The reason, a `RootsRequirement`, is
+remembered, so that later calls of the same kind are asked at once.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ _REQUIRED: JsonObject = {"requiredCapabilities": {"roots": {}}}
 
 
 class KnownServer(Struct, frozen=True):
-    """What was known of the one server that a call is for: `tool` is the call's name there.
+    """What was known of the one server that a call is for: `tool` is the server's name for it.
 
-    `listing` is what the child at `slot` offers, whose clients' roots are not known.
+    `listing` is the last known one of the child at `slot`, which serves clients of unknown roots.
     """
 
     slot: ChildSlot
@@ -52,10 +53,11 @@ class KnownServer(Struct, frozen=True):
 
 
 class RootsRequirement(Struct, frozen=True):
-    """Why the client of a call was asked for its roots before anything else was done.
+    """Why the client of a call is asked for its roots before the call is judged.
 
-    It is so whatever comes to be known if `known` is None, and whatever the arguments if `guard`
-    is; otherwise the guard asks for the roots, in surroundings that lack only the links.
+    If `known` is None, the reason is always valid; otherwise only while `known` is up to date. If
+    `guard` is None, it applies whatever the arguments; otherwise only to calls that `guard` may
+    refuse in the context `judged_in`, whose `links` each call replaces.
     """
 
     services: Services
@@ -65,7 +67,7 @@ class RootsRequirement(Struct, frozen=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing else is known by now than when it was found."""
+        """Whether the server's slot and listing are still those of `known`."""
         known = self.known
         if known is None:
             return True
@@ -73,9 +75,9 @@ class RootsRequirement(Struct, frozen=True):
         return known.slot.is_kept and listed is known.listing
 
     def is_of(self, arguments: Json) -> bool:
-        """Return whether a call of the same tool, by a client of the same kind, is asked too."""
+        """Return whether a call of the same tool with these arguments needs the roots, too."""
         if not isinstance(arguments, dict | None):
-            return False  # it is no call
+            return False  # not a valid call
         if self.guard is None or self.judged_in is None:
             return True
         call = Call("tools/call", "", {} if arguments is None else arguments, {})
@@ -86,9 +88,9 @@ class RootsRequirement(Struct, frozen=True):
 def need_before_looking(
     session: Session, named: Addressed, owners: Collection[ServerName] | None
 ) -> RootsRequirement | None:
-    """Return why the client is asked where the call is sure to need roots; None if it is not.
+    """Return why a call needs its client's roots before its route is looked up; None if not.
 
-    No child is started to find that out.
+    Starts no child.
     """
     if not session.unasked or named.question is not None or named.method not in ASKABLE:
         return None
@@ -105,13 +107,13 @@ def need_before_looking(
 
 
 def need_before_deciding(case: JudgingContext) -> RootsRequirement | None:
-    """Return why the client is asked if what becomes of its call depends on its roots, else None.
+    """Return why a call needs its client's roots before the guard decides; None if it does not.
 
-    It does where the guard would refuse a client without roots; where the child is launched for its
-    roots or asks for them; and where a tool that can be given a place works, without one, where it
-    was launched.
+    It needs them if the guard may refuse it without roots; if the child is launched for its roots
+    or asks for them; or if the tool has an argument that is a path, glob or command, because
+    without that argument the tool works in the directory where its server was launched.
 
-    Raises: RpcError where a client without roots has no use of the server.
+    Raises: RpcError if the client declares no roots, none are in force, and the guard refuses.
     """
     session = case.session
     if session.unasked and case.call.method in ASKABLE:
@@ -138,7 +140,7 @@ def _is_in_vain(case: JudgingContext) -> bool:
 
 
 def _may_be_refused(verdict: Admitted | Refused | None) -> bool:
-    """Return whether a verdict is a refusal, or takes so long that its client is asked before."""
+    """Return whether a verdict objects to its call, or is None: the inline budget was spent."""
     return verdict is None or refusal_of(verdict) is not None
 
 
@@ -150,9 +152,9 @@ def _depends(session: Session, spec: ServerSpec) -> bool:
 
 
 def _told(session: Session, named: Addressed, specs: list[ServerSpec]) -> RootsRequirement | None:
-    """Return the need of arguments that name a place which no schema, as none is known, explains.
+    """Return the need of a call whose arguments name a path while no listing of `specs` is known.
 
-    It is that of other calls, too, where they are for one server.
+    None unless the guards of all `specs`, compiled without a schema, may refuse the call.
     """
     services = session.services
     slots = [session.slot_for(spec, NOT_ASKED) for spec in specs]

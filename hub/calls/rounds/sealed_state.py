@@ -1,6 +1,7 @@
-"""Seals what clients carry between the rounds of a call: nobody else can read, make or change it.
+"""Sealed `requestState`: the hub's state of a call, which a client carries from round to round.
 
-The key lives as long as this process, so no state outlives it.
+Encrypted with AES-GCM, so clients cannot read, forge or change it. The key is random and lives in
+this process only: after a restart every older state is refused.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 MAX_SPENT: Final = 65_536
-"""How many states that were used, and have not expired yet, are remembered."""
+"""How many used states that have not expired yet are remembered."""
 MAX_SPENT_OF_ONE: Final = 16_384
-"""How many of them may be one principal's."""
+"""How many used states of one principal are remembered."""
 _NONCE, _TAG = 12, 16
 
 
 class OpenedState(Struct, frozen=True):
-    """What a state carries, and what is remembered of the state once it is spent."""
+    """A decrypted state. `nonce` and `expires` (seconds of the clock) are kept once it is used."""
 
     call_state: CallState
     nonce: bytes
@@ -40,7 +41,7 @@ class OpenedState(Struct, frozen=True):
 
 
 class StateSealer:
-    """Makes states, each good once, for the call it was made for, until it expires."""
+    """Seals and opens states. Each is valid once, for one call, until it expires."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -48,14 +49,14 @@ class StateSealer:
         self._spent: dict[str, dict[bytes, float]] = {}
 
     def seal(self, call_state: CallState, identity: str, *, lasts: float) -> str:
-        """Return a state for the next round of the call `identity`, good for `lasts` seconds."""
+        """Return a state for the next round of the call `identity`, valid for `lasts` seconds."""
         plain = {"expires": self._clock() + lasts, **call_state.fields()}
         nonce = os.urandom(_NONCE)
         sealed = self._cipher.encrypt(nonce, exact_json.encode(plain), identity.encode())
         return base64.urlsafe_b64encode(nonce + sealed).decode().rstrip("=")
 
     def open(self, state: Json, identity: str) -> OpenedState:
-        """Return what a state carries, which does not use it up.
+        """Return the content of a state; `spend` marks the state as used.
 
         Raises: RpcError if it was not made here for this call, has expired, or was used before.
         """
@@ -75,9 +76,9 @@ class StateSealer:
         return OpenedState(state_in(fields), nonce, expires)
 
     def spend(self, opened: OpenedState, principal: str) -> None:
-        """Use a principal's state up: it is not opened again.
+        """Mark a principal's state as used: it cannot be opened again.
 
-        Raises: RpcError if it was used before, or too many were that have not expired yet.
+        Raises: RpcError if it was used before, or if too many used states have not expired yet.
         """
         self._refuse_spent(opened.nonce)
         if not self._has_room(principal):
@@ -89,9 +90,9 @@ class StateSealer:
         self._spent.setdefault(principal, {})[opened.nonce] = opened.expires
 
     def _has_room(self, principal: str) -> bool:
-        """Return whether one more of a principal's can be remembered.
+        """Return whether one more used state of a principal can be remembered.
 
-        Where there are too many of all, only who has more than an equal share goes without.
+        When the total is full, only principals below an equal share of `MAX_SPENT` have room.
         """
         own = len(self._spent.get(principal, ()))
         if own >= MAX_SPENT_OF_ONE:
@@ -114,7 +115,7 @@ class StateSealer:
 
     @cached_property
     def _cipher(self) -> AESGCM:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - takes time, and only modern clients need it
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - slow to import, and only modern clients need it
 
         return AESGCM(self._secret)
 
@@ -126,7 +127,7 @@ class StateSealer:
 
 
 def _raw(state: Json) -> bytes:
-    """Return the bytes that a state stands for: of each there is one spelling alone."""
+    """Return the bytes of a base64url state; any but the one canonical spelling is refused."""
     try:
         text = state if isinstance(state, str) else ""
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
