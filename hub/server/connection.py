@@ -205,7 +205,7 @@ class ConnectionFactory(Protocol):
     """Opens client connections; routes and dispatches modern calls that need no connection."""
 
     def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> ClientConnection:
-        """Return a connection for `principal`: `outlet` reaches it, `tasks` runs its tasks."""
+        """Return a client's connection: `outlet` reaches the client, `tasks` runs its tasks."""
         ...
 
     def route_for(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:

@@ -106,7 +106,7 @@ class Modern:
     async def serve(self, asked: Asked) -> Payload:
         """Return the result of one request.
 
-        Raises: RpcError, RouteError.
+        Raises: RpcError, RouteError, ChildError.
         """
         method, client = asked.request.method, _client(asked.request)
         if method == "server/discover":

@@ -27,8 +27,7 @@ async def serve_stdio(open_connection: ConnectionFactory) -> None:
     """Serve the client on stdin and stdout until it closes stdin.
 
     Requests under way are still answered while the client reads: for `LAST_ANSWERS` seconds at most
-    after a script, for `HURRIED_ANSWERS` after a conversation, whose client waits for the hub to
-    end.
+    after a script, for `HURRIED_ANSWERS` after any other client, which waits for the hub to end.
     """
     outlet = await open_outlet(sys.stdout.buffer)
     lines = await open_lines(sys.stdin.buffer)

@@ -90,7 +90,7 @@ class BodyLimit:
         self._is_timed = False
         if self.held <= self._peak // 2:
             self._peak = self.held
-            # Cancelled requests stay in memory, held by their tracebacks, until they are collected.
+            # Abandoned requests stay in memory, held by their tracebacks, until they are collected.
             gc.collect()
             give_back()
             self._given_back = loop.time()

@@ -31,7 +31,7 @@ _NO_ROOM: Final = "Too many requests are under way; try again."
 
 
 class _Unread:
-    """The `size` bytes that a client has to read `since` that loop time; expires if it is too slow."""
+    """The `size` bytes that a client has to read `since` that loop time; expires if it is slow."""
 
     def __init__(self, connection: BoundedHttp) -> None:
         self._connection = connection
