@@ -1,4 +1,4 @@
-"""The only place that builds the hub's objects and connects them."""
+"""The composition root: the only module that builds the hub's objects and connects them."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ _OWN_VARIABLES = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG"})
 
 
 class Setting(Struct, frozen=True):
-    """What the command line adds: `given` are `--root` options, `ceiling` bounds all clients.
+    """What the command line adds: `given` are `--root` options, `ceiling` limits all clients.
 
-    `watched` is the config's file, whose roots are taken over when they change. `is_for_one`: one
-    client is served, over stdio.
+    `watched` is the config file; a running hub takes over changes of its roots. `is_for_one`: the
+    hub serves one client, over stdio.
     """
 
     given: Sequence[str] = ()
@@ -72,12 +72,12 @@ class Setting(Struct, frozen=True):
 
     @property
     def config_path(self) -> Path | None:
-        """The config's file; None if it is none."""
+        """The path of the config file; None if there is no config file."""
         return None if self.watched is None else self.watched.path
 
 
 def this_machine(environment: Mapping[str, str]) -> Machine:
-    """Return the machine this process runs on."""
+    """Return the machine that this process runs on."""
     return Machine(
         links=OsDisk(),
         flavour=_FLAVOURS.get(sys.platform, Flavour.POSIX),
@@ -90,15 +90,15 @@ def this_machine(environment: Mapping[str, str]) -> Machine:
 
 
 def _environment() -> Mapping[str, str]:
-    """Return this process' environment, which is asked for with every call."""
-    # Windows takes names in any case, which its mapping knows.
+    """Return this process's environment, as a plain dict where possible: each call reads it."""
+    # On Windows names match in any case, which only `os.environ` itself does.
     return os.environ if sys.platform == "win32" else dict(os.environ)
 
 
 def place_of(
     machine: Machine, config: HubConfig | None = None, source: Path | None = None
 ) -> PathContext:
-    """Return the machine as far as roots are concerned, before a config that came from `source`."""
+    """Return the `PathContext` of `machine`; `source` is the file that `config` came from."""
     audit = config.audit.file if config is not None and config.audit is not None else None
     own = own_files(machine, config=source, audit=audit)
     unsafe = UnsafePaths(
@@ -121,7 +121,7 @@ def _home(machine: Machine) -> str | None:
 
 
 def children_environment(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what children may inherit at all: nothing of the hub's own secrets and settings."""
+    """Return what children may inherit at most: all but the hub's own token and settings."""
     token = config.listen.token.get_secret_value() if config.listen.token is not None else None
     return {
         key: value
@@ -133,7 +133,7 @@ def children_environment(config: HubConfig, environment: Mapping[str, str]) -> d
 def environments(
     config: HubConfig, servers: Mapping[ServerName, ServerSpec], machine: Machine
 ) -> dict[ServerName, Mapping[str, str]]:
-    """Return what each launched server inherits."""
+    """Return the environment that each launched server inherits."""
     base = children_environment(config, machine.environment)
     return {
         name: inherited(base, spec.environment, machine.flavour)
@@ -151,7 +151,7 @@ async def running_hub(
     open_child: Opener | None = None,
     shutdown: Shutdown | None = None,
 ) -> AsyncGenerator[Services]:
-    """Build a hub and keep its children until the context ends: in a good second, or sooner.
+    """Build a hub; when the context ends, its children are ended within little more than a second.
 
     Raises: ConfigError, StartError, alone or in an exception group.
     """
@@ -188,9 +188,9 @@ async def running_hub(
 def _settled(
     config: HubConfig, servers: Mapping[ServerName, ServerSpec], machine: Machine
 ) -> dict[ServerName, Mapping[str, str]]:
-    """Return what each launched server inherits; say which servers will have less than asked for.
+    """Return the environment of each launched server; warn of servers that get less than asked.
 
-    Raises: ConfigError for one that must be confined and cannot be.
+    Raises: ConfigError for a server that must be confined and cannot be.
     """
     settle_confinement(servers.values(), machine.kernel)
     given_to = environments(config, servers, machine)
@@ -205,7 +205,7 @@ def _roots_settings(config: HubConfig, place: PathContext) -> RootsSettings:
 
 @asynccontextmanager
 async def _own_tasks() -> AsyncGenerator[TaskGroup]:
-    """Own the tasks that outlive the requests which began them; they end with the context."""
+    """Own the tasks that outlive the requests that started them; cancel them with the context."""
     async with anyio.create_task_group() as tasks:
         if inherits_orphans():
             tasks.start_soon(reap_orphans)
@@ -256,7 +256,7 @@ def _audit(config: HubConfig) -> AbstractContextManager[AuditSink]:
 
 
 class ConnectionBuilder:
-    """Begins conversations with the clients of one hub; see `ConnectionFactory`."""
+    """Opens the client connections of one hub; implements `ConnectionFactory`."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -277,5 +277,5 @@ class ConnectionBuilder:
 
 
 def connection_builder(services: Services) -> ConnectionBuilder:
-    """Return what begins conversations with clients."""
+    """Return the `ConnectionFactory` of a hub."""
     return ConnectionBuilder(services)

@@ -1,4 +1,4 @@
-"""What a client's requests mean, in both protocol eras; only here errors become wire errors."""
+"""Client connections: requests by method in both eras; only here errors become JSON-RPC errors."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _ROOTS_CHANGED = frozenset({"notifications/roots/list_changed", "roots/list_chan
 
 
 class ClientConnection:
-    """The hub's side of one client's conversation; `given_up` says why, if the hub ended it."""
+    """The hub's side of one client connection; `given_up` says why, if the hub ended it."""
 
-    def __init__(  # noqa: PLR0913 - each is one part of the hub, or of this conversation
+    def __init__(  # noqa: PLR0913 - each is a part of the hub, or of this connection
         self,
         relay: Relay,
         rounds: ModernCalls,
@@ -66,37 +66,37 @@ class ClientConnection:
         self._services = services
 
     def repeats(self, headers: Sequence[tuple[str, str]]) -> None:
-        """Take note of the headers of the only request, which repeat some of what is in it."""
+        """Store the HTTP headers of the only request; some repeat values of the request's body."""
         self._modern.headers = headers
 
     def end_listening(self) -> None:
-        """Let the streams of notifications end that modern clients hold open."""
+        """End the `subscriptions/listen` streams that a modern client holds open."""
         self._modern.end_listening()
 
     def close(self) -> None:
-        """End the conversation."""
+        """Close the connection and its session; requests under way are cancelled."""
         self.peer.close("the client is gone")
         self._relay.session_lanes.forget(self.session)
         self.session.close()
 
     def end(self, why: str) -> None:
-        """End the conversation whose client is there still: requests under way are told `why`."""
+        """Close the connection while its client is still there; open requests are told `why`."""
         self.given_up = why
         self.close()
 
     def route_for(self, request: Request) -> CallRoute | RootsRequested | None:
-        """Return how a call of this client goes if it can go by express."""
+        """Return how a tool call goes on the fast path (route or request for roots), or None."""
         enveloped = is_modern(request)
         if enveloped is not (self.session.client is None):
-            return None  # it is to be told what it lacks, or has too much
+            return None  # the general path answers with an error: wrong era
         if enveloped:
             return self._modern.route_for(request)
         return self._relay.session_lanes.find(self.session, request)
 
     async def _serve(self, asked: Asked) -> Payload:
-        """Answer one request.
+        """Return the result of one request.
 
-        Raises: RpcError, the only way an error leaves.
+        Raises: RpcError only; all other errors become one here.
         """
         try:
             if is_modern(asked.request):
@@ -116,7 +116,7 @@ class ClientConnection:
             log.exception("request failed", method=asked.request.method)
             raise RpcError(INTERNAL_ERROR, "Internal error of the hub; its log says more") from exc
 
-    # Legacy: a handshake, then a session
+    # Legacy era: a handshake, then a session
 
     async def _serve_legacy(self, asked: Asked) -> Payload:
         method, params = asked.request.method, asked.request.params
@@ -131,7 +131,7 @@ class ClientConnection:
                     f"Method not found: {method} (without the envelope of {MODERN_VERSIONS[-1]})",
                 )
             raise RpcError(INVALID_REQUEST, f"{method} before initialize")
-        # Who asks for something has finished its handshake, whether or not it has said so yet.
+        # A client that sends a request has finished its handshake, even if it has not said so yet.
         self.session.opened()
         return await self._serve_opened(asked)
 
@@ -150,7 +150,7 @@ class ClientConnection:
         client = Client("legacy", version, capabilities, object_or_empty(params.get("clientInfo")))
         self.session.greeted(client)
         if self._services.is_for_one and not client.declares("roots"):
-            # Its servers start now in any case: what they say of themselves may be worth a moment.
+            # Its children start now anyway; a short wait gets their instructions into this result.
             self.session.opened()
             with anyio.move_on_after(GREETING_GRACE):
                 await self.session.start_early()
@@ -202,16 +202,16 @@ class ClientConnection:
 
 
 class ConnectionFactory(Protocol):
-    """Begins conversations with clients, and knows how calls go that need none."""
+    """Opens client connections; routes and dispatches modern calls that need no connection."""
 
     def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> ClientConnection:
-        """Begin one: how the client is reached, who owns its tasks, who it is."""
+        """Return a client's connection: `outlet` reaches the client, `tasks` runs its tasks."""
         ...
 
     def route_for(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:
-        """Return how a modern call goes if it can go by express."""
+        """Return how a modern tool call goes on the fast path, or None."""
         ...
 
     def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
-        """Return what takes one modern call through, whose client no other call is known by."""
+        """Return a dispatcher for one modern call, under a session key of its own."""
         ...

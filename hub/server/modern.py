@@ -1,6 +1,7 @@
-"""Requests of the modern era (2026-07-28): each for itself, with its own envelope and roots.
+"""Requests of the modern era (2026-07-28): each one has its own envelope, session and roots.
 
-A client's roots come with the retry of the request that needs them, and serve that request alone.
+A client's roots come with the retry of the request that needs them, and count for that request
+alone unless `roots.reuse` keeps them.
 """
 
 from __future__ import annotations
@@ -51,22 +52,23 @@ CAPABILITIES: Final[JsonObject] = {
     "completions": {},
     "logging": {},
 }
-"""What the hub offers to clients of either era."""
+"""The server capabilities that the hub declares, in both eras."""
 GREETING_GRACE: Final = 3.0
-"""Seconds that the greeting of the only client waits for what its servers say of themselves."""
+"""Seconds that `initialize` and `server/discover` wait for children to start (single client)."""
 
 
 def is_modern(request: Request) -> bool:
-    """Return whether a request carries the envelope of the modern era; `initialize` never does."""
+    """Return whether a request has the envelope of the modern era; `initialize` never counts."""
     meta = request.params.get("_meta")
     enveloped = isinstance(meta, dict) and PROTOCOL_VERSION_META in meta
     return enveloped and request.method != "initialize"
 
 
 class _Roots(Struct, frozen=True):
-    """Where a request's roots are from, if it brings none itself.
+    """The roots of a request that brings none itself.
 
-    They are `kept` of an earlier request; or there are none, and it is served as far as that goes.
+    `kept`: the client's answer to an earlier request. `unasked`: the client was not asked; the
+    request is served as far as that is possible without roots.
     """
 
     kept: KeptAnswer | None
@@ -74,9 +76,9 @@ class _Roots(Struct, frozen=True):
 
 
 class Modern:
-    """Serves the modern requests of one connection; `session` says whose it is.
+    """Serves the modern requests of one connection; `session` is the connection's own session.
 
-    `headers` are those of its only request, by lower-case names, if it came over HTTP.
+    `headers` are the HTTP headers of its only request, names in lower case; None over stdio.
     """
 
     def __init__(
@@ -98,13 +100,13 @@ class Modern:
         self._listening: set[ListenStream] = set()
 
     def route_for(self, request: Request) -> ModernRoute | RootsRequested | None:
-        """Return how a call goes if it can go by express."""
+        """Return how a tool call goes on the fast path (route or request for roots), or None."""
         return self._rounds.route_for(self._principal, self._asker, request)
 
     async def serve(self, asked: Asked) -> Payload:
-        """Answer one request.
+        """Return the result of one request.
 
-        Raises: RpcError, RouteError.
+        Raises: RpcError, RouteError, ChildError.
         """
         method, client = asked.request.method, _client(asked.request)
         if method == "server/discover":
@@ -126,7 +128,7 @@ class Modern:
             raise renumbered(exc) from None
 
     async def _answer(self, client: Client, asked: Asked) -> Payload:
-        """Answer what a child or the catalogue answers, or ask for what is needed first."""
+        """Return the result of a call or list, or a result that asks for roots or input first."""
         method = asked.request.method
         kept = self._rounds.kept_for(asked.request, self._asker)
         has_all = kept is not None or not _lacks_roots(client, asked.request)
@@ -142,18 +144,18 @@ class Modern:
             child = needed.state.child
             unasked = unasked and not (child is not None and child.wants_roots)
             if client.declares("roots") and not unasked:
-                # The retry's responses serve that retry alone: it has to bring the roots again.
+                # Responses count for one retry alone, so the next retry must bring the roots again.
                 needed.requests = {**ROOTS, **needed.requests}
             needed.state = replace(needed.state, unasked=unasked)
             return self._result(self._rounds.wanting(needed, asked.request, self._principal))
         if method in CALLS and isinstance(found, Raw):
-            return found  # by a child: it was completed before it was recorded
+            return found  # from a child: `Relay` completed it before the audit
         return self._result(found, cacheable=method in LISTS)
 
     def _settle_roots(
         self, session: Session, client: Client, retry: RetryInput, roots: _Roots
     ) -> None:
-        """Let the session have the roots that its request brings, or that are kept."""
+        """Give the session the roots that the request brings, or those of an earlier request."""
         if not client.declares("roots"):
             return
         if ROOTS_KEY in retry.responses:
@@ -180,12 +182,12 @@ class Modern:
             session.close()
 
     def end_listening(self) -> None:
-        """Let the streams of notifications end, which otherwise stay open for ever."""
+        """End the `subscriptions/listen` streams, which would otherwise never end."""
         for listening in self._listening:
             listening.end()
 
     async def _start_early(self, client: Client) -> None:
-        """Start what a listing is going to need."""
+        """Start the children that need not wait for a call; return once they answer."""
         session = self._session(client, self._tasks, None)
         session.unasked = client.declares("roots")
         try:
@@ -197,7 +199,7 @@ class Modern:
         self, client: Client, asked: Asked, retry: RetryInput, roots: _Roots
     ) -> Payload:
         method = asked.request.method
-        # A call that may have to wait for its client outlives this request, with its session.
+        # A call that may wait for its client's input outlives this request, with its session.
         is_parking = can_be_asked(client, method) and retry.state.parked is None
         tasks = self._rounds.parking.tasks if is_parking else self._tasks
         session = self._session(client, tasks, _log_level(asked.request))
@@ -224,15 +226,15 @@ class Modern:
 
 
 def _lacks_roots(client: Client, request: Request) -> bool:
-    """Return whether a request that may need its client's roots brings no answer at all."""
+    """Return whether a request may need the roots that its client has, and brings no responses."""
     answers = isinstance(request.params.get("inputResponses"), dict)
     return request.method in ASKABLE and client.declares("roots") and not answers
 
 
 def _client(request: Request) -> Client:
-    """Return who asks, by the request's own envelope.
+    """Return the client that a request's envelope describes.
 
-    Raises: RpcError for a version that the hub does not speak.
+    Raises: RpcError for a protocol version that the hub does not support.
     """
     meta = object_or_empty(request.params.get("_meta"))
     version = meta.get(PROTOCOL_VERSION_META)
@@ -245,9 +247,9 @@ def _client(request: Request) -> Client:
 
 
 def _log_level(request: Request) -> str | None:
-    """Return from which level on the client wants to read what is logged; None if nothing.
+    """Return the lowest level of log messages that the client wants; None if it wants none.
 
-    Raises: RpcError for a level that there is not.
+    Raises: RpcError for an unknown level.
     """
     level = object_or_empty(request.params.get("_meta")).get(LOG_LEVEL_META)
     if level is None:
@@ -259,5 +261,5 @@ def _log_level(request: Request) -> str | None:
 
 
 def supported(requested: Json) -> JsonObject:
-    """Return the data of an error that says which versions of this era the hub speaks."""
+    """Return the error data that lists the modern versions that the hub supports."""
     return {"supported": list(MODERN_VERSIONS), "requested": requested}

@@ -1,4 +1,4 @@
-"""Serves one client over this process' standard streams."""
+"""The stdio transport: serves one client over this process's stdin and stdout."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from hub.protocol.constants import INVALID_REQUEST
 from hub.server.connection import ClientConnection, ConnectionFactory
 
 LAST_ANSWERS = 10.0
-"""Seconds that the answers to a script may take, which asks on without waiting for any."""
+"""Seconds for the last answers to a script, which sends requests without waiting for answers."""
 HURRIED_ANSWERS = 0.3
-"""Seconds that answers may take to a client that conversed, and has closed its end."""
+"""Seconds for the last answers to a client that waited for answers, and has closed stdin."""
 
 
 async def serve_stdio(open_connection: ConnectionFactory) -> None:
     """Serve the client on stdin and stdout until it closes stdin.
 
-    What was asked before is still answered while the client reads, for `LAST_ANSWERS` seconds at
-    most; for `HURRIED_ANSWERS` if this was a conversation, whose client waits for the hub to end.
+    Requests under way are still answered while the client reads: for `LAST_ANSWERS` seconds at most
+    after a script, for `HURRIED_ANSWERS` after any other client, which waits for the hub to end.
     """
     outlet = await open_outlet(sys.stdout.buffer)
     lines = await open_lines(sys.stdin.buffer)
@@ -49,9 +49,9 @@ async def serve_stdio(open_connection: ConnectionFactory) -> None:
 
 
 class _Calls:
-    """Takes the calls out of what the client sends, and answers them in the same pipe.
+    """Takes tool calls from stdin on the fast path, and answers them on stdout.
 
-    `has_conversed`: the client made its second call when the first was answered.
+    `has_conversed`: when the second call came, the first one was answered.
     """
 
     def __init__(self, connection: ClientConnection, outlet: PipeOutlet | FileOutlet) -> None:
@@ -61,7 +61,7 @@ class _Calls:
         self._taken = 0
 
     def take(self, line: bytes) -> bool:
-        """Take a line if it is a call that can be taken now."""
+        """Take `line` if it is a tool call that can be taken now; return whether it was."""
         try:
             request = messages.parse_client(line)
         except WireError:
@@ -69,7 +69,7 @@ class _Calls:
         if not isinstance(request, Request) or request.method != "tools/call":
             return False
         self._taken += 1
-        if self._taken == 2:  # noqa: PLR2004 - the first that can have waited for another
+        if self._taken == 2:  # noqa: PLR2004 - the first call that can have waited for an answer
             self.has_conversed = self._front.peer.backlog.is_idle
         if self._front.dispatcher.take(request, self._front.route_for(request), self) is None:
             if not self._front.peer.backlog.accepts(request.id):
@@ -89,9 +89,9 @@ class _Calls:
 
 
 async def _read(lines: Lines, outlet: Outlet, connection: ClientConnection) -> bool | None:
-    """Take what the client sends, to its end; return whether it asked on without an answer.
+    """Receive messages until stdin ends; return whether the client is a script.
 
-    None: it sent nothing but calls that were taken before.
+    A script: more lines were there when the first one was read. None: `_Calls` took all lines.
     """
     is_script: bool | None = None
     while True:
@@ -110,7 +110,7 @@ async def _read(lines: Lines, outlet: Outlet, connection: ClientConnection) -> b
             continue
         if isinstance(message, Request):
             connection.peer.backlog.add_size(message.id, len(line))
-        # A pipe reaches the client at any time; before its handshake is over this does nothing.
+        # Over a pipe the client can be asked at any time. Before its handshake this does nothing.
         connection.session.roots.reachable()
 
 
@@ -122,7 +122,7 @@ def _parsed(line: bytes) -> Message:
 
 
 async def _until_answered(connection: ClientConnection, outlet: PipeOutlet | FileOutlet) -> None:
-    """Return once everything is answered, or nobody reads any more."""
+    """Return once all requests are answered, or nobody reads stdout any more."""
     async with anyio.create_task_group() as tasks:
 
         async def give_up() -> None:

@@ -1,7 +1,7 @@
-"""Who may speak to the HTTP endpoint: the Host and Origin checks, and the bearer token.
+"""Access checks of the HTTP endpoint: the Host and Origin headers, and the bearer token.
 
-A browser page can make any site's name resolve to 127.0.0.1 (DNS rebinding); it cannot forge the
-Host and Origin headers. MCP "Transports", security warning; RFC 6750 for the token.
+A page in a browser can make any host name resolve to 127.0.0.1 (DNS rebinding), but cannot forge
+the Host and Origin headers. MCP "Transports", security warning; RFC 6750 for the token.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from hub.errors import ConfigError
 from hub.protocol.origins import is_own, origin_in
 
 BLANKS = b" \t"
-"""What may stand around a header's value without being a part of it (RFC 9110, 5.5)."""
+"""Blanks around a header's value that are not part of the value (RFC 9110, 5.5)."""
 _SHOWN = 200
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class RequestHeaders:
-    """An HTTP request's headers, by lower-case name; of one that stands twice, the first."""
+    """The headers of an HTTP request, by lower-case name; the first one if a name is repeated."""
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         self.fields = [(name, value.strip(BLANKS)) for name, value in raw]
@@ -32,33 +32,33 @@ class RequestHeaders:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """All of them, in their order."""
+        """All headers in their order, names in lower case."""
         return [
             (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in self.fields
         ]
 
     def get(self, name: str) -> str | None:
-        """Return a header's value."""
+        """Return the (first) value of a header, or None."""
         value = self._first.get(name.encode("latin-1"))
         return None if value is None else value.decode("latin-1")
 
     def every(self, name: str) -> list[str]:
-        """Return the values of a header that may stand repeatedly."""
+        """Return all values of a header that may be repeated."""
         wanted = name.encode("latin-1")
         return [value.decode("latin-1") for found, value in self.fields if found.lower() == wanted]
 
     def count(self, name: str) -> int:
-        """Return how often a header stands."""
+        """Return how often a header occurs."""
         return len(self.every(name))
 
     def accepts(self, kind: str) -> bool:
-        """Return whether the Accept header takes a media type such as `application/json`."""
+        """Return whether the Accept header allows a media type such as `application/json`."""
         taken = _taken(self.get("accept") or "")
         return bool(taken & {kind, f"{kind.split('/', maxsplit=1)[0]}/*", "*/*"})
 
     @property
     def prefers_stream(self) -> bool:
-        """Whether the Accept header names event streams before JSON, at equal weight."""
+        """Whether Accept names event streams before JSON, and gives no weights (`q=`)."""
         accept = (self.get("accept") or "").lower()
         stream, json = accept.find("text/event-stream"), accept.find("application/json")
         return 0 <= stream < json and "q=" not in accept
@@ -66,12 +66,12 @@ class RequestHeaders:
 
 @lru_cache
 def _taken(accept: str) -> frozenset[str]:
-    """Return the media types in an Accept header, most of which are the same."""
+    """Return the media types in an Accept header; cached, as most requests send the same header."""
     return frozenset(part.split(";")[0].strip().lower() for part in accept.split(","))
 
 
 class Refusal(Struct, frozen=True):
-    """Why a request is turned away before it is read."""
+    """The HTTP error that a request is refused with, before its message is parsed."""
 
     status: int
     text: str
@@ -79,7 +79,7 @@ class Refusal(Struct, frozen=True):
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a bind address can be reached from this machine alone."""
+    """Return whether a bind address can be reached from this machine only."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -87,11 +87,11 @@ def is_loopback(host: str) -> bool:
 
 
 class AccessCheck:
-    """Checks every request against the address that was bound and the token that was set.
+    """Checks each request against the bound address and the configured token.
 
-    Pages of `origins` may use the hub beside its own.
+    Pages of `origins` may use the hub, beside pages of the hub's own origin.
 
-    Raises: ConfigError for a bind that others can reach, without a token.
+    Raises: ConfigError for an address that other machines can reach, without a token.
     """
 
     def __init__(self, host: str, token: str | None, origins: Sequence[str] = ()) -> None:
@@ -107,11 +107,11 @@ class AccessCheck:
 
     @property
     def principal(self) -> str:
-        """Who the clients are that get past: one static token makes one principal."""
+        """The principal of all clients that are let in: one static token is one principal."""
         return "token" if self._token else "local"
 
     def refusal(self, headers: RequestHeaders) -> Refusal | None:
-        """Return why a request is turned away, if it is."""
+        """Return why a request is refused, or None."""
         refused = self.place_refusal(headers)
         if refused is not None:
             return refused
@@ -124,7 +124,7 @@ class AccessCheck:
         return None
 
     def place_refusal(self, headers: RequestHeaders) -> Refusal | None:
-        """Return why a request is turned away by where it goes and by which page makes it."""
+        """Return why a request is refused by its Host or its Origin header, or None."""
         for name in ("Host", "Origin"):
             if headers.count(name.lower()) > 1:
                 return Refusal(400, f"The {name} header stands more than once")
@@ -144,7 +144,7 @@ class AccessCheck:
         )
 
     def shared_with(self, headers: RequestHeaders) -> str | None:
-        """Return the origin, if `origins` has it, whose page has to be let read the response."""
+        """Return the Origin header if `origins` lists it: its page may read the response."""
         said = headers.get("origin") if self._origins else None
         origin = None if said is None else origin_in(said)
         return said if origin in self._origins else None

@@ -1,7 +1,7 @@
-"""Serves many clients over streamable HTTP: sessions for the legacy era, exchanges for the modern.
+"""The ASGI application of the HTTP endpoint: legacy sessions, and modern requests on their own.
 
-MCP 2025-11-25, "Transports", and its 2026-07-28 successor. The answer to a POST is plain JSON when
-the first thing to send is the result, and an event stream from the first other message on.
+MCP 2025-11-25, "Transports", and its 2026-07-28 successor. A POST is answered with plain JSON if
+the result is the first message to send, else with an event stream from the first message on.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ from hub.values import JsonObject
 
 MAX_SESSIONS = 10_000
 SESSION_IDLE = 30 * 60.0
-"""Seconds without any request in flight after which a session ends."""
+"""Seconds without a request in flight after which a session ends."""
 
 DELETED = "the session was ended by its client"
-"""Why requests under way are given up then."""
+"""Why requests under way are given up when the client deletes its session."""
 _UNKNOWN_VERSION: JsonObject = {
     "error": f"MCP-Protocol-Version: known are {', '.join((*HANDSHAKE_VERSIONS, *MODERN_VERSIONS))}"
 }
 
 
 class HttpServer:
-    """The ASGI application; `run` must have started before it serves.
+    """The ASGI application of the endpoint; `run` must have started before it serves.
 
     `acceptor` takes plain calls from connections that can do without the application.
     """
@@ -99,7 +99,7 @@ class HttpServer:
     async def run(
         self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
-        """Own the sessions until cancelled."""
+        """Own the sessions until cancelled, and expire idle sessions and old events."""
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
@@ -111,7 +111,7 @@ class HttpServer:
             self._sessions.forget()
 
     def end_streams(self) -> None:
-        """End the streams for notifications, which would otherwise stay open for ever."""
+        """End the notification streams of all clients, which would otherwise never end."""
         self._modern_posts.end_listening()
         for session in self._sessions:
             session.notification_stream.close()
@@ -152,7 +152,7 @@ class HttpServer:
         await self._serve(scope, headers, receive, send)
 
     async def _permit(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
-        """Tell a browser what a page may do; its token comes with what it does."""
+        """Answer a CORS preflight, which carries no token; the request after it does."""
         refusal = self._gatekeeper.place_refusal(headers) or self._header_checks.elsewhere(scope)
         if refusal is not None:
             await self._refuse(scope, headers, refusal, send)
@@ -169,14 +169,14 @@ class HttpServer:
         await self._refuse(scope, RequestHeaders(scope["headers"]), NO_ROOM, send)
 
     def _client(self, scope: Scope, headers: RequestHeaders) -> str:
-        """Return the address that a request counts for."""
+        """Return the client address that a request counts for, behind a trusted proxy too."""
         peer = scope.get("client")
         return self.proxies.client(None if peer is None else peer[0], headers)
 
     async def _serve(
         self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
     ) -> None:
-        """Serve a request of somebody who may make it."""
+        """Serve a request that has passed the access checks."""
         if scope["method"] != "POST":
             await self._other(str(scope["method"]), headers, receive, send)
             return
@@ -193,7 +193,7 @@ class HttpServer:
     async def _other(
         self, method: str, headers: RequestHeaders, receive: Receive, send: Send
     ) -> None:
-        """Serve what is no POST."""
+        """Serve a request that is no POST."""
         version = headers.get("mcp-protocol-version")
         if not _is_known(version):
             await respond(send, 400, _UNKNOWN_VERSION)
@@ -228,7 +228,7 @@ class HttpServer:
             await self._modern(message, checked.told, headers, receive, send)
 
     def _plain_post(self, request: Request, head: RequestHead) -> PostedRequest | None:
-        """Return how a call is to be answered; None if it is to be told why it is not."""
+        """Return how a call is answered; None if the general path must answer with an error."""
         if head.checked.is_legacy(request):
             session = self._sessions.find(head.session)
             return None if session is None else SessionPost(session, request)
@@ -265,7 +265,7 @@ class HttpServer:
     async def _session(
         self, key: str | None, message: Message | None, send: Send
     ) -> HttpSession | None:
-        """Return the session a request names; otherwise tell the client, and return None."""
+        """Return the session that a request names; without one, send an error and return None."""
         session = self._sessions.find(key)
         if session is None:
             status, text = (
@@ -323,7 +323,7 @@ class HttpServer:
         post = ModernPost(self._modern_posts, message, headers.fields, self._tasks)
         await answer_post(post, receive, post.response(send), self._patience)
 
-    # GET and DELETE: the standing stream, the end
+    # GET opens the notification stream, DELETE ends the session
 
     async def _get(self, headers: RequestHeaders, receive: Receive, send: Send) -> None:
         if not headers.accepts("text/event-stream"):

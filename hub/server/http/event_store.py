@@ -1,7 +1,7 @@
-"""What the event streams of legacy sessions have carried, kept for clients that come back for it.
+"""Stored events of legacy sessions' event streams, for clients that come back to a stream.
 
 MCP 2025-11-25, "Resumability and Redelivery". An event's id is `STREAM-NUMBER`, counted within its
-session, so that nobody can name an event of another one.
+session, so that no client can name an event of another session.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from typing import Final
 from msgspec import Struct
 
 MAX_BYTES = 256 * 1024 * 1024
-"""How much is kept of all sessions together; the oldest goes first, here as below."""
+"""Bytes stored for all sessions together; at this and the limits below, the oldest event goes."""
 MAX_SESSION_BYTES = 64 * 1024 * 1024
-"""How much is kept of one session: two messages of the largest size."""
+"""Bytes stored for one session: two messages of the largest size."""
 MAX_SESSION_EVENTS = 4096
 MAX_AGE = 300.0
-"""Seconds that an event is kept."""
+"""Seconds that an event is stored."""
 
 STANDING: Final = 0
-"""The number of a session's standing stream; those of its requests begin with 1."""
+"""The number of a session's notification stream; the streams of its requests begin with 1."""
 _ID = re.compile(r"(\d{1,15})-(\d{1,15})", re.ASCII)
 
 
 class EventId(Struct, frozen=True):
-    """Which event of which stream."""
+    """The id of an event: its stream, and its number in the stream."""
 
     stream: int
     number: int
 
     @classmethod
     def parse(cls, text: str) -> EventId | None:
-        """Return what a client names in `Last-Event-ID`; None if it cannot be ours."""
+        """Return the id in a `Last-Event-ID` header; None if the hub cannot have made it."""
         found = _ID.fullmatch(text.strip())
         return None if found is None else cls(int(found[1]), int(found[2]))
 
@@ -54,7 +54,7 @@ class StoredEvent(Struct, frozen=True):
 
 
 class EventStore:
-    """Bounds what the journals of all sessions keep together."""
+    """Limits what the journals of all sessions store together."""
 
     def __init__(self, clock: Callable[[], float], *, max_bytes: int = MAX_BYTES) -> None:
         self.clock = clock
@@ -68,7 +68,7 @@ class EventStore:
         return Journal(self)
 
     def took(self, journal: Journal, event: StoredEvent) -> None:
-        """Make room for what a journal took, in whichever journal has the oldest."""
+        """Count a journal's new event; make room by dropping the oldest events of any journal."""
         self._bytes += len(event.chunk)
         self._events += 1
         self._by_age.append((journal, event.serial))
@@ -77,7 +77,7 @@ class EventStore:
             self._by_age = deque((one, serial) for one, serial in self._by_age if one.holds(serial))
 
     def expire(self) -> None:
-        """Forget what is too old or too much."""
+        """Drop the events that are too old, and the oldest ones beyond `max_bytes`."""
         oldest_kept = self.clock() - MAX_AGE
         while self._by_age:
             owner, serial = self._by_age[0]
@@ -87,7 +87,7 @@ class EventStore:
             owner.drop(serial)
 
     def dropped(self, event: StoredEvent) -> None:
-        """Take note of what a journal has forgotten."""
+        """Count an event no longer: its journal has dropped it."""
         self._bytes -= len(event.chunk)
         self._events -= 1
 
@@ -102,7 +102,7 @@ class Journal:
         self._serials = count()
 
     def add(self, id_: EventId, chunk: bytes) -> None:
-        """Keep one event."""
+        """Store one event."""
         event = StoredEvent(next(self._serials), self._store.clock(), id_, chunk)
         self._kept.append(event)
         self._bytes += len(chunk)
@@ -111,11 +111,11 @@ class Journal:
             self._drop_oldest()
 
     def has(self, id_: EventId) -> bool:
-        """Return whether an event is kept still."""
+        """Return whether an event is still stored."""
         return any(event.id == id_ for event in self._fresh())
 
     def after(self, id_: EventId) -> list[bytes]:
-        """Return what is kept of a stream after one of its events."""
+        """Return the stored events of a stream after one of its events."""
         return [
             event.chunk
             for event in self._fresh()
@@ -123,17 +123,17 @@ class Journal:
         ]
 
     def close(self) -> None:
-        """Forget everything: the session is over."""
+        """Drop all events: the session is over."""
         while self._kept:
             self._drop_oldest()
 
     def holds(self, serial: int, since: float = -inf) -> bool:
-        """Return whether an event is kept still, and so is nothing from before `since`."""
+        """Return whether an event is still stored, and no event from before `since`."""
         first = self._kept[0] if self._kept else None
         return first is not None and first.serial <= serial and first.at >= since
 
     def drop(self, serial: int) -> None:
-        """Forget an event and all before it, if it is kept still."""
+        """Drop an event and all before it, if the event is still stored."""
         while self._kept and self._kept[0].serial <= serial:
             self._drop_oldest()
 

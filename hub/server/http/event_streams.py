@@ -1,8 +1,8 @@
-"""One event stream of a session, whichever connection carries it: numbered, kept, resumed.
+"""Event streams (SSE) of a legacy session: events are numbered and stored, streams can be resumed.
 
 MCP 2025-11-25, "Sending Messages to the Server" and "Resumability and Redelivery". A connection may
-end before its stream does, by the client, by a proxy, or by the hub itself; the client comes back
-with the id of the last event that it got, and gets what came after.
+end before its stream does, through the client, a proxy or the hub itself. The client comes back
+with the id of the last event that it got, and gets the later ones.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from hub.server.http.responses import PING, PING_EVERY, begin_stream, event, unt
 RETRY = 1000
 """Milliseconds that a client is asked to wait before it comes back."""
 HANG_UP = 1.0
-"""Seconds that ending a response may take whose client does not read."""
+"""Seconds that the end of a response may take if its client does not read."""
 
 
 class StreamConnection:
-    """A connection's response, as long as it carries the stream.
+    """One HTTP response while it carries an event stream.
 
-    `ended`: it does not any more. `gone`: nor is anybody there whom a response could be sent to.
+    `ended`: it carries the stream no longer. `gone`: its client is gone too, so nothing can be
+    sent.
     """
 
     def __init__(self, send: Send) -> None:
@@ -42,7 +43,7 @@ class StreamConnection:
         await begin_stream(self._send)
 
     async def write(self, chunk: bytes) -> None:
-        """Send a piece of the response, unless it has ended; given up when it is cut."""
+        """Send a piece of the response unless `ended`; `cut` interrupts this."""
         if self.ended.is_set():
             return
         with anyio.CancelScope() as self._writing:
@@ -50,13 +51,13 @@ class StreamConnection:
         self._writing = None
 
     def cut(self) -> None:
-        """End it, whatever is being written."""
+        """Carry the stream no longer, even if a piece is being written."""
         self.ended.set()
         if self._writing is not None:
             self._writing.cancel()
 
     async def hang_up(self) -> None:
-        """Complete the response, if that has not happened yet."""
+        """Complete the response, unless it is complete or its client is gone."""
         if self.gone or self._is_complete:
             return
         self._is_complete = True
@@ -64,7 +65,7 @@ class StreamConnection:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def keep_alive(self) -> None:
-        """Write a comment now and then, until it ends."""
+        """Send a comment every `PING_EVERY` seconds until `ended`."""
         while not self.ended.is_set():
             with anyio.move_on_after(PING_EVERY):
                 await self.ended.wait()
@@ -75,8 +76,8 @@ class StreamConnection:
 class EventStream:
     """The events of one stream, in order.
 
-    `is_resumable`: a client knows an event's id; `carried` and `idle` are set while a connection
-    carries the stream, and while none does.
+    `is_resumable`: a client knows an event's id. `carried` is set while a connection carries the
+    stream, `idle` while none does.
     """
 
     def __init__(
@@ -95,11 +96,11 @@ class EventStream:
 
     @property
     def carrier(self) -> StreamConnection | None:
-        """What carries the stream now."""
+        """The connection that carries the stream now, or None."""
         return self._carrier
 
     def knows(self, id_: EventId) -> bool:
-        """Return whether an event of this stream can have been given to a client."""
+        """Return whether a client can have got an event of this stream with this id."""
         return self.is_resumable and id_.number <= self._last
 
     def _carry(self, carrier: StreamConnection | None) -> None:
@@ -112,7 +113,7 @@ class EventStream:
             self.carried.set()
 
     async def prime(self) -> None:
-        """Give the client an id to come back with, before there is any event."""
+        """Send an event id without data: the client can come back even before the first event."""
         async with self._turn:
             await self._prime()
 
@@ -122,7 +123,7 @@ class EventStream:
         await self._write(b"id: %b\r\nretry: %d\r\ndata: \r\n\r\n" % (str(id_).encode(), RETRY))
 
     async def put(self, message: Message) -> None:
-        """Keep a message as the next event, and send it if a connection carries the stream."""
+        """Store a message as the next event, and send it if a connection carries the stream."""
         async with self._turn:
             self._last += 1
             id_ = EventId(self.number, self._last)
@@ -132,7 +133,7 @@ class EventStream:
             await self._write(chunk)
 
     async def comment(self) -> None:
-        """Send what says nothing."""
+        """Send a comment, which means nothing."""
         async with self._turn:
             await self._write(PING)
 
@@ -141,26 +142,26 @@ class EventStream:
             await self._carrier.write(chunk)
 
     def release(self, carrier: StreamConnection) -> None:
-        """Let a connection no longer carry the stream."""
+        """Let a connection carry the stream no longer."""
         carrier.cut()
         if self._carrier is carrier:
             self._carry(None)
 
     def end(self) -> None:
-        """No event will come any more."""
+        """End the stream: no event will come any more."""
         self._over = True
         self._displaced()
 
     async def attach(
         self, send: Send, after: EventId | None, *, primed: bool = False
     ) -> StreamConnection:
-        """Let a new connection carry the stream, from after an event that the client has.
+        """Let a new connection carry the stream, beginning behind the event `after`; return it.
 
-        `primed`: it is given an id to come back with, even if there is nothing new.
+        `primed`: send an event id, even if there is no new event.
         """
         carrier = StreamConnection(send)
         await carrier.begin()
-        # Who writes to a connection that does not read must let go before it is anybody's turn.
+        # A writer that is stuck on the old connection holds `_turn`: release that connection first.
         displaced = [self._displaced()]
         async with self._turn:
             displaced.append(self._displaced())
@@ -177,7 +178,7 @@ class EventStream:
         return carrier
 
     def _displaced(self) -> StreamConnection | None:
-        """Take the stream from the connection that carries it, if one does."""
+        """Release and return the connection that carries the stream, or return None."""
         carrier = self._carrier
         if carrier is not None:
             self.release(carrier)
@@ -186,10 +187,10 @@ class EventStream:
     async def hold(
         self, carrier: StreamConnection, receive: Receive, *, at_most: float | None = None
     ) -> None:
-        """Keep a connection until it carries the stream no longer; its response is complete then.
+        """Keep a connection open while it carries the stream, then complete its response.
 
-        That is: the stream is over, the client gone, another connection carries it, or `at_most`
-        so many seconds have passed.
+        Returns when the stream is over, the client is gone, another connection carries the stream,
+        or `at_most` seconds have passed.
         """
         try:
             async with anyio.create_task_group() as tasks:
@@ -212,7 +213,7 @@ WAITING_NOTIFICATIONS = 256
 
 
 class NotificationStream:
-    """The event stream that the client opens with GET; there may be none."""
+    """The event stream that a client opens with GET; a session may be without one."""
 
     def __init__(self, journal: Journal) -> None:
         self._stream = EventStream(journal, STANDING)
@@ -223,13 +224,13 @@ class NotificationStream:
 
     @property
     def is_open(self) -> bool:
-        """Whether the client holds a stream open, or is opening it."""
+        """Whether the client holds the stream open, or is opening it."""
         return self._holder is not None
 
     async def send(self, message: Message) -> None:
-        """Send over the standing stream; without one, a notification waits for it.
+        """Send a message over the open stream; without one, a notification waits for the stream.
 
-        Raises: GoneError for a request that has no stream to go out on.
+        Raises: GoneError for a request without an open stream, and after `close`.
         """
         if self._is_listening and self._stream.carrier is not None:
             await self._stream.put(message)
@@ -239,12 +240,12 @@ class NotificationStream:
             self._waiting.append(message)
 
     def close(self) -> None:
-        """End the stream with its session."""
+        """End the stream, as its session ends."""
         self._closed.set()
         self._stream.end()
 
     def knows(self, id_: EventId) -> bool:
-        """Return whether an event of this stream can have been given to the client."""
+        """Return whether the client can have got an event of this stream with this id."""
         return self._stream.knows(id_)
 
     async def serve(
@@ -256,9 +257,9 @@ class NotificationStream:
         primed: bool,
         after: EventId | None = None,
     ) -> None:
-        """Hold the stream open until client or session end it; once it carries, call `opened`.
+        """Hold the stream open until client or session end it; call `opened` when it is up.
 
-        With `after`, it goes on from that event, in the place of a connection that was lost.
+        With `after`, resume the stream after that event, in place of a lost connection.
         """
         holder = self._holder = object()
         self._is_listening = False

@@ -1,7 +1,7 @@
-"""Answers plain calls where they arrive, without a task unless they take their time.
+"""The fast path of HTTP: answers plain tool calls where they arrive, without a task.
 
-A plain call goes by express. Its answer is written where it comes in; whatever else there is to a
-response (something said before the answer, a client that does not read) is left to a task.
+A `CallDispatcher` takes the call, and its answer is written to the connection at once. A task takes
+over if the call takes long, if a message comes before its answer, or if the client does not read.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from hub.server.http.request_heads import HeaderChecks, RequestHead
 from hub.server.http.responses import PostResponse, until_disconnected
 
 PATIENCE: Final = 0.05
-"""Seconds after which a call is waited for by a task, which keeps its client waiting too."""
+"""Seconds after which a task waits for a call's answer, and keeps its client's connection alive."""
 
 
 class Detour:
-    """Stands for an answer that has to be found the general way."""
+    """The outcome of a call whose answer must be found on the general path."""
 
 
 _DETOUR = Detour()
@@ -37,30 +37,30 @@ FastOutcome: TypeAlias = Answer | Detour
 
 
 class PostedRequest(Protocol):
-    """A request that came in a POST, whose response is to be its answer."""
+    """A request that came in a POST; the response to the POST is its answer."""
 
     def begin(self) -> None:
-        """Count it as in flight; `end` must follow."""
+        """Count the request as in flight; `end` must follow."""
         ...
 
     def end(self) -> None:
-        """Take note that it has its response, or will never have."""
+        """Forget a request that was answered or abandoned."""
         ...
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
-        """Let it go by express if it can."""
+        """Start the request on the fast path; return None if it cannot go there."""
         ...
 
     def response(self, send: Send) -> PostResponse:
-        """Return the response to it."""
+        """Return the response to the request, written through `send`."""
         ...
 
     async def converse(self, receive: Receive, response: PostResponse) -> None:
-        """Answer it the general way."""
+        """Answer the request on the general path."""
         ...
 
     def last_word(self) -> Failure | None:
-        """Return what it is answered with if it was given up and its client waits for it still."""
+        """Return the error for a client that still waits for a request given up; else None."""
         ...
 
     def status_of(self, failure: Failure) -> int:
@@ -69,27 +69,27 @@ class PostedRequest(Protocol):
 
 
 class Line(Protocol):
-    """What is left of the connection that a POST came on: the way of its response."""
+    """The connection that a POST came on, as far as its response needs it."""
 
     def answer(self, status: int, body: bytes) -> bool:
-        """Write the whole response if it is taken now, and return whether it was."""
+        """Write the whole response if that is possible at once; return whether it was."""
         ...
 
     @property
     def send(self) -> Send:
-        """Takes the response piece by piece, once a task serves the request."""
+        """The ASGI `send` for the response, once a task serves the request."""
         ...
 
     def serve(self, app: ASGIApp) -> None:
-        """Serve the request by a task after all."""
+        """Let a task serve the request after all."""
         ...
 
 
 class PlainCall:
-    """A call on its way, from its POST to the response; messages before its answer come here.
+    """A plain call from its POST to the response; also the outlet for messages before its answer.
 
-    The response goes by `line`, or is the `response` of a task that serves the request already.
-    `patience` says when it takes its time.
+    The response is written to `line`, or is `response` if a task serves the request already.
+    `patience` says when the call takes too long for the fast path.
     """
 
     def __init__(
@@ -111,11 +111,11 @@ class PlainCall:
 
     @property
     def outlet(self) -> PlainCall:
-        """Where messages that belong to the call go: to its response."""
+        """The outlet for messages that belong to the call: its response."""
         return self
 
     def begin(self) -> bool:
-        """Send the call on its way if it is plain, and return whether it was."""
+        """Start the call on the fast path if it can go there; return whether it did."""
         self._post.begin()
         try:
             self._passage = self._post.pass_on(self)
@@ -125,10 +125,10 @@ class PlainCall:
         if self._passage is None:
             return False
         if self._passage.can_be_cancelled:
-            self._patience.begin(self)  # otherwise its answer has been given by now
+            self._patience.begin(self)  # a call that cannot be cancelled is answered already
         return True
 
-    # The answer
+    # Answer
 
     def give(self, answer: Answer) -> bool:
         if answer is None or self._response is not None or not self._is_written(answer):
@@ -161,10 +161,10 @@ class PlainCall:
         self._patience.end(self)
         self._post.end()
 
-    # The client
+    # Client
 
     def lost(self) -> None:
-        """Give the call up, unless a task does: the connection is closed."""
+        """Cancel the call because its connection is closed, unless a task serves it."""
         if self._line is not None and self._response is None:
             self._line = None
             self._give_up()
@@ -175,7 +175,7 @@ class PlainCall:
             self._passage.cancel()
 
     async def send(self, message: Message) -> None:
-        """Send something that is not the answer yet.
+        """Send a message that comes before the answer; a task takes over the response.
 
         Raises: GoneError when the response is over, or the client has gone.
         """
@@ -184,7 +184,7 @@ class PlainCall:
             raise GoneError("the response is over")
         await response.send(message)
 
-    # When it takes its time
+    # Calls that take long
 
     def expire(self) -> None:
         self._is_late = True
@@ -200,7 +200,7 @@ class PlainCall:
         await self._stirred.wait()
 
     def _go_on(self) -> PostResponse | None:
-        """Let a task see to the response, if there is to be one."""
+        """Return the response, after starting a task for it; None if there is none any more."""
         if self._response is None and self._line is not None:
             self._response = self._post.response(self._line.send)
             self._line.serve(self._served)
@@ -210,7 +210,7 @@ class PlainCall:
         await self.served(receive)
 
     async def served(self, receive: Receive) -> None:
-        """Answer the call by its response, in a task that serves its request."""
+        """Answer the call through its response, in the task that serves its request."""
         response = self._go_on()
         try:
             if response is not None:
@@ -232,13 +232,13 @@ class PlainCall:
             await response.finish(last, status=self._status(last))
 
     async def _until_answered(self, response: PostResponse, receive: Receive) -> None:
-        """Wait for the outcome; the call is given up when its client is lost."""
+        """Wait for the outcome; the call is cancelled when its client is lost."""
 
         async def watch() -> None:
             await until_disconnected(receive)
             await response.lost()
             self._give_up()
-            self._outcome = None  # nor is what was given up to be found the general way
+            self._outcome = None  # a cancelled call must not take the general path either
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
@@ -250,7 +250,7 @@ class PlainCall:
 async def answer_post(
     post: PostedRequest, receive: Receive, response: PostResponse, patience: Deadlines
 ) -> None:
-    """Answer a POST's request in `response`: by express if it is a plain call."""
+    """Answer a POST's request in `response`: on the fast path if it is a plain call."""
     call = PlainCall(post, patience, response=response)
     if call.begin():
         await call.served(receive)
@@ -259,13 +259,14 @@ async def answer_post(
 
 
 FindPost: TypeAlias = Callable[[Request, RequestHead], PostedRequest | None]
-"""Returns how a request is to be answered; None if it is to be told why it is not."""
+"""Returns how a request is answered; None if the general path must answer with an error."""
 
 
 class FastCallAcceptor:
-    """Where a connection asks whether a request needs no task.
+    """Tells HTTP connections which requests need no task.
 
-    `bodies` counts what it collects for that; `no_room` tells a client that there is none for it.
+    `bodies` counts the bytes collected for that; the application `no_room` refuses a body without
+    room.
     """
 
     def __init__(
@@ -284,12 +285,12 @@ class FastCallAcceptor:
         self.no_room = no_room
 
     def head(self, scope: Scope) -> RequestHead | None:
-        """Return the head of a request whose body is worth waiting for; None for any other."""
+        """Return the head of a request whose body should be collected; None for any other."""
         head = self._header_checks.of(scope)
         return None if head is None or head.checked.prefers_stream else head
 
     def take(self, head: RequestHead, body: bytes, line: Line) -> PlainCall | None:
-        """Take a request if it is a plain call; its answer goes to `line`."""
+        """Start a request if it is a plain call, and return the call; its answer goes to `line`."""
         if b'"tools/call"' not in body:
             return None
         try:

@@ -1,4 +1,4 @@
-"""One legacy client over HTTP: its conversation, and the event streams that carry it."""
+"""One legacy session over HTTP: its connection, its POSTs and its event streams."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from hub.server.http.responses import PostResponse, answer_in, last_word, respon
 from hub.server.http.resumption import ResumableResponse, ResumableStreams
 
 PRIMED_SINCE = "2025-11-25"
-"""The first revision whose clients take an event without data, and a stream that ends early."""
+"""The first revision whose clients accept an event without data, and a stream that ends early."""
 
 
 class HttpSession(Struct, eq=False):
-    """What belongs to one session.
+    """One HTTP session of a legacy client.
 
-    `notification_stream` carries what belongs to no request, `streams` what belongs to one.
-    `idle_since` counts only while nothing is in flight. `is_settled`: that it has called has been
-    noticed.
+    `notification_stream` carries messages that belong to no request, `streams` the responses to
+    requests. `idle_since` counts only while nothing is in flight. `has_called`: the client made a
+    call. `is_settled`: the registry `Sessions` has noticed that.
     """
 
     connection: ClientConnection
@@ -45,7 +45,7 @@ class HttpSession(Struct, eq=False):
         self.idle_since = self.clock()
 
     def speaks(self, version: str) -> None:
-        """Take note of the revision that was agreed on."""
+        """Apply the agreed protocol revision to the session's streams."""
         self.streams.primed = version >= PRIMED_SINCE
 
     def begin(self) -> None:
@@ -53,13 +53,13 @@ class HttpSession(Struct, eq=False):
         self.in_flight += 1
 
     def end(self) -> None:
-        """Take note that a request has its response, or will never have."""
+        """Forget a request that was answered or abandoned."""
         self.in_flight -= 1
         self.idle_since = self.clock()
 
     @contextmanager
     def in_use(self) -> Generator[None]:
-        """Count a request as in flight."""
+        """Count a request as in flight while the context lasts."""
         self.begin()
         try:
             yield
@@ -67,7 +67,7 @@ class HttpSession(Struct, eq=False):
             self.end()
 
     def close(self, why: str | None = None) -> None:
-        """End the session; `why` is told to the requests that are under way."""
+        """End the session; `why` is told to its requests under way."""
         self.notification_stream.close()
         if why is None:
             self.connection.close()
@@ -76,7 +76,7 @@ class HttpSession(Struct, eq=False):
         self.streams.journal.close()
 
     async def listen(self, seen: str | None, receive: Receive, send: Send) -> None:
-        """Answer a GET: with the standing stream, or with what came after the event `seen`."""
+        """Answer a GET: open the notification stream, or resume a stream after the event `seen`."""
         if seen is None:
             await self._stand(None, receive, send)
             return
@@ -89,7 +89,7 @@ class HttpSession(Struct, eq=False):
             await respond(send, 400, to_bytes(error))
 
     async def _stand(self, after: EventId | None, receive: Receive, send: Send) -> None:
-        """Hold the standing stream open; who comes back takes the place of a lost connection."""
+        """Hold the notification stream open; a resumed stream replaces its lost connection."""
         roots = self.connection.session.roots
         if self.notification_stream.is_open and after is None:
             await respond(send, 409, {"error": "The session has an event stream already"})
@@ -105,7 +105,7 @@ class HttpSession(Struct, eq=False):
 
 
 class SessionPost:
-    """One request of a session."""
+    """One request of a legacy session; implements `PostedRequest`."""
 
     def __init__(self, session: HttpSession, request: Request) -> None:
         self._session = session
@@ -117,7 +117,7 @@ class SessionPost:
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
         connection, request = self._session.connection, self._request
         if request.method != "tools/call":
-            return None  # a prompt may have the name of a tool
+            return None  # routes are found by tool name, which a prompt may have too
         return connection.dispatcher.take(request, connection.route_for(request), reply)
 
     def response(self, send: Send) -> ResumableResponse:

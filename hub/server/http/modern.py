@@ -1,6 +1,6 @@
-"""Answers the requests of the modern era over HTTP, each of which stands for itself.
+"""Modern requests over HTTP: their routing headers, their HTTP statuses, and who answers them.
 
-A plain call needs no conversation; any other request is a conversation of its own.
+A plain call needs no connection object; any other request has a `ClientConnection` of its own.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _STATUS: Final = {
 
 
 class RoutingHeaders(Struct, frozen=True):
-    """What headers say of the body; `name` is decoded, `twice` a header that stands repeatedly."""
+    """Headers that repeat parts of the body; `name` is decoded, `twice` names a repeated header."""
 
     version: str | None
     method: str | None
@@ -67,19 +67,19 @@ class RoutingHeaders(Struct, frozen=True):
 
 
 def routing_headers_of(headers: RequestHeaders) -> RoutingHeaders:
-    """Return what a request's headers say of its body."""
+    """Return the routing headers of a request."""
     name = headers.get(_NAME)
     return RoutingHeaders(
         version=headers.get(_VERSION),
         method=headers.get(_METHOD),
         name=None if name is None else decoded(name),
-        # Who reads the other one of two routes otherwise.
+        # A proxy that reads the other copy would route otherwise.
         twice=next((one for one in (_VERSION, _METHOD, _NAME) if headers.count(one) > 1), None),
     )
 
 
 def rejection(request: Request, told: RoutingHeaders) -> Failure | None:
-    """Return the error for a modern request whose headers or envelope do not fit; else None."""
+    """Return the error for a modern request with wrong headers or a wrong envelope; else None."""
     if told.twice is not None:
         error = _error(HEADER_MISMATCH, f"{told.twice} header appears more than once")
         return Failure(request.id, error)
@@ -130,7 +130,7 @@ def _unsupported(request: Request) -> JsonObject | None:
         error = _error(UNSUPPORTED_VERSION, "Unsupported protocol version")
         return {**error, "data": supported(version)}
     if request.method == "initialize":
-        # Without the header it would begin a session; with it, it is a method that this era lacks.
+        # Without the version header this would open a session. The modern era has no `initialize`.
         return _error(METHOD_NOT_FOUND, f"Method not found: {request.method}")
     return None
 
@@ -144,9 +144,9 @@ MAX_UNDERWAY: Final = 10_000
 
 
 class _Underway:
-    """The calls under way: of clients that know nothing of each other, so ids say nothing.
+    """The calls in flight. Equal ids do not matter: the clients know nothing of each other.
 
-    Each has a response of its own, and no other waits for that to be read.
+    Each call has a response of its own; no other call waits for the client to read that.
     """
 
     has_room = True
@@ -172,7 +172,7 @@ class _Underway:
 
 
 class ModernPosts:
-    """Answers what the clients of one principal ask; `is_ending` with the hub."""
+    """Answers the modern requests of one principal; `is_ending` once the hub ends."""
 
     def __init__(self, open_connection: ConnectionFactory, principal: str) -> None:
         self._open_connection = open_connection
@@ -186,7 +186,7 @@ class ModernPosts:
         return len(self._underway) + len(self._fronts) >= MAX_UNDERWAY
 
     def pass_on(self, request: Request, tasks: TaskGroup, reply: ReplySink) -> Cancellable | None:
-        """Let a request go by express if it is a call that a lane is open for."""
+        """Start a tool call on the fast path if its route is known and valid; else return None."""
         if request.method != "tools/call" or self._is_full:
             return None
         route = self._open_connection.route_for(self._principal, request)
@@ -195,7 +195,7 @@ class ModernPosts:
     async def converse(
         self, request: Request, fields: Sequence[Field], receive: Receive, response: PostResponse
     ) -> None:
-        """Answer a request the general way; `fields` are the headers that it came with."""
+        """Answer a request on the general path; `fields` are the headers of its POST."""
         if self._is_full:
             said = f"{MAX_UNDERWAY} requests are under way; try again later"
             refused = Failure(request.id, {"code": INTERNAL_ERROR, "message": said})
@@ -213,7 +213,7 @@ class ModernPosts:
             tasks.cancel_scope.cancel()
 
     def end_listening(self) -> None:
-        """End the streams for notifications."""
+        """End the `subscriptions/listen` streams."""
         for connection in self._fronts:
             connection.end_listening()
 
@@ -226,7 +226,7 @@ class ModernPosts:
 
 
 class ModernPost:
-    """One such request, and the headers that it came with."""
+    """One modern request and the headers of its POST; implements `PostedRequest`."""
 
     def __init__(
         self, posts: ModernPosts, request: Request, fields: Sequence[Field], tasks: TaskGroup
@@ -237,10 +237,10 @@ class ModernPost:
         self._tasks = tasks
 
     def begin(self) -> None:
-        """Count nothing: no session waits for it."""
+        """Do nothing: there is no session to count the request for."""
 
     def end(self) -> None:
-        """Count nothing."""
+        """Do nothing: nothing was counted."""
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
         return self._posts.pass_on(self._request, self._tasks, reply)

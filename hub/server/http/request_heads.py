@@ -1,8 +1,8 @@
-"""What the heads of POSTs settle, found out once for those that say the same.
+"""Cached checks of request heads: POSTs with the same headers are checked once.
 
-A client sends the same headers with each of its requests. What depends on them alone is kept by the
-headers themselves, all but those that say how long one body is and whose session it belongs to. A
-head that is turned away is not kept: it is looked at again, and the endpoint says why.
+A client sends the same headers with each of its requests. The result of the checks is cached by all
+headers but `content-length` and `mcp-session-id`. The result for a refused head is not cached: the
+endpoint checks the head again, and says why it is refused.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from hub.server.http.responses import Field
 from hub.server.modern import is_modern
 
 KEPT: Final = 1024
-"""How many are kept; then all are forgotten."""
+"""How many results are cached; at this number all are forgotten."""
 MAX_KEPT_BYTES: Final = 4096
-"""How long the headers may be that are kept."""
+"""How many bytes the headers may have whose result is cached."""
 _SESSION: Final = b"mcp-session-id"
 
 
 class CheckedHeaders(Struct, frozen=True):
-    """What headers settle that let a POST be read."""
+    """What the checked headers of a POST say; the POST may be read."""
 
     told: RoutingHeaders
     prefers_stream: bool
 
     @classmethod
     def by(cls, headers: RequestHeaders) -> CheckedHeaders:
-        """Return what these headers settle."""
+        """Return what these headers say."""
         return cls(routing_headers_of(headers), headers.prefers_stream)
 
     def is_legacy(self, message: Message) -> bool:
-        """Return whether a message with such headers belongs to a session."""
+        """Return whether a message with these headers belongs to a legacy session."""
         version = self.told.version
         if version is None:
             return not (isinstance(message, Request) and is_modern(message))
@@ -46,18 +46,18 @@ class CheckedHeaders(Struct, frozen=True):
 
 
 class RequestHead(Struct, eq=False):
-    """The head of one POST that may be read; `session` is the one that it names."""
+    """The head of one POST that may be read; `session` is the session id in it."""
 
     checked: CheckedHeaders
     session: str | None
     fields: list[Field]
 
     def __repr__(self) -> str:
-        return f"RequestHead({self.checked!r})"  # the rest are secrets
+        return f"RequestHead({self.checked!r})"  # the other fields are secrets
 
 
 class HeaderChecks:
-    """Looks at heads for one endpoint: its `path`, and who may speak to it."""
+    """Checks request heads for one endpoint: its `path`, and who may use it."""
 
     def __init__(self, gatekeeper: AccessCheck, path: str) -> None:
         self._gatekeeper = gatekeeper
@@ -65,17 +65,17 @@ class HeaderChecks:
         self._kept: dict[tuple[object, ...], CheckedHeaders] = {}
 
     def refusal(self, scope: Scope, headers: RequestHeaders) -> Refusal | None:
-        """Return why a request is turned away by where it goes and by whom it is, if it is."""
+        """Return why a request is refused by `gatekeeper` or by its path, or None."""
         return self._gatekeeper.refusal(headers) or self.elsewhere(scope)
 
     def elsewhere(self, scope: Scope) -> Refusal | None:
-        """Return why a request is turned away that goes to another path, if it does."""
+        """Return why a request to another path is refused; None for the endpoint's path."""
         if scope["path"].rstrip("/") == self._path.rstrip("/"):
             return None
         return Refusal(404, f"There is nothing here; the MCP endpoint is {self._path}")
 
     def of(self, scope: Scope) -> RequestHead | None:
-        """Return the head of a POST that may be read and says how long it is; else None."""
+        """Return the head of a POST that may be read and states an allowed length; else None."""
         if scope["method"] != "POST":
             return None
         fields: list[Field] = scope["headers"]
@@ -101,7 +101,7 @@ class HeaderChecks:
         if self.refusal(scope, headers) or unreadable(headers):
             return None
         if self._gatekeeper.shared_with(headers) is not None:
-            return None  # what its response says beside depends on the page
+            return None  # the response needs CORS headers for that page
         found = CheckedHeaders.by(headers)
         if sum(len(name) + len(value) for name, value in scope["headers"]) <= MAX_KEPT_BYTES:
             if len(self._kept) >= KEPT:
@@ -115,7 +115,7 @@ def _text(value: bytes) -> str:
 
 
 def unreadable(headers: RequestHeaders) -> Refusal | None:
-    """Return why a POST with such headers is turned away before its body is read, if it is."""
+    """Return why a POST is refused by its Accept or its Content-Type header, or None."""
     if not headers.accepts("application/json") or not headers.accepts("text/event-stream"):
         return Refusal(406, "Accept must name application/json and text/event-stream")
     if (headers.get("content-type") or "").split(";")[0].strip().lower() != "application/json":

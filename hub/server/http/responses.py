@@ -1,4 +1,4 @@
-"""The response to a client's POST: what HTTP makes of an answer and of what comes before it."""
+"""HTTP responses to POSTs: JSON, event streams, CORS headers; also reads the bodies of POSTs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLoad
 from hub.values import Json
 
 Field: TypeAlias = tuple[bytes, bytes]
-"""A header as it is on the wire, its name in lower case."""
+"""A header as on the wire: its name in lower case, and its value."""
 PING_EVERY = 15.0
-"""Seconds of silence after which a comment keeps an event stream from being cut by a proxy."""
+"""Seconds of silence after which a comment is sent, so that no proxy cuts an event stream."""
 
 PING = b": ping\r\n\r\n"
-"""What keeps a stream alive and says nothing."""
+"""A server-sent comment: keeps a stream open and means nothing."""
 _IS_JSON = (b"content-type", b"application/json")
 _STREAM_HEADERS = {
     "content-type": "text/event-stream",
@@ -44,7 +44,7 @@ def _raw_headers(headers: Mapping[str, str]) -> list[Field]:
 async def respond(
     send: Send, status: int, body: Json | bytes, headers: Mapping[str, str] | None = None
 ) -> None:
-    """Send a whole response: `body` as JSON, or the bytes of it."""
+    """Send a whole response: `body` as JSON, or bytes as they are."""
     content = body if isinstance(body, bytes) else exact_json.encode(body)
     every = [_IS_JSON, (b"content-length", b"%d" % len(content)), *_raw_headers(headers or {})]
     await send({"type": "http.response.start", "status": status, "headers": every})
@@ -52,19 +52,19 @@ async def respond(
 
 
 async def begin_stream(send: Send, headers: Mapping[str, str] | None = None) -> None:
-    """Begin a response that is an event stream."""
+    """Send the headers of an event stream response."""
     raw = _raw_headers({**_STREAM_HEADERS, **(headers or {})})
     await send({"type": "http.response.start", "status": 200, "headers": raw})
 
 
 def event(message: Message) -> bytes:
-    """Return a message as one server-sent event; raw line ends only stand between JSON's tokens."""
+    """Return a message as a server-sent event; its JSON has raw line ends only between tokens."""
     text = to_bytes(message).replace(b"\r", b" ").replace(b"\n", b" ")
     return b"event: message\r\ndata: " + text + b"\r\n\r\n"
 
 
 class PostResponse:
-    """The response to a POST: JSON if the answer is the first thing sent, else an event stream."""
+    """The response to a POST: JSON if the answer is sent first, else an event stream."""
 
     def __init__(self, send: Send, headers: Mapping[str, str] | None = None) -> None:
         self._send = send
@@ -74,14 +74,14 @@ class PostResponse:
         self._over = False
 
     async def send(self, message: Message) -> None:
-        """Send something that is not the answer yet.
+        """Send a message that comes before the answer.
 
         Raises: GoneError when the response is over, or the client has gone.
         """
         await self._stream(event(message))
 
     async def ping(self) -> None:
-        """Show that the answer is still being worked on."""
+        """Send a comment, to show that the request is still being worked on."""
         await self._stream(PING)
 
     async def _stream(self, chunk: bytes) -> None:
@@ -97,20 +97,21 @@ class PostResponse:
         self._streaming = True
 
     async def tend(self) -> None:
-        """Keep the client waiting for the answer, until cancelled or the response is over."""
+        """Send a comment every `PING_EVERY` seconds, until cancelled or the response is over."""
         with suppress(GoneError):
             while True:
                 await anyio.sleep(PING_EVERY)
                 await self.ping()
 
     async def lost(self) -> None:
-        """Take note that the client is gone; return when nobody will take the answer any more."""
+        """Mark the client as gone; return when nobody will take the answer any more."""
         self._over = True
 
     async def finish(self, answer: Response | Failure | None, *, status: int = 200) -> None:
         """Send the answer and end the response; `status` counts only if nothing was sent before.
 
-        Without an answer, which a cancelled request has none of, the stream just ends.
+        Without an answer (the request was cancelled) the response is an event stream that just
+        ends.
         """
         async with self._turn:
             if self._over:
@@ -137,7 +138,7 @@ async def until_disconnected(receive: Receive) -> None:
 
 
 ENDING: Final = "the hub is ending"
-"""Why the requests under way are given up when it does."""
+"""Why requests under way are given up when the hub ends."""
 TOO_LARGE: Final = Refusal(413, f"A message may have {wire.MAX_MESSAGE_BYTES} bytes at most")
 NO_ROOM: Final = Refusal(
     503,
@@ -147,9 +148,9 @@ NO_ROOM: Final = Refusal(
 
 
 async def read_body(receive: Receive, load: BodyLoad) -> bytes | Refusal:
-    """Return a request's body, which `load` counts; a refusal if it is too large, or all are.
+    """Return a request's body, counted by `load`; a refusal if it, or all bodies, are too large.
 
-    Raises: GoneError if the client went before it was complete.
+    Raises: GoneError if the client disconnected before the body was complete.
     """
     parts: list[bytes] = []
     size = 0
@@ -169,7 +170,7 @@ async def read_body(receive: Receive, load: BodyLoad) -> bytes | Refusal:
 
 
 def last_word(request: Request, why: str) -> Failure:
-    """Return what a request is answered with that the hub gives up."""
+    """Return the error that answers a request which the hub gives up."""
     said = f"{why}, and gave the request up: it may have taken effect or not"
     return Failure(request.id, {"code": INTERNAL_ERROR, "message": said})
 
@@ -181,15 +182,15 @@ async def answer_in(
     response: PostResponse,
     status_of: Callable[[Failure], int] = lambda _: 200,
 ) -> None:
-    """Answer one request in its own response; it is cancelled when its client is lost.
+    """Answer one request in its own response; the request is cancelled when its client is lost.
 
-    If the hub ends the conversation, it ends with an error; one that its client takes back has no
-    answer.
+    If the hub ends the connection, the answer is an error. A request that its client cancelled has
+    no answer.
     """
     try:
         asked = connection.peer.accept(request, response)
     except WireError as exc:
-        # One more than may be under way is no fault in the request.
+        # Too many requests under way are no fault of this request: 503.
         status = 503 if exc.code == INTERNAL_ERROR else 400
         await response.finish(wire.failure_of(exc), status=status)
         return
@@ -215,18 +216,18 @@ METHODS: Final = "GET, POST, DELETE"
 
 
 _KEPT: Final = 600
-"""Seconds for which a browser need not ask again."""
+"""Seconds that a browser may cache the answer to a preflight."""
 
 
 def asks_first(method: str, headers: RequestHeaders) -> bool:
-    """Return whether a browser asks what a page may do, before it lets it."""
+    """Return whether a request is a CORS preflight."""
     return method == "OPTIONS" and headers.get("access-control-request-method") is not None
 
 
 def permission(headers: RequestHeaders) -> dict[str, str]:
-    """Return the headers that let the page make the request that its browser asks about.
+    """Return the headers that answer a CORS preflight.
 
-    The headers that it would send may be any: some are named after the arguments of tools.
+    Any request header is allowed: some are named after the arguments of tools.
     """
     wanted = headers.get("access-control-request-headers")
     own_network = headers.get("access-control-request-private-network")
@@ -239,7 +240,7 @@ def permission(headers: RequestHeaders) -> dict[str, str]:
 
 
 def readable(send: Send, origin: str) -> Send:
-    """Return what sends a response that pages of an origin may read."""
+    """Return a `send` that adds CORS headers, so that pages of `origin` may read the response."""
     more: list[Field] = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-expose-headers", b"mcp-session-id, retry-after, www-authenticate"),

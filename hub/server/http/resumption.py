@@ -1,7 +1,7 @@
-"""The responses to a legacy session's requests: once they stream, a client can come back for them.
+"""Resumable responses to a legacy session's POSTs: a client can come back to an event stream.
 
-An answer that comes first is plain JSON, and costs nothing here: without the id of an event nobody
-can come back.
+An answer that is sent first is plain JSON and costs nothing here: a client without an event id
+cannot come back.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from hub.server.http.event_streams import EventStream, StreamConnection
 from hub.server.http.responses import PostResponse, begin_stream, respond
 
 RESUME_WITHIN = 60.0
-"""Seconds that a call goes on whose client has gone with an event's id; then it is cancelled."""
+"""Seconds that a call goes on without its client, who has an event id; then it is cancelled."""
 
 
 class ResumableStreams(Struct, eq=False):
-    """What the requests of one session are answered on.
+    """The event streams that one session's requests are answered on.
 
-    `primed`: the client takes an event without data, and a response that ends before the answer.
+    `primed`: the client accepts an event without data, and a response that ends before the answer.
     `poll_after`: seconds after which such a response ends, for the client to come back; 0: never.
     """
 
@@ -37,26 +37,26 @@ class ResumableStreams(Struct, eq=False):
 
     @property
     def held_for(self) -> float | None:
-        """Seconds that a response may stay without its answer; None for any number."""
+        """Seconds that a response may stay open without its answer; None for any number."""
         return (self.poll_after or None) if self.primed else None
 
     def begin(self, carrier: StreamConnection) -> EventStream:
-        """Return a new stream, which a connection carries."""
+        """Return a new stream, carried by the connection `carrier`."""
         number = next(self._numbers)
         stream = self._under_way[number] = EventStream(self.journal, number, carrier)
         return stream
 
     def ended(self, stream: EventStream) -> None:
-        """Take note that nothing will come on a stream any more."""
+        """End a stream that carries nothing more."""
         self._under_way.pop(stream.number, None)
         stream.end()
 
     async def resume(self, id_: EventId, send: Send, receive: Receive) -> bool:
-        """Send what came after an event, and what comes; return whether that event is known."""
+        """Send the events after `id_`, stored and to come; return whether that event is known."""
         stream = self._under_way.get(id_.stream)
         if stream is not None:
             if stream.knows(id_):
-                # A client keeps the last id of each connection alone, and may lose this one too.
+                # Clients keep the last id of each connection only: this one needs an id of its own.
                 carrier = await stream.attach(send, id_, primed=self.primed)
                 await stream.hold(carrier, receive, at_most=self.held_for)
                 return True
@@ -71,7 +71,7 @@ class ResumableStreams(Struct, eq=False):
 
 
 class ResumableResponse(PostResponse):
-    """The response to a legacy request; as a stream it outlives the connection it began on."""
+    """The response to a legacy request; as an event stream it can outlive its first connection."""
 
     def __init__(self, send: Send, streams: ResumableStreams) -> None:
         super().__init__(send)
@@ -80,7 +80,7 @@ class ResumableResponse(PostResponse):
         self._events: EventStream | None = None
 
     async def begin(self) -> EventStream:
-        """Make the response a stream.
+        """Make the response an event stream, and return the stream.
 
         Raises: GoneError when the response is over.
         """
@@ -99,20 +99,20 @@ class ResumableResponse(PostResponse):
         return self._events
 
     async def send(self, message: Message) -> None:
-        """Send something that is not the answer yet, or keep it until the client comes back.
+        """Send a message that comes before the answer, or store it until the client comes back.
 
         Raises: GoneError when the response is over, or the client has gone for good.
         """
         await (await self.begin()).put(message)
 
     async def ping(self) -> None:
-        """Show that the answer is still being worked on."""
+        """Send a comment, if the first connection still carries the stream."""
         stream = await self.begin()
         if stream.carrier is self._carrier:
             await stream.comment()
 
     async def tend(self) -> None:
-        """Keep the client waiting for the answer, or let it go and come back."""
+        """Send comments until the answer, or end the response early for the client to come back."""
         if self._streams.held_for is None:
             await super().tend()
             return
@@ -128,7 +128,7 @@ class ResumableResponse(PostResponse):
             await self._carrier.hang_up()
 
     async def lost(self) -> None:
-        """Let the client come back; return when it has stayed away for too long."""
+        """Let the client come back; return if it cannot, or is away for `RESUME_WITHIN` seconds."""
         async with self._turn:
             stream, carrier = self._events, self._carrier
             if stream is None or carrier is None:
@@ -146,7 +146,7 @@ class ResumableResponse(PostResponse):
         self._streams.ended(stream)
 
     async def finish(self, answer: Response | Failure | None, *, status: int = 200) -> None:
-        """Send the answer, or keep it until the client comes back, and end the response."""
+        """Send the answer, or store it until the client comes back, and end the response."""
         async with self._turn:
             if self._over:
                 return

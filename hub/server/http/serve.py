@@ -23,11 +23,11 @@ from hub.system.shutdown import Shutdown
 from hub.system.this_process import most_files
 
 LAST_ANSWERS, LAST_BYTES = 0.5, 1
-"""Seconds that responses under way get when the hub is told to end; those that nobody reads."""
+"""Seconds at the hub's end for requests to be answered, and for responses to be read."""
 
 
 _AT_ONCE = 32
-"""How many connections are accepted before those that are there are looked at again."""
+"""How many connections are accepted at once, before the open connections get their turn again."""
 _BACKLOG = 1024
 """How many connections may wait to be accepted."""
 
@@ -35,7 +35,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that leaves signals to the hub and says when it serves."""
+    """A uvicorn server that leaves signals to the hub and calls `ready` once it serves."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -50,7 +50,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Leave them alone."""
+        """Capture no signals: the hub handles them."""
         yield
 
 
@@ -66,10 +66,10 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     ready: Callable[[], None],
     shutdown: Shutdown,
 ) -> None:
-    """Serve clients on `listener` until `shutdown` begins; call `ready` once requests are taken.
+    """Serve clients on `listener` until `shutdown` begins; call `ready` once requests are accepted.
 
-    A response that has no answer after `poll_after` seconds (0: never) is ended for its client to
-    come back, if the client knows how.
+    A response without its answer after `poll_after` seconds (0: never) is ended for its client to
+    come back, if the client's revision allows that.
     """
     app = HttpServer(
         open_connection,
@@ -113,7 +113,7 @@ def _parser(app: HttpServer, limits: Limits) -> type[asyncio.Protocol] | Literal
             "httptools cannot be imported: connections are bound neither in number nor in time",
             next="Let nobody else reach the hub, or install httptools.",
         )
-        return "h11"  # which has bounds of its own for the size of heads
+        return "h11"  # h11 limits the size of heads itself
     connections = Connections(limits, app.log, app.proxies)
     app.bodies.make_room = connections.drop_slow_body
     made = partial(DirectHttp, acceptor=app.acceptor, connections=connections)
@@ -121,7 +121,7 @@ def _parser(app: HttpServer, limits: Limits) -> type[asyncio.Protocol] | Literal
 
 
 async def _stop(server: uvicorn.Server, app: HttpServer, shutdown: Shutdown) -> None:
-    """End after `LAST_ANSWERS` seconds at most, at once when the hub is pressed."""
+    """At shutdown end the streams, and the answers `LAST_ANSWERS` seconds later or when pressed."""
     await shutdown.begun.wait()
     server.should_exit = True
     app.end_streams()

@@ -1,4 +1,4 @@
-"""The sessions of legacy clients over HTTP: which there are, and which one makes room."""
+"""The HTTP sessions of legacy clients: a registry by session id, with limits and eviction."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from hub.server.http.legacy import HttpSession
 
 
 class _Owned(Struct, eq=False):
-    """The sessions of one owner; `unused` are those that never called, the latest used last."""
+    """The sessions of one owner; `unused`: those without any call, least recently used first."""
 
     keys: set[str] = field(default_factory=set[str])
     unused: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])
 
 
 class Sessions:
-    """The sessions of one endpoint, at most `most`; each owner, an address, has half at most.
+    """The sessions of one endpoint: `most` at most, half of them at most for one owner (address).
 
-    Where there is no room, the owner's own that never called a tool and has nothing in flight makes
-    room; where there is little left at all, one of who has the most of these.
+    An owner at its limit loses a session of its own that never made a call and has nothing in
+    flight. From nine tenths of `most` on, the owner with the most sessions without a call loses one
+    of these.
     """
 
     def __init__(self, clock: Callable[[], float], most: int) -> None:
@@ -40,7 +41,7 @@ class Sessions:
         return iter(list(self._sessions.values()))
 
     def full(self, owner: str) -> str | None:
-        """Return why there is no room for one more of this owner; None once there is."""
+        """Return why the owner gets no further session, or None; may end one to make room."""
         own = self._owned.get(owner)
         if own is not None and len(own.keys) >= self._share and not self._make_room(own):
             return f"{len(own.keys)} sessions of {owner} are open"
@@ -60,7 +61,7 @@ class Sessions:
         return key is not None
 
     def add(self, session: HttpSession, owner: str) -> str:
-        """Take in a session, and return its id; there must be room for it."""
+        """Add a session and return its new id; there must be room, see `full`."""
         key = secrets.token_hex(16)
         self._sessions[key] = session
         self._owner_of[key] = owner
@@ -70,7 +71,7 @@ class Sessions:
         return key
 
     def find(self, key: str | None) -> HttpSession | None:
-        """Return the session of an id."""
+        """Return the session with this id, or None; the session counts as just used."""
         session = self._sessions.get(key) if key is not None else None
         if session is not None and key is not None and not session.is_settled:
             self._used(key, session)
@@ -85,7 +86,7 @@ class Sessions:
             unused[key] = session
 
     def end(self, key: str, why: str | None = None) -> None:
-        """End a session if there is one; `why` is told to the requests that are under way."""
+        """End a session if it exists; `why` is told to its requests under way."""
         session = self._sessions.pop(key, None)
         if session is None:
             return
@@ -98,13 +99,13 @@ class Sessions:
         session.close(why)
 
     def expire(self, idle: float) -> None:
-        """End those that have been idle for so many seconds."""
+        """End the sessions that were idle for more than `idle` seconds."""
         for key, session in list(self._sessions.items()):
             if not session.in_flight and self._clock() - session.idle_since > idle:
                 self.end(key)
 
     def forget(self) -> None:
-        """Let go of all, which are not ended by that."""
+        """Forget all sessions without ending them."""
         self._sessions.clear()
         self._owned.clear()
         self._owner_of.clear()

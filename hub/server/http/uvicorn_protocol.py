@@ -1,7 +1,7 @@
-"""Connections that let plain calls be answered where they arrive, without a task for each.
+"""uvicorn's HTTP protocol with a fast path: plain calls are answered without a task.
 
-Any other request is served by a task, as uvicorn does it. So is one that waited for the answer to
-the one before it, that wants to be told to go on, or whose connection ends with it.
+All other requests are served by a task, as in uvicorn. So is a request that waited for the answer
+to the one before it, that expects `100 Continue`, or after which the connection closes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _JSON = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
 
 
 class DirectHttp(BoundedHttp):
-    """One connection, whose plain calls are given to a `acceptor`."""
+    """One HTTP connection, which gives plain calls to `acceptor`."""
 
     def __init__(self, *args: Any, acceptor: FastCallAcceptor, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -32,7 +32,7 @@ class DirectHttp(BoundedHttp):
         self.call: PlainCall | None = None
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """Serve a request by a task, unless it may turn out that it needs none."""
+        """Serve a request by a task, unless its body may show that the request needs none."""
         if self._is_whole(cycle):
             self._head = self._acceptor.head(cast("Scope", cycle.scope))
         if self._head is None:
@@ -41,7 +41,7 @@ class DirectHttp(BoundedHttp):
             self.prove()
 
     def _is_whole(self, cycle: RequestResponseCycle) -> bool:
-        """Return whether all of a request's body is still to come, and more requests after it."""
+        """Return whether a request's whole body is still to come, and the connection stays open."""
         comes = cycle is self.cycle and cycle.more_body and not cycle.body
         return comes and cycle.keep_alive and not cycle.waiting_for_100_continue
 
@@ -61,7 +61,7 @@ class DirectHttp(BoundedHttp):
                 self._has_no_room()
 
     def _has_no_room(self) -> None:
-        """Let a task say so, which reads no more."""
+        """Let a task refuse the request; the rest of its body is not read."""
         self._head = None
         self._body()
         self._load.release()
@@ -75,23 +75,23 @@ class DirectHttp(BoundedHttp):
         body, cycle = self._body(), self.cycle
         try:
             call = self._acceptor.take(head, body, _Line(self, cycle))
-        except Exception as error:  # noqa: BLE001 - the parser would take it for the client's
+        except Exception as error:  # noqa: BLE001 - the parser would blame the client
             self.serve(cycle, _failing(error))
             return
         if call is None:
-            self._load.release()  # the application counts it anew
+            self._load.release()  # the application counts the body again
             cycle.body += body
             self.serve(cycle, self.app)
         elif not cycle.response_complete:
             self.call = call
 
     def _let_go(self) -> None:
-        """Forget what has come of a body."""
+        """Forget the part of a body that has arrived."""
         self._load.release()
         self._head, self._pieces = None, []
 
     def hand_over(self) -> BodyLoad:
-        """Return what counts the request's body, which is for the caller to release."""
+        """Return the load that counts the request's body; the caller must release it."""
         load, self._load = self._load, self._acceptor.bodies.load()
         return load
 
@@ -100,7 +100,7 @@ class DirectHttp(BoundedHttp):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def write_whole(self, head: bytes, body: bytes) -> None:
-        """Write a response, as one piece unless copying it would cost more."""
+        """Write a response in one piece, or in two if copying the body costs more."""
         if len(body) > LARGE:
             self.transport.write(head)
             self.transport.write(body)
@@ -125,7 +125,7 @@ class DirectHttp(BoundedHttp):
 
 
 def _failing(error: Exception) -> ASGIApp:
-    """Return what tells a mistake of our own as any application's is told."""
+    """Return an application that raises `error`, so that uvicorn reports our bug as usual."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         raise error
@@ -134,7 +134,7 @@ def _failing(error: Exception) -> ASGIApp:
 
 
 class _Line:
-    """The response to one request on a connection."""
+    """The response to one request on a connection; implements `Line`."""
 
     def __init__(self, connection: DirectHttp, cycle: RequestResponseCycle) -> None:
         self._connection = connection
@@ -165,7 +165,7 @@ class _Line:
 
 
 def _counted(app: ASGIApp, load: BodyLoad) -> ASGIApp:
-    """Return an application that lets go of a load when it is done.
+    """Return an application that releases `load` when it is done.
 
     A call may outlive its client.
     """

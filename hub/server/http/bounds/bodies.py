@@ -1,4 +1,4 @@
-"""One bound for what the bodies of all requests under way take, and what happens beyond it."""
+"""A limit for the memory of all request bodies together; freed memory goes back to the system."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Final
 from hub.system.memory import give_back
 
 MOST: Final = 256 * 1024 * 1024
-"""How many bytes the bodies of all requests under way may have together."""
+"""Bytes that the bodies of all requests under way may have together."""
 SMALL: Final = 4096
-"""Up to how many bytes a body is not counted: there are no more of these than connections."""
+"""Bytes up to which a body is not counted: there are no more of these than connections."""
 RETRY_AFTER: Final = 5
-"""Seconds that a client is asked to wait whose body there is no room for."""
+"""Seconds that a client is asked to wait if there is no room for its body or session."""
 MUCH: Final = 16 * 1024 * 1024
-"""From how many bytes on memory is given back when they are gone."""
+"""Bytes of bodies at the peak, from which on freed memory is given back to the system."""
 _SOON: Final = 1.0
-"""Seconds after which it is, unless there is more by then."""
+"""Seconds after which freed memory is given back, unless it is in use again by then."""
 _SELDOM: Final = 5.0
-"""Seconds between two times at least."""
+"""Seconds that must pass before memory is given back again."""
 
 
 class BodyLoad:
-    """What the body of one request takes until the request is answered."""
+    """Counts the bytes of one request's body until the request is answered."""
 
     def __init__(self, bodies: BodyLimit) -> None:
         self._bodies = bodies
@@ -32,7 +32,7 @@ class BodyLoad:
         self._counted = 0
 
     def add(self, size: int) -> bool:
-        """Count so many bytes more; False if there is no room for them."""
+        """Count `size` more bytes; return False if there is no room for them."""
         self.size += size
         if self.size <= SMALL:
             return True
@@ -49,9 +49,9 @@ class BodyLoad:
 
 
 class BodyLimit:
-    """What the bodies of one endpoint's requests take.
+    """Limits the bytes of the bodies of one endpoint's requests.
 
-    `make_room` gives one up that comes too slowly, and returns whether there was one.
+    `make_room` gives up a body that comes too slowly, and returns whether there was one.
     """
 
     def __init__(self, most: int = MOST, make_room: Callable[[], bool] | None = None) -> None:
@@ -63,11 +63,11 @@ class BodyLimit:
         self.held = 0
 
     def load(self) -> BodyLoad:
-        """Return what counts the body of one request."""
+        """Return a new count for the body of one request."""
         return BodyLoad(self)
 
     def take(self, size: int) -> bool:
-        """Count so many bytes if there is room for them, and return whether there is."""
+        """Count `size` bytes if there is room for them, and return whether there is."""
         if self.held + size > self._most and not self._is_made(size):
             return False
         self.held += size
@@ -78,7 +78,7 @@ class BodyLimit:
         return self.make_room() and self.held + size <= self._most
 
     def give(self, size: int) -> None:
-        """Let others have so many bytes; memory goes back to the system once most are free."""
+        """Free `size` bytes; at half of the peak, memory goes back to the system soon."""
         self.held -= size
         if self._peak >= MUCH and self.held <= self._peak // 2 and not self._is_timed:
             self._is_timed = True
@@ -90,7 +90,7 @@ class BodyLimit:
         self._is_timed = False
         if self.held <= self._peak // 2:
             self._peak = self.held
-            # What was given up is held by its own traceback, for long if nobody looks.
+            # Abandoned requests stay in memory, held by their tracebacks, until they are collected.
             gc.collect()
             give_back()
             self._given_back = loop.time()

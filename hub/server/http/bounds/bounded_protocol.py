@@ -1,7 +1,7 @@
-"""Clients' HTTP as httptools reads it, within bounds of size and of time.
+"""uvicorn's httptools protocol with limits of size and time for each connection.
 
-Each part of a request has to come in time, and each response has to be read. Nothing of this is
-timed where a request is there at once and its response is taken at once.
+Each part of a request must arrive in time, and each response must be read in time. No timer runs
+for a request that arrives at once and whose response is taken at once.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from hub.server.http.bounds.forwarded import UNKNOWN, network_of
 from hub.system.this_process import unsent
 
 MAX_HEAD: Final = 64 * 1024
-"""How many bytes may come that are no part of a body: the head of a request, its trailers."""
+"""Bytes that may arrive that belong to no body: the head of a request, its trailers."""
 QUIET: Final = logging.getLogger("uvicorn.error.connection")
-"""Says what went wrong here, and not what each client did."""
+"""Logs what went wrong in this process, and not what each client did."""
 QUIET.setLevel(logging.ERROR)
 _LATE: Final = "The request took too long."
 _NO_ROOM: Final = "Too many requests are under way; try again."
 
 
 class _Unread:
-    """What a client has to read; given up when it reads less in time than it must."""
+    """The `size` bytes that a client has to read `since` that loop time; expires if it is slow."""
 
     def __init__(self, connection: BoundedHttp) -> None:
         self._connection = connection
@@ -50,9 +50,10 @@ class _Unread:
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """One connection. Who sends a head without an end is told so, and loses it.
+    """One HTTP connection. A client that sends an endless head gets an error, and is disconnected.
 
-    With the connection the request ends that is being served, also where others came after it.
+    When the connection is lost, the request that is being served ends too, even if others came
+    after it on the connection.
     """
 
     app: Any
@@ -75,7 +76,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        # An application that lets a client in says so to the connection.
+        # The application calls `prove` on the connection when it lets the client in.
         self.app_state = dict[str, Any]({CONNECTION: self})
         self.address = network_of(self.client[0] if self.client is not None else "")
         if self._among.add(self):
@@ -84,7 +85,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._refuse(503, _NO_ROOM)
 
     def prove(self) -> None:
-        """Take note that the client may use the hub."""
+        """Mark the client as one that may use the hub."""
         if not self._is_proven:
             self._is_proven = True
             self._among.prove(self)
@@ -104,7 +105,7 @@ class BoundedHttp(HttpToolsProtocol):
             served.disconnected = True
             served.message_event.set()
 
-    # What is received
+    # Receiving
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -123,7 +124,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._wait(self._part())
 
     def _part(self) -> Deadlines | None:
-        """Return what the rest of a request has to come in; None while another one is answered."""
+        """Return the deadlines for the rest of a request; None while another one is answered."""
         cycle = self.cycle
         if self._in_body and cycle is not None:
             if cycle.response_complete:
@@ -134,7 +135,7 @@ class BoundedHttp(HttpToolsProtocol):
         return self._among.headers if self._in_message and self.headers else self._among.line
 
     def _wait(self, kind: Deadlines | None) -> None:
-        """Let the client have its time for what comes next; None: nothing is waited for."""
+        """Start the deadline `kind` for what the client does next; None: wait for nothing."""
         if self._waiting is not kind:
             if self._waiting is not None:
                 self._waiting.end(self)
@@ -155,7 +156,7 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _take_target(self) -> None:
-        """Let the host of an absolute target stand for the Host header (RFC 9112, 3.2.2)."""
+        """Replace the Host header by the host of an absolute target (RFC 9112, 3.2.2)."""
         host = urlsplit(self.url).netloc
         self.headers[:] = [field for field in self.headers if field[0] != b"host"]
         self.headers.append((b"host", host))
@@ -174,7 +175,7 @@ class BoundedHttp(HttpToolsProtocol):
                 self._wait(self._among.idle)
         super().on_message_complete()
 
-    # What is sent
+    # Sending
 
     def on_response_complete(self) -> None:
         if self.pipeline or self.transport.is_closing():
@@ -182,7 +183,7 @@ class BoundedHttp(HttpToolsProtocol):
             if self.transport.is_closing():
                 self._has_to_read()
         else:
-            # As uvicorn does it, but without a timer for each.
+            # As uvicorn does it, but without a keep-alive timer for each connection.
             self.server_state.total_requests += 1
             self.flow.resume_reading()
         if self._in_message or not self.cycle.response_complete:
@@ -207,7 +208,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._has_to_read()
 
     def _has_to_read(self) -> None:
-        """Let the client have its time for what it has not read yet."""
+        """Start the deadline for the client to read what was written so far."""
         self._has_read()
         size = self.transport.get_write_buffer_size()
         if size:
@@ -216,7 +217,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._among.unread_by(size, self._unread.since)
 
     def _has_read(self) -> None:
-        """Take note that the client has read enough."""
+        """End that deadline: the client has read enough."""
         unread = self._unread
         if unread.size:
             self._among.unread.end(unread)
@@ -230,7 +231,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._has_to_read()
 
     def _refuse(self, status: int, text: str) -> None:
-        """Answer what is no whole request, and close."""
+        """Answer with an error, without a whole request, and close the connection."""
         body = text.encode()
         self.transport.write(
             STATUS_LINE[status]
@@ -246,7 +247,7 @@ class BoundedHttp(HttpToolsProtocol):
         self.transport.close()
         self._has_to_read()
 
-    # When it takes too long
+    # Timeouts
 
     def _unset_keepalive_if_required(self) -> None:
         waiting = self._waiting
@@ -278,7 +279,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._close()
 
     def unread_for_too_long(self) -> None:
-        """Give the connection up unless its client has read some of what it has to."""
+        """Abort the connection, unless its client has read at least `progress` bytes."""
         left = self.transport.get_write_buffer_size()
         if self._unread.size - left >= self._among.limits.progress:
             self._has_to_read()
@@ -287,12 +288,12 @@ class BoundedHttp(HttpToolsProtocol):
         self.transport.abort()
 
     def is_slow(self, patience: float, rate: float) -> bool:
-        """Return whether a body comes with less than so many bytes a second after so long."""
+        """Return whether, after `patience` seconds, a body comes below `rate` bytes a second."""
         took = self.loop.time() - self._since
         return took > patience and self._progress < took * rate
 
     def has_unread(self) -> bool:
-        """Return whether some of what was written has not reached the client."""
+        """Return whether a part of what was written has not reached the client."""
         return bool(self.transport.get_write_buffer_size()) or unsent(self.transport) > 0
 
     def evict(self) -> None:

@@ -1,7 +1,7 @@
-"""How many connections there are, what each may take its time for, and which one makes room.
+"""Limits on HTTP connections: how many, with which deadlines, and which one is closed to make room.
 
-Who opens connections and says nothing, or says it slowly, takes no place from others for long. When
-there are too many, the oldest of those that are worth least is closed, not the newest refused.
+A client that opens connections and sends nothing, or sends slowly, does not keep others out for
+long. At the limit the oldest of the least useful connections is closed; the new one is not refused.
 """
 
 from __future__ import annotations
@@ -16,34 +16,35 @@ from hub.server.http.bounds.refusal_log import RefusalLog
 KEEP_ALIVE: Final = 75.0
 """Seconds that a connection stays open without a request.
 
-A request that is sent on one that ends just then is lost. Clients and proxies that keep theirs for
-less never send one so: Node's fetch keeps them for 4 seconds, httpx for 5, most proxies for 60.
+A request is lost that is sent on a connection which is just closing. That cannot happen to clients
+and proxies that keep connections for less: Node's fetch keeps them for 4 seconds, httpx for 5, most
+proxies for 60.
 """
 CONNECTION: Final = "connection"
-"""The key of a request's `state` under which its connection stands."""
+"""The key of a request's `state` that holds its connection."""
 MOST: Final = 20_000
 """How many connections there may be, however many files may be open."""
 MOST_UNPROVEN: Final = 1024
-"""How many of them may be of clients that have not been let in yet."""
+"""How many of them may be of clients that have not passed the access checks yet."""
 MOST_UNREAD: Final = 256 * 1024 * 1024
 """How many bytes of responses may wait for clients that do not read."""
 _PATIENCE: Final = 5.0
-"""Seconds that a client has to read before its response counts as one that is not read."""
+"""Seconds after which a response that is not read, or a body, can count as too slow."""
 _MANY: Final = 1 / 8
-"""What part of all connections are many that wait for their clients."""
+"""The share of all connections from which on those that wait for their clients are many."""
 _LOOKED_AT: Final = 64
-"""How many idle connections are looked at for one that is worth less than the others."""
+"""How many of the oldest connections are searched for the one to close."""
 SLOW: Final = 64 * 1024
-"""Bytes a second below which a body that has begun makes room for others, where that is needed."""
+"""Bytes a second below which a body may be given up when others need its room."""
 _FEWEST: Final = 8
 
 
 class Limits(Struct, frozen=True):
     """Seconds that parts of a request may take, and how many connections there may be.
 
-    A request's line and its headers have to be complete in time. Of a body, and of a response that
-    its client has to read, so much time may pass until `progress` bytes or the rest have gone over;
-    `linger` is for the rest of a body that is not wanted.
+    A request's `line` and `headers` must be complete in time. For a `body`, and for an `unread`
+    response, the time is for the next `progress` bytes or the rest. `linger` is for the rest of a
+    body that is not wanted, `idle` for the time without a request.
     """
 
     line: float = 10
@@ -59,9 +60,9 @@ class Limits(Struct, frozen=True):
 
     @classmethod
     def of_files(cls, most: int | None) -> Limits:
-        """Return the limits of a process that may have so many files open; None: any number.
+        """Return the limits of a process that may open `most` files; None: any number.
 
-        A third is left for children and files.
+        A third of the files is left for children and other files.
         """
         connections = MOST if most is None else max(_FEWEST, min(MOST, most * 2 // 3))
         unproven = min(MOST_UNPROVEN, connections * 3 // 4)
@@ -71,38 +72,38 @@ class Limits(Struct, frozen=True):
 
 
 class OpenConnection(Protocol):
-    """A connection, as far as its place among others is concerned."""
+    """A connection, as far as `Connections` needs to know it."""
 
     @property
     def address(self) -> str:
-        """Where it comes from."""
+        """The address that it comes from."""
         ...
 
     def is_slow(self, patience: float, rate: float) -> bool:
-        """Return whether a body comes with less than so many bytes a second after so long."""
+        """Return whether, after `patience` seconds, a body comes below `rate` bytes a second."""
         ...
 
     def has_unread(self) -> bool:
-        """Return whether some of what was written has not reached its client."""
+        """Return whether a part of what was written has not reached the client."""
         ...
 
     def expire(self) -> None:
-        """End what takes too long."""
+        """End what has taken too long."""
         ...
 
     def evict(self) -> None:
-        """Close it at once: another one needs its place."""
+        """Close the connection at once: another one needs its place."""
         ...
 
 
 class ReadingConnection(OpenConnection, Protocol):
-    """A connection whose client has had something to read `since` then."""
+    """A connection whose client has had a response to read `since` that time of the loop."""
 
     since: float
 
 
 class SharedAddresses(Protocol):
-    """Addresses that are of many clients."""
+    """Addresses that many clients share."""
 
     def includes(self, address: str) -> bool:
         """Return whether an address is one of them."""
@@ -110,7 +111,7 @@ class SharedAddresses(Protocol):
 
 
 class Connections:
-    """The connections of one endpoint. Those of `shared` addresses, proxies', have many clients."""
+    """The connections of one endpoint; an address in `shared`, a proxy's, has many clients."""
 
     def __init__(
         self, limits: Limits, log: RefusalLog, shared: SharedAddresses | None = None
@@ -133,7 +134,7 @@ class Connections:
         return len(self._all)
 
     def add(self, one: OpenConnection) -> bool:
-        """Give a new connection its place; False if there is none for it."""
+        """Add a new connection, closing another if needed; return False if there is no room."""
         if len(self._all) >= self.limits.connections:
             victim = self._least()
             if victim is None:
@@ -147,7 +148,7 @@ class Connections:
         return True
 
     def prove(self, one: OpenConnection) -> None:
-        """Take note that the client of a connection may use the hub."""
+        """Mark the client of a connection as one that may use the hub."""
         own = self._unproven.get(one.address)
         if own is not None and one in own:
             del own[one]
@@ -156,12 +157,12 @@ class Connections:
                 del self._unproven[one.address]
 
     def remove(self, one: OpenConnection) -> None:
-        """Take note that a connection is closed."""
+        """Forget a connection that is closed."""
         self._all.discard(one)
         self.prove(one)
 
     def unread_by(self, size: int, now: float) -> None:
-        """Take note that a client has so much to read; who reads too slowly makes room for it."""
+        """Count `size` unread bytes; over `MOST_UNREAD`, close those that read too slowly."""
         self.unread_bytes += size
         while self.unread_bytes > MOST_UNREAD:
             slowest = cast("ReadingConnection | None", self.unread.oldest())
@@ -171,7 +172,7 @@ class Connections:
             slowest.evict()
 
     def drop_slow_body(self) -> bool:
-        """Give up a body that comes too slowly for the room that it takes, if there is one."""
+        """Close a connection whose body comes too slowly; return whether there was one."""
         bodies = cast("list[OpenConnection]", self.body.first(_LOOKED_AT))
         slow = next((one for one in bodies if one.is_slow(_PATIENCE, SLOW)), None)
         if slow is not None:
@@ -188,15 +189,16 @@ class Connections:
             self._evict(self._oldest_unproven())
 
     def _oldest_unproven(self) -> OpenConnection:
-        """Return the oldest connection of the address that has the most."""
+        """Return the oldest unproven connection of the address that has the most."""
         return next(iter(max(self._unproven.values(), key=len)))
 
     def _least(self) -> OpenConnection | None:
         """Return the connection that is worth least; None if all are in use.
 
-        That is the oldest of those that wait for their client, of the kind that there are the most
-        of; but where these are few, one that has been idle the longest goes before them: new
-        clients, who say something in a moment, always have some places.
+        That is the oldest of the most frequent kind that waits for its client: unproven, sending a
+        body, or reading a response. If that kind has few connections (see `_MANY`), a lingering one
+        or the longest idle one goes first: new clients, who send something in a moment, always have
+        some places.
         """
         kinds = [
             (self._unproven_count, self._oldest_unproven),
@@ -210,7 +212,7 @@ class Connections:
         return idle
 
     def _idle(self) -> OpenConnection | None:
-        """Return who has been idle the longest, of a few first who has not read its last answer."""
+        """Return the longest idle connection, or one near it that has not read its last answer."""
         first = cast("list[OpenConnection]", self.idle.first(_LOOKED_AT))
         unread = next((one for one in first if one.has_unread()), None)
         return unread or next(iter(first), None)

@@ -1,8 +1,8 @@
-"""Where a request comes from: the connection's other end, or whom a trusted proxy names.
+"""The address of a request's client: the connection's peer, or the one that a trusted proxy names.
 
-RFC 7239 for `Forwarded`; `X-Forwarded-For` is what most proxies send. Each proxy adds whom it got a
-request from at the right end. What stands left of the first address that is no trusted proxy was
-written by the client itself, and means nothing.
+RFC 7239 for `Forwarded`; most proxies send `X-Forwarded-For`. Each proxy appends the address that
+it got the request from. Read from the right, the first address that is no trusted proxy is the
+client. The client itself wrote everything left of that address, so it means nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hub.server.http.access import RequestHeaders
 
 UNKNOWN: Final = "unknown"
 _SITE: Final = 64
-"""Leading bits of an IPv6 address that one customer has alone: the others are his to choose."""
+"""Leading bits of an IPv6 address that belong to one customer, who chooses the other bits."""
 _FOR: Final = re.compile(r"""(?:^|;)\s*for\s*=\s*("[^"]*"|[^;\s]*)""", re.IGNORECASE)
 _PORT: Final = re.compile(r"^(?:\[([^\]]*)\]|([0-9.]+))(?::[0-9]+)?$")
 
@@ -24,7 +24,7 @@ _Address: TypeAlias = IPv4Address | IPv6Address
 
 
 class Proxies:
-    """The proxies that are trusted to say whom a request comes from; by default none.
+    """The proxies that are trusted to name the client of a request; by default none.
 
     `trusted` are addresses and networks such as `10.0.0.0/8`.
     """
@@ -33,14 +33,14 @@ class Proxies:
         self._networks = tuple(ip_network(one, strict=False) for one in trusted)
 
     def includes(self, address: str) -> bool:
-        """Return whether an address is one of theirs."""
+        """Return whether an address is a trusted proxy's."""
         return bool(self._networks) and self._is_trusted(_parsed(address))
 
     def client(self, peer: str | None, headers: RequestHeaders) -> str:
         """Return the address that counts for a request on a connection from `peer`.
 
-        That is `peer` itself where it is no proxy, or does not say clearly whom it speaks for. Of
-        an IPv6 address it is the network, which has one owner.
+        That is `peer` itself if it is no trusted proxy, or does not name one client clearly. An
+        IPv6 address counts as its network, which has one owner.
         """
         own = _parsed(peer or "")
         if not self._is_trusted(own):
@@ -50,7 +50,7 @@ class Proxies:
             for chain in (_x_forwarded_for(headers), _forwarded(headers))
             if chain
         ]
-        # A proxy writes one of the two headers, and passes on the other as the client wrote it.
+        # A proxy writes one of the two headers and forwards the other unread: both must agree.
         named = said[0] if said and all(one == said[0] for one in said) else None
         return _shown(named or own)
 

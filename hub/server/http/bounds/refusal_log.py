@@ -1,4 +1,4 @@
-"""Logs who is turned away: the first of a kind at once, further ones as a number now and then."""
+"""Logs refused clients: the first of a kind at once, further ones as a count every few seconds."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Final
 import structlog
 
 EVERY: Final = 10.0
-"""Seconds between two lines about the same kind."""
+"""Seconds between two lines of the same kind."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class RefusalLog:
-    """What is logged about one endpoint's clients; however many there are, the log stays short."""
+    """The log of one endpoint's refusals; it stays short however many there are."""
 
     def __init__(self, every: float = EVERY) -> None:
         self._every = every
         self._further: dict[str, int] = {}
 
     def note(self, kind: str, address: str, text: str = "") -> None:
-        """Log that a client was turned away, or count it if that was logged just now."""
+        """Log that a client was refused, or count it if a line of this kind was logged just now."""
         if kind in self._further:
             self._further[kind] += 1
             return
