@@ -97,7 +97,7 @@ class LazyContext(Protocol):
 
     @property
     def plain_check(self) -> PlainPathCheck | None:
-        """The check for plain absolute and relative paths, or None if there is none."""
+        """The quick check for plain paths, or None if this call has none."""
         ...
 
     @property
