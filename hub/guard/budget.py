@@ -68,9 +68,9 @@ _CHARACTERS: Final = 4
 
 
 class MeteredDisk(LinkReader):
-    """A disk that passes queries on to `inner` and spends `effort`: 1 per query, more for answers.
+    """A disk that passes queries on to `inner` and spends `effort` on each, at least 1.
 
-    `last` is the path of the latest `entry` query.
+    Long link targets and listings cost more. `last` is the path of the latest `entry` query.
     """
 
     def __init__(self, inner: LinkReader, effort: Meter) -> None:

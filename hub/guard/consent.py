@@ -147,7 +147,10 @@ def _described(asked: Wanted) -> str:
 
 
 def _quoted(text: str, most: int | None = None) -> str:
-    """Return `text` in quotes on one line; its own quotes and line breaks are escaped."""
+    """Return `text` in quotes on one line, cut after `most` characters.
+
+    Quotes, backslashes and unprintable characters in it are escaped.
+    """
     shown = text if most is None or len(text) <= most else text[:most] + "..."
     return '"' + "".join(map(_escaped, shown)) + '"'
 

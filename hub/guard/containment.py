@@ -197,7 +197,7 @@ class PathTracer:
                 yield from self._lead(text, how, base, strict=own)
 
     def _directory(self, path: str) -> str:
-        """Return a plain absolute path with links followed; each directory is looked up once."""
+        """Return a plain absolute path with links followed; caches each directory for the call."""
         known = self._known.get(path)
         if known is None:
             root = self._shared.get(path)
@@ -281,6 +281,7 @@ class PathTracer:
         """Return the objection of the deny patterns, matched below each root that covers `path`.
 
         If no root does and the user granted a place, each directory above `path` counts as a root.
+        Where no roots apply to the client, the top of the file system does.
         """
         parts = parts_of(path, self._flavour)
         folded = self._flavour is not Flavour.POSIX

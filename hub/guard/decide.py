@@ -22,7 +22,7 @@ from hub.paths.resolve import LinkReader, PathError
 from hub.values import Call, Json
 
 _TOKEN = object()
-_OFF = Mode.OFF  # found once
+_OFF = Mode.OFF  # looked up once, since that is slow
 _SHOWN = 4096
 _TURNS = 3
 _PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})

@@ -333,9 +333,9 @@ def _reserve(
 
 
 def _is_ground(root: Root, policy: Policy) -> bool:
-    """Return whether a root is a plain directory without unsafe or per-process places around it.
+    """Return whether a root is a directory with a plain path, and nothing in it is unsafe.
 
-    None may lie in it, either.
+    Paths that differ from process to process count as unsafe.
     """
     if root.is_file or not is_plain(root.path) or is_process_relative(root.path):
         return False

@@ -89,10 +89,10 @@ class DenyPatterns:
 class Policy(Struct, frozen=True):
     """The operator's settings for one server; the default enforces the roots and nothing more.
 
-    `unsafe` None: no unsafe places. `refuse_options`: no revision may start with `-`. `on_refused`:
-    whether the client's user may be asked to allow a path outside the roots. `paths`: whether
-    absolute paths are paths of this machine; `file:` URIs always are. `own` are the hub's own
-    files, which no mode and no consent opens.
+    `unsafe` None: no place is unsafe. `refuse_options`: no revision may start with `-`.
+    `on_refused`: whether the client's user may be asked to allow a path outside the roots.
+    `paths`: whether absolute paths are paths of this machine; `file:` URIs always are. `own` are
+    the hub's own files, which no mode and no consent opens.
     """
 
     mode: Mode = Mode.ENFORCE
