@@ -1,1 +1,16 @@
-"""The decision on a call."""
+"""The guard: decide whether the path-like arguments of a call stay inside the client's roots.
+
+Pure: no await, no clock; the disk is only asked through a `LinkReader`. `decide` returns a verdict
+for every call and never raises; every doubt is a refusal. Only `decide.py` can make an `Admitted`.
+The guard is no sandbox: it judges text, and the child opens the file later.
+
+Main types: `ToolGuard` (one tool's compiled schema and policy), `CallContext` (roots and disk of a
+call), `Admitted` and `Refused` (the verdict), `Policy` (what the operator set).
+
+Read first `decide.py`, then in the order of the work: `keys/` and `arguments.py` find the arguments
+that can be paths (`PathCandidate`); `text/` and `judge.py` list the ways to read each as a path;
+`containment.py` follows each reading on the disk and compares it with the roots. `plain_paths.py`
+is the quick check for simple paths, `budget.py` limits the work. Then `policy.py`, `own_files.py`
+and `own_names.py` (the hub's own files), `consent.py` (ask the user), `roots_hint.py` (tell models
+the roots).
+"""

@@ -1,4 +1,4 @@
-"""Finds what in a call's arguments is to be judged as a path."""
+"""Find the path candidates in a call's arguments: the values and keys to judge as paths."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from hub.values import Call, Json, JsonObject
 
 
 def rewritten(call: Call, values: Mapping[str, str]) -> Call:
-    """Return `call` with the strings at these pointers into its arguments replaced.
+    """Return `call` with the strings at these JSON pointers into its arguments replaced.
 
-    A pointer into JSON that is itself inside a string leads nowhere: that string stays as it is.
+    A pointer into JSON that is itself inside a string has no effect.
     """
     if not values or call.params.get("arguments") is not call.arguments:
         return call
@@ -53,7 +53,7 @@ def _replaced(value: Json, pointer: str, values: Mapping[str, str]) -> Json:
     return value
 
 
-# Found once: to look an enum's member up takes longer than what is done with it here.
+# Looked up once: looking up an enum's member takes longer than the comparison with it.
 _IGNORE, _NEUTRAL, _PATH, _PAYLOAD = Kind.IGNORE, Kind.NEUTRAL, Kind.PATH, Kind.PAYLOAD
 _COMMAND, _VIRTUAL, _WEAK = Kind.COMMAND, Kind.VIRTUAL, Kind.WEAK
 
@@ -77,18 +77,19 @@ _LONG_TEXT = 1024
 _LONGEST_POINTER = 4096
 _READ_AGAIN = 8
 _PER_STRING = 4
-# What it takes beside the look at each element.
+# Units of effort, about a microsecond each.
 _PER_MEMBER = 5
 _PER_CLAIM = 5
 _CHARACTERS = 8
-"""So many of what is judged take an effort of 1 more, beyond the first `_FEW`."""
+"""So many characters of a judged text, beyond the first `_FEW`, take one more unit of effort."""
 _FEW = 256
 
 
 class PathCandidate(Struct, frozen=True):
-    """One value (or object key) that is judged, and why.
+    """One value (or object key) to judge as a path, and why.
 
-    `whole`: it is no list of paths and has none in it, for it may be what is in a file.
+    `pointer` is its JSON pointer, `key` the key that it stands under. `whole`: read the value as a
+    whole only, not as a list of paths, since it may be the content of a file.
     """
 
     pointer: str
@@ -102,11 +103,11 @@ class PathCandidate(Struct, frozen=True):
 def find_candidates(
     shape: ArgumentNode, arguments: JsonObject, most: int = FULL_BUDGET.search
 ) -> list[PathCandidate]:
-    """Return what in `arguments` is judged, in order; finding it may take an effort of `most`.
+    """Return the path candidates in `arguments`, in order; the search may take the effort `most`.
 
     Raises:
-        TooMuchError: it takes more.
-        PathError: the arguments are nested too deeply, or cannot be read for certain.
+        TooMuchError: the search takes more.
+        PathError: the arguments are nested too deeply, too many, or cannot be read for certain.
     """
     found = _Found()
     found.left = most
@@ -115,11 +116,11 @@ def find_candidates(
 
 
 class _Found(list[PathCandidate]):
-    """What is found in one call.
+    """The candidates of one call, and what may still be spent on the search.
 
-    `left` is the effort that may still go into it, `strings` how many strings may still be read in
-    what is no JSON. `bare` are the texts that look like no path but may be a name: each is judged
-    once, however many cells of a table have it.
+    `left` is the effort, `strings` the number of strings still allowed in text that only looks like
+    JSON. `bare` are the texts without path signs that may be a file name: each is judged only once,
+    even if many cells of a table have it.
     """
 
     left = FULL_BUDGET.search
@@ -133,16 +134,16 @@ class _Found(list[PathCandidate]):
 
 
 class _Unread:
-    """What may be read of a text that looks like JSON and is none, strings in its strings included.
+    """The limit on reading a text that looks like JSON and is none, with the strings inside it.
 
-    Each string in it is read in up to four ways, and so is each string in each of those.
+    Each string in the text is read in up to four ways, and so is each string inside that string.
     """
 
     def __init__(self, text: str) -> None:
         self._left = _READ_AGAIN * len(text) + _LONG_TEXT
 
     def spend(self, string: str) -> None:
-        """Account for a string that is read. Raises: PathError if it is too much by now."""
+        """Subtract the effort of reading a string. Raises PathError if the limit is exceeded."""
         self._left -= len(string) + _PER_STRING
         if self._left < 0:
             raise PathError(_TOO_MUCH)
@@ -162,7 +163,7 @@ _TOP = _Place("", "", _NEUTRAL, 0)
 
 
 def _check_size(at: _Place, found: _Found) -> None:
-    # Each claim has its own copy of the pointer.
+    # Each candidate has its own copy of the pointer.
     if (
         at.depth > MAX_DEPTH
         or len(found) - len(found.bare or ()) > MAX_CLAIMS
@@ -206,7 +207,7 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
 
 
 def _can_be_path(key: str, at: _Place) -> bool:
-    """Return whether an object's key, which no schema declares, can be a path itself."""
+    """Return whether the key of an undeclared member can be a path itself."""
     if _PATH_KEY.search(key) or (not key.isascii() and is_shaped(key)):
         return True
     if _EXTENSION.search(key):
@@ -215,10 +216,10 @@ def _can_be_path(key: str, at: _Place) -> bool:
 
 
 def _inherited(kind: Kind, key: str, member: Json, at: _Place) -> tuple[Kind, bool]:
-    """Return the kind of a member that no schema declares, and whether it is read as a whole.
+    """Return the kind of an undeclared member, and whether it is read as a whole.
 
-    In an object of files a member is a path, too, unless its own name says something else. What
-    stands under a file's name, or has several lines or sentences, may be what is in the file.
+    In an object of files a member is a path, too, unless its own key says otherwise. A text under a
+    file's name, or with several lines or sentences, may be the file's content.
     """
     is_text = at.inherited is _PATH and isinstance(member, str)
     if is_text and ("/" in key or _EXTENSION.search(key)):
@@ -277,7 +278,7 @@ def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
         if node.structured and json_in(value) is not None:
             return True
         is_uri = ":" in value and _FILE_URI.match(value) is not None
-        # Whoever cuts a URL at its query or fragment sees no words behind it.
+        # A child that cuts a URL at its query or fragment ignores words after it.
         return is_uri and len(_URI_END.split(value.strip(), maxsplit=1)[0].split(None, 1)) == 1
     if kind is _VIRTUAL:
         return is_shaped(value)
@@ -285,7 +286,7 @@ def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
 
 
 def _can_be_name(value: str, node: ArgumentNode) -> bool:
-    """Return whether a text that looks like no path can be the name of something, or JSON."""
+    """Return whether a text without path signs can be a file's name, or JSON."""
     if not value[0].isalnum() and json_in(value) is not None:
         return True
     if node.label and _EXTENSION.search(value) is None:
@@ -294,7 +295,10 @@ def _can_be_name(value: str, node: ArgumentNode) -> bool:
 
 
 def is_shaped(value: str) -> bool:
-    """Return whether anything in a value looks like a path; a long one is searched piecemeal."""
+    """Return whether a value has path signs, such as a slash or `..`.
+
+    A long value is first searched for single signs, which is quicker.
+    """
     if len(value) < _LONG_TEXT:
         return _SHAPED.search(value) is not None
     if any(mark in value for mark in ("/", "\\", "~", "$")):
@@ -304,7 +308,7 @@ def is_shaped(value: str) -> bool:
     if "%" in value or ":" in value or not value.isascii() or value.lstrip()[:1] == "-":
         return _SHAPED.search(value) is not None
     lowered = value.lower()
-    # A single letter is found, or not, many times as fast as a word.
+    # A search for a single letter is many times faster than one for a word.
     return ("q" in lowered and "sqlite" in lowered) or ("k" in lowered and "duckdb" in lowered)
 
 
@@ -336,7 +340,7 @@ def _effort_of(text: str) -> int:
 
 
 def _add_strings(text: str, at: _Place, found: _Found) -> None:
-    """Claim the strings of what looks like JSON and is none that we can read."""
+    """Add the strings inside a text that looks like JSON but cannot be parsed."""
     remarks, kind = has_remarks(text), at.inherited
     unread = at.unread or _Unread(text)
     try:
@@ -353,10 +357,10 @@ def _add_strings(text: str, at: _Place, found: _Found) -> None:
 
 
 def _kind_of_string(key: str, context: Kind, before: Kind | None) -> Kind:
-    """Return the kind of a string that may stand under `key`.
+    """Return the kind of a string that seems to stand under `key`.
 
-    Where there are remarks it may stand under another, as far as one can tell: then it has the kind
-    of the string `before` it, if that is a path.
+    In a text with comments `key` may be wrong. `before` is then the kind of the string before (None
+    in a text without comments): if that is a path, so is this string.
     """
     named = node_of_key(key[-LONGEST_KEY:]).kind
     if _PATH in {named, context, before}:
@@ -375,14 +379,14 @@ def _parsed(text: str) -> JsonObject | list[Json] | None:
 
 
 def _integer(digits: str) -> int | Decimal:
-    # Python itself reads no more than 4300 digits.
+    # Python's `int` refuses more than 4300 digits.
     return int(digits) if len(digits) < _LONG_NUMBER else Decimal(digits)
 
 
 def _without_repeats(pairs: list[tuple[str, Json]]) -> JsonObject:
     members = dict(pairs)
     if len(members) != len(pairs):
-        # Which of them a child sees depends on its parser.
+        # Which of the two values a child sees depends on its parser.
         raise PathError("JSON in a string repeats a key")
     return members
 

@@ -1,4 +1,4 @@
-"""What it may cost to judge a call, so that no call holds up all others."""
+"""Limits on the work of judging one call, so that no call holds up all others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hub.paths.resolve import Entry, LinkReader, PathError
 
 
 class TooMuchError(PathError):
-    """It would cost too much to judge a call."""
+    """Judging the call would take more work than its budget allows."""
 
     def __init__(
         self, reason: str = "the call names more paths for these roots than are judged at once"
@@ -20,10 +20,11 @@ class TooMuchError(PathError):
 
 
 class Budget(Struct, frozen=True):
-    """How much may be done for one call, whatever multiplies with what.
+    """The most work that judging one call may take.
 
-    `search` is the effort to find what is a path in the arguments, and `effort` that to follow
-    them: about a microsecond each. `readings` may be made of them, which take fifty.
+    `search` limits the work to find the paths in the arguments, `effort` the work to follow these
+    paths. A unit of both is about a microsecond. `readings` limits how many readings are made of
+    the paths; a reading takes about fifty microseconds.
     """
 
     search: int
@@ -32,13 +33,13 @@ class Budget(Struct, frozen=True):
 
 
 FULL_BUDGET = Budget(search=5_000_000, readings=20_000, effort=1_000_000)
-"""What any call may cost: a second, or more where it comes with megabytes of arguments."""
+"""The limit for any call: about a second, or more if the arguments have megabytes."""
 INLINE_BUDGET = Budget(search=8000, readings=100, effort=5000)
-"""What may be done where others wait meanwhile: some thousandths of a second."""
+"""The limit while other calls wait for the event loop: some milliseconds."""
 
 
 class Meter:
-    """How much of one thing is left to be done for a call."""
+    """Count down how much work of one sort may still be done for a call."""
 
     __slots__ = ("_reason", "left")
 
@@ -48,14 +49,14 @@ class Meter:
 
     @property
     def is_spent(self) -> bool:
-        """Whether more than all was to be done."""
+        """Whether more work was requested than was left."""
         return self.left < 0
 
     def spend(self, effort: int) -> None:
-        """Account for what is about to be done.
+        """Subtract the effort of work that is about to be done.
 
         Raises:
-            TooMuchError: it is too much.
+            TooMuchError: less than `effort` was left.
         """
         self.left -= effort
         if self.left < 0:
@@ -63,11 +64,14 @@ class Meter:
 
 
 _CHARACTERS: Final = 4
-"""So many of a link's text count as one question more."""
+"""So many characters of a link's target count as one more disk query."""
 
 
 class MeteredDisk(LinkReader):
-    """Asks `inner`, and keeps account of it: a question takes an `effort` of 1."""
+    """A disk that passes queries on to `inner` and spends `effort` on each, at least 1.
+
+    Long link targets and listings cost more. `last` is the path of the latest `entry` query.
+    """
 
     def __init__(self, inner: LinkReader, effort: Meter) -> None:
         self._inner = inner

@@ -1,7 +1,7 @@
-"""What a client's user can be asked before a path outside the roots is refused, and in what words.
+"""User consent: the question to a client's user before a path outside the roots is refused.
 
-Only about a plain path that is outside: not about what the operator or the guard denies on other
-grounds, and not about what lies beyond a ceiling.
+The user is only asked about a path outside the roots: not about a path that is refused for another
+reason, and not about a path beyond a ceiling.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from hub.roots.roots import Root, RootSet
 from hub.values import Call, Json, JsonObject
 
 Consent: TypeAlias = Literal["once", "session", "refused"]
-"""What a user said, or is taken to have said by not saying anything."""
+"""The user's answer; no answer counts as "refused"."""
 
 MAX_QUESTIONS: Final = 3
-"""How many places one call may ask about."""
+"""The most places that the user is asked about for one call."""
 ONCE: Final = "allow once"
 SESSION: Final = "allow for this session"
 REFUSE: Final = "refuse"
@@ -35,9 +35,9 @@ _QUOTES: Final = frozenset({"Pi", "Pf"})
 
 
 class Wanted(Struct, frozen=True):
-    """A place outside the roots that a call would reach, and the argument that leads there.
+    """A place outside the roots that a call would reach, and the JSON pointer of the argument.
 
-    `exists` False: nothing is there yet, and a grant is for that very name alone.
+    `exists` False: nothing is there yet, and a grant is for that one path only.
     """
 
     pointer: str
@@ -48,10 +48,10 @@ class Wanted(Struct, frozen=True):
 def wanted(
     call: Call, guard: ToolGuard, context: CallContext, ceilings: Sequence[RootSet]
 ) -> tuple[Wanted, ...]:
-    """Return the places that would have to be granted for this call to pass, in order.
+    """Return the places that must be granted for this call to pass, in order.
 
-    None at all if it would not pass then either, if one of them lies beyond a ceiling, or if there
-    are more than `MAX_QUESTIONS`: nobody is to be asked in vain.
+    Empty if the question would be in vain: the call would be refused even then, a place lies beyond
+    a ceiling, or there are more than `MAX_QUESTIONS`.
     """
     found: list[Wanted] = []
     verdict = decide(call, guard, context)
@@ -69,12 +69,12 @@ def wanted(
 
 
 def within(root: Root, ceilings: Sequence[RootSet]) -> bool:
-    """Return whether a place is below each of the ceilings."""
+    """Return whether a place is covered by each of the ceilings."""
     return all(ceiling.covers(root.parts) is not None for ceiling in ceilings)
 
 
 def _leads_to(call: Call, guard: ToolGuard, context: CallContext, pointer: str) -> str | None:
-    """Return where the reading leads that a call was refused for; None if nobody can say."""
+    """Return the resolved path that a call was refused for, or None if it is not known."""
     objected = (
         (judged.pointer, evaluated)
         for judged in explain(call, guard, context)
@@ -102,16 +102,13 @@ def _wanted(pointer: str, path: str, context: CallContext) -> Wanted | None:
     return Wanted(pointer, root, exists=True)
 
 
-# The question
-
-
-def question(  # noqa: PLR0913 - each is one thing that it names
+def question(  # noqa: PLR0913 - the message names each of them
     asked: Wanted, call: Call, server: str, *, writes: bool, pointer: str, lasting: bool
 ) -> JsonObject:
-    """Return the params of `elicitation/create`: one line, then a choice.
+    """Return the params of `elicitation/create`: a message of one line and a choice of answers.
 
-    `pointer` is the argument as the client wrote it. `lasting`: there is a session that a grant
-    could last for.
+    `pointer` names the argument as in the client's request. `lasting`: there is a session, so a
+    grant can last for it.
     """
     noun = _NOUN.get(call.method, "request")
     what = "read and write" if writes else "read"
@@ -133,7 +130,7 @@ def question(  # noqa: PLR0913 - each is one thing that it names
 
 
 def consent_in(result: Json) -> Consent:
-    """Return what a user answered; whatever is not a clear yes is a no."""
+    """Return the user's answer; anything but a clear yes is "refused"."""
     if not isinstance(result, dict) or result.get("action") != "accept":
         return "refused"
     content = result.get("content")
@@ -142,7 +139,7 @@ def consent_in(result: Json) -> Consent:
 
 
 def _described(asked: Wanted) -> str:
-    # At the end and never cut: what the user grants must be there to be read.
+    # At the end of the message and never cut: the user must be able to read all of it.
     path = _quoted(asked.root.path)
     if not asked.exists:
         return f"what is not there yet: {path}"
@@ -150,7 +147,10 @@ def _described(asked: Wanted) -> str:
 
 
 def _quoted(text: str, most: int | None = None) -> str:
-    """Return text in quotes that it cannot end, on one line that it cannot leave."""
+    """Return `text` in quotes on one line, cut after `most` characters.
+
+    Quotes, backslashes and unprintable characters in it are escaped.
+    """
     shown = text if most is None or len(text) <= most else text[:most] + "..."
     return '"' + "".join(map(_escaped, shown)) + '"'
 

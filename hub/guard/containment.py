@@ -1,4 +1,4 @@
-"""Where one reading of a value leads in a client's surroundings, and what speaks against it."""
+"""Follow one reading of a value on the disk, and check the result against roots and policy."""
 
 from __future__ import annotations
 
@@ -32,14 +32,18 @@ _NAME_MAX = 255
 _NULL = "/dev/null"
 """Reading it gives nothing, and writing to it changes nothing."""
 LEAST = 10
-"""The effort of following a path, beside the questions that it asks."""
-# What it takes to ask the disk whether something is there, beside the question.
+"""The effort of following a path, without its disk queries."""
+# The effort of `exists`, without its disk query.
 _LOOK = 5
 _CHARACTERS = 8
 
 
 class RootIndex(Struct, frozen=True):
-    """What is asked of roots again and again, looked up once: by path, by components, by depth."""
+    """Lookup tables of a set of roots: `shared` by path, `files` and `directories` by components.
+
+    `bases` are the directories that a relative path may start in: the child's working directory,
+    then the roots. `depths` are the numbers of components that the root directories have.
+    """
 
     bases: tuple[str, ...]
     shared: Mapping[str, Root]
@@ -49,7 +53,7 @@ class RootIndex(Struct, frozen=True):
 
     @staticmethod
     def of(roots: RootSet, cwd: str | None) -> RootIndex:
-        """Return the sites of `roots`, and of the directory that a child runs in."""
+        """Return the index of `roots` and of `cwd`, the directory that the child runs in."""
         folders = [root.path for root in roots.roots if not root.is_file]
         directories = frozenset(root.parts for root in roots.roots if not root.is_file)
         return RootIndex(
@@ -62,12 +66,12 @@ class RootIndex(Struct, frozen=True):
 
 
 class CallContext(Struct, frozen=True):
-    """The world that one call is judged in: what its client shares and where its child runs.
+    """What one call is judged against: the client's roots and the child's directory and machine.
 
-    `enforcing` False: no roots are in force for this client; only the operator's patterns are.
-    `links` should remember what it was told while one call is judged, and no longer. `granted` are
-    places outside of the roots that the client's user let pass: nothing is read relative to them.
-    `index` are those of `roots` and `cwd`, where many calls are judged in the same surroundings.
+    `enforcing` False: no roots apply to this client, only the operator's rules. `links` should
+    cache its answers for one call, and no longer. `granted` are places outside the roots that the
+    client's user allowed; no relative path starts there. `index` is the index of `roots` and `cwd`,
+    given if many calls are judged in the same context.
     """
 
     roots: RootSet
@@ -81,7 +85,10 @@ class CallContext(Struct, frozen=True):
 
 
 class ReadingResult(Struct, frozen=True):
-    """One reading: the path, how it comes about, where it leads, and what speaks against it."""
+    """One reading of a value: the path, how it was read, the resolved path, and the objection.
+
+    `leads_to` None: the path was not followed, or could not be. `objection` None: no objection.
+    """
 
     reading: str
     how: str
@@ -90,10 +97,9 @@ class ReadingResult(Struct, frozen=True):
 
 
 class PathTracer:
-    """Follows the paths of one call. Not to be kept: what it asked the disk may change.
+    """Follows the paths of one call. Do not keep it for another call: the disk may change.
 
-    `most` is the effort that may go into it. `reach` says what of the hub's own the call must not
-    get at.
+    `most` is the effort it may spend. `reach` are the rules for the hub's own files.
     """
 
     def __init__(
@@ -125,14 +131,14 @@ class PathTracer:
         self._known: dict[str, str] = {}
 
     def is_absolute(self, text: str) -> bool:
-        """Return whether `text` starts at the top of a file system."""
+        """Return whether `text` is an absolute path."""
         try:
             return bool(split(text, self._flavour)[0])
         except PathError:
             return False
 
     def objection(self, plain: str) -> str | None:
-        """Return what speaks against a plain path."""
+        """Return the objection to a plain absolute path, or None."""
         try:
             self.effort.spend(LEAST)
             return self._speaks_against(self._directory(plain))
@@ -140,39 +146,39 @@ class PathTracer:
             return self._doubt(plain, exc)
 
     def tops(self, name: str) -> bool:
-        """Return whether something of this name is, or may be, at the top of the file system."""
+        """Return whether an entry `name` is, or may be, in the file system's top directory."""
         if self._posix:
             return self.exists(f"/{name}")
         drives = {base[:2] for base in self._bases} or {"C:"}
         return any(self.exists(f"{drive}\\{name}") for drive in drives)
 
     def matching_tops(self, wildcard: str) -> list[str]:
-        """Return what at the top of the file system a shell's wildcard stands for."""
+        """Return the names in the file system's top directory that match a wildcard."""
         return [name for name in self._links.names("/") if fnmatchcase(name, wildcard)]
 
     def has(self, name: str) -> bool:
-        """Return whether something of this name is, or may be, where a relative path starts."""
+        """Return whether an entry `name` is, or may be, where a relative path can start."""
         separator = "/" if self._posix else "\\"
         return any(self.exists(f"{base}{separator}{name}") for base in self._bases)
 
     def exists(self, path: str) -> bool:
-        """Return whether something is there, or may be."""
+        """Return whether something is, or may be, at `path`."""
         try:
             self.effort.spend(_LOOK)
             return self._links.entry(path) is not None
         except TooMuchError:
             raise
         except PathError:
-            # A name that is too long for any file is not there; what else fails may be.
+            # A name too long for any file does not exist. After any other failure it may exist.
             return len(path.rpartition("/")[2].encode("utf-8", "replace")) <= _NAME_MAX
 
     def follow(self, text: str, how: str, *, strict: bool) -> Iterator[ReadingResult]:
-        """Yield where a reading leads, from every directory that a relative one can start in.
+        """Yield the result of a reading; a relative one from each directory that it can start in.
 
         `strict` is for values that are paths whatever they look like.
 
         Raises:
-            PathError: it leads nowhere we can vouch for.
+            PathError: the path cannot be read or compared for certain.
         """
         if self._posix and _DRIVE.match(text):
             if strict and self._around.enforcing:
@@ -191,12 +197,12 @@ class PathTracer:
                 yield from self._lead(text, how, base, strict=own)
 
     def _directory(self, path: str) -> str:
-        """Return where a plain absolute path leads; each directory is asked for once per call."""
+        """Return a plain absolute path with links followed; caches each directory for the call."""
         known = self._known.get(path)
         if known is None:
             root = self._shared.get(path)
             if root is not None and self._links.entry(path) == entry_of(root):
-                known = path  # the very directory that was resolved when it was shared
+                known = path  # the same directory that was resolved when it was shared
             else:
                 above, _, name = path.rpartition("/")
                 directory = self._directory(above) if above else "/"
@@ -205,7 +211,7 @@ class PathTracer:
         return known
 
     def _is_near(self, text: str, base: str) -> bool:
-        """Return whether a relative value can lead anywhere but to a new name below `base`."""
+        """Return whether a relative value can be more than a new name below `base`."""
         if ".." in text or not self._posix:
             return True
         return self.exists(f"{base}/{text.partition('/')[0]}")
@@ -213,7 +219,7 @@ class PathTracer:
     def _lead(
         self, text: str, how: str, base: str | None, *, strict: bool
     ) -> Iterator[ReadingResult]:
-        """Weigh where the kernel goes, and where a child goes that removes `..` before it looks."""
+        """Yield the result as the kernel resolves `text`, and with each `..` removed as text."""
         self.effort.spend(LEAST + len(text) // _CHARACTERS)
         lexical = collapse(text, cwd=base, flavour=self._flavour)
         spelled = lexical or (text if base is None else f"{base}/{text}")
@@ -224,7 +230,7 @@ class PathTracer:
             except PathError as exc:
                 ends = isinstance(exc, DeadEndError) and not strict
                 if ends and lexical is not None and path is not lexical:
-                    # The kernel goes nowhere: it counts who removes `..` before, or while looking.
+                    # The kernel cannot open it. A child that removes `..` itself still may.
                     yield self._lead_leniently(text, base)
                     continue
                 yield ReadingResult(path, how, None, self._doubt(spelled, exc))
@@ -240,10 +246,10 @@ class PathTracer:
         return ReadingResult(text, how, found, self._speaks_against(found))
 
     def _doubt(self, spelled: str, doubt: PathError) -> str:
-        """Return why a path is refused that we cannot follow: nothing about what lies outside."""
+        """Return the objection to a path that cannot be followed; outside the roots no details."""
         if isinstance(doubt, TooMuchError) or not self._around.enforcing:
             return doubt.reason
-        # It may be spelled inside, and have left over a link.
+        # A path that is spelled inside may have left through a link.
         places = (spelled, self._links.last or spelled)
         inside = all(self._starts(parts_of(place, self._flavour)) for place in places)
         return doubt.reason if inside else OUTSIDE
@@ -264,7 +270,7 @@ class PathTracer:
         return self._denial(path) if policy.deny else None
 
     def _starts(self, parts: tuple[str, ...]) -> list[int]:
-        """Return how many of the components are those of a root, for each that covers them."""
+        """Return, for each root that covers `parts`, how many components the root has."""
         starts = [depth for depth in self._depths if parts[:depth] in self._directories]
         return [*starts, len(parts)] if parts in self._files else starts
 
@@ -272,9 +278,10 @@ class PathTracer:
         return any(place.covers(parts) for place in self._around.granted)
 
     def _denial(self, path: str) -> str | None:
-        """Return what the operator's patterns say: below each root that the path lies in.
+        """Return the objection of the deny patterns, matched below each root that covers `path`.
 
-        Where it lies in none and something is granted, any directory above it may be the root.
+        If no root does and the user granted a place, each directory above `path` counts as a root.
+        Where no roots apply to the client, the top of the file system does.
         """
         parts = parts_of(path, self._flavour)
         folded = self._flavour is not Flavour.POSIX
@@ -290,7 +297,7 @@ class PathTracer:
 
 
 class _NoLinksBelow(LinkReader):
-    """A disk on which links below a root lead nowhere."""
+    """A disk on which links below a root raise `PathError`."""
 
     def __init__(self, links: LinkReader, roots: RootSet, flavour: Flavour) -> None:
         self._links = links

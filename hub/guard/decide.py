@@ -1,4 +1,4 @@
-"""The decision: may this call reach its child?"""
+"""Decide whether a call may reach its child: `decide`, its quick form `admit`, and `explain`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,18 @@ from hub.paths.resolve import LinkReader, PathError
 from hub.values import Call, Json
 
 _TOKEN = object()
-_OFF = Mode.OFF  # found once
+_OFF = Mode.OFF  # looked up once, since that is slow
 _SHOWN = 4096
 _TURNS = 3
 _PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
 
 
 class Refused(Struct, frozen=True):
-    """A call that does not reach its child: the argument, its path as the client wrote it, why."""
+    """A call that does not reach its child.
+
+    `pointer` is the JSON pointer of the argument, `path` its value as the client wrote it. Both are
+    empty if the call as a whole is refused. `roots` are the URIs of the client's roots.
+    """
 
     pointer: str
     path: str
@@ -37,7 +41,7 @@ class Refused(Struct, frozen=True):
     roots: tuple[str, ...]
 
     def message(self) -> str:
-        """Return the one line that a client (and the model behind it) reads."""
+        """Return the refusal as one line, for the client and its model."""
         path = _one_line(self.path)
         if self.reason == OUTSIDE:
             roots = json.dumps(self.roots)
@@ -48,9 +52,9 @@ class Refused(Struct, frozen=True):
 
 
 class Admitted(Struct, frozen=True):
-    """A call that may reach its child, exactly as it is here. Only this module makes one.
+    """A call that may reach its child, exactly as in `call`. Only this module can create one.
 
-    `would_refuse` is what enforcing would have said to a call that only `report` lets through.
+    `would_refuse` is the refusal that mode `report` did not enforce.
     """
 
     call: Call
@@ -60,12 +64,12 @@ class Admitted(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.token is not _TOKEN:
             raise TypeError("only the guard admits a call")
-        # Otherwise a copy with another call in it would be admitted as well.
+        # Without this, a copy with a different call in it would count as admitted.
         force_setattr(self, "token", None)
 
 
 class ToolGuard(Struct, frozen=True):
-    """How the calls of one tool are judged: compiled once per schema and policy."""
+    """The guard of one tool: its schema and policy, compiled once."""
 
     shape: ArgumentNode
     policy: ToolPolicy
@@ -73,7 +77,7 @@ class ToolGuard(Struct, frozen=True):
 
 
 class Judged(Struct, frozen=True):
-    """One judged value, for `explain`."""
+    """One judged value with all its readings, for `explain`."""
 
     pointer: str
     kind: Kind
@@ -83,35 +87,38 @@ class Judged(Struct, frozen=True):
 
 
 def compile_tool(schema: Json, *, read_only: bool, policy: ToolPolicy) -> ToolGuard:
-    """Return the guard of a tool with this input schema; any JSON at all is a schema."""
+    """Return the guard of a tool with this input schema; any JSON is accepted as a schema."""
     access = policy.access or ("read" if read_only else "write")
     return ToolGuard(compile_schema(schema, policy.arguments), policy, access == "write")
 
 
 class LazyContext(Protocol):
-    """What a call is judged in, looked at only if something in it is judged."""
+    """The context of a call, only built if a value of the call is judged."""
 
     @property
     def plain_check(self) -> PlainPathCheck | None:
-        """Where plain paths need no weighing, if anywhere."""
+        """The quick check for plain paths, or None if this call has none."""
         ...
 
     @property
     def disk(self) -> LinkReader:
-        """What is on the disk."""
+        """The disk, without a cache."""
         ...
 
     def memory(self) -> LinkReader:
-        """Return the disk as one call sees it, which remembers what it was told."""
+        """Return a new cache of the disk, for one call."""
         ...
 
     def context(self, links: LinkReader) -> CallContext | None:
-        """Return the surroundings on that disk; None if they are others by now."""
+        """Return the context with `links` as its disk, or None if the roots changed meanwhile."""
         ...
 
 
 def admit(call: Call, guard: ToolGuard, lazy: LazyContext) -> Admitted | None:
-    """Admit a call that `decide` would admit without reserve, and soon; None says nothing."""
+    """Return the admitted call if the inline budget is enough to find no objection.
+
+    None decides nothing: the caller must ask `decide`.
+    """
     policy = guard.policy.policy
     if policy.mode is _OFF and policy.own is None:
         return Admitted(call, token=_TOKEN)
@@ -121,7 +128,7 @@ def admit(call: Call, guard: ToolGuard, lazy: LazyContext) -> Admitted | None:
             return Admitted(call, token=_TOKEN)
         named = own_names_in(policy.own, call.arguments)
         plain_check, is_single = lazy.plain_check, len(found) == 1
-        # A single path shares its way with no other: there is nothing to remember yet.
+        # A single path looks up no directory twice: a cache would not help yet.
         links = lazy.disk if is_single else lazy.memory()
         if plain_check is not None and not named.is_any and plain_check.admits(found, links):
             return Admitted(call, token=_TOKEN)
@@ -129,15 +136,15 @@ def admit(call: Call, guard: ToolGuard, lazy: LazyContext) -> Admitted | None:
         if context is None:
             return None
         evaluated = _evaluate(call, _Said(found, named), guard, context, INLINE_BUDGET)
-    except Exception:  # noqa: BLE001 - who decides it then says why
+    except Exception:  # noqa: BLE001 - `decide` then gives the reason
         return None
     return None if evaluated.refused is not None else Admitted(evaluated.call, token=_TOKEN)
 
 
 def acts_on_places(guard: ToolGuard) -> bool:
-    """Return whether a tool declares an argument that is a place or a command.
+    """Return whether a tool declares a path, glob or command argument, and its mode is not off.
 
-    Called without one, it works in its server's own directory.
+    If a call omits this argument, the tool works in its server's own directory.
     """
     return guard.policy.policy.mode is not _OFF and any(
         node.kind in _PLACES for node in nodes_of(guard.shape)
@@ -145,14 +152,18 @@ def acts_on_places(guard: ToolGuard) -> bool:
 
 
 def decide(call: Call, guard: ToolGuard, context: CallContext) -> Admitted | Refused:
-    """Return whether `call` may reach its child. Total: whatever goes wrong inside is a refusal."""
+    """Return the verdict on `call`. Never raises: any error inside is a refusal.
+
+    In mode `report` a refused call is admitted with `would_refuse`, unless it may reach the hub's
+    own files.
+    """
     return _decided(call, guard, context, FULL_BUDGET)[0]
 
 
 def decide_within_inline_budget(
     call: Call, guard: ToolGuard, context: CallContext
 ) -> Admitted | Refused | None:
-    """Return what `decide` would; None if that took so long that others should not wait for it."""
+    """Return the verdict of `decide`, or None if that takes more than the inline budget."""
     verdict, is_final = _decided(call, guard, context, INLINE_BUDGET)
     return verdict if is_final else None
 
@@ -160,7 +171,7 @@ def decide_within_inline_budget(
 def _decided(
     call: Call, guard: ToolGuard, context: CallContext, budget: Budget
 ) -> tuple[Admitted | Refused, bool]:
-    """Return the verdict, and whether more patience would not come to another."""
+    """Return the verdict, and whether it is final: a larger budget would not change it."""
     policy, uris = guard.policy.policy, context.roots.uris
     if policy.mode is _OFF and policy.own is None:
         return Admitted(call, token=_TOKEN), True
@@ -177,7 +188,7 @@ def _decided(
         evaluated = _Evaluation(Refused("", "", exc.reason, uris), call, is_final=not too_much)
     except Exception:  # noqa: BLE001 - deny on every doubt, our own mistakes included
         evaluated = _Evaluation(Refused("", "", "the arguments could not be judged", uris), call)
-    # What cannot be judged may be the hub's own.
+    # A call that cannot be judged may reach the hub's own files.
     only_reports = policy.mode is Mode.REPORT and policy.own is None
     if evaluated.refused is None or only_reports:
         return Admitted(evaluated.call, evaluated.refused, token=_TOKEN), evaluated.is_final
@@ -185,10 +196,10 @@ def _decided(
 
 
 def explain(call: Call, guard: ToolGuard, context: CallContext) -> tuple[Judged, ...]:
-    """Return every judged value of a call with all its readings and where they lead.
+    """Return every judged value of a call, with all its readings and their results.
 
     Raises:
-        PathError: the arguments are nested too deeply, or there is too much of them.
+        PathError: the arguments are nested too deeply, too many, or cannot be read for certain.
     """
     said = _said(call, guard, FULL_BUDGET)
     judge = _judge(call, said, guard, context, FULL_BUDGET)
@@ -205,7 +216,10 @@ def explain(call: Call, guard: ToolGuard, context: CallContext) -> tuple[Judged,
 
 
 class _Evaluation(Struct, frozen=True):
-    """What speaks against a call, and the call as its child gets it if nothing does."""
+    """The refusal of a call, if any, and the call as its child gets it if there is none.
+
+    `is_final` False: the budget was used up, and a larger one may change the result.
+    """
 
     refused: Refused | None
     call: Call
@@ -238,7 +252,7 @@ def _evaluate(
 def _evaluate_own(
     call: Call, said: _Said, guard: ToolGuard, context: CallContext, budget: Budget
 ) -> _Evaluation:
-    """Weigh a call by the hub's own files alone, where nothing else is held against it."""
+    """Judge a call by the rules for the hub's own files only."""
     own, found = guard.policy.policy.own, said.found
     if own is None or not found:
         return _Evaluation(None, call)
@@ -248,7 +262,7 @@ def _evaluate_own(
     judge = _judge(call, said, guard, anywhere, budget, Policy(own=own))
     for candidate in found:
         if judge.objection(candidate) is None:
-            continue  # most have none, which is found out sooner
+            continue  # quicker than `evaluate`, and most candidates have no objection
         for evaluated in judge.evaluate(candidate):
             if _is_own(evaluated, candidate, judge, own):
                 refused = Refused(candidate.pointer, _text(candidate), OWN, context.roots.uris)
@@ -263,9 +277,10 @@ def _is_own(
     own: OwnFiles,
     turns: int = _TURNS,
 ) -> bool:
-    """Return whether what speaks against a reading is that it is the hub's own, or may be.
+    """Return whether the objection is that the reading is, or may be, one of the hub's own files.
 
-    By `/proc` a process reaches its directory and its root under other names.
+    Through `/proc` a process reaches its directory and its root under other names, in up to `turns`
+    steps.
     """
     if evaluated.objection is None or evaluated.objection == OWN:
         return evaluated.objection is not None
@@ -281,19 +296,19 @@ def _is_own(
 
 
 class _Said(NamedTuple):
-    """What is judged of a call, and what of the hub's own it names."""
+    """The path candidates of a call, and which names of the hub's own files it has."""
 
     found: list[PathCandidate]
     named: OwnNames
 
 
 def _said(call: Call, guard: ToolGuard, budget: Budget) -> _Said:
-    """Return what is judged of a call. Raises: PathError, as `find_candidates`."""
+    """Return what is judged of a call. Raises PathError like `find_candidates`."""
     found = find_candidates(guard.shape, call.arguments, budget.search)
     return _Said(found, own_names_in(guard.policy.policy.own, call.arguments))
 
 
-def _judge(  # noqa: PLR0913, PLR0917 - what a judge needs
+def _judge(  # noqa: PLR0913, PLR0917 - a judge needs them all
     call: Call,
     said: _Said,
     guard: ToolGuard,

@@ -1,4 +1,4 @@
-"""Judges one value: each way to read it as a path, where that leads, and what speaks against it."""
+"""Judge one value: list the ways to read it as a path, follow each, and find the objections."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from hub.guard.text.readings import (
 )
 from hub.paths.resolve import PATH_MAX, Flavour, PathError, collapse
 
-_WEIGHT = 128  # characters that count as one reading more
+_WEIGHT = 128  # so many characters count as one more reading
 
 _DOUBTS = (
     (re.compile(r"[\x00-\x1f\x7f-\x9f]"), "it contains a control character"),
@@ -53,7 +53,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _QUERY = re.compile(r"[?#]")
 _MOUNTED = re.compile(r"((?:[A-Za-z]:[/\\])?[^:,;\s]+):/[^:,;\s]*(?::[a-zA-Z]+)?")
-_A_NAME = "one item of a list"  # of what looks like no path: it takes a look, and no reading
+_A_NAME = "one item of a list"  # of a text without path signs: costs a disk query, no reading
 _SHAPE_OF_A_NAME = re.compile(r"[\w.-]+")
 _SPACES = re.compile(r"\s+")
 _LONGEST_NAME = 255
@@ -72,14 +72,14 @@ _WILD_CLIMB = re.compile(r"[*?\[][^/]*/(?:[^?]*/)?\.\.(?:/|$)")
 _ESCAPE = re.compile(r"\\(.)")
 _FOREIGN = re.compile(r"\s*content://", re.I)
 _BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
-"""A backslash that another shell takes for a separator; before these signs no name follows."""
+"""A backslash that another shell takes for a separator; not before signs that start no name."""
 _ODD = re.compile(r"[^\w./-]")
 _SHORT_OPTION = re.compile(r"-[A-Za-z].")
 _CLIMBING = re.compile(r"(?:^|[^\w.])(?:\\?\.){2}(?:$|[^\w.])")
 
 
 class Judge:
-    """Weighs the claims of one call, as far as `budget` goes."""
+    """Judges the path candidates of one call, within `budget`."""
 
     def __init__(
         self,
@@ -105,11 +105,11 @@ class Judge:
 
     @property
     def is_at_its_end(self) -> bool:
-        """Whether it lost its patience: a longer look may come to something else."""
+        """Whether the budget was used up: a larger one may lead to another result."""
         return self._to_read.is_spent or self._whereabouts.effort.is_spent
 
     def objection(self, candidate: PathCandidate) -> str | None:
-        """Return the first thing that speaks against a value."""
+        """Return the first objection to a value, or None."""
         value = candidate.value
         if (
             candidate.kind is Kind.PATH
@@ -120,7 +120,7 @@ class Judge:
             and not self._policy.deny
             and self._policy.paths == "local"
         ):
-            # It reads in one way only: no need to ask for its readings.
+            # The value reads in one way only: its readings need not be listed.
             return self._whereabouts.objection(value)
         for evaluated in self.evaluate(candidate):
             if evaluated.objection is not None:
@@ -128,7 +128,7 @@ class Judge:
         return None
 
     def evaluate(self, candidate: PathCandidate) -> Iterator[ReadingResult]:
-        """Yield each reading of a value and where it leads."""
+        """Yield the result of each reading of a value."""
         value = candidate.value
         if not isinstance(value, str):
             yield ReadingResult(_shown(value), "as given", None, "a number is not a path")
@@ -149,7 +149,10 @@ class Judge:
             yield ReadingResult(value, "as given", None, exc.reason)
 
     def canonical(self, candidate: PathCandidate) -> str | None:
-        """Return where an absolute path under a path's name leads, if it reads in one way only."""
+        """Return the resolved path of an absolute `Kind.PATH` value that has one reading only.
+
+        None for any other value.
+        """
         if candidate.kind is not Kind.PATH or not isinstance(candidate.value, str):
             return None
         evaluated = list(self.evaluate(candidate))
@@ -189,7 +192,7 @@ class Judge:
                 yield from self._readings(_ESCAPE.sub(r"\1", value), kind, self._reader)
 
     def _texts_of_path(self, value: str) -> Iterator[tuple[str, str, Kind]]:
-        """Yield the value as one path, which it is, and what some child may take from it."""
+        """Yield the value as one path, and the parts that some child may take for paths."""
         one = readings(value, replace(self._reader, whole=True, as_shell=True))
         for text, how in one.items():
             yield text, how, Kind.PATH
@@ -201,18 +204,18 @@ class Judge:
                     yield from self._tops_of(text)
 
     def _texts_of_value(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
-        """Yield a value that need not be a path, and what some child may take from it."""
+        """Yield a value that may be a path, and the parts that some child may take for paths."""
         reader = self._reader_of(kind, value)
         if kind is not Kind.WEAK or not _BRACKET.search(value):
             yield from self._readings(value, kind, reader)
             return
-        # `[id]/page.tsx` has no path `/page.tsx` in it.
+        # `[id]/page.tsx` does not contain the path `/page.tsx`.
         one = readings(value, replace(reader, whole=True))
         for text, how in readings(value, reader).items():
             yield text, how, kind if text in one else Kind.NEUTRAL
 
     def _reader_of(self, kind: Kind, value: str) -> Reader:
-        """Return how a value is read that need not be a path."""
+        """Return the reader for a value that may be a path."""
         if is_prose(value):
             return replace(self._reader, whole=True)
         if kind is Kind.WEAK:
@@ -220,7 +223,7 @@ class Judge:
         return replace(self._reader, words="names")
 
     def _texts_of_url(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
-        # A name that says nothing of paths may take a URL, whatever its query asks for.
+        # An argument whose name says nothing of paths may take any URL: ignore its query.
         path = climbing(_QUERY.split(value, 1)[0] if kind is Kind.NEUTRAL else value)
         if path is not None:
             yield path, "as a relative path", Kind.WEAK
@@ -241,9 +244,9 @@ class Judge:
                 yield from (one for one in texts if not (is_program(one[0]) or is_null(one[0])))
 
     def _from_folders(self, text: str) -> str:
-        """Return a text with the paths of folders as `.`, where they have signs in them.
+        """Return a text with `.` for each root path in it that has special signs.
 
-        A relative path is read from every folder.
+        This loses nothing, since a relative path is read from every root.
         """
         folders = _odd_folders(self._reader.folders) if self._posix else None
         return text if folders is None else folders.sub(".", text)
@@ -264,7 +267,7 @@ class Judge:
                 yield from self._tops_of(word)
 
     def _tops_of(self, word: str) -> Iterator[tuple[str, str, Kind]]:
-        """Yield the tops of the file system that a shell finds for a word with a wildcard."""
+        """Yield the paths for the top directories that a shell finds for a word with a wildcard."""
         if word[:1] != "/" or not _WILDCARD.search(word):
             return
         first, _, rest = word.lstrip("/.").partition("/")
@@ -272,9 +275,9 @@ class Judge:
             yield f"/{top}/{rest}", "as a shell reads its wildcards", Kind.NEUTRAL
 
     def _names_in(self, text: str) -> Iterator[tuple[str, str, Kind]]:
-        """Yield what can be a name in a text that looks like no path; most texts are none.
+        """Yield the parts of a text without path signs that can be file names.
 
-        A name leads out only if it is a link.
+        Most are none. Such a name leads outside only if it is a link.
         """
         if _SHAPE_OF_A_NAME.fullmatch(text):
             yield text, "as given", Kind.NEUTRAL
@@ -284,7 +287,7 @@ class Judge:
         if len(text) <= _LONGEST_LIST and _BRACED.match(text) and not is_prose(text):
             yield from self._texts_of_value(Kind.NEUTRAL, text)
         for whole in dict.fromkeys((text, *self._plainer(text))):
-            if "\x00" not in whole:  # no name has one, but some children read no further
+            if "\x00" not in whole:  # no name has a NUL, but some children read only up to it
                 yield whole, "as given" if whole == text else "percent-decoded", Kind.NEUTRAL
             if not is_prose(whole):
                 names = _names_of(whole, words=is_list_of_words(whole))
@@ -295,24 +298,24 @@ class Judge:
             yield from readings(text, replace(self._reader, whole=True))
 
     def _words(self, command: str, *, starts: bool) -> Iterator[str]:
-        """Yield the words of a command that are judged; most of a long one's look like no path."""
+        """Yield the words of a command that are judged, for each way that a shell may read it."""
         spellings = (command, *defaulted(command, self._reader)) if self._posix else ()
         for spelled in spellings:
             if "$'" in spelled:
                 yield from words_of(plainly_quoted(spelled), starts=starts)
             yield from words_of(spelled, starts=starts)
         if "\\" in command or not self._posix:
-            # Windows' shells escape in other ways; there a backslash separates names.
+            # In the shells of Windows a backslash separates names; they escape in other ways.
             slashed = (
                 _BEFORE_A_NAME.sub("/", command) if self._posix else command.replace("\\", "/")
             )
             yield from words_of(slashed, starts=starts)
 
     def _long_texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
-        """Yield what a value becomes that is longer than any path but may be tidied up first.
+        """Yield what a child may make of a value that is longer than any path, by tidying it up.
 
         Raises:
-            PathError: it is a path all the same.
+            PathError: the value is a path that stays too long, or cannot be read for certain.
         """
         doubt = _doubt(value, kind)
         if doubt is not None:
@@ -352,7 +355,7 @@ class Judge:
         elif self._is_meant(text, kind, value):
             yield from self._whereabouts.follow(text, how, strict=False)
         elif text[:1] == "/" and self._policy.paths == "local" and text.strip("/. "):
-            # Some servers take it for a path below a root.
+            # Some servers read `/name` as a path below a root.
             yield from self._whereabouts.follow(text.lstrip("/"), how, strict=False)
 
     def _weigh_glob(self, text: str, how: str) -> Iterator[ReadingResult]:
@@ -369,11 +372,11 @@ class Judge:
             yield from self._whereabouts.follow(static, how, strict=False)
         is_name = self._posix and wild < len(names) and len(text) < PATH_MAX
         if is_name and self._is_meant(text, Kind.NEUTRAL, text):
-            # The signs of a wildcard may be those of a name.
+            # Characters like `*` may be part of a real file name.
             yield from self._whereabouts.follow(text, how, strict=False)
 
     def _is_meant(self, text: str, kind: Kind, value: str) -> bool:
-        """Return whether a value under a key that need not be a path is meant as one."""
+        """Return whether a value that may be a path is meant as a path of this machine."""
         if self._is_elsewhere(text, value):
             return False
         if not self._posix and (_DRIVE.match(text) or text[:1] == "\\"):
@@ -386,24 +389,24 @@ class Judge:
         if kind is Kind.WEAK and text[:2] != "//" and not _BASE64.fullmatch(text):
             return True
         straight = collapse(text, cwd=None, flavour=Flavour.POSIX) or text
-        if not straight.strip("/"):  # a lone slash in a longer text is a sign like others
+        if not straight.strip("/"):  # a lone slash in a longer text is only punctuation
             is_path = kind is Kind.WEAK or bool(text.strip("/. ")) or _LOCAL.search(value)
             return bool(is_path) or self._is_whole(text, value)
         return any(map(self._is_top, {_first(straight), _first(text)}))
 
     def _is_top(self, first: str) -> bool:
-        """Return whether something at the top of the file system has this name, or matches it."""
+        """Return whether an entry of the file system's top directory has or matches this name."""
         if self._whereabouts.tops(first):
             return True
         if not _WILDCARD.search(first) or not any(map(str.isalnum, first)):
-            return False  # `/*` and `/.*` are signs of what is searched for
+            return False  # `/*` and `/.*` are more likely part of a search pattern
         return bool(self._whereabouts.matching_tops(first))
 
     def _is_whole(self, text: str, value: str) -> bool:
         return text == value or text in readings(value, replace(self._reader, whole=True))
 
     def _is_elsewhere(self, text: str, value: str) -> bool:
-        """Return whether a path starts at the top of some other machine's file system."""
+        """Return whether a path is an absolute path of another machine."""
         if self._policy.paths == "local" or _LOCAL.search(value):
             return False
         return self._whereabouts.is_absolute(text)
@@ -415,7 +418,7 @@ def _first(path: str) -> str:
 
 
 def _names_of(text: str, *, words: bool) -> Iterator[str]:
-    """Yield what in a list, or on both sides of a sign, can be a name; each once."""
+    """Yield, each once, the items of a list and both sides of a sign that can be names."""
     seen = {text}
     spaces = _SPACES.split(text) if words else ()
     sides = () if "\x00" in text else (text, text.strip().strip("\"'`<>"))
@@ -429,9 +432,9 @@ def _names_of(text: str, *, words: bool) -> Iterator[str]:
 
 
 def _arguments(command: str) -> Iterator[str]:
-    """Yield the words that a shell would alter, as a program gets them that no shell starts.
+    """Yield words that a shell would change, as they are without a shell.
 
-    The value as a whole is one if it comes from a list of arguments.
+    Also yield the whole value: it may be one argument of a list.
     """
     words = command.split()
     yield from (word for word in words if _ALTERED.search(word))
@@ -441,7 +444,10 @@ def _arguments(command: str) -> Iterator[str]:
 
 @lru_cache(maxsize=256)
 def _odd_folders(folders: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Return how the paths of folders stand in a command that would be taken apart in them."""
+    """Return a pattern for the folder paths that have special signs, or None if none has.
+
+    Without it a command would be split inside these paths. It matches them plain and escaped.
+    """
     odd = sorted((one for one in folders if _ODD.search(one) and "$" not in one), key=len)[::-1]
     if not odd:
         return None
@@ -450,7 +456,7 @@ def _odd_folders(folders: tuple[str, ...]) -> re.Pattern[str] | None:
 
 
 def _is_options(text: str) -> bool:
-    """Return whether a value that need not be a path is one line of a program's options."""
+    """Return whether a value that may be a path is one line of a program's options."""
     return text[:1] == "-" and " " in text[2:] and text[1] != " " and "\n" not in text
 
 

@@ -1,7 +1,7 @@
-"""The hub's own files: what no call writes, moves or replaces, and what none reaches at all.
+"""The hub's own files: which of them no call may write, move or replace, and which none may reach.
 
-Who can write the config can have any command started at the next start. So neither a mode of the
-guard nor `roots.allow_unsafe` nor a user's consent lifts this.
+Whoever can write the config can have any command run at the next start. So no mode of the guard, no
+`roots.allow_unsafe` and no consent of a user lifts these rules.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from hub.paths.resolve import LinkReader, is_inside
 OWN: Final = "it is one of the hub's own files"
 """The reason of a refusal."""
 ELSEWHERE: Final = "means something else in the process that opens it"
-"""How the reason ends for a path that the hub cannot follow as the child will."""
+"""The end of the reason for a path that leads elsewhere in the child's process than in the hub."""
 
 Parts: TypeAlias = tuple[str, ...]
 Inode: TypeAlias = tuple[int, int]
-"""A device, and a number on it."""
+"""A device number, and an inode number on that device."""
 
 _MOVING: Final = frozenset(
     {
@@ -33,14 +33,14 @@ _MOVING: Final = frozenset(
         *("restore", "overwrite", "shred"),
     }
 )
-"""Words of tools and commands that take a whole directory away, or put another in its place."""
+"""Words in the names of tools and commands that move, remove or replace whole directories."""
 _COPYING: Final = frozenset(
     {
         *("copy", "cp", "archive", "zip", "tar", "compress", "backup", "upload", "sync", "rsync"),
         *("mirror", "share", "publish", "export"),
     }
 )
-"""Words of tools and commands that bring a whole directory elsewhere, where it can be read."""
+"""Words in the names of tools and commands that copy whole directories to readable places."""
 _OTHER_THINGS: Final = frozenset(
     {
         *("branch", "branches", "tag", "tags", "commit", "remote", "stash", "ref", "worktree"),
@@ -49,12 +49,15 @@ _OTHER_THINGS: Final = frozenset(
         *("note", "cell", "package", "dependency", "container", "image", "process", "session"),
     }
 )
-"""What else can be moved and deleted; the directory is then where that is done."""
+"""Things that are no files: a tool that moves or deletes these only works in its directory."""
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 class OwnPlace(Struct, frozen=True):
-    """A file or directory of the hub's; `holds_keys`: who reads it can pass for the hub."""
+    """One of the hub's own files or directories.
+
+    `holds_keys`: whoever can read it can impersonate the hub.
+    """
 
     path: str
     parts: Parts
@@ -62,7 +65,7 @@ class OwnPlace(Struct, frozen=True):
 
 
 class Inodes(Struct, frozen=True):
-    """The same files by what they are on the disk, however a path to them is spelled."""
+    """The hub's own files by device and inode, for paths of any spelling; `all` is both sets."""
 
     secret: frozenset[Inode] = frozenset()
     kept: frozenset[Inode] = frozenset()
@@ -70,22 +73,22 @@ class Inodes(Struct, frozen=True):
 
 
 class OwnFiles(Struct, frozen=True, eq=False):
-    """What is the hub's: `secret` is beyond every call, `kept` beyond those that write.
+    """The hub's own files: no call may reach `secret` ones, no call may write `kept` ones.
 
-    Each with what lies below. `inodes` says which files they are now.
+    Both include all that lies below. `inodes` returns the inodes that these files have now.
     """
 
     secret: tuple[OwnPlace, ...] = ()
     kept: tuple[OwnPlace, ...] = ()
     inodes: Callable[[], Inodes] = Inodes
     names: frozenset[str] = frozenset()
-    """The last parts of those that are not to be written, as they compare."""
+    """The last components of the `kept` paths, case-folded."""
     endings: tuple[str, ...] = ()
-    """The same, for a text to end with."""
+    """The same as a tuple, for `str.endswith`."""
     beginnings: tuple[str, ...] = ()
-    """The last parts of the ways to those that are secret: what may follow a directory's name."""
+    """The last parts of the `secret` paths, case-folded: each may be joined to a directory."""
     mark: str = ""
-    """What is in all of these, to be looked for first."""
+    """A text that all `beginnings` contain, searched first because that is quick; may be empty."""
 
     def __post_init__(self) -> None:
         names = frozenset(place.parts[-1].casefold() for place in self.kept if place.parts)
@@ -102,7 +105,7 @@ class OwnFiles(Struct, frozen=True, eq=False):
         force_setattr(self, "beginnings", tuple(ways))
 
     def may_end(self, reading: str) -> bool:
-        """Return whether a path that nobody here can follow ends as one of them does."""
+        """Return whether a path that the hub cannot follow may be one of its own files, by name."""
         folded = reading.strip().casefold()
         names = folded.replace("\\", "/").split("/")
         return names[-1] in self.names or (bool(self.mark) and self.mark in names)
@@ -116,10 +119,10 @@ class OwnFiles(Struct, frozen=True, eq=False):
         names_kept: bool = False,
         names_secret: bool = False,
     ) -> OwnFileRules:
-        """Return what calls of a tool could do.
+        """Return the rules for calls of the tool named `tool`.
 
-        `commands` are those that one call has in it. `names_kept` and `names_secret`: it has the
-        name of such a file in it, which could be put behind that of a directory.
+        `commands` are the commands in one call's arguments. `names_kept` and `names_secret`: the
+        call has the name of such a file in it, which the tool could join to a directory.
         """
         words = _words(tool, tuple(commands))
         moves = writes and (names_kept or not words.isdisjoint(_MOVING))
@@ -128,10 +131,11 @@ class OwnFiles(Struct, frozen=True, eq=False):
 
 
 class OwnFileRules(Struct, frozen=True, eq=False):
-    """What of the hub's own the calls of one tool must not get at.
+    """Which of the hub's own files the calls of one tool must not reach.
 
-    `shut` are places, of as many components as `depths` has, that are shut with all below. `whole`
-    are those whose directories above are shut as well, for the tool takes directories as a whole.
+    `shut` are the components of closed places; all below them is closed, too. `depths` are the
+    numbers of components that these places have. Of the places in `whole` the directories above are
+    closed as well, since the tool acts on whole directories.
     """
 
     shut: frozenset[Parts]
@@ -141,10 +145,10 @@ class OwnFileRules(Struct, frozen=True, eq=False):
     inodes: Callable[[], Inodes]
 
     def has(self, path: str, parts: Parts, links: LinkReader) -> bool:
-        """Return whether a path, with its links followed, is one of them.
+        """Return whether a path with links followed (and its components `parts`) is closed.
 
         Raises:
-            PathError: the disk does not say what is there.
+            PathError: the disk does not say what is at `path`.
         """
         for depth in self.depths:
             if parts[:depth] in self.shut:
@@ -159,12 +163,12 @@ class OwnFileRules(Struct, frozen=True, eq=False):
         return entry is not None and (entry.device, entry.inode) in shut
 
     def shut_inodes(self) -> frozenset[Inode]:
-        """Return the files that are shut, by what they are on the disk just now."""
+        """Return the inodes that the closed files have now."""
         now = self.inodes()
         return now.all if self.writes else now.secret
 
     def near(self, parts: Parts) -> tuple[Parts, ...]:
-        """Return which places lie at, below or above a directory."""
+        """Return the closed places at, below or above the directory with components `parts`."""
         places = {*self.shut, *self.whole}
         return tuple(one for one in places if is_inside(one, parts) or is_inside(parts, one))
 
@@ -192,16 +196,16 @@ def _reach(own: OwnFiles, writes: bool, moves: bool, takes: bool) -> OwnFileRule
 
 
 def by_proc(reading: str) -> str | None:
-    """Return the path that one over `/proc/PID/root` or `/proc/PID/cwd` comes to in a process.
+    """Return the path that a process reaches through `/proc/PID/root` or `/proc/PID/cwd`.
 
-    None if it is no such path.
+    The result starts at `/`, or at `.` for the process's directory. None for any other path.
     """
     names = [name for name in reading.split("/") if name not in {"", "."}]
     if not reading.startswith("/") or names[:1] != ["proc"]:
         return None
     at: list[str] = []
     for index, name in enumerate(names, 1):
-        if name == "..":  # what is above here is no link
+        if name == "..":  # the last name is no link: `..` removes that name
             at = at[:-1]
         else:
             at.append(name)
@@ -214,5 +218,5 @@ def by_proc(reading: str) -> str | None:
 
 _LEAPS: Final = {"root": "", "cwd": "."}
 _OF_PROCESS: Final = 3
-"""How many names lead to what a process has of its own: `/proc/PID/cwd`."""
+"""The number of names in `/proc/PID/cwd`."""
 _OF_TASK: Final = 5

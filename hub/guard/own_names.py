@@ -1,6 +1,6 @@
-"""Names of the hub's own files in a call, where they may be only half of a path.
+"""Find names of the hub's own files in a call's arguments, even if they are only part of a path.
 
-A tool may put a directory and a name together, or keep the name of what it copies or fetches.
+A tool may join a directory and a name, or keep the name of a file that it copies or fetches.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _LONGEST: Final = 4096
 
 
 class OwnNames(Struct):
-    """What a call names.
+    """Which names of the hub's own files a call has in its arguments.
 
-    `ends`: some value ends with the name of a file that is not to be written; `begins`: one is the
-    last part of the way to what is beyond all calls.
+    `ends`: a value ends with the name of a file that no call may write. `begins`: a value begins
+    with the last part of the path of a secret place, which no call may reach.
     """
 
     ends: bool = False
@@ -31,9 +31,10 @@ class OwnNames(Struct):
 
 
 def own_names_in(own: OwnFiles | None, arguments: JsonObject) -> OwnNames:
-    """Return what `arguments` name. Case and blanks around do not count; keys are not looked at.
+    """Return which of the hub's own names the values in `arguments` have.
 
-    Not looked into: JSON in strings.
+    Case and surrounding blanks are ignored. Not searched: object keys, JSON inside strings, and
+    strings of more than 4096 characters.
     """
     found = OwnNames()
     if own is not None and _may_name(own, arguments):
@@ -42,7 +43,7 @@ def own_names_in(own: OwnFiles | None, arguments: JsonObject) -> OwnNames:
 
 
 def _may_name(own: OwnFiles, arguments: JsonObject) -> bool:
-    """Return whether it is worth a look: most calls have short texts alone, and no such name."""
+    """Return whether a full search is needed: not if all values are short texts without a name."""
     endings, mark = own.endings, own.mark
     for value in arguments.values():
         if not isinstance(value, str) or len(value) > _LONGEST:

@@ -1,9 +1,9 @@
-"""Plain paths below a root: what is admitted without being weighed, for nothing can speak against.
+"""Quick check for plain paths below a root: admit simple paths without the full judge.
 
-Such a path reads in one way only. It leads straight down from a directory that is shared, over
-directories and no link, so that wherever it ends is inside; and no pattern or right of the
-operator's is about it. A relative one does so from each directory that it may start in; of a glob
-that holds for the names before its first wildcard.
+A plain path reads in one way only. It goes straight down from a root, through directories and no
+link, so it ends inside the root; and no deny pattern or access rule matches it. A plain relative
+path does so from each directory that it can start in. In a plain glob this is true of the names
+before the first wildcard.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from hub.roots.roots import Root, RootSet, entry_of
 
 
 class _Form(NamedTuple):
-    """How something looks that never reads in two ways: in ASCII, and in letters of any script."""
+    """Patterns for text that reads in one way only: for ASCII, and for letters of any script."""
 
     ascii: re.Pattern[str]
     any: re.Pattern[str]
 
     def reads_once(self, text: str) -> bool:
-        """Return whether `text` looks so, and is not long."""
+        """Return whether `text` matches and has at most 512 characters."""
         if len(text) > _LONGEST:
             return False
         if text.isascii():
@@ -50,11 +50,11 @@ class _Form(NamedTuple):
 
 
 def _form(text: str, wildcards: str = "") -> _Form:
-    """Return the form of a pattern in which N stands for names with slashes between."""
+    """Return the form for the pattern `text`, where N stands for names with slashes between."""
 
     def compiled(letters: str) -> re.Pattern[str]:
         signs = rf"{wildcards}{letters}@+()\[\]-"
-        # After a space a dot could be the first of `../`.
+        # A dot after a space could be the start of `../`.
         name = rf"(?!\.\.?(?:/|$))[.{signs}]++(?: [{signs}][.{signs}]*+)*+"
         return re.compile(text.replace("N", rf"{name}(?:/{name})*+"))
 
@@ -63,45 +63,47 @@ def _form(text: str, wildcards: str = "") -> _Form:
 
 _LONGEST = 512
 _ABSOLUTE = _form(r"/N/?")
-# What begins with another sign could be an option, a list, or marked for somebody else.
+# Text that begins with another sign could be an option, a list or a reference like `@file`.
 _RELATIVE = _form(r"\.|(?:\./|(?=[.\w]))N/?")
 _GLOB = _form(r"(?:/|\./|(?=[.\w*?]))N/?", wildcards="*?")
 _SIMPLE = re.compile(r"(?:/[a-zA-Z0-9_][a-zA-Z0-9_.-]*+)++")
-"""An absolute path that nobody takes apart: most are, and that is found out the soonest."""
+"""The simplest absolute path, which no child splits: most paths match, and this is quickest."""
 _URI = "file:///"
-"""What comes before the names of a path in a URI; nothing is encoded in a plain one."""
+"""The start of a URI before the names of its path; a plain URI has no percent-encoding."""
 _PARTS = re.compile(r"[ @+()\[\]]|(?<![^/])-")
-"""What some child takes a value apart at, of the characters of a plain path."""
+"""Characters of a plain path where some child may split the value."""
 _SIGNS = frozenset(" @+()[]")
 _KINDS = 2
+"""The most different `_SIGNS` in a value that this check handles."""
 _NO_INODES = frozenset[tuple[int, int]]()
 _WILD = re.compile(r"[*?(\[]")
 _SEVERAL = re.compile(r"[?@+ ()\[\]]|\.\.")
-"""What in a pattern has some child take it apart, or climb."""
-# Found once.
+"""Parts of a glob where some child may split the glob, or go up with `..`."""
+# Looked up once: looking up an enum's member takes longer than the comparison with it.
 _PATH, _WEAK, _NEUTRAL, _GLOB_KIND = Kind.PATH, Kind.WEAK, Kind.NEUTRAL, Kind.GLOB
 _POSIX = Flavour.POSIX
 _FEW = 8
+"""The most directories that a relative path may start in."""
 _MOST = 1000
-"""Paths that are looked for, each from one place and against few patterns."""
+"""The most paths in a call, if there is one start directory and few deny patterns."""
 _PATTERNS = 32
-"""Patterns that take as long as a path that is looked for."""
+"""So many pattern matches take as long as one path on the disk."""
 _MUCH = 1024
-"""Patterns times roots that every path is held against, from wherever it may start."""
+"""The most pattern matches for one path: patterns times roots times start directories."""
 
 
 def is_plain(text: str) -> bool:
-    """Return whether `text` is an absolute path that reads in one way only, without end slash."""
+    """Return whether `text` is a plain absolute path without a slash at its end."""
     return _ABSOLUTE.reads_once(text) and text[-1] != "/"
 
 
 def reads_once(text: str) -> bool:
-    """Return whether nobody takes a plain path for a list, a flag or two words."""
+    """Return whether no child takes a plain path for a list, a flag or two words."""
     return _PARTS.search(text) is None
 
 
 def _fixed(glob: str) -> str | None:
-    """Return what of a glob stands before its first wildcard; None if it reads in several ways."""
+    """Return the names of a glob before its first wildcard; None if it reads in several ways."""
     if not _GLOB.reads_once(glob):
         return None
     wild = _WILD.search(glob)
@@ -112,12 +114,11 @@ def _fixed(glob: str) -> str | None:
 
 
 class _Folder(NamedTuple):
-    """A directory among the roots; `inner` is what all paths in it begin with.
+    """A directory among the roots; `inner` is its path with a slash, the start of all paths in it.
 
-    `marks` are the directory itself and those above it without which it would not be shared, each
-    with what stands there as long as nobody has moved it. `top` is the length of the path of the
-    uppermost with a slash behind: from there on no link may be on the way. `own` are the places of
-    the hub's own in it, or around it.
+    `marks` are the directory itself and the bounds that contain it, each with its entry as long as
+    nobody has moved it. `top` is the length of the topmost of these paths plus a slash: no link may
+    follow after it. `own` are the closed places of the hub's own in, at or above the directory.
     """
 
     path: str
@@ -128,9 +129,9 @@ class _Folder(NamedTuple):
 
 
 class _Exceptions(Struct, frozen=True):
-    """What the operator keeps from a tool: below each of the `roots`, and where it may not write.
+    """The operator's exceptions: `deny` patterns below each of the `roots`, and `read_only` places.
 
-    Places are given by their components.
+    Roots and places are given by their components.
     """
 
     deny: DenyPatterns
@@ -139,7 +140,7 @@ class _Exceptions(Struct, frozen=True):
     flavour: Flavour
 
     def touches(self, path: str) -> bool:
-        """Return whether a path is kept back, or may be."""
+        """Return whether an exception applies, or may apply, to a path."""
         parts, folded = parts_of(path, self.flavour), self.flavour is not _POSIX
         for place in self.read_only:
             if is_inside(parts, place):
@@ -151,11 +152,12 @@ class _Exceptions(Struct, frozen=True):
 
 
 class PlainPathCheck(Struct, frozen=True):
-    """Where nothing but a link, or a directory that was moved, can speak against a plain path.
+    """The check for plain paths: only a link or a moved directory can be an objection to them.
 
-    A relative path starts at each of the `bases`, if those are few and plain paths themselves.
-    `reserve` is what the operator has kept back, if anything, and `reach` says what is the hub's
-    own. More than `most` paths in a call are left to who keeps account.
+    `folders` are the roots to check against. A relative path starts in each of the `bases`; there
+    are none if they are too many or not plain themselves. `reserve` are the operator's exceptions,
+    if any, `reach` the rules for the hub's own files. A call with more than `most` paths is left to
+    the judge, which has a budget.
     """
 
     folders: tuple[_Folder, ...]
@@ -174,7 +176,11 @@ class PlainPathCheck(Struct, frozen=True):
         needs_write: bool,
         tool: str = "",
     ) -> PlainPathCheck | None:
-        """Return the ground of some roots within `bounds`; None where a policy has more to say."""
+        """Return the check for the roots in `context`; None if the policy needs the full judge.
+
+        `bounds` are the roots that must be in place for these roots to apply: the ceilings, and the
+        roots that the ceilings narrow.
+        """
         roots = context.roots
         patterns = len(policy.deny.lines) * len(roots.roots)
         if policy.rewrite != "verbatim" or patterns > _MUCH or policy.deny.brings_back:
@@ -192,10 +198,12 @@ class PlainPathCheck(Struct, frozen=True):
         )
 
     def admits(self, find_candidates: Sequence[PathCandidate], links: LinkReader) -> bool:
-        """Return whether all that is claimed are plain paths, not many, that lead straight down.
+        """Return whether all candidates are plain paths straight down from a root, and not many.
+
+        False is no refusal: the judge decides then.
 
         Raises:
-            PathError: the disk does not say what is there.
+            PathError: the disk does not say what is at a path.
         """
         if len(find_candidates) > self.most:
             return False
@@ -204,7 +212,7 @@ class PlainPathCheck(Struct, frozen=True):
             if not isinstance(value, str):
                 return False
             if kind is _WEAK and ":" in value:
-                return False  # it can be two places, one mounted at the other
+                return False  # it can be a mount, `host:container`
             if kind is _PATH or kind is _WEAK or kind is _NEUTRAL:
                 if not self._admits(value, links):
                     return False
@@ -234,9 +242,9 @@ class PlainPathCheck(Struct, frozen=True):
         return all(self._has(f"{base}/{text}", links) for base in self.bases)
 
     def _admits_parts(self, text: str, links: LinkReader) -> bool:
-        """Return whether what stands between spaces and the like leads straight down, too.
+        """Return whether the parts between spaces and other signs are plain paths, too.
 
-        A text with signs of more than two kinds is left to the judge.
+        A text with more than two different signs is left to the judge.
         """
         signs = {sign for sign in text if sign in _SIGNS}
         if not self.bases or len(signs) > _KINDS or text[0] == "-" or "/-" in text:
@@ -263,7 +271,7 @@ class PlainPathCheck(Struct, frozen=True):
             return True
         if _SEVERAL.search(glob, len(fixed)):
             return False
-        # The signs of a wildcard may be those of a name.
+        # Characters like `*` may be part of a real file name.
         if glob[0] == "/":
             return self._has(glob, links)
         return bool(self.bases) and self._admits_from_bases(glob, links)
@@ -286,7 +294,7 @@ class PlainPathCheck(Struct, frozen=True):
         return False
 
     def _is_own(self, path: str, own: tuple[str, ...], links: LinkReader) -> bool:
-        """Return whether a path is one of the hub's own files; most differ from all at sight."""
+        """Return whether a path is one of the hub's own files; text alone rules out most paths."""
         if self.reach is None:
             return False
         is_spelled_plainly = self.flavour is _POSIX and "/./" not in path and path[-2:] != "/."
@@ -298,7 +306,7 @@ class PlainPathCheck(Struct, frozen=True):
 
 
 def _bases(context: CallContext, patterns: int) -> tuple[str, ...]:
-    """Return where a relative path may start; nowhere if not all of it can be vouched for."""
+    """Return where a relative path may start; empty if there are too many or not all are plain."""
     bases = (context.index or RootIndex.of(context.roots, context.cwd)).bases
     is_few = len(bases) <= _FEW and len(bases) * patterns <= _MUCH
     return bases if is_few and all(map(is_plain, bases)) else ()
@@ -307,7 +315,7 @@ def _bases(context: CallContext, patterns: int) -> tuple[str, ...]:
 def _folder(root: Root, bounds: Sequence[Root], reach: OwnFileRules | None) -> _Folder:
     above = (bound for bound in bounds if bound.covers(root.parts))
     marks = {(one.path, entry_of(one)): None for one in (root, *above)}
-    # One that is spelled otherwise does not tell where in this path it ends.
+    # If a bound is spelled differently, its length says nothing about this path.
     ends = (len(path) if root.path.startswith(path) else 0 for path, _ in marks)
     own = () if reach is None else reach.near(root.parts)
     near = tuple(f"/{'/'.join(parts)}" for parts in own)
@@ -325,21 +333,24 @@ def _reserve(
 
 
 def _is_ground(root: Root, policy: Policy) -> bool:
-    """Return whether everything below a root may be reached, as far as its name tells."""
+    """Return whether a root is a directory with a plain path, and nothing in it is unsafe.
+
+    Paths that differ from process to process count as unsafe.
+    """
     if root.is_file or not is_plain(root.path) or is_process_relative(root.path):
         return False
     return policy.unsafe is None or not policy.unsafe.touches(root.parts)
 
 
 def _is_straight(path: str, at: int, links: LinkReader, shut: frozenset[tuple[int, int]]) -> bool:
-    """Return whether no link, and no file, is on the way down from a directory to a path's end.
+    """Return whether `path` passes only directories after `at` and ends at no link.
 
-    Nor what is `shut` at its end.
+    A missing component is fine. `shut` are inodes of the hub's own files: none may be at the end.
     """
     while (end := path.find("/", at)) >= 0:
         entry = links.entry(path[:end])
         if entry is None:
-            return True  # nothing is there yet, nor below it
+            return True  # a missing component has nothing below it
         if entry.kind != "directory":
             return False
         at = end + 1

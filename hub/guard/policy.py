@@ -1,4 +1,4 @@
-"""What the operator decided: modes, rights per root, patterns that are never reached."""
+"""The operator's policy: guard modes, read and write access, deny patterns."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ class Mode(Enum):
     ENFORCE = "enforce"
     """The call does not reach the child."""
     REPORT = "report"
-    """The call goes on and the refusal is recorded."""
+    """The call reaches the child, and the refusal is recorded."""
     OFF = "off"
-    """Nothing is judged, but for what is the hub's own."""
+    """Nothing is judged, except whether the call reaches the hub's own files."""
 
 
 class AccessRule(Struct, frozen=True):
-    """At and below the place `parts`, tools may do no more than `access`."""
+    """At and below the path with the components `parts`, tools have no more than `access`."""
 
     parts: tuple[str, ...]
     access: Access
 
 
 class DenyPatterns:
-    """Gitignore patterns, relative to a root, for paths that no call reaches.
+    """Gitignore patterns, relative to a root, for paths that no call may reach.
 
-    As with git, a pattern with `!` cannot bring back what lies in a denied directory.
+    As in git, a pattern with `!` cannot bring back a path that lies in a denied directory.
 
     Raises:
-        ValueError: a pattern that gitignore does not have.
+        ValueError: a line is no gitignore pattern.
     """
 
     def __init__(self, lines: tuple[str, ...] = ()) -> None:
@@ -52,28 +52,28 @@ class DenyPatterns:
         self._folded: GitIgnoreSpec | None = None
         self.brings_back = False
         if lines:
-            from pathspec import GitIgnoreSpec  # noqa: PLC0415 - takes time, and most need it not
+            from pathspec import GitIgnoreSpec  # noqa: PLC0415 - slow, and seldom needed
 
             self._spec = GitIgnoreSpec.from_lines(lines)
             self._folded = GitIgnoreSpec.from_lines(map(str.casefold, lines))
             self.brings_back = any(one.include is False for one in self._spec.patterns)
 
     def refuses(self, relative: tuple[str, ...], *, folded: bool) -> bool:
-        """Return whether the components below a root match; `folded`: names there have no case."""
+        """Return whether the components below a root match; `folded` ignores their case."""
         spec = self._folded if folded else self._spec
         if spec is None:
             return False
         path = "/".join(relative)
         if folded:
             path = path.casefold()
-        # A pattern that ends in a slash matches directories only: the path may be one.
+        # A pattern that ends in a slash matches directories only: the path may be a directory.
         if spec.match_file(path) or spec.match_file(path + "/"):
             return True
         ends = [at + 1 for at, sign in enumerate(path) if sign == "/"] if self.brings_back else []
         return any(spec.match_file(path[:end]) for end in ends)
 
     def effort(self, depth: int) -> int:
-        """Return what it takes to ask about a path of so many components."""
+        """Return the effort of `refuses` for a path with `depth` components."""
         return len(self.lines) * (depth if self.brings_back else 1)
 
     def __eq__(self, other: object) -> bool:
@@ -87,12 +87,12 @@ class DenyPatterns:
 
 
 class Policy(Struct, frozen=True):
-    """An operator's decisions for a server; the default enforces and adds nothing.
+    """The operator's settings for one server; the default enforces the roots and nothing more.
 
-    `unsafe` None lifts the built-in list. `refuse_options`: no leading `-` where a revision goes.
-    `on_refused`: whether the client's user may let a path outside of the roots pass. `paths`:
-    whether absolute paths are those of this machine; `file:` URIs always are. `own` are the hub's
-    own files, which no mode and no consent opens.
+    `unsafe` None: no place is unsafe. `refuse_options`: no revision may start with `-`.
+    `on_refused`: whether the client's user may be asked to allow a path outside the roots.
+    `paths`: whether absolute paths are paths of this machine; `file:` URIs always are. `own` are
+    the hub's own files, which no mode and no consent opens.
     """
 
     mode: Mode = Mode.ENFORCE
@@ -107,16 +107,16 @@ class Policy(Struct, frozen=True):
     own: OwnFiles | None = None
 
     def access_at(self, parts: tuple[str, ...]) -> Access:
-        """Return what the innermost rule around `parts` allows; without one, everything."""
+        """Return the access that the innermost rule for `parts` allows; without a rule, "write"."""
         context = [rule for rule in self.access if is_inside(parts, rule.parts)]
         return max(context, key=lambda rule: len(rule.parts)).access if context else "write"
 
 
 class ToolPolicy(Struct, frozen=True):
-    """A server's policy and what its operator says about one tool.
+    """A server's policy, and the operator's settings for one of its tools.
 
-    `arguments` maps JSON pointers (`*` stands for any index or key) to the kind of what is there.
-    `access` is what the tool needs, whatever its annotations claim.
+    `arguments` maps JSON pointers (`*` stands for any index or key) to the kind of argument there.
+    `access` is what the tool needs; it overrides the tool's annotations.
     """
 
     policy: Policy = field(default_factory=Policy)

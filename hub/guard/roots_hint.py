@@ -1,4 +1,4 @@
-"""`describe_roots: true`: tools that take paths say where those must be, so that a model knows."""
+"""`describe_roots: true`: add the allowed roots to the descriptions of tools that take paths."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hub.roots.effective import EffectiveRoots
 from hub.values import Json, JsonObject
 
 SHOWN = 16
-"""How many roots a description names; a model pays for each in every conversation."""
+"""The most roots that a description names; each costs a model tokens in every conversation."""
 _PATHS = frozenset({Kind.PATH, Kind.GLOB})
 
 
 def takes_paths(own: ToolPolicy, definition: Mapping[str, Json]) -> bool:
-    """Return whether a tool declares an argument that is a path or glob and is judged."""
+    """Return whether a tool declares a path or glob argument, and the guard's mode is not off."""
     if own.policy.mode is Mode.OFF:
         return False
     shape = compile_schema(definition.get("inputSchema"), own.arguments)
@@ -24,7 +24,7 @@ def takes_paths(own: ToolPolicy, definition: Mapping[str, Json]) -> bool:
 
 
 def told_of(here: EffectiveRoots) -> str | None:
-    """Return the sentence about the roots in force at a server; None if nothing is enforced."""
+    """Return the sentence that lists a server's effective roots; None if nothing is enforced."""
     if not here.enforcing:
         return None
     paths = here.roots.paths
@@ -36,7 +36,7 @@ def told_of(here: EffectiveRoots) -> str | None:
 
 
 def with_sentence(entry: JsonObject, sentence: str) -> JsonObject:
-    """Return a tool's entry with a sentence more in its description; nothing else changes."""
+    """Return a copy of a tool's `entry` with `sentence` added to its description."""
     old = entry.get("description")
     text = f"{old}\n{sentence}" if isinstance(old, str) and old else sentence
     return {**entry, "description": text}

@@ -1,4 +1,4 @@
-"""`file:` URIs to paths and back, for every flavour of path, wherever the hub itself runs."""
+"""Convert `file:` URIs to paths and back, for every `Flavour`, wherever the hub itself runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hub.paths.resolve import Flavour
 
 
 class UriError(ValueError):
-    """A URI that names no usable local path; the text is a sentence fit for a client."""
+    """A URI that names no usable local path. The message is a sentence fit for a client."""
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -18,17 +18,18 @@ _UNRESERVED = "/-._~!$&'()*+,;=:@"
 
 
 def path_from_uri(uri: str, flavour: Flavour) -> str:
-    """Return the absolute path that `uri` names, decoded once and not normalised.
+    """Return the absolute path that `uri` names, percent-decoded once and not normalised.
 
-    Windows paths keep the URI's forward slashes; a remote authority becomes a UNC path there.
+    A Windows path keeps the URI's forward slashes. On Windows a remote host becomes a UNC path.
 
     Raises:
-        UriError: it is no `file:` URI, not absolute, remote (elsewhere than on Windows), ambiguous.
+        UriError: `uri` is no `file:` URI, is ambiguous, not valid UTF-8 or has a control
+            character; or its path is not absolute, or on a remote host (except on Windows).
     """
     if uri[:5].lower() != "file:":
         raise UriError("Only file:// URIs are supported")
     if "?" in uri or "#" in uri:
-        # Cutting it off would name a parent of what a client meant that forgot to encode.
+        # A client may have forgotten to encode them: the shortened path could be a parent folder.
         raise UriError("A file URI with a query or a fragment is ambiguous")
     authority, path = _split(uri[5:])
     path = _decode(path, flavour)

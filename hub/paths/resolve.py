@@ -1,7 +1,8 @@
-"""Where a path leads: absolute, every link followed by our own walk, compared by component.
+"""Resolve a path to an absolute path without symlinks, and compare paths by component.
 
-`os.path.realpath` and `Path.resolve` silently stop resolving past PATH_MAX, so that an escape reads
-as inside. This walk asks for one component at a time and refuses what the kernel will not answer.
+`os.path.realpath` and `Path.resolve` silently stop resolving past PATH_MAX, so that an escape looks
+like a path inside. This walk asks for one component at a time. If the kernel does not answer, the
+path is refused.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ PATH_MAX = 4096
 
 
 class Flavour(Enum):
-    """Whose rules a path follows: those of the machine that the children run on."""
+    """The platform whose path rules apply: that of the machine the children run on."""
 
     POSIX = "posix"
     MACOS = "macos"
     WINDOWS = "windows"
 
 
-# Found once: to look an enum's member up takes longer than what is done with it here.
+# Looked up once: looking up an enum's member takes longer than the comparison with it.
 _POSIX, _WINDOWS = Flavour.POSIX, Flavour.WINDOWS
 
 
 class PathError(Exception):
-    """A path that leads nowhere we can vouch for; `reason` is a sentence fit for a client."""
+    """A path that cannot be resolved for certain; `reason` is a sentence fit for a client."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -39,14 +40,14 @@ class PathError(Exception):
 
 
 class DeadEndError(PathError):
-    """The kernel finds nothing here, whatever the path is opened for."""
+    """A path that the kernel cannot open, whatever it is opened for."""
 
 
 EntryKind: TypeAlias = Literal["directory", "file", "link", "other"]
 
 
 class Entry(Struct, frozen=True, gc=False):
-    """What one name in a directory is, itself and not what a link points to."""
+    """One name in a directory: the kind and identity of the entry itself, links not followed."""
 
     kind: EntryKind
     device: int
@@ -57,24 +58,24 @@ _SOME_DIRECTORY = Entry("directory", 0, 0)
 
 
 class LinkReader(Protocol):
-    """What is asked of a file system: a walk asks the first two questions, a wildcard the third."""
+    """The three file system queries that the hub makes; only wildcards need `names`."""
 
     def entry(self, path: str) -> Entry | None:
-        """Return what `path` is, or None if it does not exist; any other failure is a PathError."""
+        """Return the entry at `path`, or None if it does not exist. Other failures: PathError."""
         ...
 
     def target(self, path: str) -> str:
-        """Return the text of the link `path`, or raise PathError."""
+        """Return the target text of the symlink `path`, or raise PathError."""
         ...
 
     def names(self, path: str) -> Sequence[str]:
-        """Return what is in the directory `path`, as far as it is known."""
+        """Return the names in the directory `path`, or an empty sequence if this is not known."""
         return ()
 
 
-# These name something else in the process that opens them than in the hub.
+# These name different things in the process that opens them and in the hub.
 _PROCESS_RELATIVE = frozenset({"/proc", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
-# macOS: these are links in every installation, and `/private` is their real home.
+# On macOS these are always links to directories of the same name in `/private`.
 _FIRMLINKS = frozenset({"etc", "tmp", "var"})
 
 _WINDOWS_DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])", re.I)
@@ -85,16 +86,17 @@ _WINDOWS_FORBIDDEN = re.compile(r'[<>:"|?*]')
 def resolve(
     raw: str, *, cwd: str | None, links: LinkReader, flavour: Flavour, is_lenient: bool = False
 ) -> str:
-    """Return `raw` as an absolute path with every link followed; a missing component ends the walk.
+    """Return `raw` as an absolute path with every symlink followed, up to a missing component.
 
-    `is_lenient`: as programs do that resolve a path before they open it (Python's `realpath`): `..`
-    leads back from what is missing, and from a file, as it does from a directory.
+    `is_lenient`: as in programs that resolve a path before they open it (Python's `realpath`), `..`
+    after a missing component or a file goes back one step, as it does after a directory.
 
     True at the moment `links` was asked; another process may open a changed tree later.
 
     Raises:
-        PathError: relative without a `cwd`, a loop, a file used as a directory, `..` after what is
-            missing, a spelling that its platform reads in more than one way, or no answer.
+        PathError: `raw` is empty, too long or has a NUL; it is relative and `cwd` is None; too many
+            links, a file used as a directory, or `..` after a missing component; a spelling
+            that its platform reads in more than one way; or the disk does not answer.
     """
     _check_text(raw)
     anchor, names = split(raw, flavour)
@@ -111,9 +113,9 @@ def resolve(
 
 
 def enter(directory: str, name: str, *, links: LinkReader, flavour: Flavour) -> str:
-    """Return where `name` in an already resolved directory leads: the last step of `resolve`.
+    """Return the resolved path of `name` in an already resolved directory: `resolve`'s last step.
 
-    `name` is one component and neither `.` nor `..`.
+    `name` must be one component, neither `.` nor `..`.
 
     Raises:
         PathError: as `resolve`.
@@ -123,10 +125,12 @@ def enter(directory: str, name: str, *, links: LinkReader, flavour: Flavour) -> 
 
 
 def parts_of(path: str, flavour: Flavour) -> tuple[str, ...]:
-    """Return the components of an absolute path, folded so that equal means the same place.
+    """Return the components of an absolute path, case-folded as its platform does.
+
+    Two paths with equal components name the same place.
 
     Raises:
-        PathError: `path` is not absolute, or has a `..` that only a walk could understand.
+        PathError: `path` is not absolute, or has a `..`, which needs `resolve`.
     """
     anchor, names = split(path, flavour)
     if not anchor or ".." in names:
@@ -140,15 +144,15 @@ def parts_of(path: str, flavour: Flavour) -> tuple[str, ...]:
 
 
 def is_inside(parts: tuple[str, ...], root_parts: tuple[str, ...]) -> bool:
-    """Return whether `parts` is the root itself or below it."""
+    """Return whether `parts` is the root itself or lies below it."""
     return parts[: len(root_parts)] == root_parts
 
 
 def split(path: str, flavour: Flavour) -> tuple[str, list[str]]:
-    r"""Return a path's anchor (`/`, `C:\`, or empty) and its names without empty ones and `.`.
+    r"""Return a path's anchor (`/`, `C:\`, or empty) and its names, without empty names and `.`.
 
     Raises:
-        PathError: a Windows spelling that is refused whatever it leads to.
+        PathError: a Windows spelling that is always refused.
     """
     if flavour is _WINDOWS:
         return _split_windows(path)
@@ -157,9 +161,9 @@ def split(path: str, flavour: Flavour) -> tuple[str, list[str]]:
 
 
 def collapse(raw: str, *, cwd: str | None, flavour: Flavour) -> str | None:
-    """Return `raw` as a child reads it that removes `..` before it looks at the disk.
+    """Return `raw` with each `..` removed as text, as a child does that does not ask the disk.
 
-    None: there is nothing to remove.
+    None if there is no `..` to remove, or if `raw` is relative and `cwd` is None.
 
     Raises:
         PathError: as `split`.
@@ -214,7 +218,7 @@ def _walk(anchor: str, names: list[str], links: LinkReader, flavour: Flavour, at
 
 
 class _AllDirectories(LinkReader):
-    """A disk on which `..` leads back from whatever is no link, missing or not."""
+    """A disk on which everything but a link is a directory, even what is missing."""
 
     def __init__(self, links: LinkReader) -> None:
         self._links = links
@@ -251,7 +255,7 @@ def _follow(path: str, followed: int, links: LinkReader, flavour: Flavour) -> tu
 
 
 def is_process_relative(path: str) -> bool:
-    """Return whether something at or below `path` is another thing in each process."""
+    """Return whether `path` is, contains or lies below a place that differs in each process."""
     return any(
         (one + "/").startswith(path + "/") or path.startswith(one + "/")
         for one in _PROCESS_RELATIVE
@@ -301,5 +305,5 @@ def _check_windows_name(name: str) -> None:
 
 
 def _upper(name: str) -> str:
-    # NTFS folds one character to one; `ß` must not become `SS`, which is another name.
+    # NTFS folds one character to one: `ß` must not become `SS`, which is a different name.
     return "".join(up if len(up := char.upper()) == 1 else char for char in name)

@@ -1,4 +1,4 @@
-"""Which roots are in force for a client: what it shares, or a stand-in, below the ceiling."""
+"""Effective roots: the roots that a client shares, or the fallback, cut to the ceiling."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Source: TypeAlias = Literal[
 
 
 class OperatorRoots(Struct, frozen=True):
-    """What the operator lays down: a stand-in for a client's roots, and what no roots exceed.
+    """The operator's settings: the fallback for missing roots, and the ceiling for all roots.
 
-    `fallback` None means that nothing was configured, which is another thing than a set that grants
-    nothing. `rejected` is what was to be in it and cannot.
+    `fallback` None: nothing was configured. An empty `fallback` is a configured one that grants
+    nothing. `rejected` are the configured roots that cannot be used.
     """
 
     fallback: RootSet | None = None
@@ -33,9 +33,9 @@ class OperatorRoots(Struct, frozen=True):
 class EffectiveRoots(Struct, frozen=True):
     """The roots a client's calls are judged against.
 
-    `enforcing` False: there is nothing to judge against, and the operator lets such clients pass.
-    `stale`: the client could not be asked again and may share other roots by now. `rejected`: what
-    it announced in vain, or the operator wrote in vain where the fallback stands in.
+    `enforcing` False: there are no roots to judge against, and the operator lets such calls pass.
+    `stale`: the client may share other roots by now. `rejected`: the unusable roots that the client
+    announced or, where the fallback applies, that the operator configured.
     """
 
     roots: RootSet
@@ -46,11 +46,11 @@ class EffectiveRoots(Struct, frozen=True):
 
 
 NOT_ASKED = EffectiveRoots(EMPTY, "none")
-"""What is in force while a client that has roots was not asked for them: nothing is reached."""
+"""Effective roots of a client that has roots but was not asked for them: no path is admitted."""
 
 
 def effective_roots(state: State, operator: OperatorRoots) -> EffectiveRoots:
-    """Return the roots in force for a client in `state`."""
+    """Return the effective roots of a client in `state`."""
     if state.last is not None:
         announced = state.last.announcement
         if state.stale and operator.strict:
@@ -75,7 +75,7 @@ def effective_roots(state: State, operator: OperatorRoots) -> EffectiveRoots:
 
 
 def for_rootless(operator: OperatorRoots) -> EffectiveRoots:
-    """Return the roots in force for a client that knows no roots."""
+    """Return the effective roots of a client that does not support roots."""
     return effective_roots(State(Undeclared()), operator)
 
 
@@ -90,7 +90,10 @@ def _unbounded(operator: OperatorRoots, rejected: tuple[Rejected, ...]) -> Effec
 
 
 def for_server(force: EffectiveRoots, ceiling: RootSet | None) -> EffectiveRoots:
-    """Return what is in force for calls to a server, whose own arguments may name a ceiling."""
+    """Return the effective roots for calls to one server.
+
+    `ceiling` are the directories in the server's own arguments; None if these name none.
+    """
     if ceiling is None:
         return force
     if not force.enforcing:

@@ -1,4 +1,4 @@
-"""Whether announced roots are still the places they were: looked at before each guarded call."""
+"""Check before each guarded call that the roots still exist and were not moved or replaced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hub.roots.roots import Rejected, Root, RootSet, entry_of
 
 
 class RootCondition(Enum):
-    """How a root stands."""
+    """Whether a root is in place; the value of the other members is the reason for the client."""
 
     PRESENT = "present"
     GONE = "Path is not accessible"
@@ -20,18 +20,18 @@ class RootCondition(Enum):
 
 
 class RootPresence(Struct, frozen=True):
-    """Roots in their order, each with its condition; only those that are present grant anything.
+    """Roots in the client's order, each with its condition; only `PRESENT` roots grant access.
 
-    A root that went grants again when something that is no link stands at the same place. One that
-    was replaced behind our back grants again when the original is back, or when the client shares
-    it anew. So no change of the tree ever makes a root mean another place than it did.
+    A root that is `GONE` grants access again when a directory (or file) that is no link is back at
+    its path. A root that is `REPLACED` grants access again when the original is back, or when the
+    client announces the root anew. So no change on disk makes a root mean a different place.
     """
 
     roots: tuple[tuple[Root, RootCondition], ...]
 
     @staticmethod
     def of(roots: RootSet) -> RootPresence:
-        """Return the standing of roots that were just parsed."""
+        """Return the presence of roots that were just parsed: all of them `PRESENT`."""
         return RootPresence(tuple((root, RootCondition.PRESENT) for root in roots.roots))
 
     @property
@@ -47,9 +47,10 @@ class RootPresence(Struct, frozen=True):
         )
 
     def is_unchanged(self, links: LinkReader, flavour: Flavour) -> bool:
-        """Return whether the very files and directories that grant something are in their places.
+        """Return whether each root that grants access is still the same file at the same path.
 
-        One question a root, where `refresh` asks for each directory above it too.
+        One disk query per root, where `refresh` also asks for each directory above the root. If a
+        root is not `PRESENT`, `refresh` is called: true if no condition changed.
         """
         if any(how is not RootCondition.PRESENT for _, how in self.roots):
             return self.refresh(links, flavour) is self
@@ -59,7 +60,7 @@ class RootPresence(Struct, frozen=True):
             return False
 
     def refresh(self, links: LinkReader, flavour: Flavour) -> RootPresence:
-        """Look again; returns this very object if nothing is different."""
+        """Look at all roots again; return this same object if no condition changed."""
         looked = tuple(_look(root, how, links, flavour) for root, how in self.roots)
         return self if looked == self.roots else RootPresence(looked)
 

@@ -1,4 +1,4 @@
-"""The directories (or single files) that a client or an operator shares, parsed and compared."""
+"""Roots: parse and compare the directories (or single files) that a client or operator shares."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _UNSAFE_AT_HOME = (".ssh", ".aws", ".gnupg", ".kube")
 
 
 class Root(Struct, frozen=True):
-    """One shared directory or file: `uri` as announced, `path` canonical when it was announced."""
+    """One shared directory or file: `uri` as announced, `path` with links followed at that time.
+
+    `parts` are the components of `path` for comparison; `device` and `inode` identify the file.
+    """
 
     uri: str
     path: str
@@ -39,19 +42,19 @@ class Root(Struct, frozen=True):
 
 
 def entry_of(root: Root) -> Entry:
-    """Return what stands at a root's path as long as nobody has moved or replaced it."""
+    """Return the entry at a root's path, as long as nobody has moved or replaced the root."""
     return Entry("file" if root.is_file else "directory", root.device, root.inode)
 
 
 class Rejected(Struct, frozen=True):
-    """An announced root that grants nothing, and the sentence that says why."""
+    """An announced root that grants nothing, and a sentence with the reason."""
 
     uri: str
     reason: str
 
 
 class RootSet(Struct, frozen=True):
-    """Roots in the client's order, no two of them the same place."""
+    """Roots in the client's order, no two of them for the same place."""
 
     roots: tuple[Root, ...]
 
@@ -64,14 +67,14 @@ class RootSet(Struct, frozen=True):
         return tuple(root.path for root in self.roots)
 
     def covers(self, parts: tuple[str, ...]) -> Root | None:
-        """Return the first root that `parts` is or lies below."""
+        """Return the first root that is or contains `parts`, or None."""
         for root in self.roots:
             if root.covers(parts):
                 return root
         return None
 
     def within(self, ceiling: RootSet) -> RootSet:
-        """Return what both sets grant; a ceiling below a root narrows that root to the ceiling."""
+        """Return the roots that both sets grant: where a ceiling lies below a root, the ceiling."""
         return root_set(shared for root in self.roots for shared in _shared(root, ceiling))
 
 
@@ -79,18 +82,18 @@ EMPTY = RootSet(())
 
 
 class Announcement(Struct, frozen=True):
-    """What a client's answer to `roots/list` comes to."""
+    """A client's `roots/list` result, parsed: the usable roots and the rejected ones."""
 
     roots: RootSet
     rejected: tuple[Rejected, ...]
 
 
 class UnsafePaths:
-    """The built-in list of places that are not shared, and not reached through a root above them.
+    """The built-in list of unsafe places: never a root, and not reached through a root above them.
 
-    By component and with what lies inside; the root of a file system itself only as such. `home` is
-    the user's home directory with its links followed. `own` are the hub's own directories: they
-    stay on the list where the operator has `lifted` all others.
+    An entry includes all that lies below it, compared by component. Of the top directory of a file
+    system (`/`, `C:`) only the directory itself is unsafe. `home` is the user's home directory with
+    links followed. `own` are the hub's own directories. `lifted` removes all entries but these.
     """
 
     def __init__(
@@ -104,25 +107,25 @@ class UnsafePaths:
         separator = "\\" if flavour is Flavour.WINDOWS else "/"
         below_home = [f"{home}{separator}{name}" for name in _UNSAFE_AT_HOME] if home else []
         builtin = () if lifted else (*_UNSAFE[flavour], *below_home)
-        # A drive counts as a component, and nothing has fewer than none.
+        # Paths with at most so many components are top directories; a drive is one component.
         self._tops = -1 if lifted else 1 if flavour is Flavour.WINDOWS else 0
         self._parts = frozenset((*(parts_of(path, flavour) for path in builtin), *own))
         self._lengths = frozenset(map(len, self._parts))
 
     def touches(self, parts: tuple[str, ...]) -> bool:
-        """Return whether an entry of the list is `parts`, or lies above or below it."""
+        """Return whether an entry of the list is `parts`, or lies above or below `parts`."""
         is_top = len(parts) <= self._tops
         return is_top or any(is_inside(parts, one) or is_inside(one, parts) for one in self._parts)
 
     def refuses(self, parts: tuple[str, ...]) -> bool:
-        """Return whether `parts` is on the list or inside an entry of it."""
+        """Return whether `parts` is on the list or lies below an entry of the list."""
         if len(parts) <= self._tops:
             return True
         return any(parts[:length] in self._parts for length in self._lengths)
 
 
 def root_set(roots: Iterable[Root]) -> RootSet:
-    """Return the first of each place, in order."""
+    """Return `roots` in order, of several for the same place only the first."""
     by_place: dict[tuple[str, ...], Root] = {}
     for root in roots:
         by_place.setdefault(root.parts, root)
@@ -132,9 +135,10 @@ def root_set(roots: Iterable[Root]) -> RootSet:
 def parse_announcement(
     result: Json, *, links: LinkReader, flavour: Flavour, unsafe: UnsafePaths | None
 ) -> Announcement | None:
-    """Return the usable roots of a `roots/list` result and the others, each with its reason.
+    """Return the usable roots of a `roots/list` result, and the rejected ones with their reasons.
 
-    None means that the result as a whole is not such a list: the previous one stays in force.
+    At most `MAX_ROOTS` roots are used. None if the result is not a list of roots at all; then the
+    previous roots stay in force.
     """
     announced = result.get("roots") if isinstance(result, dict) else None
     if not isinstance(announced, list):
@@ -158,7 +162,9 @@ def parse_announcement(
 def root_from_path(
     path: str, *, name: str | None, links: LinkReader, flavour: Flavour, unsafe: UnsafePaths | None
 ) -> Root:
-    """Return an operator's root: its URI made from the canonical path, its name too if not given.
+    """Return the root for a path that the operator configured, with links followed.
+
+    Its URI is made from the resolved path; so is its name, if `name` is None or empty.
 
     Raises:
         RootError: the path is relative, missing, unreadable or not safe for sharing.

@@ -1,7 +1,7 @@
-"""What the hub knows of one client's roots: a state machine of events in, effects out.
+"""State machine of one client's roots: events in, a new `State` and effects to perform out.
 
-Nothing here waits or looks at a clock. MCP 2025-11-25, "Roots"; the debounce answers clients that
-announce a burst of changes.
+Nothing here waits or reads a clock. Source: MCP 2025-11-25, "Roots". The debounce is for clients
+that announce many changes in a short time.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ class ClientReady(Struct, frozen=True):
 
 
 class Given(Struct, frozen=True):
-    """The client sent its roots with a request; `announcement` is None if it sent no list."""
+    """The client sent its roots with a request; `announcement` is None if that was no list."""
 
     announcement: Announcement | None
     now: float
 
 
 class Reachable(Struct, frozen=True):
-    """A request can be sent to the client outside of its own requests."""
+    """The hub can now send requests to the client outside of the client's own requests."""
 
 
 class Changed(Struct, frozen=True):
-    """The client announced `notifications/roots/list_changed`."""
+    """The client sent `notifications/roots/list_changed`."""
 
     now: float
 
 
 class Needed(Struct, frozen=True):
-    """A call needs the roots; the client can be reached through it."""
+    """A call needs the roots; the hub can ask the client through that call."""
 
     now: float
 
 
 class Ended(Struct, frozen=True):
-    """The client is gone."""
+    """The client has disconnected."""
 
 
 class Ticked(Struct, frozen=True):
-    """Time has passed."""
+    """The time of a `Wake` effect has come."""
 
     now: float
 
 
 class RootsAnswered(Struct, frozen=True):
-    """Request number `asked` was answered; `announcement` is None if with no list of roots."""
+    """Request number `asked` was answered; `announcement` is None if that was no list of roots."""
 
     asked: int
     announcement: Announcement | None
@@ -64,7 +64,7 @@ class RootsAnswered(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """Request number `asked` brought nothing; `unreachable`: it did not even get to the client."""
+    """Request number `asked` failed; `unreachable`: it could not be sent to the client."""
 
     asked: int
     reason: str
@@ -73,15 +73,15 @@ class Failed(Struct, frozen=True):
 
 
 class Revised(Struct, frozen=True):
-    """Roots of the last answer came, went or were replaced on disk: what it comes to now."""
+    """Roots of the last answer changed on disk; `announcement` is that answer as it is now."""
 
     announcement: Announcement
 
 
 ClientEvent: TypeAlias = ClientReady | Given | Reachable | Changed | Needed | Ended
-"""What the client does, or can be reached by."""
+"""Events that the client causes."""
 OwnEvent: TypeAlias = Ticked | RootsAnswered | Failed | Revised
-"""What the hub's own waiting, asking and looking comes to."""
+"""Events that the hub causes: its timer, its requests and its looks at the disk."""
 RootsEvent: TypeAlias = ClientEvent | OwnEvent
 
 
@@ -95,17 +95,17 @@ class Ask(Struct, frozen=True):
 
 
 class Wake(Struct, frozen=True):
-    """Send `Ticked` at the time `at`; a later Wake replaces this one."""
+    """Feed `Ticked` at the time `at`; a later `Wake` replaces this one."""
 
     at: float
 
 
 class Publish(Struct, frozen=True):
-    """The roots in force may be others now."""
+    """Tell the session that the effective roots may have changed."""
 
 
 class Warn(Struct, frozen=True):
-    """Tell the operator."""
+    """Write `text` to the log, for the operator."""
 
     text: str
 
@@ -114,15 +114,16 @@ Effect: TypeAlias = Ask | Wake | Publish | Warn
 
 
 MAX_DEBOUNCE = 2.0
-"""Seconds after which a burst of changes is asked about even though it goes on."""
+"""Seconds after the first of many changes until the client is asked, even if more changes come."""
 RETRY_AFTER = 30.0
-"""Seconds after a failed ask until a call starts another one in the background."""
+"""Seconds after a failed request until a call starts another one in the background."""
 
 
 class RootsKnown(Struct, frozen=True):
-    """A usable answer: what it comes to, and when it came.
+    """A usable answer: its parsed roots, and the time `at` which it came.
 
-    `is_empty`: it named no usable root. A root that is gone from the disk since is another thing.
+    `is_empty`: the answer had no usable root when it came. Roots that were deleted later do not
+    change this.
     """
 
     announcement: Announcement
@@ -131,7 +132,7 @@ class RootsKnown(Struct, frozen=True):
 
 
 class NotConnected(Struct, frozen=True):
-    """The client has not finished its handshake: nothing is known, and it may not be asked yet."""
+    """The client has not finished its handshake: the hub knows nothing and must not ask yet."""
 
 
 class Undeclared(Struct, frozen=True):
@@ -139,20 +140,24 @@ class Undeclared(Struct, frozen=True):
 
 
 class Unasked(Struct, frozen=True):
-    """Something is to be asked as soon as the client can be reached."""
+    """The client is to be asked as soon as it can be reached."""
 
 
 class Debouncing(Struct, frozen=True):
-    """The client announced a change; asking waits until `due` for more of them."""
+    """The client announced a change; the hub waits until `due` for more changes before it asks.
+
+    `began` is the time of the first change.
+    """
 
     began: float
     due: float
 
 
 class Asking(Struct, frozen=True):
-    """A request is under way.
+    """A `roots/list` request is in flight.
 
-    `changed`: its answer may be old already. `wanted`: a call waits for a newer one.
+    `changed`: a change was announced since, so the answer may be old. `wanted`: a call waits for a
+    newer answer.
     """
 
     changed: bool = False
@@ -164,7 +169,7 @@ class Settled(Struct, frozen=True):
 
 
 class SessionClosed(Struct, frozen=True):
-    """The client is gone."""
+    """The client has disconnected; events no longer change the state."""
 
 
 Phase: TypeAlias = (
@@ -173,11 +178,12 @@ Phase: TypeAlias = (
 
 
 class State(Struct, frozen=True):
-    """The record of one client's roots.
+    """All that the hub knows of one client's roots.
 
-    `asked` counts the requests sent; `settled` is the newest that was answered, or failed at a
-    client that could be reached. `last` is the newest usable answer; `failed` says why the newest
-    request brought none. `version` counts how often the usable roots became others.
+    `asked` counts the requests sent. `settled` is the number of the newest request that was
+    answered, or that failed at a client that could be reached. `last` is the newest usable answer.
+    `failed` is the reason why the newest request failed. `version` counts the changes of the usable
+    roots. `debounce` is in seconds.
     """
 
     phase: Phase
@@ -191,14 +197,14 @@ class State(Struct, frozen=True):
 
     @property
     def stale(self) -> bool:
-        """Whether the client may have other roots by now than `last` says."""
+        """Whether the client may have different roots by now than those in `last`."""
         return self.last is not None and (
             self.failed is not None or not isinstance(self.phase, Settled)
         )
 
     @property
     def awaits(self) -> int | None:
-        """The number of the request whose end a guarded call waits for; None if there is none."""
+        """The number of the request that a guarded call must wait for; None if it need not wait."""
         if self.failed is not None:
             return None
         match self.phase:
@@ -219,7 +225,7 @@ def start(debounce: float) -> State:
 
 
 def step(state: State, event: RootsEvent) -> Step:
-    """Return the state after `event`, and what is to be done about it."""
+    """Return the state after `event`, and the effects to perform."""
     if isinstance(state.phase, SessionClosed):
         return state, ()
     return _of_client(state, event) if isinstance(event, ClientEvent) else _of_hub(state, event)
@@ -325,7 +331,7 @@ def _failed(state: State, event: Failed) -> Step:
     if not isinstance(state.phase, Asking) or event.asked != state.asked:
         return state, ()
     if event.unreachable:
-        # Not settled: who waits for its end waits for that of the next one.
+        # `settled` stays: a call that waits for this request now waits for the next one.
         return replace(state, phase=Unasked()), ()
     failed = replace(state, failed=event.reason, failed_at=event.now)
     following, effects = _settle(failed, state.phase, event.now)
@@ -337,7 +343,7 @@ def _failed(state: State, event: Failed) -> Step:
 
 
 def _settle(state: State, asking: Asking, now: float) -> Step:
-    """End a request; a change announced meanwhile is asked about, at once if a call waits."""
+    """End a request. After a change in the meantime ask again, at once if a call waits for it."""
     settled = replace(state, phase=Settled(), settled=state.asked)
     if asking.wanted:
         return _ask(replace(settled, failed=None))

@@ -1,4 +1,4 @@
-"""What an argument's name says about its values."""
+"""Argument names: split a name into words, and tell from these which kind of values it takes."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from hub.guard.keys.vocabulary import (
 
 _WORD = re.compile(r"(?:[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+)\d*|[^\W\d_A-Za-z][^\W\d_]*")
 LONGEST_KEY = 200
-"""What is read of a key, from its end: what is remembered of a client's keys has a bound."""
+"""Characters that are read of a key, from its end: so the caches of clients' keys stay small."""
 _KNOWN = {
     *(PATH_WORDS | WEAK_WORDS | GLOB_WORDS | PAYLOAD_WORDS | COMMAND_WORDS | REVISION_WORDS),
     *FILLERS,
     "name",
 }
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
-# Asked in this order: a word that is in two of them is the first.
+# Searched in this order: a word in two of these lists has the first kind.
 _HEADS = (
     (GLOB_WORDS, Kind.GLOB),
     (PAYLOAD_WORDS, Kind.PAYLOAD),
@@ -53,7 +53,7 @@ _HEADS = (
 
 @lru_cache(maxsize=4096)
 def kind_of_key(key: str) -> tuple[Kind, str]:
-    """Return how values under `key` are judged as far as its words tell, and the words that do."""
+    """Return the kind of the values under `key` by its words, and the reason as a sentence."""
     if "/" in key:
         return Kind.NEUTRAL, "its name is a path itself, or has a domain before it"
     words = words_of(key)
@@ -69,49 +69,49 @@ def kind_of_key(key: str) -> tuple[Kind, str]:
 
 @lru_cache(maxsize=4096)
 def is_revision(key: str) -> bool:
-    """Return whether `key` takes a branch, a commit or the like."""
+    """Return whether `key` takes a revision: a branch, a commit or the like."""
     return any(word in REVISION_WORDS for word in words_of(key))
 
 
 @lru_cache(maxsize=4096)
 def is_mount(key: str) -> bool:
-    """Return whether `key` takes what is mounted into a container: `host:container`."""
+    """Return whether `key` takes a mount into a container: `host:container`."""
     return any(word in MOUNT_WORDS for word in words_of(key)[-1:])
 
 
 @lru_cache(maxsize=4096)
 def is_measure(key: str) -> bool:
-    """Return whether `key` takes a number that names no file: a size, a line, a count."""
+    """Return whether `key` takes a number that is no file name: a size, a line, a count."""
     return any({word, word.removesuffix("s")} & MEASURES for word in words_of(key)[-1:])
 
 
 @lru_cache(maxsize=4096)
 def is_label(key: str) -> bool:
-    """Return whether what `key` takes is no file's name: a kind, a status, a branch, an id."""
+    """Return whether `key` takes a label, not a file name: a kind, a status, a branch, an id."""
     return any(word in LABEL_WORDS for word in words_of(key)[-1:])
 
 
 @lru_cache(maxsize=4096)
 def is_content(key: str) -> bool:
-    """Return whether `key` takes what is in a file, beside a key that takes its path."""
+    """Return whether `key` takes a file's content, where another key takes the file's path."""
     return any(word in CONTENT_WORDS for word in words_of(key)[-1:])
 
 
 @lru_cache(maxsize=4096)
 def is_data(key: str) -> bool:
-    """Return whether `key` may take what is in a file, and does not say so plainly."""
+    """Return whether `key` may take a file's content, without a word that says so clearly."""
     return any(word in DATA_WORDS for word in words_of(key)[-1:])
 
 
 @lru_cache(maxsize=4096)
 def is_plural(key: str) -> bool:
-    """Return whether `key` names several things: the keys of an object there are their names."""
+    """Return whether `key` is a plural: an object there has the names of things as its keys."""
     words = _WORD.findall(key)
     return bool(words) and words[-1].lower().endswith("s")
 
 
 def words_of(key: str) -> list[str]:
-    """Return the words of a key in camel, snake, kebab or any other case, without their plurals."""
+    """Return the words of a key in camel, snake, kebab or any other case, in the singular."""
     return [_singular(word.lower()) for word in _WORD.findall(key)]
 
 
@@ -144,7 +144,7 @@ def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
 
 
 def _kind_of_either(words: list[str]) -> tuple[Kind, str]:
-    """Return the kind of what can be one thing or another: `path_or_content`."""
+    """Return the kind of a name with "or" in it, such as `path_or_content`."""
     at = words.index("or", 1)
     first, others = _kind_of_words(words[:at])[0], words[at + 1 :]
     either = [first, (_kind_of_either if "or" in others[1:-1] else _kind_of_words)(others)[0]]
@@ -158,7 +158,7 @@ def _kind_of_either(words: list[str]) -> tuple[Kind, str]:
 
 
 def _noun_phrase(words: list[str]) -> list[str]:
-    """Drop a preposition in front, all from the next one on, and words behind that say nothing."""
+    """Drop a leading preposition, all words from the next preposition on, and trailing fillers."""
     if len(words) > 1 and words[0] in PREPOSITIONS:
         words = words[1:]
     cut = next((n for n, word in enumerate(words) if n and word in PREPOSITIONS), len(words))

@@ -1,4 +1,4 @@
-"""Which arguments are paths, and of which kind: a tool's schema and its names, compiled once."""
+"""Compile a tool's input schema: which arguments are paths, and of which kind."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ from hub.values import Json, JsonObject, object_or_empty
 class ArgumentNode(Struct, frozen=True):
     """What is known about one place in a tool's arguments.
 
-    `values` are those that the schema itself offers. A place that is not `declared` takes the kind
-    of what it lies in, if nothing better is known about it. A bare word at a `label` names no
-    file. A text that is `structured` may also be given as an object or array, with paths in it.
+    `values` are the choices that the schema offers (`enum`, `const`). A place that is not
+    `declared` takes the kind of the object or array around it, if its own kind is neutral. A bare
+    word at a `label` is no file name. A `structured` text may also be given as an object or array,
+    with paths in it. `items` and `extra` are the nodes of array elements and undeclared members.
     """
 
     kind: Kind = Kind.NEUTRAL
@@ -51,11 +52,11 @@ class ArgumentNode(Struct, frozen=True):
     extra: ArgumentNode | None = None
 
     def member(self, key: str) -> ArgumentNode:
-        """Return the node of an object's member, declared or not."""
+        """Return the node of the member `key`, declared or not."""
         return self.properties.get(key) or self.undeclared(key)
 
     def undeclared(self, key: str) -> ArgumentNode:
-        """Return the node of a member that is not among the properties."""
+        """Return the node of a member `key` that is not in `properties`."""
         extra, named = self.extra, node_of_key(key[-LONGEST_KEY:])
         if extra is None or (extra.kind is Kind.NEUTRAL and not extra.properties):
             return named
@@ -74,7 +75,7 @@ def node_of_key(key: str) -> ArgumentNode:
 
 
 def overridden(node: ArgumentNode, names: list[str], kind: Kind) -> ArgumentNode:
-    """Return `node` with a kind that the operator gives to what `names` lead to in it."""
+    """Return `node` with the operator's `kind` at the place that the path `names` leads to."""
     if not names:
         return replace(
             node, kind=kind, why="the operator says so", declared=True, values=frozenset()
@@ -94,9 +95,9 @@ def overridden(node: ArgumentNode, names: list[str], kind: Kind) -> ArgumentNode
 
 
 def nodes_of(shape: ArgumentNode) -> Iterator[ArgumentNode]:
-    """Yield every node of a shape once, however it contains itself."""
+    """Yield every node of a shape once, even if the shape contains itself."""
     seen, queue = {id(shape)}, [shape]
-    for node in queue:  # which grows
+    for node in queue:  # grows in the loop
         yield node
         for inner in (*node.properties.values(), node.items, node.extra):
             if inner is not None and id(inner) not in seen:
@@ -107,7 +108,7 @@ def nodes_of(shape: ArgumentNode) -> Iterator[ArgumentNode]:
 _MAX_VARIANTS = 64
 _MAX_STEPS = 64
 _OF_ITEMS = ("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains")
-# What compiling a schema may cost, about ten microseconds each, as far as its size allows it.
+# Limits on compiling a schema, depending on its size; a unit is about ten microseconds.
 _MOST, _LEAST, _PER_OBJECT = 100_000, 1000, 8
 _ENTRIES, _CHARACTERS = 16, 64
 _A_PATH = re.compile(r"'(?:.* )?paths?'")
@@ -120,7 +121,10 @@ Verdict: TypeAlias = "tuple[Kind, str]"
 
 
 def compile_schema(schema: Json, overrides: Mapping[str, Kind]) -> ArgumentNode:
-    """Return the shape of a tool's arguments; `overrides` by JSON pointer, `*` for any member."""
+    """Return the shape of a tool's arguments; it may contain itself.
+
+    `overrides` maps JSON pointers (`*` for any member) to the operator's kinds.
+    """
     shape = _Compiler(schema).shape()
     for pointer, kind in overrides.items():
         names = [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
@@ -129,9 +133,10 @@ def compile_schema(schema: Json, overrides: Mapping[str, Kind]) -> ArgumentNode:
 
 
 class _Compiler:
-    """Follows one schema's references: what refers to itself becomes a node that contains itself.
+    """Compiles one schema and follows its references.
 
-    A schema that repeats itself in ever new ways is read as far as its size justifies.
+    A schema that refers to itself becomes a node that contains itself. A schema that expands
+    endlessly in new ways is read up to a limit that depends on its size.
     """
 
     def __init__(self, schema: Json) -> None:
@@ -144,7 +149,7 @@ class _Compiler:
     def shape(self) -> ArgumentNode:
         """Return the node of the arguments as a whole."""
         top = self._node("", [self._schema])
-        for key, node, variants in self._unread:  # which grows
+        for key, node, variants in self._unread:  # grows in the loop
             self._read_inside(key, node, variants)
         for _, node, _ in self._unread:
             if node.kind is Kind.PAYLOAD and _has_paths(node):
@@ -154,9 +159,9 @@ class _Compiler:
     def _node(self, key: str, schemas: list[Json]) -> ArgumentNode:
         """Return the node of `key` under all of `schemas` at once."""
         variants = self._variants(schemas)
-        if self._left < 0:  # of half a schema less is known than of none
+        if self._left < 0:  # half a schema tells less than none
             return node_of_key(key[-LONGEST_KEY:])
-        # A schema that only refers to others says nothing itself.
+        # A schema with only a `$ref` says nothing itself.
         said = tuple(id(schema) for schema in variants if schema.keys() != {"$ref"})
         node = self._nodes.get((key, said)) if said else None
         if node is None:
@@ -182,7 +187,7 @@ class _Compiler:
     def _variants(self, schemas: list[Json]) -> list[JsonObject]:
         queue = schemas[:_MAX_VARIANTS]
         found: dict[int, JsonObject] = {}
-        for schema in queue:  # which grows
+        for schema in queue:  # grows in the loop
             if not isinstance(schema, dict) or id(schema) in found:
                 continue
             self._left -= _cost_of(schema)
@@ -232,7 +237,7 @@ class _Compiler:
         return self._says(named, described) if described else named
 
     def _says(self, named: Verdict, described: str) -> Verdict:
-        """Return what a description makes of a name; what many share is read once."""
+        """Return the kind by name and description; each such pair is read only once."""
         says = self._described.get((named, described))
         if says is None:
             self._left -= len(described) // _CHARACTERS
@@ -241,14 +246,14 @@ class _Compiler:
 
 
 def _has_paths(node: ArgumentNode) -> bool:
-    """Return whether a part of a value is judged by its name."""
+    """Return whether a node inside `node` has a kind whose values are judged as paths."""
     parts = islice(nodes_of(node), _MAX_VARIANTS)
     return any(part.kind in _JUDGED for part in parts)
 
 
 def _effort_for(schema: Json) -> int:
     objects, queue = 0, [schema]
-    for one in queue:  # which grows
+    for one in queue:  # grows in the loop
         if isinstance(one, dict):
             objects += 1
             queue += one.values()
@@ -307,7 +312,7 @@ def _types(schema: JsonObject) -> list[str]:
 
 
 def _described(named: Verdict, text: str) -> Verdict:
-    """Return what a description makes of the kind that the key's name has."""
+    """Return the kind by the description `text`, where the key's name says `named`."""
     kind = named[0]
     other = None if SAYS_FILE.search(text) else _other(kind, named[1], text)
     if kind is Kind.PAYLOAD or kind is Kind.COMMAND:
@@ -325,10 +330,10 @@ def _described(named: Verdict, text: str) -> Verdict:
 
 
 def _other(kind: Kind, why: str, text: str) -> re.Match[str] | None:
-    """Return where a description says that a path is one of something else than of files.
+    """Return the words of a description that say that a path is no file path (a URL's, an XPath).
 
-    What is named a file is one, whatever is looked for in it; and `path` is one if that is said
-    first: "path of the file that the XPath runs on".
+    None if the key's name says "file", whatever is looked for in the file; or if the description
+    first says that it is a path: "path of the file that the XPath runs on".
     """
     says = SAYS_OTHER.search(text)
     if says is None or kind is not Kind.PATH:

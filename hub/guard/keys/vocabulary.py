@@ -1,7 +1,7 @@
-"""The words that tell which arguments are paths: data, no logic.
+"""Word lists that tell which arguments are paths: data, no logic.
 
-A key is split into words, each without its plural; `naming.py` finds the word that matters. To
-teach the guard a word, add it here and a row to `tests/guard/data/catalogue.jsonl`.
+`key_words.py` splits a key into words in the singular and finds the word that matters. To teach the
+guard a word, add it here, and add a row to `tests/guard/data/catalogue.jsonl`.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """How the values of an argument are judged."""
+    """How the values of an argument are judged: which of them count as paths."""
 
     PATH = "path"
-    """Every value, whatever its shape."""
+    """Every value, whatever it looks like."""
     GLOB = "glob"
-    """The part before the first wildcard; no `..` after it."""
+    """The part before the first wildcard; `..` after that is refused."""
     WEAK = "weak"
-    """Values shaped like a path or a file URI."""
+    """Values that look like a path or a `file:` URI."""
     NEUTRAL = "neutral"
-    """Values shaped like a path, an absolute one only if its first component exists here."""
+    """Values that look like a path; an absolute one only if its first component exists here."""
     PAYLOAD = "payload"
-    """Nothing but a value that is as a whole a file URI."""
+    """Only a value that is a `file:` URI as a whole."""
     COMMAND = "command"
-    """Its shell tokens."""
+    """The shell tokens of the value."""
     VIRTUAL = "virtual"
-    """A path of something else: only what climbs out with `..`, and local URIs."""
+    """No file path, such as a URL's path: only values that go out with `..`, and local URIs."""
     IGNORE = "ignore"
-    """Nothing: by the operator's word only."""
+    """No value; only the operator can set this."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -50,9 +50,9 @@ PATH_SCRIPTS = _words(
     " مجلد קובץ נתיב תיקי फ़ाइल पथ ไฟล์ เส้นทาง αρχείο"
     " διαδρομή φάκελος"
 )
-"""Words of scripts and languages that join them without a mark: found anywhere in a key."""
+"""Words of scripts and languages that join words without a mark: found anywhere in a key."""
 PATH_ENDINGS = ("path", "paths", "file", "files", "filename", "dir", "dirs", "folder", "directory")
-"""`imagepath`, `outputdir`: a word that ends so is a path unless it is in NOT_PATHS."""
+"""A word that ends like this is a path, unless it is in NOT_PATHS: `imagepath`, `outputdir`."""
 NOT_PATHS = _words(
     "profile profiles telepath psychopath sociopath osteopath homeopath naturopath empath"
     " footpath warpath towpath multipath multipaths nadir defile subprofile userprofile"
@@ -73,7 +73,7 @@ SELECTING_WORDS = _words(
     "include exclude ignore select filter allow deny allowed denied skip only match matching"
     " included excluded ignored blocked"
 )
-"""Before a path word they make it a list of patterns: `excludePaths`, `include_files`."""
+"""Before a path word: the argument is a list of patterns, as in `excludePaths`, `include_files`."""
 PAYLOAD_WORDS = _words(
     "content text body message msg sql code query q search prompt description desc comment note"
     " title summary regex regexp expression expr formula selector locator xpath jsonpath"
@@ -90,56 +90,56 @@ COMMAND_WORDS = _words(
 FILLERS = _words(
     "list array set value val str string arg argument param parameter item entry collection input"
 )
-"""After the word that matters they say nothing: `file_list`, `path_arg`."""
+"""After the word that matters these say nothing, as in `file_list`, `path_arg`."""
 CONTENT_WORDS = _words(
     "content text body code html css markdown md xml base64 b64 payload description desc comment"
     " note title summary message msg caption"
 )
-"""In an object under a path's name they say what is in the file, or of it; never where it is."""
+"""In an object under a path's name: the file's content or a text about the file, never a path."""
 DATA_WORDS = _words("data blob line raw input source script patch diff new old v")
-"""In an object of files they may take what is in one: several lines there are no path."""
+"""In an object of files: perhaps the file's content; a value with several lines is no path."""
 LABEL_WORDS = _words(
     "kind type status state label branch tag mode id uuid ref revision version level priority"
     " severity category role action operation op operator method event format encoding language"
     " lang locale unit color colour scope visibility sort order direction separator sep delimiter"
     " delim key char character symbol"
 )
-"""What their values name is no file: a bare word there passes, whatever links there are."""
+"""Their values are no file names: a bare word passes, even if a link of that name exists."""
 COUNTING_WORDS = _words("max min num number count total limit maximum minimum")
-"""With one of them a word for a path is a number of them: `max_files`."""
+"""With a path word: a number of files, as in `max_files`."""
 MEASURES = COUNTING_WORDS | _words(
     "size length line column col row offset index position start end depth level mode time date"
     " timestamp mtime ctime atime version revision width height priority score rank order page"
 )
-"""What a number in an object under a path's name may be, of which no schema tells."""
+"""In an object under a path's name: a number that no schema declares, and that is no file."""
 PREPOSITIONS = _words("in to of for from on at with by under inside within into onto relative as")
 WRITING_VERBS = _words(
     "save write extract copy move export download output dump unzip unpack install store render"
     " put place convert log record link mount clone checkout print upload import load read"
     " restore"
 )
-"""`saveTo`, `write_to`, `saveAs`, `loadFrom` are paths."""
+"""Before a final preposition: a path, as in `saveTo`, `write_to`, `saveAs`, `loadFrom`."""
 NAMED = _words("file folder dir directory path")
-"""`file_name` is a path; `sheet_name` is not."""
+"""Before `name` or `location`: a path, as in `file_name`; `sheet_name` is none."""
 PLACES = _words(
     "project workspace repo repository source src git vault root build install base code"
 )
-"""`projectRoot` is a path; `xml_root` need not be."""
+"""Before `root`: a path, as in `projectRoot`; `xml_root` need not be a path."""
 OTHER_PATHS = _words(
     "url uri dom cookie name symbol api http https route field property career learning menu"
     " breadcrumb callback webhook healthcheck object bus dbus"
 ) | {"health check"}
-"""Before `path` they say that it is one of something else: `url_path`, `name_path`."""
+"""Before `path`: no file path, as in `url_path`, `name_path`."""
 QUERY_PATHS = _words("jq x")
-"""Before `path` they say that it selects in a document, where `..` is nothing special."""
+"""Before `path`: a query into a document, where `..` is nothing special, as in `jq_path`."""
 PERHAPS_PATHS = _words("css json xml html svg clip query class ui")
-"""Before `path` they say that it is one of something else, or what is in the file: `svg_path`."""
+"""Before `path`: no file path, or the path of a file of that type, as in `svg_path`."""
 MOUNT_WORDS = _words("volume mount")
-"""What lies behind a colon there is a path in a container: `data:/var/lib/x`."""
+"""The part of the value after a colon is a path in a container, as in `data:/var/lib/x`."""
 REVISION_WORDS = _words(
     "branch ref revision rev commit commitish tag refspec remote sha head base target upstream onto"
 )
-"""What goes to a version control tool as a revision, where a leading `-` would be an option."""
+"""Their values go to a version control tool as a revision: a leading `-` would be an option."""
 
 PATH_FORMATS = _words(
     "path file-path filepath file_path filename file-name directory-path dir-path file directory"
@@ -177,13 +177,13 @@ SAYS_FILE = re.compile(
     r"|\bpaths? (?:to|of) (?:the |an? )?(?:\w+ )?(?:file|folder|directory)\b",
     re.IGNORECASE,
 )
-"""A path of something else may also be one of a file."""
+"""The path is a file path, even if `SAYS_OTHER` matches too."""
 SAYS_INPUT_FILE = re.compile(
     r"^(?:the |an? )?(?:\w+ )?(?:files?|director(?:y|ies)|folders?)\b"
     r"|^(?:the |an? )?\w+ or (?:an? |the )?files?\b",
     re.IGNORECASE,
 )
-"""A file that an expression is applied to, and no expression."""
+"""The argument is a file that an expression is applied to, not the expression itself."""
 SAYS_CODE = re.compile(
     r"^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
     r"(?:code|javascript (?:function|expression)) to (?:be )?(?:run|execute|evaluate|inject)",
@@ -200,7 +200,7 @@ OR_PATH = re.compile(
     r"(?:content|text|base64|string|data|markdown|json|yaml|code)s?\b",
     re.IGNORECASE,
 )
-"""A text may be given itself, or the path to it."""
+"""The argument is either a text itself, or the path of a file with the text."""
 SAYS_REGEX = re.compile(
     r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b"
     r"|\bjq (?:filter|expression|program|query|syntax)\b",

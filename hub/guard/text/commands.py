@@ -1,4 +1,4 @@
-"""Takes a shell command apart, as far as its words can be paths."""
+"""Split a shell command into the words that can be paths."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CODE = re.compile(
 )
 _QUOTED = r"""'[^']*'|"[^"\\`$]*\""""
 _MESSAGE = re.compile(
-    # From the start, for only so is it known what is quoted.
+    # Matched from the start of the command: otherwise it is unknown what is quoted.
     rf"""(\s*(?:(?:[^'"`$\\<]|{_QUOTED})*(?:&&|;)\s*)?"""
     r"(?:git\s+(?:commit|tag|merge|stash\s+push|notes\s+add)|gh\s+(?:pr|issue|release)\s+\w+)"
     rf"""\s(?:[^;&|<\n'"`$\\]|{_QUOTED}){{0,200}}?(?<=\s)(?:-a?m|--message|--title|--body)[ =])"""
@@ -36,12 +36,12 @@ _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 
 
 def is_program(word: str) -> bool:
-    """Return whether `word` is the full path of one of the system's programs."""
+    """Return whether `word` is the full path of a system program, such as `/usr/bin/env`."""
     return _EXECUTABLE.fullmatch(word) is not None
 
 
 def plainly_quoted(command: str) -> str:
-    r"""Return a command with `$'\x2f'` written as `'/'`."""
+    r"""Return a command with its `$'...'` strings decoded: `$'\x2f'` becomes `'/'`."""
     return _ANSI.sub(lambda quoted: _quote(_CODE.sub(_character, quoted[1])), command)
 
 
@@ -58,9 +58,9 @@ def _character(code: re.Match[str]) -> str:
 
 
 def without_messages(command: str) -> str:
-    """Return a command without what is said in the messages of a version control tool.
+    """Return a command without the texts of a version control tool's message options.
 
-    They are text to it, and in quotes to the shell.
+    Such a text is quoted, so the shell does not read it; for the tool it is no path.
     """
     for _ in range(_MOST_MESSAGES):
         message = _MESSAGE.match(command)
@@ -71,14 +71,14 @@ def without_messages(command: str) -> str:
 
 
 def is_null(text: str) -> bool:
-    """Return whether `text` is the null device or the like, and perhaps a stream behind it."""
+    """Return whether `text` is `/dev/null` or a similar device, perhaps with a stream number."""
     return text.removesuffix(" 2").removesuffix(" 1") in _DEVICES
 
 
 def words_of(command: str, *, starts: bool) -> Iterator[str]:
-    """Yield the words of a command that can be paths: not a system's programs, nor its null device.
+    """Yield the words of a command that can be paths: no system programs, null device or streams.
 
-    `starts` says that the first word names the program.
+    `starts`: the first word names the program.
     """
     program = starts
     for token in _TOKEN.finditer(command):

@@ -1,8 +1,8 @@
-"""What looks like JSON inside a string and is none that we can read: the strings in it.
+"""JSON inside a string: find it, and if it cannot be parsed, list the strings in it.
 
-Another parser may read it: one that takes comments, commas at the end, single quotes. Where a
-string starts and ends depends on that parser. So whatever stands between two quotes is taken for
-one, and whatever stands before a colon for a key.
+A child's parser may accept more: comments, trailing commas, single quotes. Where a string starts
+and ends depends on that parser. So any text between two quotes counts as a string, and any text
+before a colon as a key.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 class TooManyError(ValueError):
-    """There are more strings than anyone means."""
+    """The text has more than `MAX_STRINGS` strings."""
 
 
 def json_in(text: str) -> str | None:
-    """Return what of `text` can be JSON, without what may stand around it; None if nothing can."""
+    """Return the part of `text` that can be JSON, without blanks and comments around, or None."""
     if "[" not in text and "{" not in text:
         return None
     before = _BEFORE.match(text)
@@ -51,15 +51,15 @@ def json_in(text: str) -> str | None:
 
 
 def has_remarks(text: str) -> bool:
-    """Return whether something in `text` can be a comment, where a key can stand that is none."""
+    """Return whether `text` may have a comment, which could contain text that looks like a key."""
     return _REMARK.search(text) is not None
 
 
 def strings_in(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each string that some parser may see in `text`, with the last key before it.
+    """Yield (key, string) for each string that some parser may see: the key is the last one before.
 
     Raises:
-        TooManyError: there are more than `MAX_STRINGS`.
+        TooManyError: `text` has more than `MAX_STRINGS` strings.
     """
     seen: set[tuple[str, str]] = set()
     for quotes in _QUOTES:
@@ -76,7 +76,7 @@ def strings_in(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _key_of(piece: str, after: str) -> str:
-    """Return the key that a piece is, or ends with; empty if there is none."""
+    """Return the key that a piece is or ends with, or an empty string."""
     if after.lstrip()[:1] in {":", "="}:
         return _unescaped(piece[-_LONGEST_KEY:])
     bare = piece[-_LONGEST_KEY:].rstrip()

@@ -1,7 +1,7 @@
-"""Values longer than any path, and what is left of them once a child has cleaned them up.
+"""Values longer than any path: what is left of them after a child has cleaned them up.
 
-No path is that long, but many a child strips, decodes or tidies what it is given before it opens
-it. All of this takes time in proportion to the text's length.
+No path is that long, but many children strip, decode or tidy a value before they open it. All
+functions here take time in proportion to the text's length.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ _FEW_WORDS = 4
 
 
 def shortened(text: str, reader: Reader) -> tuple[list[str], str]:
-    """Return what `text` can be as a path for a child that cleans it up, and what is left if none.
+    """Return the paths that a child may make of `text` by cleaning it up, and the remaining text.
+
+    The remaining text is empty if the cleaned text is short enough to be a path.
 
     Raises:
-        PathError: its escapes are escaped again and again.
+        PathError: the text is escaped too many times over.
     """
     found: list[str] = []
     tidy = _tidied(text, _SLASHES)
@@ -47,18 +49,18 @@ def shortened(text: str, reader: Reader) -> tuple[list[str], str]:
 
 
 def is_one_path(text: str) -> bool:
-    """Return whether a text has so few words that it can be a path, or a list of some."""
+    """Return whether a text has so few words that it can be a path, or a list of paths."""
     return len(text.split(None, _FEW_WORDS)) < _FEW_WORDS
 
 
 def paths_in(text: str) -> list[str]:
-    """Return the items of a list that start as a path does, each once."""
+    """Return the items of a list that start like a path, each once."""
     pieces = dict.fromkeys(_PIECES.split(text))
     return [piece for piece in pieces if _STARTS_AS_PATH.match(piece) and piece != text]
 
 
 def straightened(text: str) -> str:
-    """Return a path without empty names, `.` and `..`, those at its start aside."""
+    """Return a path without empty names, `.` and `..`; it may still start with `..`."""
     kept: list[str] = []
     for name in text.split("/"):
         if name == ".." and kept and kept[-1] != "..":
@@ -72,14 +74,14 @@ def _without_detours(text: str) -> list[str]:
     straight = straightened(text)
     if len(straight) >= PATH_MAX:
         return []
-    # Between two slashes of a text there can be most of it; what is left then is no path.
+    # `..` may have removed most of a text with few slashes; the rest is then no path.
     is_path = is_one_path(text) or not _OF_A_TEXT.search(straight)
     return [straight] if straight and is_path else []
 
 
 def _tidied(text: str, separators: re.Pattern[str]) -> str:
     text = _BREAKS.sub(r"\1", text.strip(_EDGES))
-    # Two separators at the start can mean another machine.
+    # Two separators at the start can mean a path on another machine.
     return text[:1] + separators.sub(r"\1", text[1:])
 
 

@@ -1,4 +1,4 @@
-"""Tells text that a person reads from a list of names: words, YAML, code."""
+"""Tell prose, YAML and code from paths and lists of file names."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ _CODE = re.compile(
     r"|^(?:@@|\+\+\+ |diff --git )",
     re.MULTILINE,
 )
-"""How a remark, a document or a patch starts."""
+"""The start of a comment, a script, a document or a patch."""
 _MARKUP = re.compile(r"\s*<(?:!doctype |[a-z][\w:-]*\s+[\w:-]+\s*=)", re.IGNORECASE)
 _EQUALS = re.compile(r"[ \t]*=[ \t]*")
 _ENOUGH = 4
 _PER_PLAIN_WORD = 3
-"""A text has at most so many words for each one that is a plain word; a list has more."""
+"""In prose at least one of so many words is a plain word; in a list of names fewer are."""
 _READ = 4096
 
 
 def is_prose(text: str) -> bool:
-    """Return whether `text` reads as sentences, code or YAML, not as a path or a list of paths.
+    """Return whether `text` is sentences, code, markup or YAML, not a path or a list of paths.
 
-    A single line that starts as a path does, or as an option, is none.
+    A single line that starts like a path or an option is no prose. Only the first 4096 characters
+    are read.
     """
     text = text[:_READ]
     if _MARKUP.match(text):
@@ -39,20 +40,23 @@ def is_prose(text: str) -> bool:
 
 
 def is_list_of_words(text: str) -> bool:
-    """Return whether most of the words in `text` look like names of files, not like words."""
+    """Return whether most words in `text` look like file names, not like plain words."""
     words = _words(text[:_READ])
     return len(words) > 1 and _PER_PLAIN_WORD * _plain(words) < len(words)
 
 
 def is_yaml(text: str) -> bool:
-    """Return whether `text` has several lines, and each is one of YAML: most have a key."""
+    """Return whether `text` has several lines, all look like YAML, and at least half have a key."""
     lines = [line for line in text.splitlines() if line.strip()]
     keys = len(_YAML_KEY.findall(text))
     return len(lines) > 1 and 2 * keys >= len(lines) and all(map(_YAML_LINE.match, lines))
 
 
 def _is_code(text: str) -> bool:
-    """Return whether most lines have several words; `key = value` is one."""
+    """Return whether `text` looks like code or a patch, or most of its lines have several words.
+
+    `key = value` counts as one word.
+    """
     lines = [line for line in _EQUALS.sub("=", text).splitlines() if line.strip()]
     worded = sum(1 for line in lines if len(line.split(None, 1)) > 1)
     return _CODE.search(text) is not None or (worded > 1 and 2 * worded > len(lines))

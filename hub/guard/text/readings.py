@@ -1,4 +1,4 @@
-"""Every plausible reading of one string as a path: what some child might make of it."""
+"""List every plausible reading of one string as a path: what some child may make of the string."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ _MAX_NAMES = 32
 _TOO_MANY_WAYS = "it can be read in too many ways"
 
 Readings: TypeAlias = "dict[str, str]"
-"""Each reading, and how it comes about."""
+"""Each reading, and how it comes about, in words for `explain`."""
 
 
 class Reader(Struct, frozen=True):
-    """Whose eyes a string is read with: a child's environment and platform.
+    """How a string is read: with a child's environment and platform, and these settings.
 
-    `whole` reads the string only as one path: no lists, no `key=value`, no flags. `words` are taken
-    apart always, never, or where most of them look like names of files. `as_shell` reads as a shell
-    does, to which a variable that is not set is nothing, and `.?` another way to say `..`. What
-    lies in one of the `folders` is not taken apart before the folder's own path ends. What is known
-    to be a path (`is_path`) is judged as a whole anyway: how it starts is no other path then,
-    unless it lies in a folder.
+    `whole`: read the string only as one path, with no lists, no `key=value`, no flags. `words`:
+    split at spaces always, never, or if most words look like file names. `as_shell`: as in a shell,
+    an unset variable is empty, and `.?` can mean `..`. `folders`: a text that begins with the path
+    of one of them is not split inside that path. `is_path`: the string is known to be a path and is
+    judged as a whole anyway, so its start is no separate path, unless it lies in a folder.
     """
 
     env: Mapping[str, str]
@@ -97,14 +96,14 @@ _CLASS = re.compile(r"\[[!^]?\]?[^\]]*\[[:.=][^\]]*\](?:[^\[\]]|\[[:.=][^\]]*\])
 _EXTENDED = re.compile(r"[@?*+!]\([^()/]*\)")
 _LOOKALIKES = str.maketrans({"\u2215": "/", "\u2044": "/", "\u29f8": "/", "\u2216": "\\"})
 _BREAKS = re.compile(r"[\t\r\n]")
-# What is shown as nothing, and dropped by whoever cleans up text.
+# Invisible characters, which a child that cleans up text drops.
 IGNORABLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
 )
 _VIRTUAL = re.compile(r"/vsi(?!curl|s3|gs|az|oss|swift|hdfs|mem|stdin|stdout)\w+/", re.I)
-"""How GDAL reads inside of the file that is named behind: `/vsizip/a.zip/b`."""
+"""GDAL's prefixes for reading inside the file named after them: `/vsizip/a.zip/b`."""
 _SLASH = re.compile(r"/")
 _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
@@ -115,7 +114,7 @@ def readings(text: str, reader: Reader) -> Readings:
     """Return every reading of `text`, the literal one first unless it is a local URI.
 
     Raises:
-        PathError: there are too many, or a part of it cannot be read for certain.
+        PathError: `text` is too long, has too many readings, or cannot be read for certain.
     """
     if _PLAIN.fullmatch(text):
         return {text: "as given"}
@@ -123,7 +122,7 @@ def readings(text: str, reader: Reader) -> Readings:
         raise PathError("it is longer than any path can be")
     found: Readings = {text: "as given"}
     queue = [text]
-    for reading in queue:  # which grows: each reading is read in turn
+    for reading in queue:  # grows in the loop: each reading is read in turn
         for how, transform in _transforms(reading, reader):
             for other in transform(reading, reader):
                 if other and other not in found:
@@ -135,7 +134,7 @@ def readings(text: str, reader: Reader) -> Readings:
 
 
 def is_special(text: str) -> bool:
-    """Return whether `text` is a URI of something that some child opens and that is no file."""
+    """Return whether `text` is a URI that some child opens, but not as a file: `expect://`."""
     return _SPECIAL.match(text) is not None
 
 
@@ -147,19 +146,19 @@ def is_local_uri(text: str) -> bool:
 
 
 def is_remote(text: str) -> bool:
-    """Return whether `text` is a URI that leads to another machine, or nowhere."""
+    """Return whether `text` is a URI of another machine, or of no place (`data:`, `mailto:`)."""
     if not _REMOTE_URI.match(text):
         return False
     return not any(uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI))
 
 
 def climbing(uri: str) -> str | None:
-    """Return the path that a remote URI is to a child that knows no URIs, if its `..` lead out.
+    """Return a remote URI as a relative path, if its `..` lead out of the start directory, or None.
 
-    `http://../../x` is one directory above the one that a relative path starts in.
+    A child that knows no URIs may read it so: `http://../../x` leads one directory up.
 
     Raises:
-        PathError: nobody knows how often a child decodes it.
+        PathError: the URI is percent-encoded too many times over.
     """
     if not _DOTS.search(uri):
         return None
@@ -215,12 +214,12 @@ def _file_uri_paths(uri: str, reader: Reader) -> Iterable[str]:
 
 def _trimmed(text: str, reader: Reader) -> Iterable[str]:
     text = text.strip()
-    # One quote alone is what is left of two by whoever took the text from a list or a command.
+    # A single quote may be left over from a pair, if the text was cut out of a list or command.
     return (text, text.strip(_QUOTES))
 
 
 def _joined(text: str, reader: Reader) -> Iterable[str]:
-    # A URL parser does so before it looks at the scheme.
+    # A URL parser removes line breaks before it looks at the scheme.
     return (_BREAKS.sub("", text),) if _BREAKS.search(text) else ()
 
 
@@ -245,7 +244,7 @@ def _normalised(text: str, reader: Reader) -> Iterable[str]:
     if text.isascii():
         return ()
     visible = IGNORABLE.sub("", text)
-    # Normalising sorts the marks of a letter, in time that grows with the square of their number.
+    # Normalising sorts a letter's marks; the time grows with the square of their number.
     stacks = bytes(map(unicodedata.combining, visible)).split(b"\0")
     if max(map(len, stacks)) > _MAX_MARKS:
         raise PathError("it has more marks on one letter than any name")
@@ -265,7 +264,7 @@ def _expanded(text: str, reader: Reader) -> Iterable[str]:
 
 
 def defaulted(text: str, reader: Reader) -> Iterable[str]:
-    """Yield what `${X:-y}` and the like make of a text: with what is set, and with what is not."""
+    """Yield a text with `${X:-y}` and the like expanded, `X` set or unset; and each `y` alone."""
     if "${" in text and _DEFAULT.search(text):
         yield _DEFAULT.sub(lambda match: reader.env.get(match[1]) or match[3], text)
         yield _DEFAULT.sub(lambda match: match[3], text)
@@ -273,7 +272,7 @@ def defaulted(text: str, reader: Reader) -> Iterable[str]:
 
 
 def _with_variables(text: str, reader: Reader) -> Iterable[str]:
-    """Yield what variables make of a text: those that are set, and those that are not."""
+    """Yield a text with its variables expanded, set ones and, as in a shell, unset ones."""
     env = reader.env
     yield from defaulted(text, reader)
     yield VARIABLE.sub(lambda match: env.get(match[1] or match[2], match[0]), text)
@@ -308,7 +307,7 @@ def _listed(text: str, reader: Reader) -> Iterable[str]:
             yield from _pieces(split, text, reader)
     if _COMMANDS.search(text):
         start = _end_of_folder(text, reader)
-        # What is left of the folder's own word is no path from the top.
+        # The rest of the word that begins with the folder is no absolute path.
         words = (text[start:] if not start else f"x{text[start:]}").split()
         yield from (word for word in words if word[0] in "/~.-")
     if ":" in text and reader.flavour is not Flavour.WINDOWS:
@@ -323,7 +322,7 @@ def _listed_uris(text: str, reader: Reader) -> Iterable[str]:
 
 
 def _chained(text: str, reader: Reader) -> Iterable[str]:
-    # `zip://a.txt::/x.zip`: one opener reads from what the next one opens.
+    # `zip://a.txt::/x.zip`: each opener reads from the file that the next one opens.
     return text.split("::")
 
 
@@ -333,7 +332,7 @@ def _archived(text: str, reader: Reader) -> Iterable[str]:
         return
     inner = text[match.end() :]
     yield inner
-    # Where the archive ends, and what is in it starts, only a look at the disk would tell.
+    # Without the disk it is unknown where the archive's path ends and the path in it starts.
     for slash in islice(_SLASH.finditer(inner), _MAX_NAMES):
         yield inner[: slash.start()]
 
@@ -359,7 +358,7 @@ def _assigned(text: str, reader: Reader) -> Iterable[str]:
 
 
 def _cut(text: str, reader: Reader) -> Iterable[str]:
-    # As whoever takes it for a URL does.
+    # As in a child that takes the text for a URL.
     start = _end_of_folder(text, reader)
     sign = _CUT.search(text, start)
     return (text[: sign.start()],) if sign is not None else ()
@@ -375,7 +374,7 @@ def _separated(text: str, reader: Reader) -> Iterable[str]:
 
 
 def _climbing_by_wildcard(text: str, reader: Reader) -> Iterable[str]:
-    """Yield what a shell makes of `.?` and `.[.]`, which `..` matches."""
+    """Return the text with `..` for wildcards that match it in a shell, such as `.?` and `.[.]`."""
     if not reader.as_shell or not _WILD_DOTS.search(text):
         return ()
     return (_WILD_DOTS.sub(_dots_of, text),)
@@ -386,7 +385,7 @@ def _dots_of(wildcard: re.Match[str]) -> str:
 
 
 def plainly(wildcard: str) -> str:
-    """Return a shell's wildcard as `fnmatch` reads one, which knows fewer; it matches no less."""
+    """Return a shell's wildcard in the simpler syntax of `fnmatch`; it matches at least as much."""
     wildcard = _CLASS.sub("?", _EXTENDED.sub("*", wildcard))
     return wildcard.replace("[^", "[!")
 
@@ -396,7 +395,7 @@ def _end_of_folder(text: str, reader: Reader) -> int:
 
 
 def _pieces(at: re.Pattern[str], text: str, reader: Reader) -> list[str]:
-    """Split a text, but not the path of a folder that it begins with."""
+    """Split a text, but not inside the path of a folder that it begins with."""
     start = _end_of_folder(text, reader)
     pieces = at.split(text[start:])
     pieces[0] = text[:start] + pieces[0]
