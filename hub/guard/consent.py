@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import Refused, ToolGuard, decide, explain
 from hub.paths.file_uris import uri_from_path
-from hub.paths.resolve import parts_of
+from hub.paths.resolve import PathError, parts_of
 from hub.roots.roots import Root, RootSet
 from hub.values import Call, Json, JsonObject
 
@@ -90,7 +90,11 @@ def _leads_to(call: Call, guard: ToolGuard, context: CallContext, pointer: str) 
 
 
 def _wanted(pointer: str, path: str, context: CallContext) -> Wanted | None:
-    entry, parts = context.links.entry(path), parts_of(path, context.flavour)
+    try:
+        entry = context.links.entry(path)
+    except PathError:
+        return None  # no place: the path leads through a file, for example
+    parts = parts_of(path, context.flavour)
     uri = uri_from_path(path, context.flavour)
     if entry is None:
         name = Root(uri, path, "", is_file=True, parts=parts, device=0, inode=0)
