@@ -1,4 +1,4 @@
-"""What a child asks and tells of its own accord, and who answers and hears it."""
+"""Answers a child's requests, forwards its notifications, and keeps its subscriptions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hub.values import Json, JsonObject, SessionKey, object_or_empty
 
 
 class ChildRequest:
-    """One question; what is reported waits for the child in `tasks`, and holds up no client."""
+    """One request from the child; progress reports on it queue in `tasks` and delay no client."""
 
     def __init__(self, asked: Asked, tasks: TaskGroup) -> None:
         self._asked = asked
@@ -36,13 +36,13 @@ class ChildRequest:
 
     @property
     def reason(self) -> str:
-        """What is told of it when the child takes it back."""
+        """The child's reason for cancelling this request, to pass on to the client."""
         return self._asked.reason
 
     def served(self) -> RequestOwner | None:
-        """Return on whose behalf the request is made that the child serves; None if it is not said.
+        """Return the owner of the call this request belongs to; None if the child did not say.
 
-        Raises: RpcError if that request is over.
+        Raises: RpcError if that call is over.
         """
         request = self._asked.request
         if not isinstance(request, RequestWithin):
@@ -54,7 +54,7 @@ class ChildRequest:
 
     @property
     def progress(self) -> Progress | None:
-        """Where progress reports go; None if the child gave no token."""
+        """The callback for progress reports; None if the child gave no progress token."""
         return None if self._token is None else self._report
 
     async def _report(self, params: Payload) -> None:
@@ -67,13 +67,13 @@ class ChildRequest:
             await self._asked.outlet.send(report)
 
     async def flush(self) -> None:
-        """Return once all that was reported is on its way to the child."""
+        """Return once every progress report has been sent to the child."""
         await self._mailbox.flush()
 
 
 @asynccontextmanager
 async def as_child_request(asked: Asked, tasks: TaskGroup) -> AsyncGenerator[ChildRequest]:
-    """Keep a question while it is answered; what is reported goes out before the answer."""
+    """Yield a `ChildRequest`; its progress reports are sent before the response."""
     question = ChildRequest(asked, tasks)
     try:
         yield question
@@ -82,14 +82,14 @@ async def as_child_request(asked: Asked, tasks: TaskGroup) -> AsyncGenerator[Chi
 
 
 class ChildCallbacks:
-    """One child's view of the clients before it.
+    """What one child may ask of the hub and its clients, and who gets its notifications.
 
-    `roots` are those it is told when it asks. `unknown`: the clients have roots, and were not asked
-    for them. `notifier` returns who is told what the child tells. `wanted_roots` is called when a
-    child asks for roots that loses its call by that.
+    `roots` is the response to `roots/list`. `unknown`: the clients have roots, but the hub has not
+    asked for them yet. `notifier` returns the users to notify, by session. `wanted_roots` is called
+    when the child sends a `roots/list` request.
     """
 
-    def __init__(  # noqa: PLR0913 - each is one thing that a child may be told, or somebody of it
+    def __init__(  # noqa: PLR0913 - independent settings and callbacks
         self,
         spec: ServerSpec,
         roots: RootSet,
@@ -113,29 +113,29 @@ class ChildCallbacks:
         self._subscribers: dict[str, set[SessionKey]] = {}
 
     def opened(self, private: str | None) -> None:
-        """Take note of the empty directory that the child was launched on, if it was."""
+        """Remember the empty private directory that the child was launched in, if there is one."""
         self._private = private
 
     def share(self, roots: RootSet) -> None:
-        """Tell the child these roots from now on."""
+        """Use `roots` for `roots/list` from now on. The child is not notified here."""
         self.roots = roots
 
     @property
     def busy(self) -> int:
-        """How many calls are under way."""
+        """The number of calls in flight."""
         return len(self._calls)
 
     def serves(self, session: SessionKey) -> bool:
-        """Return whether calls of a session are under way."""
+        """Return whether `session` has calls in flight."""
         return any(asker.session == session for asker in self._calls)
 
     def serves_others(self, sessions: Container[SessionKey]) -> bool:
-        """Return whether calls of none of these sessions are under way."""
+        """Return whether a session that is not in `sessions` has calls in flight."""
         return any(asker.session not in sessions for asker in self._calls)
 
     @contextmanager
     def during(self, asker: Caller) -> Generator[None]:
-        """Count `asker` among those whose calls are under way."""
+        """Count `asker` among the calls in flight while the context lasts."""
         self.begin(asker)
         is_answered = False
         try:
@@ -151,17 +151,17 @@ class ChildCallbacks:
                 self.preemption.gave_up(asker)
 
     def begin(self, asker: Caller) -> None:
-        """Count a call; `end` must follow."""
+        """Add a call to those in flight; `end` must follow."""
         self._calls[asker] = None
 
     def replace(self, asker: Caller, by: Caller) -> None:
-        """Let a call that is counted be another's: it began when it did."""
+        """Replace the caller of a call in flight; the call keeps its position."""
         calls = [by if one is asker else one for one in self._calls]
         self._calls.clear()
         self._calls.update(dict.fromkeys(calls))
 
     def end(self, asker: Caller) -> None:
-        """Count a call no more."""
+        """Remove a call from those in flight."""
         del self._calls[asker]
 
     async def answer(
@@ -171,12 +171,14 @@ class ChildCallbacks:
         asker: Caller | None,
         question: ChildRequest | None = None,
     ) -> Payload:
-        """Answer a child's request: pings and roots here, what is for a client by that client.
+        """Answer a child's request: pings and roots here, other requests by asking a client.
 
-        Which one is meant, `asker` says: the one whose call the child serves; or else the child's
-        `question` may. Its child hears of progress, and may take it back.
+        That client is `asker`, the client of the call in flight, if it is given. Else `question`
+        may name the call; else there must be only one possible client. Progress reports and a
+        cancellation by the child go through `question`.
 
-        Raises: RpcError where there is no such client, or it refuses.
+        Raises: RpcError if there is no such client, or the client refuses; RootsNeededError if
+            `asker` is given and its client must be asked for its roots first.
         """
         if method == "ping":
             return {}
@@ -192,9 +194,9 @@ class ChildCallbacks:
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _ask_again(self, asker: Caller | None) -> None:
-        """Let the call come again, with its client's roots, that the child asks on behalf of.
+        """End the call that needs roots, if it is known, so that its client repeats it with them.
 
-        Raises: RootsNeededError where the call is known; RpcError for the child.
+        Raises: RootsNeededError if `asker` is given; else RpcError, which is sent to the child.
         """
         if asker is not None and asker.want_roots():
             raise RootsNeededError
@@ -207,9 +209,10 @@ class ChildCallbacks:
         )
 
     async def inputs(self, wanted: JsonObject, asker: Caller) -> JsonObject:
-        """Answer the requests in a modern child's `input_required` result, for the retry.
+        """Answer the requests in a modern child's `input_required` result, as the retry's params.
 
-        Raises: RpcError; InputNeededError if the client answers with a retry of its own.
+        Raises: RpcError; InputNeededError if the client must be asked by the result of its own
+            call.
         """
         state = wanted.get("requestState")
         theirs: dict[str, JsonObject] = {}
@@ -237,11 +240,11 @@ class ChildCallbacks:
         return _retry(answers, state)
 
     async def resumed(self, asker: Caller) -> JsonObject:
-        """Return what the first request of a call has to bring to a modern child.
+        """Return the fields to add to the first request that a modern child gets for this call.
 
-        That is what its client answers, if it was asked in a round before this one.
+        They hold the client's responses, if the client was asked in an earlier round.
 
-        Raises: RpcError if it was another child that asked.
+        Raises: RpcError if another child had asked.
         """
         retry = asker.retry
         child = retry.state.child
@@ -256,16 +259,19 @@ class ChildCallbacks:
         if method == "ping":
             return {}
         if method == "roots/list" and self.spec.answer_roots:
-            # Who asks by its result can be answered then: nobody needs to be asked beforehand.
+            # This child gets its answer in the retry, so the hub need not ask a client beforehand.
             return {"roots": self._shared_roots()}
-        # Not -32601: that would say to the client that its own request's method is unknown.
+        # Not -32601: the client would read that as "the method of my own request is unknown".
         raise RpcError(
             INTERNAL_ERROR,
             f"server {self.spec.name!r} asks for {method}, which nobody answers here",
         )
 
     def _shared_roots(self) -> list[Json]:
-        """Return the effective roots; never none, on which some servers keep their old ones."""
+        """Return the effective roots for `roots/list`; without any, the child's private directory.
+
+        Some servers keep their old roots when they get an empty list; a remote child may get one.
+        """
         if self.roots.roots:
             return [
                 {"uri": root.uri, **({"name": root.name} if root.name else {})}
@@ -274,7 +280,7 @@ class ChildCallbacks:
         return [{"uri": uri_from_path(self._private, self._flavour)}] if self._private else []
 
     def _meant(self, question: ChildRequest | None) -> Caller | None:
-        """Return the client whose call a child says that it serves; None if it does not say.
+        """Return the caller of the call that the child names; None if it names none.
 
         Raises: RpcError if that call is over.
         """
@@ -282,10 +288,12 @@ class ChildCallbacks:
         return next((asker for asker in self._calls if asker is served), None)
 
     async def _sole_asker(self, method: str) -> Caller:
-        """Return the client a legacy child means that does not say: there must be just one.
+        """Return the only possible caller, for a legacy child that does not name the call.
 
-        Clients that are away are none as soon as the child has answered their calls; those whose
-        calls were given up not long ago are still.
+        Clients that are away are ruled out once the child has answered their calls. A client whose
+        call was abandoned in the last `LINGER` seconds still counts.
+
+        Raises: RpcError if there is no caller, or more than one.
         """
         parties = {asker.party for asker in self._calls}
         here = [asker for asker in reversed(self._calls) if asker.is_present]
@@ -303,18 +311,18 @@ class ChildCallbacks:
             f"{method} cannot be passed on: {whose} under way (share: session helps)",
         )
 
-    # Subscriptions: the child knows of one client only, and several may want the same resource
+    # Subscriptions: the child sees one client, but several sessions may want a resource
 
     def has(self, uri: str, session: SessionKey) -> bool:
-        """Return whether a session has subscribed to a resource here."""
+        """Return whether `session` has subscribed to the resource `uri` of this child."""
         return session in self._subscribers.get(uri, ())
 
     def subscribe(self, uri: str, session: SessionKey) -> None:
-        """Count a session among those that have subscribed to a resource."""
+        """Add `session` to the subscribers of `uri`."""
         self._subscribers.setdefault(uri, set()).add(session)
 
     def unsubscribe(self, uri: str, session: SessionKey) -> bool:
-        """Count a session no more; returns whether nobody is left who wants to be told."""
+        """Remove `session` from the subscribers of `uri`; return whether no subscriber is left."""
         left = self._subscribers.get(uri, set()) - {session}
         if left:
             self._subscribers[uri] = left
@@ -323,12 +331,12 @@ class ChildCallbacks:
         return not left
 
     def leave(self, session: SessionKey) -> list[str]:
-        """End all of a session's subscriptions; returns to what nobody is subscribed any more."""
+        """End all subscriptions of a session; return the URIs that have no subscriber left."""
         own = [uri for uri, who in self._subscribers.items() if session in who]
         return [uri for uri in own if self.unsubscribe(uri, session)]
 
     async def spread(self, notification: Notification) -> None:
-        """Tell every client that uses the child, those with a call under way through that call."""
+        """Send a notification to each client of the child, within its call if one is in flight."""
         callers = {asker.session: asker for asker in self._calls}
         for session, asker in callers.items():
             if asker.log_level is not None or not self._is_spared(session, notification):
@@ -343,12 +351,12 @@ class ChildCallbacks:
         return self.levels.is_filtered(session, as_object(notification.params).get("level"))
 
     async def came(self) -> None:
-        """Tell every client that uses the child that it answers calls now."""
+        """Tell every user of the child that the child answers calls now."""
         for user in self._notifier().values():
             await user.came(self.spec)
 
 
 def _retry(answers: JsonObject, state: Json) -> JsonObject:
-    """Return the fields by which a request of the modern era continues an earlier one."""
+    """Return the params by which a modern request continues an earlier one."""
     responses: JsonObject = {"inputResponses": answers} if answers else {}
     return responses if state is None else {**responses, "requestState": state}

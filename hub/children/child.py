@@ -1,6 +1,6 @@
-"""One child connection, and the one task that owns it.
+"""A connection to one child: its states (`Starting`, `Ready`, `Down`) and the task that owns it.
 
-A child lives once: it starts, is ready, and ends. Who wants it again makes a new one.
+A `Child` lives once: it starts, is ready, and ends. To use the server again, make a new one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from hub.values import Call, JsonObject, SessionKey
 
 
 class Starting(Struct, frozen=True):
-    """The child is being launched, greeted and listed."""
+    """The child is being launched; its handshake and its lists are not complete."""
 
 
 class Ready(Struct, frozen=True):
@@ -59,7 +59,7 @@ class Ready(Struct, frozen=True):
 
 
 class Down(Struct, frozen=True):
-    """The child is gone, and why."""
+    """The child is gone; `reason` says why."""
 
     reason: str
 
@@ -68,26 +68,27 @@ ChildState: TypeAlias = Starting | Ready | Down
 
 
 LAST_WORDS = 0.5
-"""Seconds in which a child that is gone can be asked why."""
+"""Seconds to wait for the reason (such as an exit code) when the connection breaks at the start."""
 RELIST_PAUSE, RELIST_SHARE = 0.2, 20
-"""Seconds between two readings of a child's lists, and times that one took: more are one."""
+"""Pause between two readings of the lists: least seconds, and multiple of a reading's duration.
+Changes during the pause share the next reading."""
 STALL = 30.0
-"""Seconds that a child may write without reading what it is answered."""
+"""Seconds that a child may go on sending messages without reading the responses to them."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class StaleError(Exception):
-    """The call was judged for roots, or a child, that are no longer what it would meet."""
+    """The call was not sent: its roots or its child have changed since the guard's verdict."""
 
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[ChildConnection]]
 
 
 class Child:
-    """A child connection: one task runs `own`, all others use `ready` and `call`.
+    """A connection to a child: one task runs `own`, all others use `ready`, `call` and `request`.
 
-    `is_stopping`: its owner was asked to end it, or has.
+    `is_stopping`: the owner was asked to end the child, or the child has ended.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Child:
         self._conduct = PeerConduct(self.spec.name)
 
     async def own(self) -> None:
-        """Open the connection, keep it, and close it: on `stop`, or when the child is gone."""
+        """Open the connection, keep it, and close it after `stop` or when the child is gone."""
         try:
             with anyio.fail_after(self.spec.start_timeout) as opening:
                 async with self._connect() as link:
@@ -124,7 +125,7 @@ class Child:
         except* (ChildError, GoneError, RpcError, SilentError, WireError) as group:
             self._fall(str(next(leaves(group))))
         except* Exception as group:
-            # A transport's own errors: whatever they are, only this child is affected.
+            # Errors of the transport, whatever their class: only this child is affected.
             first = next(leaves(group))
             log.debug("child failed", server=self.spec.name, exc_info=group)
             self._fall(self.spec.without_secrets(f"{type(first).__name__}: {first}"))
@@ -155,7 +156,7 @@ class Child:
                     f"it did not answer within {self.spec.start_timeout:g} s of its start"
                 ) from None
             except GoneError:
-                # A closed pipe is noticed before the exit code behind it, which says more.
+                # The closed pipe is seen first; the exit code that follows says more.
                 with anyio.move_on_after(LAST_WORDS):
                     await self._started.wait()
                 raise
@@ -174,7 +175,7 @@ class Child:
                 except TimeoutError:
                     raise GoneError(f"it read no answer for {STALL:g} s, and asked on") from None
         except GoneError as exc:
-            # At once: ending what is left of the child may take seconds.
+            # At once: closing the connection may take seconds.
             self._fall(str(exc))
             raise
 
@@ -182,7 +183,7 @@ class Child:
         try:
             await peer.receive(message)
             if isinstance(message, wire.Request):
-                await checkpoint()  # whose it is, is found before an answer ends its call
+                await checkpoint()  # so the request finds its call before a response ends that call
         except WireError as exc:
             self._conduct.log.warning("message dropped", error=str(exc))
             if isinstance(message, wire.Request):
@@ -211,9 +212,9 @@ class Child:
         return request
 
     async def _relist(self, peer: Peer) -> None:
-        """Read again what the child says has changed, and tell those who use it.
+        """Read the lists that the child says have changed, and notify its users.
 
-        The last known list stays where that fails.
+        If reading fails, the last known lists stay.
         """
         while True:
             await self._wake.wait()
@@ -243,14 +244,14 @@ class Child:
             self.peer.close(reason)
 
     def stop(self) -> None:
-        """Ask the owner to end the child."""
+        """Ask the owner task to end the child."""
         self.is_stopping = True
         self._stop.set()
 
     async def ready(self) -> Ready:
-        """Return the child's state once it answers calls.
+        """Wait for the start, and return the `Ready` state.
 
-        Raises: ChildError if it does not start, or is gone.
+        Raises: ChildError if the child does not start, or is gone.
         """
         await self._started.wait()
         if isinstance(self.state, Ready):
@@ -266,12 +267,15 @@ class Child:
         asker: Caller,
         is_still_valid: Callable[[], Awaitable[bool]] | None = None,
     ) -> Payload:
-        """Send a call that the guard admitted, and return the child's result as it came.
+        """Send a call that the guard admitted, and return the child's result.
 
-        `is_still_valid` is asked at the last moment, when a slot is free.
+        The result is passed on unchanged, except for a modern child's server info.
 
-        Raises: ChildError if the child is gone or too slow; RpcError that it answered; StaleError
-            if it was not sent: the verdict no longer holds, or the child went meanwhile.
+        `is_still_valid` is asked last, when the call has its slot in the limiter.
+
+        Raises: ChildError if the child is gone or too slow; RpcError that the child returned;
+            StaleError if the call was not sent: the verdict no longer holds, or the child ended
+            meanwhile.
         """
         ready = await self.ready()
         async with self.limiter.one_for(asker.party):
@@ -295,9 +299,12 @@ class Child:
         return without_server_info(await in_rounds(send, self.answers, asker))
 
     async def request(self, method: str, params: JsonObject, asker: Caller | None) -> Payload:
-        """Send a request in the words of the child's era, for a client or of the hub's own.
+        """Send a request to the child, on behalf of `asker` or, if that is None, of the hub.
 
-        Raises: ChildError; RpcError that the child answered.
+        `params` must have the fields of the child's era. At a modern child `resources/subscribe`
+        opens a stream instead, and `resources/unsubscribe` closes it.
+
+        Raises: ChildError; RpcError that the child returned.
         """
         name, peer, limit = self.spec.name, self.peer, self.spec.timeout
         if peer is None:
@@ -310,19 +317,19 @@ class Child:
             raise self.without_answer(exc) from exc
 
     def without_answer(self, why: SilentError | LostError | GoneError) -> ChildError:
-        """Return what to say of a call that this child did not answer."""
+        """Return the error for a call that this child did not answer."""
         return unanswered(self.spec, why, self._health.outlook)
 
     async def forward(self, method: str, params: JsonObject) -> Payload:
-        """Send a request that names no path, such as `logging/setLevel`.
+        """Send a request that has no path in it, such as `logging/setLevel`.
 
-        Raises: ChildError; RpcError that the child answered.
+        Raises: ChildError; RpcError that the child returned.
         """
         ready = await self.ready()
         return await self.request(method, with_envelope(params, ready.handshake, self.hub), None)
 
     async def share(self, roots: RootSet) -> None:
-        """Give the child other roots than it had, and tell it so."""
+        """Give the child other roots, and notify it that they changed."""
         self.answers.share(roots)
         if self.peer is not None and isinstance(self.state, Ready):
             await self.peer.notify("notifications/roots/list_changed", {})
@@ -350,13 +357,13 @@ class Child:
 
 
 PATIENCE: Final = 2.0
-"""Seconds that a call waits for its child to take the level it wants."""
+"""Seconds that a call waits for the child to accept the call's log level."""
 
 
 async def log_from(child: Child, level: str, session: SessionKey | None = None) -> None:
-    """Let a child log from `level` on: for all of a session, or, without one, for a call to come.
+    """Set the child's log level for all calls of `session`; without one, for the next call.
 
-    A modern child is told with each call, and one that does not log is not told at all.
+    A modern child gets the level with each call, and a child without `logging` gets none.
     """
     state, levels = child.state, child.answers.levels
     if not isinstance(state, Ready) or state.handshake.era == "modern":

@@ -1,4 +1,4 @@
-"""When a child that fails may be started again, and whether it is believed to be well.
+"""Circuit breaker of a child: when a failed child may be started again or called.
 
 A state machine: events in, state out. `BreakerClosed` lets all calls through, and starts a child
 after a pause that doubles with each failure. `BreakerOpen` lets none through until its time is up;
@@ -21,35 +21,35 @@ from hub.errors import ChildError
 from hub.jsonrpc.peer import RpcError
 
 PAUSE = 1.0
-"""Seconds to the next start after the first failed one; doubled by each further failure."""
+"""Seconds from the first failed start to the next start; each further failure doubles them."""
 MAX_PAUSE = 60.0
-"""What that grows to."""
+"""Upper limit of that pause, in seconds."""
 TOLERATED = 3
-"""How many failures in a row open the breaker."""
+"""The number of failures in a row that opens the breaker."""
 STEADY = 30.0
-"""A child that fell after answering calls for so many seconds was well before."""
+"""Seconds of answering calls after which a child that fails starts a new count of failures."""
 SPREAD = 0.5
-"""How much of a pause is left to chance, so that those who failed together come back apart."""
+"""The random share of a pause, so that children that failed together do not restart together."""
 
 NEVER = float("-inf")
 
 
 class BreakerClosed(Struct, frozen=True):
-    """Everything is let through from `until` on."""
+    """All calls pass. A child may be started from `until` on (seconds of the hub's clock)."""
 
     failures: int = 0
     until: float = NEVER
 
 
 class BreakerOpen(Struct, frozen=True):
-    """Nothing is let through before `until`."""
+    """No call passes, and no child is started, before `until`."""
 
     failures: int
     until: float
 
 
 class BreakerHalfOpen(Struct, frozen=True):
-    """One call may try; `is_taken` once there is one."""
+    """One call may try the child; `is_taken` once a call is trying."""
 
     failures: int
     is_taken: bool = False
@@ -60,25 +60,25 @@ CLOSED = BreakerClosed()
 
 
 class Looked(Struct, frozen=True):
-    """Somebody wants the child at `now`."""
+    """A caller wants the child at `now`."""
 
     now: float
 
 
 class Taken(Struct, frozen=True):
-    """A call has begun to try."""
+    """A call has begun to try the child."""
 
 
 class CallAnswered(Struct, frozen=True):
-    """The call that tried was answered."""
+    """The trying call was answered."""
 
 
 class GivenUp(Struct, frozen=True):
-    """The call that tried has ended, and says nothing about the child: it was cancelled, say."""
+    """The trying call ended and says nothing about the child: it was cancelled, for example."""
 
 
 class Fell(Struct, frozen=True):
-    """The child fell at `now`, after it had answered calls for `ran` seconds; None: it never did.
+    """The child failed at `now`, after answering calls for `ran` seconds (None: it never did).
 
     `chance` is a random number from 0 up to 1.
     """
@@ -110,7 +110,7 @@ def step(breaker: Breaker, event: BreakerEvent) -> Breaker:
 def _fallen(breaker: Breaker, fell: Fell) -> Breaker:
     was_well = fell.ran is not None and fell.ran >= STEADY
     failures = 1 if was_well else breaker.failures + 1
-    # One that had answered calls may have had an accident: it is started again at once, once.
+    # A child that has answered calls may have had an accident: the first restart is immediate.
     doublings = failures - 1 if fell.ran is None else failures - 2
     pause = 0.0 if doublings < 0 else min(PAUSE * 2.0 ** min(doublings, 32), MAX_PAUSE)
     until = fell.now + pause * (1 - SPREAD * fell.chance)
@@ -118,12 +118,12 @@ def _fallen(breaker: Breaker, fell: Fell) -> Breaker:
 
 
 def pause_of(breaker: Breaker, now: float) -> float:
-    """Return how many seconds nothing may be started yet; 0 if it may."""
+    """Return the seconds until a start is allowed; 0 if it is allowed now."""
     return 0.0 if isinstance(breaker, BreakerHalfOpen) else max(0.0, breaker.until - now)
 
 
 def name_of(breaker: Breaker) -> str:
-    """Return the state's name, for people."""
+    """Return the name of the state, for people."""
     return _NAMES[type(breaker)]
 
 
@@ -138,9 +138,9 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class ChildHealth:
-    """The breaker before one child; `chance` draws from 0 up to 1.
+    """The circuit breaker of one child; `chance` returns random numbers from 0 up to 1.
 
-    `is_well`: calls go through without being watched.
+    `is_well`: the breaker is closed, so calls need no `trying`.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class ChildHealth:
 
     @property
     def failures(self) -> int:
-        """How often in a row the child fell."""
+        """The number of failures in a row."""
         return self._breaker.failures
 
     @property
@@ -168,14 +168,14 @@ class ChildHealth:
 
     @property
     def retry_at(self) -> float | None:
-        """When the child may be started again, by the hub's clock; None if it may be now."""
+        """The time when the child may be started again, by the hub's clock; None if now."""
         now = self._clock()
         pause = pause_of(self._breaker, now)
         return now + pause if pause > 0 else None
 
     @property
     def outlook(self) -> str:
-        """What the hub does next about a child that is not there."""
+        """A sentence on what the hub does next about a child that is not running."""
         pause = pause_of(self._breaker, self._clock())
         if pause <= 0:
             return "the next call starts it again"
@@ -184,16 +184,16 @@ class ChildHealth:
         return f"after {self.failures} failures in a row one call may try it in {pause:.1f} s"
 
     def looked(self) -> float:
-        """Take note that somebody wants the child; returns for how long it must not be started."""
+        """Record that a caller wants the child; return the seconds until it may be started."""
         self._step(Looked(self._clock()))
         return pause_of(self._breaker, self._clock())
 
     def came(self) -> None:
-        """Take note that the child answers calls now."""
+        """Record that the child answers calls now."""
         self._ready_at = self._clock()
 
     def fell(self) -> None:
-        """Take note that the child fell."""
+        """Record that the child failed."""
         now = self._clock()
         ran = None if self._ready_at is None else now - self._ready_at
         self._ready_at = None
@@ -201,9 +201,9 @@ class ChildHealth:
 
     @contextmanager
     def trying(self) -> Generator[None]:
-        """Let a call through; while it is not known whether the child is well, no second one.
+        """Let a call through; while the breaker is half-open, only one at a time.
 
-        Raises: ChildError where another call is trying.
+        Raises: ChildError if another call is trying the child.
         """
         self._step(Looked(self._clock()))
         if not isinstance(self._breaker, BreakerHalfOpen):

@@ -1,4 +1,4 @@
-"""Who is on the client side of a child: the one whose call is served, those who only listen."""
+"""Interfaces of a child's clients: `Caller` (has a call in flight), `ChildUser` (is notified)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hub.values import JsonObject, SessionKey
 
 
 class RootsNeededError(Exception):
-    """A client must be asked for its roots before its request can be served: it comes again."""
+    """The client must be asked for its roots first; it then repeats the request."""
 
 
 class InputNeededError(Exception):
-    """A modern client has to be asked, by its call's result; its retry brings `state` back.
+    """A modern client must be asked by its call's result; `state` comes back with the retry.
 
-    `lasts`: for how many seconds that retry is waited for.
+    `lasts`: how many seconds the hub accepts that retry.
     """
 
     def __init__(self, requests: JsonObject, state: CallState, *, lasts: float) -> None:
@@ -30,102 +30,102 @@ class InputNeededError(Exception):
 
 
 class Stoppable(Protocol):
-    """What can be given up while it is under way, such as a cancel scope."""
+    """Something in progress that can be cancelled, such as a cancel scope."""
 
     def cancel(self) -> None:
-        """Give it up."""
+        """Cancel it."""
         ...
 
 
 class Caller(Protocol):
-    """On whose behalf a call is made: who can be asked and told things while it runs."""
+    """The client that a call is made for: it can be asked and notified during the call."""
 
     @property
     def session(self) -> SessionKey:
-        """Whose call it is."""
+        """The session of the call."""
         ...
 
     @property
     def party(self) -> SessionKey:
-        """Who would answer what is asked: several calls, even sessions, may be one client's."""
+        """The client that would answer questions; several calls, even sessions, may share one."""
         ...
 
     @property
     def is_present(self) -> bool:
-        """Whether the client waits for the call just now; a modern one comes and goes."""
+        """Whether a request of the client waits for the call now; a modern client may be away."""
         ...
 
     @property
     def retry(self) -> RetryInput:
-        """What the client's request brought for the call that it continues."""
+        """The input that the client's request brought from an earlier round of the call."""
         ...
 
     @property
     def asks(self) -> JsonObject:
-        """What the client can be asked, as it declares it."""
+        """The client's capabilities to answer requests, as it declares them."""
         ...
 
     @property
     def progress(self) -> Callable[[Payload], Awaitable[None]] | None:
-        """Where progress reports go; None if the client wants none."""
+        """The callback for progress reports; None if the client wants none."""
         ...
 
     @property
     def reason(self) -> str:
-        """What is told of the call when the client takes it back."""
+        """The client's reason for cancelling the call, to pass on to the child."""
         ...
 
     @property
     def log_level(self) -> str | None:
-        """From which level on the client wants to read what the child logs; None: not said."""
+        """The lowest level of log messages that the client wants; None if it did not say."""
         ...
 
     async def ask(
         self, method: str, params: JsonObject, request_owner: RequestOwner | None = None
     ) -> Payload:
-        """Pass a child's request on to the client, on the child's `request_owner`.
+        """Forward a child's request to the client; `request_owner` is the child's side of it.
 
-        Raises: RpcError if the client does not take it.
+        Raises: RpcError if the client does not support the request.
         """
         ...
 
     async def inputs(
         self, spec: ServerSpec, requests: Mapping[str, JsonObject], round_: ChildInputRound
     ) -> JsonObject:
-        """Return the client's answers to what a modern child asks by its result, by key.
+        """Return the client's responses to the requests in a modern child's result, by key.
 
-        Raises: RpcError if the client does not take one; InputNeededError if it is asked by the
-            call's result in turn, and answers with a retry that brings `round_` back.
+        Raises: RpcError if the client does not support one of them; InputNeededError if the client
+            must be asked by the result of its own call: its retry then brings `round_` back.
         """
         ...
 
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
-        """Pass on a notification that came while the call ran."""
+        """Forward a notification within the call."""
         ...
 
     def done(self) -> None:
-        """Tell the client, if its era wants that, that what it was asked for is over and done."""
+        """Tell a legacy client that the tasks it was sent to URLs for are complete."""
         ...
 
     async def flush(self) -> None:
-        """Return once all that the client was told within the call is sent."""
+        """Return once everything for the client within the call has been sent."""
         ...
 
     def want_roots(self) -> bool:
-        """Give the call up to ask the client for its roots; returns False if they are known.
+        """Cancel the call to ask the client for its roots; return False if that is not needed.
 
-        The client makes the call again.
+        The client repeats the call.
         """
         ...
 
 
 class ChildUser(Protocol):
-    """Somebody who uses a child and wants to know what it says between calls."""
+    """A user of a child that gets the notifications which belong to no call."""
 
     async def told(self, spec: ServerSpec, notification: Notification) -> None:
-        """Take a notification that belongs to no call."""
+        """Receive a notification that belongs to no call."""
         ...
 
     async def came(self, spec: ServerSpec) -> None:
-        """Take note that the child answers calls now."""
+        """Receive the news that the child answers calls now."""
         ...

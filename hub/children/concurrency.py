@@ -1,4 +1,4 @@
-"""How many calls a child is given at once; the others wait in line, and not for ever."""
+"""Concurrency limit of a child: a fair queue for call slots, and preemption of abandoned calls."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from hub.values import SessionKey
 
 
 class InLine(Protocol):
-    """A call that waits for a slot."""
+    """A call that waits in the queue for a slot."""
 
     @property
     def party(self) -> SessionKey:
-        """Whose call it is."""
+        """The client of the call."""
         ...
 
     def have_turn(self) -> bool:
-        """Take a free slot: return whether it is used. Then `give` must follow."""
+        """Offer a free slot to the call; return whether it is used: then `give` must follow."""
         ...
 
     def expire(self) -> None:
-        """Step out of line: all slots were taken for too long."""
+        """Leave the queue: no slot was free within the time limit."""
         ...
 
 
 class FairLimiter:
-    """One child's slots for calls: those who wait have one in turn, each its own calls in order.
+    """The call slots of one child, given in turn to each client, and in order within a client.
 
-    So the many calls of one keep no other from its turn. A call waits for a slot as long as it may
-    take then: for the server's `timeout`.
+    So a client with many calls does not delay the other clients. A call waits for a slot for at
+    most the server's `timeout`, the same limit as for its response.
     """
 
     def __init__(self, spec: ServerSpec) -> None:
@@ -50,18 +50,18 @@ class FairLimiter:
 
     @property
     def wanted(self) -> int:
-        """How many calls wait in line."""
+        """The number of calls in the queue."""
         return sum(map(len, self._lines.values()))
 
     def take(self) -> bool:
-        """Take a slot if one is free, and return whether it was; `give` must follow then."""
+        """Take a slot if one is free; return whether it was. If so, `give` must follow."""
         if not self._free:
             return False
         self._free -= 1
         return True
 
     def line_up(self, one: InLine) -> None:
-        """Let `one` have a free slot when it is its turn."""
+        """Put a call in the queue for a slot."""
         party = one.party
         line = self._lines.get(party)
         if line is None:
@@ -71,13 +71,13 @@ class FairLimiter:
         self._limits.begin(one)
 
     def step_out(self, one: InLine) -> bool:
-        """Let `one` have none; return whether it was still waiting for one."""
+        """Remove a call from the queue; return whether it was still waiting."""
         self._limits.end(one)
         line = self._lines.get(one.party)
         return line is not None and line.pop(one, self) is None
 
     def give(self) -> None:
-        """Give a slot back: the next in line has it."""
+        """Give a slot back; the next call in the queue gets it."""
         while self._turns:
             party = self._turns[0]
             line = self._lines[party]
@@ -93,9 +93,9 @@ class FairLimiter:
 
     @asynccontextmanager
     async def one_for(self, party: SessionKey) -> AsyncGenerator[None]:
-        """Wait for a slot, and have it for as long as the context lasts.
+        """Wait for a slot, and hold it while the context lasts.
 
-        Raises: ChildError if there is none in time.
+        Raises: ChildError if no slot was free in time.
         """
         if not self.take():
             await self._turn(party)
@@ -118,7 +118,7 @@ class FairLimiter:
 
 
 class _Turn:
-    """A task that waits until its turn has come, or it is too late for it."""
+    """A task that waits for a slot; `is_late` if the time limit passed first."""
 
     def __init__(self, limiter: FairLimiter, party: SessionKey) -> None:
         self.came = anyio.Event()
@@ -136,26 +136,26 @@ class _Turn:
 
 
 PATIENCE: Final = 60.0
-"""Seconds after which a call whose client has not come back gives way to who needs its place."""
+"""Seconds that a client may stay away before its call has to make room for others."""
 LAST_WORDS: Final = 5.0
-"""Seconds in which the child may then answer it."""
+"""Further seconds in which the child may answer that call."""
 LINGER: Final = 0.5
-"""Seconds in which a child may not have read yet that a call was given up, and asks on within it.
+"""Seconds in which a child may still send requests for a call that was abandoned.
 
-Not more: until then other clients' calls cannot be asked anything, the next ones of a modern client
-among them, whose requests have nothing in common.
+Not longer: until then the child's requests cannot go to other clients. A modern client's next call
+counts as another client's, as its requests have nothing in common.
 """
 
 
 class _Held(Struct, eq=False):
-    """A question that waits until it is plain whose it is: until the child answers these calls."""
+    """A child's request that waits for the answers to `calls`: then its owner is clear."""
 
     calls: set[Caller]
     is_over: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Preemption:
-    """The calls under way at one child, which are `calls`; `waiting` counts those in line."""
+    """Decides which abandoned call must end. `calls` are in flight; `waiting` counts the queue."""
 
     def __init__(self, calls: Collection[Caller], *, waiting: Callable[[], int]) -> None:
         self._calls = calls
@@ -165,7 +165,7 @@ class Preemption:
         self._given_up: dict[SessionKey, float] = {}
 
     def must_leave(self, call: Caller) -> bool:
-        """Return whether others need what a call holds; it has to end then."""
+        """Return whether an abandoned call has to end: others need its slot or its answer."""
         self._leaving.intersection_update(self._calls)
         others = len(self._leaving - {call})
         is_needed = self._waiting() > others or any(call in held.calls for held in self._held)
@@ -174,9 +174,10 @@ class Preemption:
         return is_needed
 
     async def until_answered(self, calls: Iterable[Caller]) -> bool:
-        """Return once the child has answered calls whose clients are away, and whether it has.
+        """Wait for the child to answer calls of absent clients; return whether it answered all.
 
-        They give way. Who is still served then, or was given up, may ask on; who was answered not.
+        Meanwhile those calls have to end. A call that is still in flight or was abandoned may be
+        the source of a child's request; an answered call cannot be.
         """
         held = _Held(set(calls))
         self._held.append(held)
@@ -188,7 +189,7 @@ class Preemption:
         return not held.calls
 
     def ended(self, call: Caller, *, is_answered: bool) -> None:
-        """Take note that a call is over, and whether that was the child's word."""
+        """Record that a call is over, and whether the child answered it."""
         for held in self._held:
             if call in held.calls:
                 if is_answered:
@@ -197,12 +198,12 @@ class Preemption:
                     held.is_over.set()
 
     def gave_up(self, call: Caller) -> None:
-        """Take note that nobody waits for a call any more: its child may not know, or not care."""
+        """Record that a call was abandoned; its child may not know yet, or may not care."""
         self._given_up.pop(call.party, None)
         self._given_up[call.party] = anyio.current_time() + LINGER
 
     def lingering(self) -> set[SessionKey]:
-        """Return whose calls were given up not long ago."""
+        """Return the clients whose calls were abandoned in the last `LINGER` seconds."""
         now = anyio.current_time()
         while self._given_up and self._given_up[party := next(iter(self._given_up))] <= now:
             del self._given_up[party]

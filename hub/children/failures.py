@@ -1,4 +1,4 @@
-"""What to say of a call that its child did not answer, or was not sent."""
+"""Error texts and tool results for calls that failed, were refused, or were never sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hub.values import Call, CallMethod, JsonObject
 def unanswered(
     spec: ServerSpec, why: SilentError | LostError | GoneError, outlook: str
 ) -> ChildError:
-    """Return the error for a call without an answer; `outlook` is what the hub does next."""
+    """Return the error for a call without a response; `outlook` says what the hub does next."""
     name = spec.name
     match why:
         case SilentError():
@@ -30,7 +30,7 @@ def unanswered(
 
 
 def no_slot_free(spec: ServerSpec) -> ChildError:
-    """Return the error for a call that was never sent, because others took all slots for long."""
+    """Return the error for a call that was not sent: all slots were taken for the whole timeout."""
     limiter = "its only slot was" if spec.concurrency == 1 else f"all {spec.concurrency} slots were"
     return ChildError(
         f"server {spec.name!r} was not called: {limiter} taken by other calls for the "
@@ -40,14 +40,14 @@ def no_slot_free(spec: ServerSpec) -> ChildError:
 
 
 def tool_error(text: str) -> JsonObject:
-    """Return a tool's result that says what went wrong."""
+    """Return a tool result with `isError` and this text."""
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
 def failed(method: CallMethod, text: str) -> JsonObject:
     """Return the result of a call that failed.
 
-    Raises: RpcError if only tools have one.
+    Raises: RpcError if `method` is not `tools/call`, as only tools have such results.
     """
     if method != "tools/call":
         raise RpcError(INTERNAL_ERROR, text)
@@ -55,9 +55,9 @@ def failed(method: CallMethod, text: str) -> JsonObject:
 
 
 def denied(call: Call, refused: Refused, spec: ServerSpec, pointer: str) -> JsonObject:
-    """Return the result of a call that the guard refused; `pointer` is into what the client sent.
+    """Return the result of a call that the guard refused; `pointer` locates the argument.
 
-    Raises: RpcError if only tools have one.
+    Raises: RpcError if the call is not a `tools/call`, as only tools have such results.
     """
     text = refused.message()
     details: JsonObject = {

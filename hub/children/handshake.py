@@ -1,4 +1,4 @@
-"""The first exchange with a child: which era it speaks, who it is, what it offers."""
+"""The handshake with a child: era, protocol version, capabilities and server info."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Era: TypeAlias = Literal["legacy", "modern"]
 
 
 class ServerHandshake(Struct, frozen=True):
-    """What a child said of itself; `declared` is what the hub said that it can do as a client."""
+    """What a child said about itself; `declared` are the capabilities that the hub declared."""
 
     era: Era
     version: str
@@ -44,28 +44,28 @@ class ServerHandshake(Struct, frozen=True):
 
 
 class HubIdentity(Struct, frozen=True):
-    """Who the hub says it is, and what it can do as the child's client."""
+    """The hub's client info, and the client capabilities that the hub declares to the child."""
 
     info: JsonObject
     capabilities: JsonObject
 
     def on_behalf_of(self, asks: JsonObject) -> HubIdentity:
-        """Return it with what the client takes besides whose call it is."""
+        """Return this identity with a client's own capabilities added."""
         if asks.items() <= self.capabilities.items():
             return self
         return HubIdentity(self.info, {**self.capabilities, **asks})
 
 
 async def shake_hands(peer: Peer, hub: HubIdentity, era: EraChoice) -> ServerHandshake:
-    """Agree with a child on an era and a version.
+    """Agree with a child on an era and a protocol version.
 
-    `auto` begins with `initialize`: nearly every server in use speaks it, and some of them exit or
-    fall silent when anything else comes first. A server without it says so at once, or answers it
-    with a version that has no handshake, and is asked with `server/discover`.
+    `auto` begins with `initialize`: nearly every server in use supports it, and some servers exit
+    or fall silent when anything else comes first. A server without it answers with an error, or
+    with a version that has no handshake; then the hub sends `server/discover`.
 
-    It takes as long as the child does: whoever greets sets a limit.
+    There is no time limit here: the caller sets one.
 
-    Raises: ChildError if the child speaks no version that the hub speaks; RpcError, GoneError.
+    Raises: ChildError if no protocol version of the child is one of the hub's; RpcError, GoneError.
     """
     if era == "modern":
         return await _discover(peer, hub)
@@ -81,7 +81,7 @@ async def shake_hands(peer: Peer, hub: HubIdentity, era: EraChoice) -> ServerHan
 
 
 class _NoHandshakeError(ChildError):
-    """The child answers a handshake with a version that knows none."""
+    """The child answered `initialize` with a protocol version that has no handshake."""
 
 
 async def _initialize(peer: Peer, hub: HubIdentity) -> ServerHandshake:
@@ -116,7 +116,7 @@ async def _discover(peer: Peer, hub: HubIdentity) -> ServerHandshake:
 
 
 def _offers(refusal: RpcError, version: str) -> bool:
-    """Return whether a child that refused a version names it among those that it speaks."""
+    """Return whether the error that refuses `version` lists it among the supported versions."""
     data = object_or_empty(messages.as_object(refusal.error).get("data"))
     supported = data.get("supported")
     return (
@@ -125,7 +125,7 @@ def _offers(refusal: RpcError, version: str) -> bool:
 
 
 def envelope(hub: HubIdentity, version: str) -> JsonObject:
-    """Return the `_meta` fields that every request of the modern era carries."""
+    """Return the `_meta` fields that every modern request must have."""
     return {
         PROTOCOL_VERSION_META: version,
         CLIENT_INFO_META: hub.info,
@@ -149,9 +149,10 @@ def _greeting(era: Era, version: str, result: JsonObject, hub: HubIdentity) -> S
 def with_envelope(
     params: JsonObject, handshake: ServerHandshake, hub: HubIdentity, log_level: str | None = None
 ) -> JsonObject:
-    """Return the params of a request as a child of this era wants them.
+    """Return the params of a request in the form of the child's era.
 
-    A modern child is told with each request from which level on it may log.
+    A legacy child gets them unchanged. A modern child gets the envelope in `_meta`, and there also
+    the lowest level that it may log from, if `log_level` is given.
     """
     if handshake.era == "legacy":
         return params
@@ -163,7 +164,7 @@ def with_envelope(
 
 
 def without_server_info(result: Payload) -> Payload:
-    """Return a modern child's result without who that child is: clients are told of the hub.
+    """Return a modern child's result without its server info: clients only see the hub's.
 
     Raises: WireError if the result has a key twice.
     """
@@ -189,7 +190,7 @@ def _without_server_info(result: JsonObject) -> JsonObject:
 
 
 def input_required(result: Payload) -> JsonObject | None:
-    """Return a modern child's result as an object if it asks for input instead of answering."""
+    """Return a modern child's result as an object if it is `input_required`, else None."""
     if not isinstance(result, dict) and b'"input_required"' not in bytes(result):
         return None
     read = messages.as_object(result)

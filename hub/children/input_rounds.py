@@ -1,4 +1,4 @@
-"""Calls a modern child again and again, with what it asked for, until it answers."""
+"""Multi-round calls to a modern child: repeat a call with the requested input until it answers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hub.protocol.constants import INVALID_PARAMS
 from hub.values import JsonObject
 
 MAX_INPUT_ROUNDS: Final = 8
-"""How often a modern child may ask for input within one call."""
+"""The number of times that a modern child may ask for input within one call."""
 
 
 def worded(
     params: JsonObject, handshake: ServerHandshake, hub: HubIdentity, asker: Caller
 ) -> JsonObject:
-    """Return a call's params as a child of its era wants them, on behalf of a client."""
+    """Return a call's params in the form of the child's era, on behalf of the client `asker`."""
     if handshake.era == "legacy":
         return params
     return with_envelope(params, handshake, hub.on_behalf_of(asker.asks), asker.log_level)
@@ -35,13 +35,13 @@ async def in_rounds(
     asker: Caller,
     first: Payload | None = None,
 ) -> Payload:
-    """Return a modern child's result; `send` calls it with the fields that a round adds.
+    """Return a modern child's result; `send` sends the call with the fields that a round adds.
 
-    `first` is what it answered if it was called before.
+    `first` is the child's result if the call was sent before.
 
-    Raises: ChildError if it asks too often, or for too long in vain; RpcError if an answer is
-        refused, or `send` raises it; InputNeededError if the asker's client answers with a retry of
-        its own.
+    Raises: ChildError if the child asks too often, or its input takes too long; RpcError if a
+        request for input is refused, or from `send`; InputNeededError if the client must be asked
+        by the result of its own call.
     """
     result = first
     if result is None:
@@ -52,7 +52,8 @@ async def in_rounds(
         if wanted is None:
             asker.done()
             return result
-        # Who asks for nothing only wants to be called again, for as long as a call may take.
+        # A result without `inputRequests` only asks for a repetition of the call. It counts as a
+        # round when the call's time limit has passed.
         rounds += bool(wanted.get("inputRequests")) or anyio.current_time() > ends
         more = await _inputs(wanted, answers, asker)
         if rounds == MAX_INPUT_ROUNDS:
@@ -63,7 +64,7 @@ async def in_rounds(
 
 
 async def _inputs(wanted: JsonObject, answers: ChildCallbacks, asker: Caller) -> JsonObject:
-    """Return what the child asks for. Meanwhile the call holds a slot: it may not for ever."""
+    """Return the input that the child asks for; the wait is limited, as the call holds a slot."""
     spec = answers.spec
     try:
         with anyio.fail_after(spec.timeout if wanted.get("inputRequests") else None):
@@ -78,10 +79,10 @@ async def _inputs(wanted: JsonObject, answers: ChildCallbacks, asker: Caller) ->
 async def _resume(
     send: Callable[[JsonObject], Awaitable[Payload]], more: JsonObject, asker: Caller
 ) -> Payload:
-    """Send the first request of a call, or of a further round of it.
+    """Send the first request of a call or of a later round.
 
-    With roots that it did not know before, a server may be another process, which need not know the
-    state of the first: then the call is made anew.
+    With roots that it did not have before, the server may run as another process. That process need
+    not know the state of the first one: if it rejects the state, the call is sent without it.
     """
     child = asker.retry.state.child
     try:

@@ -1,4 +1,4 @@
-"""Launches a child, confined where its operator asked for that and the kernel can."""
+"""Launches a child process, confined if the operator asked for that and the kernel supports it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 @asynccontextmanager
-async def open_launched(  # noqa: PLR0913, PLR0917 - each is one thing that a launch depends on
+async def open_launched(  # noqa: PLR0913, PLR0917 - a launch depends on all of these
     spec: ServerSpec,
     plan: LaunchPlan,
     environment: Mapping[str, str],
@@ -37,9 +37,9 @@ async def open_launched(  # noqa: PLR0913, PLR0917 - each is one thing that a la
     supervisor: ProcessSupervisor,
     child_log: ChildLog | None = None,
 ) -> AsyncGenerator[ChildConnection]:
-    """Launch a child, confined if its operator asked for that, and speak to it.
+    """Launch a child, confined if its operator asked for that, and connect to it.
 
-    Raises: ChildError if it cannot be started, or must be confined and cannot be.
+    Raises: ChildError if the child cannot be started, or must be confined and cannot be.
     """
     found = NotAsked()
     if isinstance(spec.target, LaunchTemplate):
@@ -61,7 +61,7 @@ async def open_launched(  # noqa: PLR0913, PLR0917 - each is one thing that a la
 
 
 @asynccontextmanager
-async def _open_confined(  # noqa: PLR0913, PLR0917 - each is one thing that a launch depends on
+async def _open_confined(  # noqa: PLR0913, PLR0917 - a launch depends on all of these
     spec: ServerSpec,
     plan: LaunchPlan,
     environment: Mapping[str, str],

@@ -1,4 +1,4 @@
-"""A connection to one child, whatever carries it: messages in, messages out."""
+"""The connection to one child over any transport (`ChildConnection`), and the one over pipes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from hub.launch.plan import LaunchPlan
 from hub.protocol.constants import INTERNAL_ERROR
 
 SHOWN: Final = 200
-"""How much is logged of what a child wrote that is no message."""
+"""Maximum length of the log excerpt, in bytes, of child output that is not a message."""
 
 
 def message_in(conduct: PeerConduct, text: bytes, *, otherwise: str) -> Message | None:
-    """Return the message that a child wrote; None for what is none, logged as `otherwise`.
+    """Return the message in `text`; None if it is no message, which is logged as `otherwise`.
 
-    For an answer that cannot be read its failure stands.
+    A response that cannot be read is returned as a `Failure` with the same id.
 
-    Raises: GoneError if that was once too often.
+    Raises: GoneError if the child has sent too much that is no message.
     """
     try:
         return wire.parse_child(text)
@@ -42,9 +42,9 @@ def message_in(conduct: PeerConduct, text: bytes, *, otherwise: str) -> Message 
 
 
 def lost_in(conduct: PeerConduct, ends: bytes) -> Lost | None:
-    """Return what stands for the answer, too large, that these are both ends of.
+    """Return the message that replaces a response that was too large; `ends` is its start and end.
 
-    None, if they do not tell whose answer it is, or that it is one.
+    None if `ends` does not show a response with its id.
     """
     conduct.log.warning("message too large, dropped", limit=wire.MAX_MESSAGE_BYTES)
     id_ = answered_by(ends)
@@ -59,46 +59,46 @@ class ChildConnection(Protocol):
 
     @property
     def outlet(self) -> Outlet:
-        """Where messages to the child go."""
+        """The outlet for messages to the child."""
         ...
 
     @property
     def private_directory(self) -> str | None:
-        """The empty directory the child was launched on, if no root was in force."""
+        """The empty directory that the child was launched in, if there were no effective roots."""
         ...
 
     async def next(self) -> Message:
         """Return the child's next message.
 
-        Raises: GoneError, with the reason, when there will be none.
+        Raises: GoneError, with the reason, when there will be no further messages.
         """
         ...
 
 
 @runtime_checkable
 class AnsweringLink(Protocol):
-    """A link that can hand over answers where they arrive."""
+    """A connection that can hand over responses as soon as they arrive."""
 
     def hand_answers_to(self, settle: Callable[[Response | Failure], bool]) -> None:
-        """Give each answer to `settle` once all messages before it are done with.
+        """Give each response to `settle` once all earlier messages have been handled.
 
-        What that says no to, because nobody waits for it, comes by `next`.
+        If `settle` returns False, because nobody waits for the response, `next` returns it.
         """
         ...
 
 
 @runtime_checkable
 class WatchedLink(Protocol):
-    """A link that keeps account of how its child behaves."""
+    """A connection that keeps a record of its child's behaviour."""
 
     @property
     def conduct(self) -> PeerConduct:
-        """The account of it."""
+        """The record."""
         ...
 
 
 class ProcessLink:
-    """A child on the other end of two pipes."""
+    """The connection to a child process over its stdin and stdout pipes."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -141,7 +141,7 @@ async def open_process(
     supervisor: ProcessSupervisor,
     log: ChildLog | None = None,
 ) -> AsyncGenerator[ChildConnection]:
-    """Launch a child and speak to it over its standard streams.
+    """Launch a child process and connect to it over its standard streams.
 
     Raises: ChildError if it cannot be started.
     """

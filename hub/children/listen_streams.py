@@ -1,7 +1,7 @@
-"""What a modern child tells of its own accord: only on streams that the hub asks it for.
+"""The `subscriptions/listen` streams at a modern child, which sends notifications only on those.
 
-One stream is for its changed lists; each resource that somebody has subscribed to has its own, so
-that one can end without the others.
+One stream is for changed lists. Each subscribed resource has a stream of its own, so that it can
+end without the others.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from hub.protocol.listen_filter import (
 from hub.values import Json, JsonObject, object_or_empty
 
 SUBSCRIBING: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
-"""What a client of the handshake era asks for what is a stream here."""
+"""The requests of legacy clients that become streams at a modern child."""
 PAUSES: Final = (1.0, 2.0, 5.0, 15.0, 60.0)
-"""Seconds before a stream that ended is asked for again; the last one stays."""
+"""Seconds before a stream that ended is requested again, by attempt; the last value repeats."""
 
 Missed: TypeAlias = Callable[[frozenset[str]], None]
-"""Takes the notifications that may have been sent while nobody heard."""
+"""Receives the names of notifications that may have been lost while no stream was open."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class _Stream:
-    """One request that stays open; it is its own outlet, to learn its id before it is sent."""
+    """A request that stays open; it is its own outlet, to learn its id before it is sent."""
 
     def __init__(self, wanted: ListenFilter, outlet: Outlet) -> None:
         self.wanted = wanted
@@ -66,7 +66,7 @@ class _Stream:
 
 
 class ChildListenStreams:
-    """The streams at one child, in `tasks`; `missed` is told what may have changed unheard."""
+    """The streams at one child, run in `tasks`; `missed` gets changes that may have been lost."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class ChildListenStreams:
         self._subscribed: dict[str, _Stream] = {}
 
     def begin(self, capabilities: JsonObject) -> None:
-        """Ask for what the child declares to tell of its lists."""
+        """Request a stream for the list changes that the child declares, if there are any."""
         wanted = changes_of(capabilities)
         if wanted.lists:
             self._open(wanted)
@@ -97,9 +97,11 @@ class ChildListenStreams:
         return stream
 
     async def answer(self, method: str, params: JsonObject, patience: float) -> Payload:
-        """Do what a client asked for in the words of the handshake era.
+        """Do a legacy client's `resources/subscribe` or `resources/unsubscribe` by a stream.
 
-        Raises: RpcError if the child does not tell of that resource.
+        The child gets `patience` seconds to acknowledge a new stream.
+
+        Raises: RpcError if the child sends no updates of that resource.
         """
         uri = str(params.get("uri"))
         if method == "resources/unsubscribe":
@@ -120,7 +122,7 @@ class ChildListenStreams:
         raise stream.error or RpcError(INVALID_PARAMS, f"The server does not tell of {uri}")
 
     async def _keep(self, stream: _Stream) -> None:
-        """Hold a stream open; what ends is asked for again, unless the child refuses it."""
+        """Keep a stream open: request it again when it ends, unless the child refuses it."""
         attempts = 0
         try:
             with stream.scope:
@@ -149,7 +151,7 @@ class ChildListenStreams:
                 log.info("stream ended", error=str(exc))
 
     def heard(self, notification: Notification) -> Notification | None:
-        """Return what a child tells, as clients are told it; None if it was for the hub alone."""
+        """Return a notification in the form for clients; None if it was for the hub alone."""
         if notification.method not in OF_STREAMS:
             return notification
         params = as_object(notification.params)
@@ -176,7 +178,7 @@ def listen_streams_of(
     link: tuple[TaskGroup, Peer, Outlet],
     missed: Missed,
 ) -> ChildListenStreams | None:
-    """Return what hears a child, and asks it to tell of its lists; None if it tells unasked."""
+    """Return the streams of a modern child, and request list changes; None for a legacy child."""
     if handshake.era == "legacy":
         return None
 

@@ -1,4 +1,4 @@
-"""Reads what a child offers, to the last page of every list."""
+"""Reads a child's lists of tools, resources, templates and prompts, with all their pages."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ async def read_listing(
     methods: Iterable[str] = tuple(LISTS),
     known: Listing | None = None,
 ) -> Listing:
-    """Return `known` with the lists of `methods` read anew, those that the child declares to have.
+    """Return `known` with the lists of `methods` read again, as far as the child declares them.
 
-    A list that the child answers with an error for stays as it was known.
+    If the child answers a list request with an error, that list stays as in `known`.
 
     Raises: SilentError, GoneError.
     """
@@ -64,9 +64,9 @@ async def read_again(
     known: Listing,
     changed: Collection[str],
 ) -> Listing:
-    """Return `known` with the lists read anew that `changed` notifications tell of.
+    """Return `known` with those lists read again that the notifications `changed` are about.
 
-    It is `known` itself where that fails.
+    If that fails, the result is `known` itself.
     """
     methods = [method for name in sorted(changed) for method in LIST_CHANGED[name]]
     try:

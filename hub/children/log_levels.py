@@ -1,4 +1,4 @@
-"""From which level on one child logs, where several clients want several levels of it."""
+"""The log level of one child when several clients want different levels."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from hub.protocol.constants import LOG_LEVELS
 from hub.values import Json, SessionKey
 
 _UNSAID: Final = "info"
-"""What a client gets that names no level, once the child logs more than it would by itself."""
+"""The lowest level for a client that set none, once the hub has set the child's level."""
 
 
 def reaches(level: Json, least: str) -> bool:
-    """Return whether a message of `level` is wanted from `least` on; an unknown level is."""
+    """Return whether `level` is at least `least`; True for an unknown level."""
     known = isinstance(level, str) and level in LOG_LEVELS
     return not known or LOG_LEVELS.index(level) >= LOG_LEVELS.index(least)
 
 
 class LogLevels:
-    """What a child's sessions want, and what the child was told: the lowest of them.
+    """The levels that a child's sessions want, and the level the child was set to.
 
-    `told` is None for a child that logs as it likes.
+    `told` is None if no level was set: the child logs as it likes.
     """
 
     def __init__(self) -> None:
@@ -28,12 +28,15 @@ class LogLevels:
         self._wanted: dict[SessionKey, str] = {}
 
     def of_session(self, session: SessionKey, level: str) -> str | None:
-        """Take a session's level; returns what the child is to be told, None if it knows."""
+        """Store a session's level; return the level to set at the child, or None if that is set."""
         self._wanted[session] = level
         return self._tell(min(self._wanted.values(), key=LOG_LEVELS.index))
 
     def of_call(self, level: str) -> str | None:
-        """Take one call's level, below which the child stays as it is: it is never told more."""
+        """Return the level to set at the child for one call; None if it already logs that much.
+
+        A call never raises a level that was set before.
+        """
         return None if self.told and reaches(level, self.told) else self._tell(level)
 
     def _tell(self, level: str) -> str | None:
@@ -43,13 +46,16 @@ class LogLevels:
         return level
 
     def forget(self) -> None:
-        """Take note that the child could not be told."""
+        """Record that the child could not be set to a level."""
         self.told = None
 
     def leave(self, session: SessionKey) -> None:
-        """Forget what a session wanted."""
+        """Forget the level of a session."""
         self._wanted.pop(session, None)
 
     def is_filtered(self, session: SessionKey, level: Json) -> bool:
-        """Return whether a session is not told: it named no level, and others want this one."""
+        """Return whether a message of `level` is withheld from a session.
+
+        That is so below `_UNSAID` if the session set no level and the child was set to one.
+        """
         return self.told is not None and session not in self._wanted and not reaches(level, _UNSAID)

@@ -1,4 +1,4 @@
-"""All children, by key: started once, shared between equal keys, ended when nobody uses them."""
+"""The pool of all children, by key: start once, share between equal keys, end when unused."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ from hub.system.machine import Kernel
 from hub.values import JsonObject, ServerName, SessionKey
 
 MAX_LISTENERS: Final = 1024
-"""How many streams of notifications may be open at once."""
+"""The number of notification streams that may be open at the same time."""
 
 
 class Listener(ChildUser, Protocol):
-    """Somebody who is told of changes alone, and lists by requests of its own."""
+    """A notification stream: its client hears of changes here, and lists by separate requests."""
 
     def missed(self, server: ServerName) -> None:
-        """Take note that a listing went out without this server, whose child is not there yet."""
+        """Record that a listing was sent without this server, whose child is not ready yet."""
         ...
 
 
 class Listeners:
-    """The open streams, by principal."""
+    """The open notification streams, with the principal of each."""
 
     def __init__(self) -> None:
         self._open: dict[SessionKey, tuple[str, Listener]] = {}
 
     @contextmanager
     def listening(self, session: SessionKey, principal: str, listener: Listener) -> Generator[None]:
-        """Let `listener` hear of the principal's children while the context lasts.
+        """Notify `listener` of the principal's children while the context lasts.
 
-        Raises: ChildError if too many do.
+        Raises: ChildError if too many streams are open.
         """
         if len(self._open) >= MAX_LISTENERS:
             raise ChildError(f"{MAX_LISTENERS} streams of notifications are open; try again later")
@@ -70,12 +70,12 @@ class Listeners:
             del self._open[session]
 
     def missed(self, principal: str, server: ServerName) -> None:
-        """Take note that a principal was shown a listing without this server."""
+        """Tell the principal's listeners that a listing was sent without this server."""
         for listener in self.of(principal).values():
             listener.missed(server)
 
     def of(self, principal: str) -> Mapping[SessionKey, Listener]:
-        """Return who hears of a child of `principal`; a child of nobody's is everybody's."""
+        """Return the listeners for a child of `principal`; all if that is empty (`share: all`)."""
         return {
             session: listener
             for session, (whose, listener) in self._open.items()
@@ -84,18 +84,19 @@ class Listeners:
 
 
 class ChildLimits(Struct, frozen=True):
-    """How many children may run: `in_all`, and `per_session` of those that one session uses."""
+    """Limits on running children: `in_all`, and `per_session` for those that one session uses."""
 
     in_all: int
     per_session: int
 
     def made_for(self, slot: ChildSlot, running: Iterable[ChildSlot]) -> list[ChildSlot]:
-        """Return which of the children `running` have to end before that of `slot` starts.
+        """Return the children in `running` that must end before the child of `slot` starts.
 
-        There must be room with each session that waits for it: that makes room with what it alone
-        uses. Then there must be room in all, which a child of nobody's makes, else the idlest.
+        First each session that waits for it must be below its limit: a child that no other session
+        uses makes room. Then the total must be below its limit: an unused child makes room, else
+        the one that was used least recently. Only idle children are returned.
 
-        Raises: ChildError if all that could make room are at work; nobody needs to end then.
+        Raises: ChildError if every child that could make room is busy; then none needs to end.
         """
         name, left, ended = slot.spec.name, list(running), list[ChildSlot]()
         for session in slot.users:
@@ -116,7 +117,7 @@ class ChildLimits(Struct, frozen=True):
 
 
 def _least_missed(among: Iterable[ChildSlot]) -> ChildSlot | None:
-    """Return whose child is missed least; None if all are at work."""
+    """Return the slot of the idle child to end first: unused, then least recently used; or None."""
     idle = (other for other in among if other.is_idle)
     return min(idle, key=lambda other: (bool(other.users), other.used_at), default=None)
 
@@ -128,15 +129,15 @@ def _full(name: ServerName, how_many: str, knob: str) -> NoReturn:
 
 
 KEPT_LISTINGS = 256
-"""How many listings are kept of children that may be gone."""
+"""The number of listings kept, including those of children that are gone."""
 SWEEP_EVERY = 1.0
-"""Seconds between looks for children that nobody uses."""
+"""Seconds between checks for unused children."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class Opener(Protocol):
-    """Opens connections to children; a test passes one that needs no process."""
+    """Opens connections to children; a test passes an opener that needs no process."""
 
     def __call__(
         self, spec: ServerSpec, plan: LaunchPlan | None
@@ -149,9 +150,9 @@ def opener(
     supervisor: ProcessSupervisor,
     flavour: Flavour = Flavour.POSIX,
 ) -> Opener:
-    """Return what opens real children; processes inherit of `environment` what is theirs.
+    """Return the opener for real children; their processes inherit their part of `environment`.
 
-    A server's children share what may be logged of them.
+    All children of a server share one `ChildLog`, and so its limits.
     """
     logs: dict[ServerName, ChildLog] = {}
 
@@ -172,9 +173,9 @@ def opener(
 
 
 class ChildPool:
-    """Keeps the children, whose tasks it owns while it is `running`."""
+    """The pool of children; it owns their tasks while it is `running`."""
 
-    def __init__(  # noqa: PLR0913 - each is one thing that the hub knows and children need
+    def __init__(  # noqa: PLR0913 - independent dependencies
         self,
         *,
         open_child: Opener,
@@ -200,7 +201,7 @@ class ChildPool:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Keep children for as long as the context lasts, and end all of them on the way out."""
+        """Run the pool while the context lasts, and end all children at its end."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             tasks.start_soon(self._sweep)
@@ -213,7 +214,7 @@ class ChildPool:
     def lease(
         self, spec: ServerSpec, key: ChildKey, session: SessionKey, user: ChildUser
     ) -> ChildSlot:
-        """Return the place of `key`, with `session` among its users; nothing is started yet."""
+        """Return the slot of `key`, with `session` among its users; no child is started here."""
         slot = self._places.get(key)
         if slot is None:
             health = ChildHealth(spec.name, self._clock, self._chance)
@@ -223,7 +224,7 @@ class ChildPool:
         return slot
 
     def release(self, slot: ChildSlot, session: SessionKey, *, at_once: bool = False) -> None:
-        """End a session's use of a child; `at_once`: keep no unused child for the next user."""
+        """Remove a session from a slot's users; `at_once`: keep no unused child for later."""
         slot.users.pop(session, None)
         if slot.child is not None and self._tasks is not None:
             slot.child.answers.levels.leave(session)
@@ -236,9 +237,9 @@ class ChildPool:
                 self._end_if_unused(slot)
 
     async def obtain(self, slot: ChildSlot) -> Child:
-        """Return the place's child once it answers calls, starting it, once for all, if need be.
+        """Return the slot's child when it answers calls; start it if needed, once for all who wait.
 
-        Raises: ChildError if it does not start, has just failed to, or the place was given up.
+        Raises: ChildError if it does not start, has just failed, or the slot was given up.
         """
         if not slot.is_kept:
             raise ChildError(f"server {slot.spec.name!r} was let go: its roots have changed")
@@ -257,24 +258,24 @@ class ChildPool:
             self._instructions[key.server, key.principal] = instructions
 
     def instructions_of(self, server: ServerName, principal: str) -> str:
-        """Return what a server last said of its use to a principal's clients; empty if nothing.
+        """Return the server's last `instructions` for a principal's clients, or an empty string.
 
-        What names a root of the client that it was said to is not among it.
+        Instructions that name a root which the child was told of are not among them.
         """
         own = self._instructions.get((server, principal))
         return own if own is not None else self._instructions.get((server, ""), "")
 
     def running_of(self, server: ServerName, principal: str) -> list[Child]:
-        """Return the children of a server that answer this principal's calls now."""
+        """Return the running or starting children of a server that this principal may use."""
         slots = (p for p in self._places.values() if p.key.server == server and p.is_running)
         return [p.child for p in slots if p.child and p.key.principal in {principal, ""}]
 
     def has_asked_for_roots(self, server: ServerName) -> bool:
-        """Return whether a child of this server has asked for roots."""
+        """Return whether a child of this server has sent `roots/list`."""
         return server in self._askers
 
     def last_known(self, slot: ChildSlot) -> Listing | None:
-        """Return what the child of this very key offers, or offered when it was last there."""
+        """Return the listing of this key's child: the present one, or else the last one known."""
         return slot.listing or self._last_known.get(slot.key)
 
     def _remember(self, key: ChildKey, listing: Listing) -> None:
@@ -303,9 +304,9 @@ class ChildPool:
         return child
 
     def _make_room(self, slot: ChildSlot) -> None:
-        """End children if there are as many as there may be.
+        """End children if a limit is reached.
 
-        One that its clients still hold is started again when they call it.
+        A child that still has users is started again when they call it.
         """
         running = [other for other in self._places.values() if other.is_running]
         for spare in self._room.made_for(slot, running):
@@ -335,13 +336,14 @@ class ChildPool:
         return HubIdentity(self._info, asks)
 
     async def share(self, slot: ChildSlot, roots: RootSet) -> bool:
-        """Give a remote child other roots in place; return whether that was possible.
+        """Give a remote child other roots without a restart; return whether that was possible.
 
-        It is if nobody else uses the child, and none with those roots is there already.
+        It is not possible for a launched child, if the old or new roots are empty, if other
+        sessions use the child, or if the new key already has a slot.
         """
         key = replace(slot.key, roots=roots)
         if not roots.roots or not slot.key.roots.roots:
-            return False  # whether there are any is told in the handshake
+            return False  # the handshake tells whether there are any roots
         if slot.key.plan is not None or len(slot.users) != 1 or key in self._places:
             return False
         if slot.child is not None and slot.child.answers.serves_others(slot.users):

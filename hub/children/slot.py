@@ -1,4 +1,4 @@
-"""Where children stand: what makes two uses of a server one child, and who uses it."""
+"""The pool's slots: the key that decides which uses share a child, and the users of each child."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hub.values import JsonObject, ServerName, SessionKey
 
 
 class ChildKey(Struct, frozen=True):
-    """What makes two uses of a server one child.
+    """The key of a child: two uses of a server with equal keys share one child.
 
-    `plan` is None for a remote child; `asks` is what the hub declares to it on its clients' behalf.
-    `session` is empty unless the operator wants a child per session. `unknown`: its clients have
-    roots that they were not asked for, so that there are none yet.
+    `plan` is None for a remote child. `asks` is the JSON of the client capabilities that the hub
+    declares to it. `session` is None unless the operator wants a child per session. `unknown`: the
+    clients have roots, but were not asked for them, so `roots` is empty.
     """
 
     server: ServerName
@@ -36,10 +36,10 @@ class ChildKey(Struct, frozen=True):
 
 
 class ChildSlot(Struct, eq=False):
-    """Where the child of one key stands: alive, gone, or not started yet.
+    """The pool's entry for one key; its child is running, down, or not started.
 
-    `is_kept`: calls of its key still come here. `unlisted` is why it could not be listed, as that
-    was logged last.
+    `is_kept`: calls with this key still use this slot. `unlisted` is the reason last logged for a
+    failed listing.
     """
 
     key: ChildKey
@@ -56,7 +56,7 @@ class ChildSlot(Struct, eq=False):
 
     @contextmanager
     def in_use(self) -> Generator[None]:
-        """Count a call, from before its child is there until it is answered."""
+        """Count a call from before its child is ready until its response."""
         self.uses += 1
         try:
             yield
@@ -65,7 +65,7 @@ class ChildSlot(Struct, eq=False):
 
     @property
     def is_running(self) -> bool:
-        """Whether its child is there, or is being started."""
+        """Whether the child is ready or starting."""
         return self.child is not None and not isinstance(self.child.state, Down)
 
     def begin_use(self, now: float) -> None:
@@ -74,19 +74,19 @@ class ChildSlot(Struct, eq=False):
         self.used_at = now
 
     def end_use(self, clock: Callable[[], float]) -> None:
-        """Count a call no more; who idles, idles from now on."""
+        """Stop counting a call; the idle time of an unused child begins now."""
         self.uses -= 1
         if self.unused_since is not None:
             self.unused_since = max(self.unused_since, clock())
 
     def is_used_by(self, session: SessionKey) -> bool:
-        """Whether a session uses its child, or has calls under way there still."""
+        """Whether a session uses the child, or still has calls in flight at it."""
         child = self.child
         return session in self.users or (child is not None and child.answers.serves(session))
 
     @property
     def is_idle(self) -> bool:
-        """Whether its child answers calls, and has none to answer or to come."""
+        """Whether the child is ready, and has no calls in flight or announced by `begin_use`."""
         child = self.child
         if child is None or self.uses:
             return False
@@ -94,18 +94,18 @@ class ChildSlot(Struct, eq=False):
 
     @property
     def state(self) -> str:
-        """One word for people: `idle`, `starting`, `ready` or `down`."""
+        """The state in one word, for people: `idle`, `starting`, `ready` or `down`."""
         return "idle" if self.child is None else type(self.child.state).__name__.lower()
 
     @property
     def trouble(self) -> str | None:
-        """Why the child is not there, if it has fallen."""
+        """The reason why the child is down; None if it is not."""
         state = self.child.state if self.child is not None else None
         return state.reason if isinstance(state, Down) else None
 
     @property
     def listing(self) -> Listing | None:
-        """What the child offers, if it is there."""
+        """The child's listing, if the child is ready."""
         ready = self.child.state if self.child is not None else None
         return ready.listing if isinstance(ready, Ready) else None
 

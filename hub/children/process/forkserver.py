@@ -1,15 +1,15 @@
-"""A program that forks the parent of each child, and outlives the hub.
+"""The fork server: a program that forks each child's parent (subreaper) and outlives the hub.
 
-`python -I -S -B forkserver.py HUB SINCE`, where `watchdog` explains the arguments. Its stdin is a
-socket of packets: `fork`, with the streams of a child and the control socket of its subreaper;
-`+ PID START` and `- PID START`, of children that came and went. When the hub's end of that is
-closed, whoever closed it and however, it waits for the subreapers to end their children, and ends
-what is left by its mark.
+Run as `python -I -S -B forkserver.py HUB SINCE`; `watchdog` explains the arguments. Its stdin is a
+socket of packets: `fork`, with a child's streams and the control socket of its subreaper; and
+`+ PID START` and `- PID START` for children that came and went. When the hub's end of the socket
+is closed, by whatever cause, it waits for the subreapers to end their children. Then it ends the
+processes that are left, which it finds by their marks.
 
-A subreaper that is killed leaves its descendants to this process, which ends them.
+If a subreaper is killed, its descendants become children of this process, which ends them.
 """
 
-# ruff: noqa: PTH120 - as this file says where the others are; pathlib takes long to load
+# ruff: noqa: PTH120 - pathlib takes long to load
 from __future__ import annotations
 
 import _socket
@@ -21,10 +21,10 @@ import sys
 import time
 
 if __name__ == "__main__":
-    # `-I` leaves out the directory of the program. Last, so that nothing goes before the standard
-    # library.
+    # `-I` leaves this program's directory out of `sys.path`. The directory that holds `hub` goes
+    # last, so that no module in it hides the standard library.
     above = os.path.abspath(__file__)  # noqa: PTH100
-    for _ in range(4):  # the file, process, children, hub
+    for _ in range(4):  # from this file up to the directory that holds `hub`
         above = os.path.dirname(above)
     sys.path.append(above)
 
@@ -43,12 +43,15 @@ FORK = b"fork"
 _STREAMS = 3
 _DESCRIPTORS = _STREAMS + 1
 _INT = 4
-"""Bytes of a descriptor in a message."""
+"""Bytes of a file descriptor in an ancillary message."""
 _LONGEST = 256
 
 
 class ForkServer:
-    """Forks subreapers for the hub at the other end of `hub`, and keeps their list."""
+    """Forks subreapers for the hub at the other end of the socket `hub`, and tracks them.
+
+    `leaders` are the children's processes with their start times.
+    """
 
     def __init__(self, hub: _socket.socket) -> None:
         self.leaders: dict[int, int] = {}
@@ -58,7 +61,7 @@ class ForkServer:
         self._subreapers: set[int] = set()
 
     def serve(self) -> None:
-        """Do what the hub asks for until it has gone, and its children with it."""
+        """Serve the hub until it is gone; then wait for the subreapers (`GRACE + PATIENCE` s)."""
         adopt(b"roots-hub: fork")
         poll = select.poll()
         poll.register(self._hub.fileno(), select.POLLIN)
@@ -69,13 +72,13 @@ class ForkServer:
             if self._hub.fileno() in ready and not self._asked():
                 break
         for pid in self._subreapers:
-            os.kill(pid, signal.SIGCONT)  # a child may have stopped its parent
+            os.kill(pid, signal.SIGCONT)  # a child may have stopped its subreaper (SIGSTOP)
         until = time.monotonic() + GRACE + PATIENCE
         while self._take_away() and time.monotonic() < until:
             select.select([self._wake], [], [], LOOK_EVERY)
 
     def _asked(self) -> bool:
-        """Take one packet; return whether there was one."""
+        """Handle one packet of the hub; return False if the hub has closed the socket."""
         try:
             packet, passed, _, _ = self._hub.recvmsg(
                 _LONGEST, _socket.CMSG_LEN(_DESCRIPTORS * _INT), _socket.MSG_CMSG_CLOEXEC
@@ -116,9 +119,9 @@ class ForkServer:
             os._exit(0)
 
     def _take_away(self) -> bool:
-        """Take away who has ended; return whether anybody is left.
+        """Reap ended processes; return whether any child process is left.
 
-        Children that are no subreapers had one that was killed: they are ended.
+        Children that are not subreapers belonged to a subreaper that was killed: they are killed.
         """
         drain(self._wake)
         while True:
@@ -135,12 +138,12 @@ class ForkServer:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve the hub at the other end of stdin, and end what its children have left."""
+    """Serve the hub at the other end of stdin; then end what is left of its children."""
     hub, since = map(int, arguments)
     server = ForkServer(_socket.socket(fileno=os.dup(0)))
-    os.dup2(1, 0)  # so that whatever is opened next is no standard stream
+    os.dup2(1, 0)  # keeps descriptor 0 taken: no file opened later becomes stdin
     gc.collect()
-    gc.freeze()  # what is never looked through is not copied for each subreaper
+    gc.freeze()  # memory that the collector never touches stays shared with subreapers
     gc.disable()
     server.serve()
     return 0 if end(hub, since, server.leaders, GRACE) else 1

@@ -1,4 +1,4 @@
-"""One launched child process: lines in and out, stderr in the log, an end that it cannot refuse."""
+"""A launched child process: lines over stdin and stdout, stderr to the log, and its termination."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from hub.system.disk import cleared
 STDERR_LINE_LIMIT = 8 * 1024
 STDERR_KEPT = 5
 CROWD = 256
-"""How many lines may come at once to be read one by one."""
+"""The number of stderr lines in one chunk above which a large chunk is not read line by line."""
 READ_OF_CROWD = 2048
-"""About how many bytes of both ends are read of more; what is between is counted."""
+"""About how many bytes at each end of such a chunk are read; the middle is only counted."""
 
 
 class Stderr:
-    """Logs what a child says, and remembers the last of it. A flood of it costs others nothing."""
+    """Logs a child's stderr and keeps its last lines; a flood of output takes little time."""
 
     def __init__(self, log: ChildLog) -> None:
         self._log = log
@@ -46,7 +46,7 @@ class Stderr:
         self._said: deque[bytes] = deque(maxlen=STDERR_KEPT)
 
     def feed(self, chunk: bytes) -> None:
-        """Take what the child has written."""
+        """Log a chunk that the child has written."""
         if len(chunk) > 2 * READ_OF_CROWD and chunk.count(b"\n") > CROWD:
             ends = chunk.find(b"\n", READ_OF_CROWD) + 1 or len(chunk)
             begins = max(ends, chunk.rfind(b"\n", 0, -READ_OF_CROWD) + 1)
@@ -56,7 +56,7 @@ class Stderr:
         self._take(self._splitter.feed(chunk))
 
     def finish(self) -> None:
-        """Take the end of it."""
+        """Log the last line, and how much was left out."""
         self._take(self._splitter.finish())
         self._log.finish()
 
@@ -71,7 +71,7 @@ class Stderr:
 
     @property
     def last_words(self) -> str:
-        """What it said last."""
+        """The last lines of stderr, as one text."""
         return " | ".join(text for text in map(_text, self._said) if text)
 
 
@@ -82,17 +82,17 @@ def _text(line: bytes) -> str:
 
 
 EOF_GRACE, EOF_GRACE_AT_END = 2.0, 0.4
-"""Seconds that a child gets to end by itself when its stdin is closed; fewer as the hub ends."""
+"""Seconds for a child to exit after its stdin is closed: usually, and when the hub shuts down."""
 KILLED_GRACE = 1.0
-"""Seconds in which a process that has ended is known to have."""
+"""Seconds to wait until the exit of a terminated process is noticed."""
 EXIT_GRACE = 0.2
-"""Seconds an exit code may come after the end of the output."""
+"""Seconds to wait for the exit code after the end of the output."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class _Spoken(asyncio.Protocol):
-    """What a process says on its stderr."""
+    """Reads a process's stderr, and pauses when it uses too much of the event loop's time."""
 
     def __init__(self, stderr: Stderr, pace: LoopShare) -> None:
         self._stderr = stderr
@@ -100,7 +100,7 @@ class _Spoken(asyncio.Protocol):
         self._transport: asyncio.ReadTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not every loop's transports are of this class; a pipe that is read can be paused anyway.
+        # Not every loop's transports have this class, but every pipe that is read can be paused.
         self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -121,7 +121,7 @@ class _Spoken(asyncio.Protocol):
 
 
 class Process:
-    """A running child: `lines` is what it writes, `outlet` where it reads."""
+    """A running child process: `lines` is its output, `outlet` its input."""
 
     outlet: PipeOutlet
 
@@ -144,7 +144,7 @@ class Process:
         self._closing: list[Callable[[], None]] = [self.lines.close]
 
     async def begin(self, plan: LaunchPlan, env: dict[str, str]) -> None:
-        """Run the plan's command, in a session and a family of its own.
+        """Run the plan's command in a session and process tree of its own.
 
         Raises: ChildError if it cannot be started.
         """
@@ -166,7 +166,7 @@ class Process:
         await loop.connect_read_pipe(lambda: self.lines, running.stdout.taken(loop))
 
     def _has_exited(self) -> None:
-        """Let its output end too, which another that it started may hold open."""
+        """Record the exit, and soon end the output, which another process may still hold open."""
         self._exited.set()
         self.lines.end_soon()
 
@@ -174,7 +174,7 @@ class Process:
         return _Spoken(self._stderr, self.conduct.pace)
 
     def shutdown(self) -> str:
-        """Say how the process ended. What it said last is for the log: it may hold secrets."""
+        """Return how the process ended; log its last stderr lines, which may hold secrets."""
         code = self._running.popen.returncode if self._running is not None else None
         how = (
             "closed its output"
@@ -189,7 +189,7 @@ class Process:
         return f"{how} (the hub's log has its last words)" if said else how
 
     async def next_line(self) -> bytes:
-        """Return the next line of its output; a `TruncatedLine` stands for one that was too long.
+        """Return the next line of output; a `TruncatedLine` replaces a line that was too long.
 
         Raises: GoneError that says how the process ended.
         """
@@ -203,7 +203,7 @@ class Process:
             raise GoneError(self.shutdown()) from None
 
     async def end(self) -> None:
-        """Close stdin, then end what is left of it and of all it has started."""
+        """Close stdin, then end the process and all processes that it has started."""
         if self._stdin is not None:
             self._stdin.close()
         if self._running is not None:
@@ -238,10 +238,10 @@ async def launch(
     supervisor: ProcessSupervisor,
     child_log: ChildLog | None = None,
 ) -> AsyncGenerator[Process]:
-    """Run `plan` on top of `environment` for as long as the context lasts.
+    """Run `plan` with `plan.env` added to `environment` while the context lasts.
 
-    A plan without a working directory gets an empty private one. The process leads a session of
-    its own, and is ended on the way out with all that it has started, in whatever session.
+    A plan without a working directory gets an empty private one. The process leads a session of its
+    own. At the end it is terminated with all processes it has started, whatever their session.
 
     Raises: ChildError if it cannot be started.
     """

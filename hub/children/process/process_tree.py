@@ -1,8 +1,8 @@
-"""The processes of one hub's children: marked when they start, kept together, ended as families.
+"""Process trees of children: mark processes at their start, find them by marks, end whole trees.
 
-On Linux each child has a parent of its own, a subreaper (see `subreaper`). One more process forks
-those: it is there before the first child and ends with the hub, however that ends. Where there can
-be no subreapers that process is a watchdog, and the marks alone tell whose a process is.
+On Linux each child has a parent of its own, a subreaper (see `subreaper`). The fork server forks
+the subreapers: it starts before the first child and ends after the hub, however the hub ends. Where
+subreapers are not available, a watchdog takes its place, and finds processes by the marks alone.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from hub.children.process.watchdog import (
 from hub.system.shutdown import Shutdown
 
 TERM_GRACE, TERM_GRACE_AT_END = 2.0, 0.5
-"""Seconds between asking a family to end (SIGTERM) and ending it; fewer as the hub ends."""
+"""Seconds between SIGTERM and SIGKILL for a process tree: usually, and when the hub shuts down."""
 LOOK_AGAIN = 1.0
-"""Seconds after which a hub that has no descriptor free tries again to look for processes."""
+"""Seconds until the hub looks for processes again after it had no free file descriptor."""
 _HIGHEST, _LOWEST = 1 << 62, 1 << 60
-"""Microseconds of real-time CPU time: 36,000 years of it are no limit to anybody."""
+"""Microseconds of real-time CPU time: 36,000 years are a limit that no process reaches."""
 
 _LOSSES, _TRIES = 5, 20
-"""So often the program that forks may be lost before children are the hub's own; a child is tried
-to be started so often."""
+"""Losses of the fork server after which children are started by the hub itself; and the number of
+attempts to start a child."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class ProcessTree:
-    """One child and all that it starts."""
+    """The processes of one child: its own and all that it starts."""
 
     def __init__(self, supervisor: ProcessSupervisor) -> None:
         self.shutdown = supervisor.shutdown
@@ -103,20 +103,20 @@ class ProcessTree:
         return begun
 
     def mark_next(self, env: dict[str, str]) -> dict[str, str]:
-        """Let processes that the hub starts carry a mark, until `mark_none`: no await between.
+        """Mark the processes that the hub starts, until `mark_none`; do not await in between.
 
-        Return `env` with the mark's other half.
+        Return `env` with the second half of the mark.
         """
         self._mark = self._supervisor.next_mark()
         _set_limit(self._mark.limit)
         return {**env, VARIABLE: self._mark.text}
 
     def mark_none(self) -> None:
-        """Let processes that the hub starts carry no child's mark."""
+        """Start processes without a child's mark from now on."""
         self._supervisor.mark_none()
 
     def begun(self, pid: int) -> None:
-        """Take note of the child's process, which leads a session of its own."""
+        """Record the child's process, which leads a session of its own."""
         start = _start(pid)
         if start is not None:
             self._leader = {pid: start}
@@ -124,14 +124,14 @@ class ProcessTree:
             self._supervisor.tell(f"+ {pid} {start}\n")
 
     async def end(self) -> None:
-        """SIGTERM, then SIGKILL to every process of the family; return when none is left.
+        """Send SIGTERM, then SIGKILL, to all processes of the tree; return when none is left.
 
-        That takes no longer than the graces above and `PATIENCE`; what is left then is logged.
+        This takes at most the graces above and `PATIENCE`; processes left after that are logged.
         """
         if self._mark is None:
             return
         termination = Termination(self._mark.child, self._leader, self._parent)
-        if self._supervised is not None:  # a child may have stopped its parent
+        if self._supervised is not None:  # a child may have stopped its subreaper (SIGSTOP)
             watchdog.go_on(*self._parent)
         await self._signal_all(termination, SIGTERM)
         if not await self.shutdown.until(
@@ -156,9 +156,9 @@ class ProcessTree:
                 await self._signal_all(termination)
 
     async def _signal_all(self, termination: Termination, sign: int | None = None) -> None:
-        """Signal all of the family, as soon as a descriptor is free to look for them with.
+        """Signal the whole tree, once a file descriptor is free to look for its processes.
 
-        A hub that ends does not wait for one: its watchdog has its own.
+        A hub that shuts down does not wait for a descriptor: its watchdog has its own.
         """
         while not await self._struck(termination, sign) and not self.shutdown.begun.is_set():
             with anyio.move_on_after(LOOK_AGAIN):
@@ -175,7 +175,7 @@ class ProcessTree:
 
 
 class ProcessSupervisor:
-    """All families of a hub. `leaders` are the children's processes, each with its start."""
+    """All process trees of a hub; `leaders` are the children's processes with their start times."""
 
     def __init__(self, shutdown: Shutdown) -> None:
         self.shutdown = shutdown
@@ -191,30 +191,30 @@ class ProcessSupervisor:
         self._is_blind = False
 
     def prepare(self) -> None:
-        """Have ready what children are started by, so that the first one does not wait for it."""
+        """Start the fork server or watchdog, so that the first child does not wait for it."""
         if not self._hub:
             self._since = watchdog.start_of(os.getpid()) or 0
             self._hub = _claimed()
         self._watch()
 
     def next_mark(self) -> Mark:
-        """Return the mark of the next child, for which the watchdog is there."""
+        """Return the mark for the next child; the fork server or watchdog is running then."""
         self.prepare()
         return Mark(self._hub, next(self._numbers))
 
     def mark_none(self) -> None:
-        """Let processes that this one starts carry no child's mark."""
+        """Start processes without a child's mark from now on."""
         _set_limit((self._hub, self._hub))
 
     def tell(self, line: str) -> None:
-        """Tell who outlives the hub of a child that came or went."""
+        """Tell the fork server or watchdog about a child that came or went."""
         if self.server is not None:
             self.server.tell(line)
 
     async def look(self) -> Table:
-        """Return what processes there are, by a look that begins now or later.
+        """Return the table of processes, read at or after this call.
 
-        Who asks while there is one under way shares the next one.
+        Callers that come during a reading share the next one.
         """
         wanted = self._looks + 1
         async with self._looking:
@@ -225,7 +225,7 @@ class ProcessSupervisor:
             return self._table
 
     def sees(self, hindrance: OSError | None) -> None:
-        """Take note of what kept somebody from looking, and say so when that has changed."""
+        """Record whether an error prevents looking for processes, and log each change of that."""
         if hindrance is not None and not self._is_blind:
             log.error("servers are not ended yet: raise `ulimit -n`", error=str(hindrance))
         elif hindrance is None and self._is_blind:
@@ -233,7 +233,7 @@ class ProcessSupervisor:
         self._is_blind = hindrance is not None
 
     def _watch(self) -> None:
-        """Have a program that forks subreapers, which carries no child's mark."""
+        """Start the fork server or watchdog, without a child's mark, if it is not running."""
         if self.server is not None and self.server.is_there:
             return
         if self.server is not None:
@@ -251,7 +251,7 @@ class ProcessSupervisor:
             self.tell(f"+ {pid} {start}\n")
 
     async def close(self) -> None:
-        """Let the watchdog look once more, and wait for it."""
+        """Let the fork server or watchdog end what is left, and wait for its exit."""
         server, self.server = self.server, None
         if server is not None:
             server.close()
@@ -260,7 +260,7 @@ class ProcessSupervisor:
 
 @asynccontextmanager
 async def keeping(shutdown: Shutdown) -> AsyncGenerator[ProcessSupervisor]:
-    """Keep the families of a hub for as long as the context lasts."""
+    """Keep a `ProcessSupervisor` while the context lasts."""
     made = ProcessSupervisor(shutdown)
     try:
         yield made
@@ -272,12 +272,12 @@ async def keeping(shutdown: Shutdown) -> AsyncGenerator[ProcessSupervisor]:
 def _start(pid: int) -> int | None:
     try:
         return watchdog.start_of(pid) if HAS_PROC else 0
-    except OSError:  # no descriptor is free to ask with: the marks have to do
+    except OSError:  # no free descriptor: only the marks identify the process
         return None
 
 
 def _claimed() -> int:
-    """Return a number for this hub, which is this process' limit from now on, if it can be."""
+    """Return this hub's number, and set it as this process' limit where possible."""
     number = secrets.randbits(48)
     if sys.platform != "linux":
         return number
@@ -285,7 +285,7 @@ def _claimed() -> int:
 
     limits = [limit for limit in getrlimit(RLIMIT_RTTIME) if limit != RLIM_INFINITY]
     hub = min(limits, default=_HIGHEST) - number - 1
-    if hub < _LOWEST:  # a limit that somebody means
+    if hub < _LOWEST:  # somebody has set a real limit: leave it
         return number
     _set_limit((hub, hub))
     return hub
@@ -296,23 +296,23 @@ def _set_limit(limit: tuple[int, int]) -> None:
         return
     from resource import RLIMIT_RTTIME, setrlimit  # noqa: PLC0415 - not everywhere
 
-    with suppress(ValueError, OSError):  # what is left is the mark in the environment
+    with suppress(ValueError, OSError):  # the mark in the environment remains
         setrlimit(RLIMIT_RTTIME, limit)
 
 
 EVERY: Final = 5.0
-"""Seconds between two looks for processes that have ended."""
+"""Seconds between checks for ended processes."""
 TURN: Final = 0.05
-"""Seconds in which whoever started a process here has learnt of its end, and asked how it was."""
+"""Seconds for the code that started a process to read its exit status first."""
 
 
 def inherits_orphans() -> bool:
-    """Return whether this process is the one that those without a parent are given to."""
+    """Return whether this process is PID 1, which gets all orphaned processes."""
     return os.getpid() == 1
 
 
 async def reap_orphans() -> None:
-    """Take away ended processes that are nobody's, until cancelled."""
+    """Reap ended processes that nobody here waits for, until cancelled."""
     while True:
         await anyio.sleep(EVERY)
         while (ended := _ended()) is not None:
@@ -322,14 +322,14 @@ async def reap_orphans() -> None:
 
 
 def _ended() -> int | None:
-    """Return a process that has ended and was not asked after yet, and leave it so."""
+    """Return an ended process that is not reaped yet, without reaping it; None if there is none."""
     try:
         found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:  # there are no processes at all
+    except ChildProcessError:  # there are no child processes
         return None
     return None if found is None else found.si_pid
 
 
 def _reap(ended: int) -> None:
-    with suppress(ChildProcessError):  # a thread was quicker that waits for its own
+    with suppress(ChildProcessError):  # a thread that waits for its own process was faster
         os.waitpid(ended, os.WNOHANG)

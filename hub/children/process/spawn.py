@@ -1,8 +1,8 @@
 """Starts a process on three pipes whose other ends an event loop can watch.
 
-Not by the event loop's own way to do that. Each loop has its own: some put sockets in the place of
-pipes, which a program cannot open by `/dev/stderr`, some let the program inherit descriptors that
-are not its own, and all take a turn more for each message.
+The event loops' own subprocess support is not used. Loops differ: some use sockets in place of
+pipes, which a program cannot open as `/dev/stderr`; some let the program inherit descriptors that
+are not its own; and all need one more turn for each message.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 ChildPipes: TypeAlias = tuple[int, int, int]
-"""What a process has as stdin, stdout and stderr."""
+"""The descriptors that a process gets as stdin, stdout and stderr."""
 
 
 class End:
-    """An end of a pipe. It is closed once: by who took it, or by `close` where nobody did."""
+    """An end of a pipe, closed exactly once: by the transport that took it, else by `close`."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -32,45 +32,47 @@ class End:
         return self._number
 
     def close(self) -> None:
-        """Close it, unless it is closed or somebody else does that."""
+        """Close the pipe end, unless it is closed or a transport closes it."""
         if self._is_ours:
             self._is_ours = False
             os.close(self._number)
 
     def taken(self, loop: asyncio.AbstractEventLoop) -> End:
-        """Return itself, for a transport of `loop` to keep and close.
+        """Return this end for a transport of `loop` to keep and close.
 
-        Loops on libuv close what they watch by its number, and call `close` too. By then that
-        number may be another thread's.
+        Loops on libuv close the descriptor by number, and call `close`, too. By then the number may
+        belong to another thread.
         """
         self._is_ours = isinstance(loop, asyncio.BaseEventLoop)
         return self
 
 
 class Started(Protocol):
-    """A process that was started, whoever is its parent."""
+    """A process that was started, whichever process is its parent."""
 
     pid: int
     returncode: int | None
 
     def poll(self) -> int | None:
-        """Return how it ended, as `subprocess` says it; None while that is not known."""
+        """Return the exit code as `subprocess` defines it; None while it is not known."""
         ...
 
     def wait(self) -> int | None:
-        """Wait for its end, and return how that was."""
+        """Wait for the process to end, and return its exit code."""
         ...
 
 
 Start: TypeAlias = Callable[
     [Sequence[str], Mapping[str, str], str | None, ChildPipes], Awaitable[Started]
 ]
-"""Starts a process with arguments, environment, working directory and streams; raises OSError or
-ValueError if it cannot be."""
+"""Starts a process with arguments, environment, working directory and streams.
+
+Raises: OSError or ValueError if it cannot be started.
+"""
 
 
 class Spawned(Struct, frozen=True):
-    """A process that was started, and our ends of its pipes."""
+    """A process that was started, and the hub's ends of its pipes."""
 
     popen: Started
     stdin: End
@@ -78,7 +80,7 @@ class Spawned(Struct, frozen=True):
     stderr: End
 
     def close(self) -> None:
-        """Close the ends that nobody took."""
+        """Close the ends that no transport took."""
         for end in (self.stdin, self.stdout, self.stderr):
             end.close()
 
@@ -91,7 +93,7 @@ def popen(
     Raises: OSError or ValueError if it cannot be started.
     """
     stdin, stdout, stderr = streams
-    return subprocess.Popen(  # noqa: S603 - what the operator configured
+    return subprocess.Popen(  # noqa: S603 - the operator configured the command
         argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
     )
 
@@ -99,7 +101,7 @@ def popen(
 async def spawn(
     argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, start: Start
 ) -> Spawned:
-    """Start a process on three pipes.
+    """Start a process on three pipes, and return it with the hub's ends.
 
     Raises: OSError or ValueError if it cannot be started.
     """
@@ -110,7 +112,9 @@ async def spawn(
 
 @contextmanager
 def _piped() -> Generator[tuple[ChildPipes, ChildPipes]]:
-    """Make three pipes, for the process and for us. Its ends are closed here, ours on failure.
+    """Yield the process's and the hub's ends of three pipes. The process's ends are closed here.
+
+    The hub's ends are closed here only if the context fails.
 
     Raises: OSError.
     """
@@ -127,13 +131,13 @@ def _piped() -> Generator[tuple[ChildPipes, ChildPipes]]:
 
 
 def _pipes() -> list[tuple[int, int]]:
-    """Return three pipes.
+    """Return three pipes; on an error, those made so far are closed.
 
-    Raises: OSError; then there are none.
+    Raises: OSError.
     """
     made: list[tuple[int, int]] = []
     try:
-        while len(made) < 3:  # noqa: PLR2004 - what a process has
+        while len(made) < 3:  # noqa: PLR2004 - stdin, stdout and stderr
             made.append(os.pipe())
     except OSError:
         for end in chain.from_iterable(made):

@@ -1,12 +1,12 @@
-"""The parent of one child: it knows every descendant, and ends them all when the hub is gone.
+"""The subreaper: parent of one child; knows all descendants, ends them when the hub is gone.
 
-A process that loses its parent becomes a child of the nearest ancestor that is a subreaper. So
-whatever a child starts stays below this process, in whatever session, with whatever environment and
-limits: a second fork does not lead away from it. It is forked from `forkserver.py`, with which it
-shares nearly all of its memory, so this file imports nothing that is slow to load.
+On Linux a process that loses its parent becomes a child of the nearest ancestor that is a
+subreaper. So all that a child starts stays below this process, whatever its session, environment or
+limits are: a second fork is no escape. The subreaper is forked from `forkserver.py` and shares
+nearly all of its memory; so this file imports nothing that is slow to load.
 
-It holds one end of a socket whose other end only the hub has. The end of that is the end of the
-hub, whoever killed it and whoever else with it.
+It holds one end of a socket whose other end only the hub has. When the socket is closed, the hub is
+gone, whatever has killed it, and whatever else was killed with it.
 """
 
 # ruff: noqa: PTH123, PTH208 - pathlib takes longer to load than the rest of this file
@@ -30,9 +30,9 @@ if sys.platform == "linux":
     _libc = ctypes.CDLL(None)
 
 END_NOW = b"k"
-"""What the hub sends when it has given its child all the time that it gets."""
+"""The byte that the hub sends when the child's time to exit is over."""
 LENGTH_BYTES = 4
-"""A request is a number of so many bytes, and so many bytes of `marshal`."""
+"""A request is a length in so many bytes, then so many bytes of `marshal`."""
 _SUBREAPER, _NAME = 36, 15
 _LOOK_EVERY = 0.01
 _CHUNK, _LITTLE = 65536, 64
@@ -43,9 +43,9 @@ _IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ")
 def encode(
     argv: Iterable[str], env: Iterable[tuple[str, str]], cwd: str | None, limit: tuple[int, int]
 ) -> bytes:
-    """Return the request for a process. `limit` is the mark that its limits carry.
+    """Return the request to start a process; `limit` is the mark, as soft and hard resource limit.
 
-    Raises: ValueError for a NUL or an `=` where none can be.
+    Raises: ValueError for a NUL byte, or a `=` in the name of an environment variable.
     """
     words = [os.fsencode(word) for word in argv]
     variables = {os.fsencode(key): os.fsencode(value) for key, value in env}
@@ -60,7 +60,7 @@ def encode(
 
 
 def _programs(name: bytes, env: Mapping[bytes, bytes]) -> list[bytes]:
-    """Return which files a command may mean."""
+    """Return the candidate paths of a command: itself, or one in each directory of `PATH`."""
     if b"/" in name:
         return [name]
     folders = env.get(b"PATH", os.fsencode(os.defpath)).split(b":")
@@ -68,9 +68,9 @@ def _programs(name: bytes, env: Mapping[bytes, bytes]) -> list[bytes]:
 
 
 def unending() -> list[int]:
-    """Let no signal end this process but those that nobody can refuse, and let SIGCHLD wake it.
+    """Ignore all signals that can be ignored and would end this process; let SIGCHLD wake it.
 
-    Return which signals a program that it starts must have as they were.
+    Return the signals that must be reset to their default in a program that it starts.
     """
     changed = [getattr(signal, name) for name in _IGNORED_BY_PYTHON]
     for name in _UNENDING:
@@ -83,10 +83,10 @@ def unending() -> list[int]:
 
 
 def wake_pipe() -> int:
-    """Return a descriptor that has something to read whenever a signal has come.
+    """Return a descriptor that is readable whenever a signal has arrived.
 
-    `unending` must have been called, once for all that are forked: `signal.signal` makes
-    enumerations, which would take pages of memory that are shared.
+    Call `unending` before, once for all forked processes: `signal.signal` creates enumerations,
+    which would cost each process pages of shared memory.
     """
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -94,11 +94,11 @@ def wake_pipe() -> int:
 
 
 def _noticed(*_: object) -> None:
-    """Do nothing: what wakes is the pipe."""
+    """Do nothing: the wake-up descriptor does the waking."""
 
 
 def drain(descriptor: int) -> None:
-    """Take what there is to read from a pipe that does not wait."""
+    """Read and drop everything in a non-blocking pipe."""
     try:
         while len(os.read(descriptor, _LITTLE)) == _LITTLE:
             pass
@@ -107,30 +107,30 @@ def drain(descriptor: int) -> None:
 
 
 def adopt(name: bytes) -> None:
-    """Become the parent of all descendants that lose theirs, which Linux can since 3.4.
+    """Become a subreaper: the parent of all descendants that lose theirs (Linux 3.4 or later).
 
-    `ps` and `top` show the name, of 15 bytes at most.
+    `ps` and `top` show `name`, at most 15 bytes of it.
     """
     _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
     _libc.prctl(_NAME, name, 0, 0, 0)
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the children of a process, the ended ones that nobody has taken away too."""
+    """Return the child processes of a process, also those that ended and were not reaped."""
     found: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                 found += map(int, file.read().split())
-    except FileNotFoundError:  # a kernel that does not list them, unless the process has ended
+    except FileNotFoundError:  # the kernel has no such file, or the process has ended
         return looked_for(pid) if os.path.isdir(f"/proc/{pid}") else []  # noqa: PTH112 - see above
-    except OSError:  # it has ended meanwhile, or no descriptor is free
+    except OSError:  # it ended meanwhile, or no descriptor is free
         return found or looked_for(pid)
     return found
 
 
 def looked_for(parent: int) -> list[int]:
-    """Return the children of a process that have not ended, where the kernel does not list them."""
+    """Return the running children of a process by a search of `/proc`."""
     found: list[int] = []
     for name in os.listdir("/proc"):
         there = row(int(name)) if name.isdigit() else None
@@ -140,7 +140,7 @@ def looked_for(parent: int) -> list[int]:
 
 
 class Subreaper:
-    """Keeps one child and its descendants. `control` is its end of the hub's socket."""
+    """Keeps one child and its descendants; `control` is this end of the socket to the hub."""
 
     def __init__(self, control: int, streams: tuple[int, int, int], reset: list[int]) -> None:
         self._control = control
@@ -150,7 +150,7 @@ class Subreaper:
         self._child = 0
 
     def run(self) -> None:
-        """Start the child, and return when nothing is left of it and of what it has started."""
+        """Start the child; return when the child and all that it has started have ended."""
         adopt(b"roots-hub: keep")
         try:
             self._child = self._started()
@@ -179,9 +179,9 @@ class Subreaper:
             return b""
 
     def _started(self) -> int:
-        """Run what the hub asks for, and return its process id.
+        """Read the hub's request, start the child, and return its process id.
 
-        Raises: OSError if it cannot be run.
+        Raises: OSError if the child cannot be started.
         """
         size = int.from_bytes(self._read(LENGTH_BYTES), "big")
         programs, argv, env, cwd, limit = marshal.loads(self._read(size))  # noqa: S302 - the hub is the same Python
@@ -203,7 +203,7 @@ class Subreaper:
         )
         trouble: OSError | None = None
         for program in programs:
-            # An exception is caught at the price of memory that would be shared otherwise.
+            # Look first: catching an exception writes to memory that would stay shared otherwise.
             if program is not programs[-1] and not os.access(program, os.F_OK):
                 continue
             try:
@@ -227,11 +227,11 @@ class Subreaper:
     def _tell(self, line: bytes) -> None:
         try:
             os.write(self._control, line)
-        except OSError:  # the hub has gone, which is noticed next
+        except OSError:  # the hub is gone: the next poll shows it
             return
 
     def _take_away(self) -> bool:
-        """Take away who has ended; return whether anybody is left."""
+        """Reap ended processes, report the child's exit code; return whether any are left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -244,7 +244,7 @@ class Subreaper:
                 self._tell(b"ended %d\n" % os.waitstatus_to_exitcode(status))
 
     def _end(self, grace: float) -> None:
-        """End all descendants: by SIGTERM, unless there is no grace, and then by SIGKILL."""
+        """End all descendants: SIGTERM first unless `grace` (seconds) is 0, then SIGKILL."""
         until = time.monotonic() + grace
         if grace:
             ask_to_end(os.getpid())
@@ -253,8 +253,8 @@ class Subreaper:
                 return
             select.select([self._wake], [], [], _LOOK_EVERY)
             drain(self._wake)
-        # Children of an ended process become our own. So ending our own, over and over, ends all;
-        # and nobody can get the number of one that we have not taken away.
+        # The children of a killed process become our own. So killing our own children, again and
+        # again, ends all. A process id is not reused before we reap its process.
         struck: set[int] = set()
         until = time.monotonic() + PATIENCE
         while self._take_away() and time.monotonic() < until:
@@ -281,16 +281,16 @@ def ask_to_end(parent: int) -> None:
 
 
 def signal_all(pid: int) -> None:
-    """End a child of this process that was not taken away."""
+    """Kill a child of this process that was not reaped yet."""
     try:
         os.kill(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # one that has become another user
+    except (ProcessLookupError, PermissionError):  # ended, or another user's process now
         return
 
 
 def _set_limit(limit: tuple[int, int]) -> None:
-    """Let what this process starts from now on carry a mark."""
+    """Let the processes that this process starts from now on carry a mark."""
     try:
         resource.setrlimit(resource.RLIMIT_RTTIME, limit)
-    except (ValueError, OSError):  # what is left is the mark in the environment
+    except (ValueError, OSError):  # the mark in the environment remains
         return

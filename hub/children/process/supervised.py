@@ -1,4 +1,4 @@
-"""The hub's side of a process whose parent is a subreaper, and of the program that forks those."""
+"""The hub's side of subreapers, fork server and watchdog: start, exit code, termination."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from hub.children.process.spawn import ChildPipes, Started
 from hub.children.process.subreaper import END_NOW
 
 START_PATIENCE: Final = 10.0
-"""Seconds in which a process is started, or cannot be."""
+"""Seconds in which a subreaper must report that the process has started or cannot be started."""
 END_PATIENCE: Final = 2.0
-"""Seconds that a subreaper gets to end what is left."""
+"""Seconds for a subreaper to end what is left of its child."""
 _SAID_BYTES: Final = 256
 _CONTINUE: Final = getattr(signal, "SIGCONT", None)
-"""Windows has none, and nobody there who stops others."""
+"""None on Windows, where no process can stop another."""
 
 
 class LostForkServerError(Exception):
-    """The program that forks subreapers has ended."""
+    """The fork server, or the subreaper it has forked, has ended."""
 
 
 class Supervised:
-    """A process that a subreaper has started. `subreaper` is its process id."""
+    """A process that a subreaper has started; `subreaper` is the subreaper's process id."""
 
     def __init__(self, control: socket.socket, pid: int, subreaper: int, said: bytes) -> None:
         self.pid = pid
@@ -46,13 +46,13 @@ class Supervised:
         self._said = said
 
     def fileno(self) -> int:
-        """Return what can be read from when `poll` has more to say."""
+        """Return the descriptor that is readable when `poll` may have news."""
         return self._control.fileno()
 
     def poll(self) -> int | None:
-        """Return how the process ended; None while that is not known.
+        """Return the exit code; None while it is not known.
 
-        One whose subreaper was killed counts as killed, which it is.
+        If the subreaper was killed, the process counts as killed: it is killed, too.
         """
         if self.returncode is None and self._control.fileno() >= 0:
             with suppress(BlockingIOError):
@@ -60,14 +60,14 @@ class Supervised:
         return self.returncode
 
     def wait(self) -> int | None:
-        """Wait for the end of the process, and return how that was."""
-        with suppress(ValueError):  # closed meanwhile: nobody wants to know any more
+        """Wait for the process to end, and return its exit code."""
+        with suppress(ValueError):  # closed meanwhile: nobody needs the exit code
             while self.poll() is None:
                 select.select([self._control], [], [])
         return self.returncode
 
     async def finish(self) -> None:
-        """Have everything ended that the process has left, and wait for that."""
+        """Have the subreaper kill all that is left of the process, and wait for that."""
         with self._control:
             with suppress(OSError):
                 self._control.send(END_NOW)
@@ -77,9 +77,9 @@ class Supervised:
                     await anyio.wait_readable(self._control)
 
     def _hear(self) -> bool:
-        """Take in what the subreaper says; return whether it may say more.
+        """Read the subreaper's messages; return False when it has closed the socket.
 
-        Raises: BlockingIOError when it says nothing.
+        Raises: BlockingIOError if there is nothing to read.
         """
         more = _read(self._control)
         self._said += more
@@ -98,7 +98,7 @@ def _read(control: socket.socket) -> bytes:
 
 
 class Watchdog:
-    """A program that outlives the hub, and is told of its children as `watchdog` explains.
+    """A program that outlives the hub and is told of its children (see `watchdog`).
 
     Raises: OSError if it cannot be started.
     """
@@ -111,8 +111,8 @@ class Watchdog:
             os.set_blocking(self._popen.stdin.fileno(), False)
 
     def _begun(self, stdin: int, hub: int, since: int) -> subprocess.Popen[bytes]:
-        """Start the program. It holds no stream and no directory of the hub's."""
-        return subprocess.Popen(  # noqa: S603 - this file's neighbour
+        """Start the program. It keeps no stream and no directory of the hub's."""
+        return subprocess.Popen(  # noqa: S603 - the program is this package's own
             [sys.executable, "-I", "-S", "-B", self.program, str(hub), str(since)],
             stdin=stdin,
             stdout=subprocess.DEVNULL,
@@ -124,28 +124,28 @@ class Watchdog:
 
     @property
     def is_there(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the program is running."""
         return self._popen.poll() is None
 
     def tell(self, line: str) -> None:
-        """Tell it of a child that came or went."""
+        """Tell the program about a child that came or went."""
         with suppress(BlockingIOError, ConnectionError):
             if self._popen.stdin is not None:
                 os.write(self._popen.stdin.fileno(), line.encode())
 
     def close(self) -> None:
-        """Let it look once more, and end."""
+        """Close the program's input: it ends what is left of the children, and exits."""
         self.go_on()
         if self._popen.stdin is not None:
             self._popen.stdin.close()
 
     def go_on(self) -> None:
-        """Let it go on if somebody has stopped it (SIGSTOP): children of its user can."""
+        """Continue the program if a process of the same user has stopped it (SIGSTOP)."""
         if _CONTINUE is not None:
             self._popen.send_signal(_CONTINUE)
 
     def wait(self, patience: float) -> None:
-        """Wait for its end, so many seconds at most, and end it then."""
+        """Wait at most `patience` seconds for the program to exit, then kill it."""
         with suppress(subprocess.TimeoutExpired):
             self._popen.wait(patience)
             return
@@ -154,7 +154,7 @@ class Watchdog:
 
 
 class ForkServerClient(Watchdog):
-    """A watchdog that forks subreapers, too."""
+    """The hub's connection to the fork server, a watchdog that also forks subreapers."""
 
     program = str(Path(__file__).with_name("forkserver.py"))
 
@@ -177,9 +177,9 @@ class ForkServerClient(Watchdog):
         self._hub.close()
 
     async def start(self, request: bytes, streams: ChildPipes) -> Supervised:
-        """Have a process started.
+        """Start a process below a new subreaper.
 
-        Raises: OSError if it cannot be; LostForkServerError if there is nobody to start it.
+        Raises: OSError if it cannot be started; LostForkServerError if the fork server has ended.
         """
         ours, theirs = socket.socketpair()
         try:
@@ -216,7 +216,7 @@ async def _send(control: socket.socket, request: bytes) -> None:
             rest = rest[control.send(rest) :]
         except BlockingIOError:
             await anyio.wait_writable(control)
-        except ConnectionError:  # what it says is read next
+        except ConnectionError:  # the subreaper's answer is read next
             return
 
 
@@ -236,9 +236,9 @@ async def _started(control: socket.socket) -> Supervised:
 
 
 def when_ended(process: Started, told: Callable[[], None]) -> Callable[[], None]:
-    """Call `told` in the running loop once `process` has ended and left its exit code.
+    """Call `told` in the running loop once `process` has ended and its exit code is known.
 
-    Return what ends the watch; calling it again does nothing.
+    Return a function that stops the watch; calling it again does nothing.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -263,9 +263,9 @@ def when_ended(process: Started, told: Callable[[], None]) -> Callable[[], None]
 
 
 def _handle(process: Started) -> int:
-    """Return a descriptor that can be read from once the process has ended.
+    """Return a descriptor that is readable once the process has ended.
 
-    Who is not its parent learns how it ended from the one that is, a moment later.
+    For a supervised process that is the subreaper's socket; the exit code follows a moment later.
     """
     return (
         os.dup(process.fileno()) if isinstance(process, Supervised) else os.pidfd_open(process.pid)
@@ -283,7 +283,7 @@ def _by_thread(
 
     def wait() -> None:
         process.wait()
-        with suppress(RuntimeError):  # the loop has ended before
+        with suppress(RuntimeError):  # the loop is closed already
             loop.call_soon_threadsafe(tell)
 
     def stop() -> None:

@@ -1,14 +1,15 @@
-"""Finds and ends all that a hub's children have started, by marks that a process does not lose.
+"""The watchdog: finds and ends all processes of a hub's children, by marks that processes keep.
 
-Also part of a program that outlives the hub, `forkserver.py`, and a program of its own that does so
-where there can be none of those: `python -I -S -B watchdog.py HUB SINCE` reads which children there
-are from a pipe, and when that is closed, whoever closed it and however, ends what is left of them.
-So this file imports nothing of the hub, and nothing that is slow to load.
+Part of `forkserver.py`, a program that outlives the hub. Where that cannot run, also a program of
+its own: `python -I -S -B watchdog.py HUB SINCE` reads from a pipe which children there are. When
+the pipe is closed, by whatever cause, it ends what is left of them. `HUB` is the hub's number in
+marks, `SINCE` the start time of the hub's process. So this file imports nothing of the hub, and
+nothing that is slow to load.
 
-A child carries its mark twice. `VARIABLE` is in its environment, which a process may clear. And its
-limit of real-time CPU time is so high that it limits nothing, but is a number that no other process
-has: the hard limit is the hub's, the soft one the child's. Limits pass to all descendants, through
-`setsid`, a second fork and an empty environment.
+A child has its mark in two places. One is `VARIABLE` in its environment, which a process may clear.
+The other is its limit of real-time CPU time: too high to limit anything, but no other process has
+the same number. The hard limit is the hub's number, the soft one the child's. All descendants
+inherit limits, through `setsid`, a second fork and an empty environment.
 """
 
 # ruff: noqa: PTH123, PTH208 - pathlib takes longer to load than the rest of this file
@@ -22,25 +23,25 @@ import time
 
 VARIABLE = "ROOTS_HUB_CHILD"
 GRACE = 1.0
-"""Seconds that what a lost hub has left gets between SIGTERM and SIGKILL."""
+"""Seconds between SIGTERM and SIGKILL for processes that a lost hub has left."""
 PATIENCE = 2.0
-"""Seconds after which a process that SIGKILL did not end is given up."""
+"""Seconds after SIGKILL until a process that does not end is given up."""
 LOOK_EVERY = 0.01
 HAS_PROC = sys.platform.startswith("linux") and os.path.exists("/proc/self/stat")  # noqa: PTH110 - see above
 _LIMIT = b"Max realtime timeout"
 _NONE_FREE = (errno.EMFILE, errno.ENFILE)
 SIGTERM = signal.SIGTERM
 SIGKILL = getattr(signal, "SIGKILL", SIGTERM)
-"""Windows has only the one, which is this one there."""
+"""SIGTERM on Windows, which has no SIGKILL."""
 _UNENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP")
 
 
 Parent = tuple[int, int]
-"""A process id and the start of the process."""
+"""A process id, and the start time of that process."""
 
 
 class Mark:
-    """What tells the processes of one of a hub's children; those are counted from 1."""
+    """Identifies the processes of one child of a hub; children are counted from 1."""
 
     __slots__ = ("child", "hub")
 
@@ -55,12 +56,12 @@ class Mark:
 
     @property
     def limit(self) -> tuple[int, int]:
-        """The soft and the hard limit. The hub's own are equal: it is none of its children."""
+        """The soft and the hard limit. The hub's own two are equal: it is not a child."""
         return self.hub - self.child, self.hub
 
 
 class Row:
-    """One line of the table of processes."""
+    """One process in the process table."""
 
     __slots__ = ("parent", "session", "start")
 
@@ -71,9 +72,9 @@ class Row:
 
 
 def _read(pid: int, name: str) -> bytes:
-    """Return what the kernel says of a process; nothing if it has ended, or is another user's.
+    """Return a file of `/proc/<pid>`; empty if the process has ended or belongs to another user.
 
-    Raises: OSError where no descriptor is free to ask with, as all do here that ask.
+    Raises: OSError if no file descriptor is free; so do all functions here that call this one.
     """
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
@@ -93,22 +94,22 @@ def _limit(pid: int) -> tuple[int, int] | None:
 
 
 def row(pid: int) -> Row | None:
-    """Return what the kernel says of a process; None if it has ended, reaped or not."""
+    """Return a process's row in the process table; None if it has ended, reaped or not."""
     said = _read(pid, "stat")
     fields = said[said.rfind(b")") + 1 :].split()
     if not fields or (fields[0] in {b"Z", b"X"} and int(fields[17]) <= 1):
-        return None  # with more threads than one, only the first of them has ended
+        return None  # with several threads, only the first one has ended
     return Row(int(fields[1]), int(fields[3]), int(fields[19]))
 
 
 def start_of(pid: int) -> int | None:
-    """Return when a process started: with its id this tells it from all others, for ever."""
+    """Return the start time of a process; with its id, that identifies the process for good."""
     found = row(pid)
     return None if found is None else found.start
 
 
 def child_of(pid: int, hub: int) -> int:
-    """Return which child of the hub a process' mark names now; 0 if it has none."""
+    """Return the number of the hub's child in a process's present mark; 0 if it has no mark."""
     limit = _limit(pid)
     if limit is not None and limit[1] == hub and limit[0] != hub:
         return hub - limit[0]
@@ -116,12 +117,12 @@ def child_of(pid: int, hub: int) -> int:
     number = (b"\0" + _read(pid, "environ")).partition(begins)[2].partition(b"\0")[0]
     try:
         return int(number, 16)
-    except ValueError:  # none, or one that somebody made up
+    except ValueError:  # no mark, or a forged one
         return 0
 
 
 class Table:
-    """The processes of one moment that have begun since the hub did: `children` by their marks."""
+    """The processes at one moment that began after the hub; `children` has those with marks."""
 
     __slots__ = ("children", "rows")
 
@@ -130,9 +131,10 @@ class Table:
         self.children = children
 
     def find(self, child: int, leaders: dict[int, int], parent: Parent = (0, 0)) -> dict[int, int]:
-        """Return who is marked as of `child`, is a leader or descends from them, with its start.
+        """Return the processes of `child` (0: of all children), with their start times.
 
-        So are those who descend from `parent`, which is none of them itself.
+        These are the marked ones, the `leaders`, the children of `parent` (not itself), and all
+        that descend from these or are in a session of theirs.
         """
         rows = self.rows
         ours = {pid for pid, number in self.children.items() if child in {number, 0}}
@@ -155,7 +157,7 @@ class Table:
 
 
 def look(hub: int, since: int) -> Table:
-    """Return the processes there are. Takes milliseconds."""
+    """Return the table of present processes. Takes milliseconds."""
     rows: dict[int, Row] = {}
     children: dict[int, int] = {}
     for name in os.listdir("/proc") if HAS_PROC else ():
@@ -169,7 +171,7 @@ def look(hub: int, since: int) -> Table:
 
 
 def send(pid: int, start: int, sign: int) -> None:
-    """Signal the process that started at `start`, and no other that may have got its id since."""
+    """Signal the process that started at `start`, but no process that got the same id later."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -191,16 +193,16 @@ def send(pid: int, start: int, sign: int) -> None:
 
 
 def go_on(pid: int, start: int) -> None:
-    """Let a process go on if somebody has stopped it (SIGSTOP)."""
+    """Continue a process if it was stopped (SIGSTOP)."""
     try:
         if start_of(pid) == start:
             os.kill(pid, signal.SIGCONT)
-    except OSError:  # it has ended, or nobody can say whether it has
+    except OSError:  # it has ended, or no descriptor is free
         return
 
 
 class Termination:
-    """The processes of one mark, on their way to their end."""
+    """The processes of one mark while they are being ended; `left` may still be running."""
 
     def __init__(self, child: int, leaders: dict[int, int], parent: Parent = (0, 0)) -> None:
         self.left: dict[int, int] = {}
@@ -210,7 +212,7 @@ class Termination:
         self._sign: int = SIGTERM
 
     def signal_all(self, table: Table, sign: int | None = None) -> None:
-        """Send each of them the signal, by default the one sent before."""
+        """Send each process the signal `sign`, by default the last one sent."""
         self._sign = sign = self._sign if sign is None else sign
         if not HAS_PROC:
             self.left = {group: 0 for group in self._leaders if _signal_group(group, sign)}
@@ -220,7 +222,7 @@ class Termination:
             send(pid, start, sign)
 
     def prune(self) -> bool:
-        """Return whether all that were struck have ended. Others may have come: strike again."""
+        """Return whether all signalled processes have ended. New ones may exist: signal again."""
         if HAS_PROC:
             self.left = {pid: at for pid, at in self.left.items() if _may_be_there(pid, at)}
         else:
@@ -236,7 +238,7 @@ def _may_be_there(pid: int, start: int) -> bool:
 
 
 def _signal_group(group: int, sign: int) -> bool:
-    """Signal a process group, where there is no more to go by; return whether it was there."""
+    """Signal a process group, for systems without `/proc`; return whether it existed."""
     try:
         os.killpg(group, sign)
     except (AttributeError, ProcessLookupError, PermissionError):
@@ -245,7 +247,7 @@ def _signal_group(group: int, sign: int) -> bool:
 
 
 def end(hub: int, since: int, leaders: dict[int, int], grace: float) -> bool:
-    """End all children by SIGTERM, and after `grace` by SIGKILL; return whether that worked."""
+    """End all children by SIGTERM, after `grace` seconds by SIGKILL; return whether all ended."""
     termination = Termination(0, leaders)
     for sign, patience in ((SIGTERM, grace), (SIGKILL, PATIENCE)):
         termination.signal_all(look(hub, since), sign)
@@ -258,7 +260,7 @@ def end(hub: int, since: int, leaders: dict[int, int], grace: float) -> bool:
 
 
 def said(leaders: dict[int, int], line: bytes) -> None:
-    """Take over one line of the hub: `+ PID START` of a new child, `- PID START` of a gone one."""
+    """Update `leaders` by a line of the hub: `+ PID START` (new child) or `- PID START` (gone)."""
     what, pid, start = line.split()
     if what == b"+":
         leaders[int(pid)] = int(start)
@@ -267,7 +269,7 @@ def said(leaders: dict[int, int], line: bytes) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Wait for the end of stdin, and end what its writer's children have left."""
+    """Wait for the end of stdin, then end what is left of the hub's children."""
     for name in _UNENDING:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     hub, since = map(int, arguments)

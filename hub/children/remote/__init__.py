@@ -1,1 +1,16 @@
-"""Children behind a URL."""
+"""Connections to remote children over HTTP: streamable HTTP and the older HTTP+SSE transport.
+
+This package sends requests only to the configured origin: redirects and endpoints elsewhere are
+refused, except from http to https on the same host. Its error texts contain no header and no secret
+part of a URL. Imported only when a remote child is opened, because it loads the HTTP client.
+
+Main types: `HttpLink` and `SseLink` (the `ChildConnection` of each transport), `Endpoint` and
+`Exchange` (one address; one HTTP response), `HttpOutbox` and `InboundQueue` (messages out and in).
+
+Reading order:
+- `connect`: open a connection
+- `http_client`: requests, redirects, cookies, headers
+- `messages`: the queue of received messages, and a task for each request
+- `streamable_http`, then `resumption`: sessions and streams that are resumed
+- `sse`: the transport of MCP 2024-11-05
+"""

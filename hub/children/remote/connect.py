@@ -1,6 +1,6 @@
-"""Children behind a URL: opened here, over the transport that the operator chose.
+"""Opens connections to remote children, over the transport that the operator chose.
 
-Imported only when one is opened: it loads the HTTP client.
+Imported only when a remote child is opened, because it loads the HTTP client.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from hub.jsonrpc.child_log import ChildLog
 from hub.specs import RemoteTarget
 
 CLOSE_GRACE = 2.0
-"""Seconds that the end of a session may take."""
+"""Seconds that ending a session may take."""
 KEEP_ALIVE = 4.0
-"""Seconds that a connection without use is kept; many servers close it after five."""
+"""Seconds that an unused connection is kept; many servers close it after five."""
 IDLE_CONNECTIONS = 32
 QUIET, PROBES_APART, PROBES = 60, 15, 4
 """Seconds until a silent connection is probed, seconds between probes, and how many may fail."""
@@ -36,7 +36,7 @@ async def open_remote(
 ) -> AsyncGenerator[ChildConnection]:
     """Connect to a remote child.
 
-    Raises: ChildError if that cannot be done. Over streamable HTTP only the first message tells.
+    Raises: ChildError if that fails. Over streamable HTTP only the first message shows a failure.
     """
     async with _client() as transport:
         endpoint = Endpoint(target, transport)
@@ -58,7 +58,7 @@ async def open_remote(
 
 
 def _client() -> httpx2.AsyncHTTPTransport:
-    """Return an HTTP client of one child's: as many connections as it has calls under way."""
+    """Return the HTTP client of one child; it has a connection for each call in flight."""
     return httpx2.AsyncHTTPTransport(
         verify=_trusted(),
         limits=httpx2.Limits(
@@ -72,14 +72,14 @@ def _client() -> httpx2.AsyncHTTPTransport:
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Return whom to trust: it takes a while to make, and is the same for all."""
+    """Return the TLS context, made once for all children because that takes a while."""
     return httpx2.create_ssl_context()
 
 
 def _probed() -> list[tuple[int, int, int]]:
-    """Return what lets a connection end whose other side has vanished without a word."""
+    """Return the socket options that end a connection whose other side has vanished."""
     options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
-    # The first has another name on macOS, and Windows knows them of late.
+    # macOS calls TCP_KEEPIDLE TCP_KEEPALIVE; older versions of Windows lack these options.
     for names, value in (
         (("TCP_KEEPIDLE", "TCP_KEEPALIVE"), QUIET),
         (("TCP_KEEPINTVL",), PROBES_APART),

@@ -1,7 +1,7 @@
-"""HTTP exchanges with one remote child, and with nobody else.
+"""HTTP requests to one remote child and to no other origin: headers, redirects, cookies, bodies.
 
-The operator's headers go to the configured origin alone. An error's text is fit to be shown: none
-has a header or the secret parts of an address in it.
+The operator's headers go to the configured origin alone. Error texts may be shown to clients: they
+contain no header, and no secret part of a URL.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from hub.errors import ChildError
 from hub.specs import RemoteTarget, shown_url
 
 CONNECT_TIMEOUT = 30.0
-"""Seconds a connection, or a pause within the writing of one message, may take."""
+"""Seconds that connecting may take, or one pause while a message is written."""
 MAX_REDIRECTS = 5
 PIECE = 256 * 1024
-"""How many bytes of a message are written at a time, each within its own time."""
+"""Bytes of a message that are written at a time; the time limit applies to each piece."""
 DRAIN = 1.0
-"""Seconds that an answer may take to end once it is of no interest."""
+"""Seconds that a response may take to end when the rest of it is not needed."""
 _SMALL = 64 * 1024
 
 _MOVED_FOR_GOOD = 308
@@ -37,10 +37,10 @@ _ASKED: Mapping[int, str] = {
     404: "is its url right?",
     405: "are its url and transport right?",
 }
-"""What of the config a status calls into question."""
+"""The part of the config that may be wrong, by response status."""
 
 _BREAKS = (httpx2.RequestError, OSError)
-"""How an exchange breaks; TLS has errors of its own that the HTTP client lets pass."""
+"""Errors of a broken exchange; the HTTP client does not wrap some errors of TLS."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
@@ -49,14 +49,14 @@ Headers = Mapping[bytes, bytes]
 
 
 class ExchangeError(Exception):
-    """An exchange failed; the text says why, as a sentence about the child."""
+    """An HTTP exchange failed; the text says why, as a sentence about the child."""
 
 
 class Endpoint:
-    """The address of a remote child, and what goes with each request to it."""
+    """The URL of a remote child, and the headers and cookies of each request to it."""
 
     def __init__(self, target: RemoteTarget, transport: httpx2.AsyncBaseTransport) -> None:
-        """Take the operator's address and headers.
+        """Check the operator's URL and headers.
 
         Raises: ChildError if they cannot be sent.
         """
@@ -72,9 +72,9 @@ class Endpoint:
         self._own = _own_headers(self.url, target.headers)
 
     def move(self, beside: Exchange, reference: str) -> None:
-        """Send what follows to an address that was named in an answer.
+        """Send later requests to `reference`, an address named in the response `beside`.
 
-        Raises: ChildError if it is not at the origin of that answer.
+        Raises: ChildError if it is not at the origin of that response.
         """
         try:
             url = beside.url.join(reference)
@@ -88,9 +88,9 @@ class Endpoint:
     async def open(
         self, method: str, headers: Headers, body: bytes = b"", *, patience: float | None = None
     ) -> Exchange:
-        """Send a request; its answer, once it begins, is the caller's to close.
+        """Send a request; return its response once that begins. The caller must close it.
 
-        It begins within `patience` seconds; None waits for as long as it takes. A redirect is
+        The response must begin within `patience` seconds; None means no limit. A redirect is
         followed if it stays at the origin and keeps the method.
 
         Raises: ExchangeError.
@@ -126,7 +126,7 @@ class Endpoint:
         try:
             response = await self._transport.handle_async_request(request)
         except httpx2.LocalProtocolError:
-            raise ExchangeError("its headers cannot be sent") from None  # they would be in the text
+            raise ExchangeError("its headers cannot be sent") from None  # its text has headers
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as exc:
             raise ExchangeError(f"it cannot be reached ({_named(exc)})") from exc
         except _BREAKS as exc:
@@ -139,7 +139,7 @@ class Endpoint:
 
 
 class Exchange:
-    """An answer that has begun."""
+    """An HTTP response whose body may still be arriving."""
 
     def __init__(self, response: httpx2.Response, url: httpx2.URL, method: str = "POST") -> None:
         self._response = response
@@ -149,12 +149,12 @@ class Exchange:
 
     @property
     def kind(self) -> str:
-        """The media type of what is answered, without parameters."""
+        """The media type of the body, without parameters."""
         return self._response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     @property
     def redirect(self) -> httpx2.URL | None:
-        """Where the answer sends its reader."""
+        """The target URL of a redirect; None if the response is none."""
         location = self._response.headers.get("location")
         if self.status not in _REDIRECTS or location is None:
             return None
@@ -164,39 +164,39 @@ class Exchange:
             return None
 
     def header(self, name: str) -> str | None:
-        """Return a header's value."""
+        """Return the value of a header."""
         return self._response.headers.get(name)
 
     @property
     def refusal(self) -> str:
-        """Why the answer is none, by its status: a sentence about the child."""
+        """The reason why the response is a refusal, from its status: a sentence about the child."""
         elsewhere = self.redirect
         if elsewhere is not None:
             return f"it redirects to {shown_url(str(elsewhere))}, which is not followed"
-        # A server need not answer any other method.
+        # A server may refuse every other method.
         asked = _ASKED.get(self.status) if self._method == "POST" else None
         return f"it answered with HTTP status {self.status}" + (f" ({asked})" if asked else "")
 
     async def chunks(self) -> AsyncGenerator[bytes]:
-        """Yield what is answered as it comes, decompressed.
+        """Yield the body as it arrives, decompressed.
 
-        Raises: ExchangeError when the connection breaks before the end.
+        Raises: ExchangeError if the connection breaks before the end.
         """
         stream = self._response.stream
         if not isinstance(stream, httpx2.AsyncByteStream):
             raise TypeError(f"not an asynchronous stream: {stream!r}")
         encoded = "content-encoding" in self._response.headers
         try:
-            # What is not compressed needs none of the layers that could decompress it.
+            # A body without compression skips the layers of the client that could decompress it.
             async for chunk in self._response.aiter_bytes() if encoded else stream:
                 yield chunk
         except _BREAKS as exc:
             raise ExchangeError(f"the connection broke ({_named(exc)})") from exc
 
     async def body(self, limit: int) -> bytes:
-        """Return all that is answered.
+        """Return the whole body.
 
-        Raises: ExchangeError if that is more than `limit` bytes, or the connection breaks.
+        Raises: ExchangeError if it has more than `limit` bytes, or the connection breaks.
         """
         parts: list[bytes] = []
         size = 0
@@ -209,7 +209,7 @@ class Exchange:
         return b"".join(parts)
 
     async def finish(self) -> None:
-        """Let the connection serve again: read what is left, if that is little, and end."""
+        """Close the response; read a small rest of the body first, to reuse the connection."""
         try:
             with anyio.move_on_after(DRAIN), suppress(ExchangeError):
                 await self.body(_SMALL)
@@ -217,13 +217,13 @@ class Exchange:
             await self.close()
 
     async def close(self) -> None:
-        """End the exchange; what is not read yet is not wanted."""
+        """Close the response; the rest of the body is dropped."""
         with suppress(*_BREAKS):
             await self._response.aclose()
 
 
 class _Pieces(httpx2.AsyncByteStream):
-    """A message on its way, in pieces that a slow line takes within its time."""
+    """A request body, written in pieces; the write timeout is per piece, as lines may be slow."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -237,9 +237,9 @@ class _Pieces(httpx2.AsyncByteStream):
 
 
 def _own_headers(url: httpx2.URL, configured: Mapping[str, str]) -> dict[bytes, bytes]:
-    """Return what every request carries, names in lower case.
+    """Return the headers of every request, with names in lower case.
 
-    Raises: ChildError if something in them cannot be sent.
+    Raises: ChildError if a header contains something that is not allowed.
     """
     own = {b"host": url.netloc, b"accept-encoding": b"gzip, deflate", b"user-agent": b"roots-hub"}
     if url.userinfo:
@@ -257,7 +257,7 @@ def _is_same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
 
 
 def _may_follow(method: str, status: int, url: httpx2.URL, to: httpx2.URL) -> bool:
-    """Return whether a redirect keeps the request what it is, and at whom it is directed."""
+    """Return whether a redirect keeps the method, the login and the origin (or only adds TLS)."""
     if method != "GET" and status not in _KEEPING_METHOD:
         return False
     if to.userinfo not in {b"", url.userinfo}:

@@ -1,4 +1,4 @@
-"""What is sent to a remote child: a POST for each message, and for each request a task."""
+"""Messages to and from a remote child: a POST for each, a task per request, the inbound queue."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
 
 QUEUE, MAX_UNREAD = 16, 64 * 1024 * 1024
-"""How many messages of a child, and bytes, may wait for the hub; then its streams rest."""
+"""How many messages of a child, and bytes, may wait in the queue; above that, its streams pause."""
 
 
 class InboundQueue:
-    """Messages in the order of their coming; who brings one waits while too many lie there.
+    """The messages from a child in order of arrival; `put` waits while the queue is full.
 
-    The reader is done with one when it asks for the next, and is paced by `conduct`.
+    The reader has finished with a message when it asks for the next; `conduct` limits its pace.
     """
 
     def __init__(self, conduct: PeerConduct) -> None:
@@ -45,10 +45,10 @@ class InboundQueue:
         self.settle: Callable[[Response | Failure], bool] | None = None
 
     async def put(self, message: Message) -> None:
-        """Bring a message; after the end it is dropped.
+        """Add a message; after `end` it is dropped.
 
-        With `settle`, that gets an answer before which no message waits or is worked on; if nobody
-        waits for it, it comes as any message.
+        If the queue is empty and its reader waits, a response goes to `settle` directly. If nobody
+        waits for that response, it is queued as any other message.
         """
         if (
             self.settle is not None
@@ -71,7 +71,7 @@ class InboundQueue:
         return len(self._waiting) >= QUEUE or self._size >= MAX_UNREAD
 
     def end(self, reason: str) -> None:
-        """Let there be no further messages; the first reason counts."""
+        """Accept no further messages; the first reason counts."""
         if self.ended is None:
             self.ended = reason
             self._tell()
@@ -80,7 +80,7 @@ class InboundQueue:
     async def next(self) -> Message:
         """Return the next message.
 
-        Raises: GoneError, with the reason, after the last.
+        Raises: GoneError, with the reason of `end`, after the last message.
         """
         rest = self._conduct.pace.done()
         if rest is not None:
@@ -109,7 +109,7 @@ class InboundQueue:
 
 
 def _size(message: Message) -> int:
-    """Return the bytes that a message carries; what was read of it already counts for nothing."""
+    """Return the bytes of a message's raw JSON; parts that are already decoded count as 0."""
     match message:
         case Response(result=Raw() as state) | Failure(error=Raw() as state):
             return memoryview(state).nbytes
@@ -123,17 +123,17 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class Transport(Protocol):
-    """How messages are posted, and what comes of it."""
+    """Posts messages for `HttpOutbox`."""
 
     def asking(self, request: Request, body: bytes) -> Callable[[], Awaitable[None]]:
-        """Return what posts a request, as things are now, and brings what comes of that.
+        """Return a function that posts a request with the present headers and queues the response.
 
-        It raises ExchangeError if no answer can come, GoneError if none ever will.
+        It raises ExchangeError if this request gets no response, GoneError if no request ever will.
         """
         ...
 
     async def tell(self, message: Message, body: bytes) -> None:
-        """Post what is no request.
+        """Post a message that is not a request.
 
         Raises: ExchangeError if it is lost.
         """
@@ -141,7 +141,7 @@ class Transport(Protocol):
 
 
 class HttpOutbox:
-    """The outlet of a remote child; `tasks` run the requests, and how one fails arrives."""
+    """The outlet of a remote child; `tasks` run the requests, `arrivals` gets their failures."""
 
     def __init__(
         self, server: str, transport: Transport, arrivals: InboundQueue, tasks: TaskGroup
@@ -153,12 +153,13 @@ class HttpOutbox:
         self._under_way: dict[RequestId, anyio.CancelScope] = {}
 
     async def send(self, message: Message) -> None:
-        """Send a request and return; send anything else and return once it is taken.
+        """Send a request and return; send any other message and wait until the child accepts it.
 
-        What cannot be sent fails its own request; of anything else the log tells. A request that is
-        taken back is given up.
+        A request that cannot be sent fails; any other message that cannot be sent is logged. A
+        request that the message cancels is ended.
 
-        Raises: GoneError when the connection has ended; WireError for what cannot be written.
+        Raises: GoneError when the connection has ended; WireError for a message that cannot be
+            encoded.
         """
         if self._arrivals.ended is not None:
             raise GoneError(self._arrivals.ended)
@@ -173,7 +174,7 @@ class HttpOutbox:
             self.give_up(id_)
 
     def post(self, message: Message) -> bool:
-        """Send a request, which nobody has to wait for; return whether it is one."""
+        """Start sending if `message` is a request, without waiting; return whether it is one."""
         if not isinstance(message, Request) or self._arrivals.ended is not None:
             return False
         ask = self._transport.asking(message, to_bytes(message))
@@ -196,18 +197,18 @@ class HttpOutbox:
                 del self._under_way[id_]
 
     def has(self, id_: RequestId | None) -> bool:
-        """Return whether a request is under way."""
+        """Return whether a request is in flight."""
         return id_ in self._under_way
 
     def give_up(self, id_: RequestId | None, *, after: float = 0.0) -> None:
-        """End a request's POST, if it is under way still after so many seconds."""
+        """End a request's POST if it is still in flight after `after` seconds."""
         scope = None if id_ is None else self._under_way.get(id_)
         if scope is not None:
             scope.deadline = anyio.current_time() + after
 
 
 def taken_back(message: Message) -> RequestId | None:
-    """Return the id of the request that a message says is of no interest any more."""
+    """Return the id of the request that a message cancels; None for any other message."""
     if not isinstance(message, Notification) or message.method != "notifications/cancelled":
         return None
     return request_id(wire.as_object(message.params).get("requestId"))
@@ -223,11 +224,12 @@ _batch = msgspec.json.Decoder(list[Raw])
 async def events_in(
     chunk: bytes, parser: EventParser, conduct: PeerConduct
 ) -> AsyncGenerator[ServerSentEvent]:
-    """Yield the events that `chunk` completes; a crowd of lines is read bit by bit.
+    """Yield the events that `chunk` completes; a chunk with very many lines is read in pieces.
 
-    What brings no event is paced, and counted if it belongs to no event that could be one.
+    Input that completes no event uses up the child's time. Input of an event that is too long
+    counts as waste.
 
-    Raises: GoneError if that was too much.
+    Raises: GoneError if there was too much waste.
     """
     pace = conduct.pace
     for piece in _pieces(chunk):
@@ -259,12 +261,12 @@ def _pieces(chunk: bytes) -> Iterator[bytes]:
 
 
 def messages_in(conduct: PeerConduct, event: ServerSentEvent) -> Iterator[Message]:
-    """Yield the messages in an event, of which 2025-03-26 allows several.
+    """Yield the messages in an event; MCP 2025-03-26 allows several.
 
-    What is none is passed over; for an answer that cannot be read, or is too large, its failure
-    comes.
+    Text that is not a message is skipped. A `Failure` or `Lost` replaces a response that cannot be
+    read or is too large.
 
-    Raises: GoneError if what is none was once too much.
+    Raises: GoneError if there was too much that is not a message.
     """
     pace = conduct.pace
     began = pace.clock()
@@ -297,7 +299,7 @@ def _texts(text: bytes) -> list[bytes]:
 
 
 async def refusal_in(exchange: Exchange) -> Failure | None:
-    """Return the JSON-RPC error in the body of a refusal, which says more than the status."""
+    """Return the JSON-RPC error in a refusal's body, which says more than the status; or None."""
     try:
         text = await exchange.body(wire.MAX_MESSAGE_BYTES)
         found = wire.parse_child(text)
@@ -310,10 +312,10 @@ async def refusal_in(exchange: Exchange) -> Failure | None:
 
 
 def is_session_unknown(status: int, error: Failure | None) -> bool:
-    """Return whether a child that keeps sessions refuses a message for want of this one.
+    """Return whether a child refuses a message because it does not know the session.
 
-    The protocol's word for that is 404. Servers made after the TypeScript SDK's example say 400,
-    and why in words; after a restart they have forgotten every session.
+    The protocol's status for that is 404. Servers made after the TypeScript SDK's example send 400
+    and a text; after a restart they have forgotten every session.
     """
     said = {} if error is None else wire.as_object(error.error)
     if status == _NOT_FOUND:

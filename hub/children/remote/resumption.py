@@ -1,4 +1,4 @@
-"""Event streams that are asked for again when they break off, each continuing the one before."""
+"""Resumes event streams: requests a stream again when it breaks off, from the last event id on."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
 
 PAUSE = 1.0
-"""Seconds before a stream is asked for again, if the child does not say."""
+"""Seconds before a stream is requested again, if the child does not say."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 60.0
 
 _ACCEPTS = {b"accept": b"text/event-stream", b"cache-control": b"no-store"}
 _OK, _NOT_FOUND, _FAULTS = 200, 404, 500
 _PASSING = frozenset({408, 409, 425, 429})
-"""Statuses that say no more than: not now."""
+"""Statuses of temporary refusals."""
 
 
 class SessionEndedError(ExchangeError):
@@ -34,12 +34,12 @@ async def resumed(
     *,
     attempts: int | None,
 ) -> AsyncGenerator[ServerSentEvent]:
-    """Yield the events of one stream after the other, for as long as the child gives any.
+    """Yield the events of one stream after the other, as long as the child sends any.
 
-    After `attempts` streams in a row without a byte that is over; None asks on, ever less often.
+    It ends after `attempts` streams in a row without a byte; None: never, with growing pauses.
 
-    Raises: SessionEndedError; ExchangeError if the child does not give such streams; GoneError if
-        they are of no use for too long.
+    Raises: SessionEndedError; ExchangeError if the child does not offer such streams; GoneError if
+        they bring too much that is no event.
     """
     failures = 0
     while True:
@@ -71,9 +71,9 @@ def _continued(parser: EventParser) -> Headers:
 
 
 def _is_given(exchange: Exchange, *, has_session: bool) -> bool:
-    """Return whether a stream begins; False if it may do so later.
+    """Return whether the stream begins; False if a later attempt may succeed.
 
-    Raises: ExchangeError if it never will.
+    Raises: ExchangeError if no later attempt will succeed.
     """
     if exchange.status == _OK and exchange.kind == "text/event-stream":
         return True
@@ -87,7 +87,7 @@ def _is_given(exchange: Exchange, *, has_session: bool) -> bool:
 
 
 async def _chunks(exchange: Exchange) -> AsyncGenerator[bytes]:
-    """Yield what comes until it ends, or breaks off, which is the same here."""
+    """Yield the body until it ends or breaks off; both are the same here."""
     try:
         async with aclosing(exchange.chunks()) as chunks:
             async for chunk in chunks:
@@ -97,7 +97,7 @@ async def _chunks(exchange: Exchange) -> AsyncGenerator[bytes]:
 
 
 def pause(retry: int | None, failures: int) -> float:
-    """Return the seconds to wait before a stream is asked for again."""
+    """Return the seconds to wait before a stream is requested again; `retry` is in milliseconds."""
     asked = PAUSE if retry is None else retry / 1000
     longer = asked if failures <= 1 else max(asked, PAUSE) * 2 ** min(failures - 1, 10)
     return min(max(longer, SHORTEST_PAUSE), LONGEST_PAUSE)

@@ -1,4 +1,4 @@
-"""The HTTP transport of 2024-11-05: one stream of events from the child, a POST per message."""
+"""The HTTP+SSE transport of MCP 2024-11-05: one event stream from the child, a POST per message."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OK, _REDIRECTS = 200, 300
 
 
 class SseLink:
-    """A child that sends events. `tasks` run what is under way."""
+    """The connection to a child over HTTP+SSE; `tasks` run the requests in flight."""
 
     private_directory: str | None = None
 
@@ -59,9 +59,9 @@ class SseLink:
         self._arrivals.settle = settle
 
     async def listen(self, *, task_status: TaskStatus[None]) -> None:
-        """Read the child's events to their end; started once messages can be sent.
+        """Read the child's event stream to its end; started once messages can be sent.
 
-        Raises: ChildError if they cannot.
+        Raises: ChildError if the stream or its endpoint cannot be had.
         """
         reason = "the connection ended"
         try:
@@ -102,7 +102,7 @@ class SseLink:
                 self.outlet.give_up(message.id, after=DRAIN)
 
     def asking(self, request: Request, body: bytes) -> Callable[[], Awaitable[None]]:
-        """Return what posts a request, whose answer comes by an event."""
+        """Return a function that posts a request; its response arrives on the event stream."""
         return partial(self._ask, request.id, body)
 
     async def _ask(self, id_: RequestId, body: bytes) -> None:
@@ -111,16 +111,16 @@ class SseLink:
             await self._arrivals.put(replace(failed, id=id_))
 
     async def tell(self, message: Message, body: bytes) -> None:
-        """Post what is no request.
+        """Post a message that is not a request.
 
         Raises: ExchangeError if it is lost.
         """
         await self._post(body, CONNECT_TIMEOUT)
 
     async def _post(self, body: bytes, patience: float | None) -> Failure | None:
-        """Send a message; return the JSON-RPC error it is refused with.
+        """Post a message; return the JSON-RPC error with which the child refuses it, if any.
 
-        Raises: ExchangeError if it is not taken for another reason.
+        Raises: ExchangeError if the child refuses it in another way.
         """
         exchange = await self._endpoint.open("POST", _JSON, body, patience=patience)
         try:

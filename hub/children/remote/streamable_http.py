@@ -1,8 +1,7 @@
-"""Streamable HTTP to a remote child: a POST for each message, its answer there or as events.
+"""Streamable HTTP to a remote child: a POST per message, answered by its body or by events.
 
-In the legacy era there is a session and a standing stream for what the child says of its own
-accord, and streams that break off are resumed. In the modern era each request stands for itself:
-to end its answer is to cancel it.
+The legacy era has a session, and a GET stream for the child's own messages; streams that break off
+are resumed. In the modern era there is no session: to close the response is to cancel the request.
 """
 
 from __future__ import annotations
@@ -64,11 +63,11 @@ class RemoteSession:
         return bool(self._id)
 
     def headers(self) -> Headers:
-        """Return what goes with all that is no modern request."""
+        """Return the headers of every message that is not a modern request."""
         return {**self._id, **self._version}
 
     def headers_of(self, request: Request) -> Headers:
-        """Return what goes with a request, whose envelope tells its era until one is agreed."""
+        """Return the headers of a request; its envelope tells the era until a version is agreed."""
         version = None if self._version else modern_version(request.params)
         self.is_modern = version is not None
         if version is None:
@@ -76,15 +75,17 @@ class RemoteSession:
         return request_headers(version, request.method, request.params, self._marked)
 
     def begin(self, request: Request, exchange: Exchange) -> None:
-        """Notice the session that begins with the answer to a greeting."""
+        """Store the session id that comes with the response to `initialize`."""
         if request.method == "initialize":
             id_ = exchange.header("mcp-session-id")
             self._id = {b"mcp-session-id": id_.encode("latin-1", "replace")} if id_ else {}
 
     def learn(self, request: Request, result: Payload) -> Payload:
-        """Notice what a result says of how to send further requests; return what to pass on.
+        """Store what a result says about later requests' headers; return the result to pass on.
 
-        Raises: WireError if it cannot be read.
+        Tools whose header annotations are invalid are left out of a modern listing.
+
+        Raises: WireError if the result cannot be read.
         """
         if request.method == "initialize":
             version = messages.as_object(result).get("protocolVersion")
@@ -101,7 +102,7 @@ class RemoteSession:
 
 
 MAX_RESUMPTIONS = 3
-"""How often in a row an answer's events may be asked for again in vain."""
+"""How many resumptions of a response in a row may bring nothing."""
 _BROKE_OFF = "the connection broke off"
 
 _ACCEPTS = {b"accept": b"application/json, text/event-stream", b"content-type": b"application/json"}
@@ -111,19 +112,19 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class _Post(Struct, frozen=True, eq=False):
-    """A request, and how far the events on the way to its answer were read."""
+    """A request in flight, and how far the events up to its response were read."""
 
     request: Request
     is_modern: bool
     parser: EventParser
 
     def is_answered_by(self, message: Response | Failure) -> bool:
-        """Return whether a message is its answer, also where the id came back as another type."""
+        """Return whether a message is the response, even if its id came back as another type."""
         return message.id is None or str(message.id) == str(self.request.id)
 
 
 class HttpLink:
-    """A child behind streamable HTTP. `tasks` run what is under way."""
+    """The connection to a child over streamable HTTP; `tasks` run what is in flight."""
 
     private_directory: str | None = None
 
@@ -145,7 +146,7 @@ class HttpLink:
         self._arrivals.settle = settle
 
     async def leave(self) -> None:
-        """Let nothing come any more, and tell the child that its session is not needed."""
+        """Accept no further messages, and end the session at the child."""
         self._arrivals.end("the connection ended")
         if not self._session.has_id:
             return
@@ -156,14 +157,14 @@ class HttpLink:
         else:
             await exchange.finish()
 
-    # What is no request
+    # Messages that are not requests
 
     async def tell(self, message: Message, body: bytes) -> None:
-        """Post what is no request; a request that was answered is not cancelled any more.
+        """Post a message that is not a request; a cancellation only while its request is in flight.
 
         Raises: ExchangeError if it is lost.
         """
-        if self._session.is_modern:  # where only requests are sent
+        if self._session.is_modern:  # the modern era has only requests
             return
         match message:
             case Notification("notifications/cancelled"):
@@ -190,7 +191,7 @@ class HttpLink:
     # Requests
 
     def asking(self, request: Request, body: bytes) -> Callable[[], Awaitable[None]]:
-        """Return what posts a request, and brings what comes on the way to its answer, and that."""
+        """Return a function that posts a request, and queues the messages up to its response."""
         headers = {**_ACCEPTS, **self._session.headers_of(request)}
         parser = EventParser(messages.MAX_MESSAGE_BYTES)
         return partial(
@@ -216,7 +217,7 @@ class HttpLink:
         await self._resume(post)
 
     async def _refused(self, post: _Post, exchange: Exchange) -> None:
-        """Pass on why a request is not answered: a JSON-RPC error says more than a status."""
+        """Queue the failure of a refused request: a JSON-RPC error says more than a status."""
         if exchange.status == _ACCEPTED:
             raise ExchangeError("it accepted the request, and gives no answer (HTTP status 202)")
         error = await refusal_in(exchange)
@@ -224,19 +225,19 @@ class HttpLink:
         if error is not None:
             await self._arrivals.put(replace(error, id=post.request.id))
         elif exchange.status == _NOT_FOUND:
-            # To a server of the other era the method is unknown.
+            # To a server of the other era the method is unknown: send what such a server means.
             unknown: JsonObject = {"code": METHOD_NOT_FOUND, "message": exchange.refusal}
             await self._arrivals.put(Failure(post.request.id, unknown))
         else:
             raise ExchangeError(exchange.refusal)
 
     def _heed(self, exchange: Exchange, error: Failure | None) -> None:
-        """Notice that a refusal is the end of the session."""
+        """End the connection if a refusal means that the session has ended."""
         if self._session.has_id and is_session_unknown(exchange.status, error):
             self._arrivals.end("its session has ended")
 
     async def _read(self, post: _Post, exchange: Exchange) -> None:
-        """Pass on the answer that is the whole body."""
+        """Queue the response that is the whole body."""
         text = await exchange.body(messages.MAX_MESSAGE_BYTES)
         try:
             message = messages.parse_child(text)
@@ -249,14 +250,14 @@ class HttpLink:
     async def _answer(self, post: _Post, answer: Response | Failure) -> None:
         id_ = post.request.id
         if isinstance(answer, Response):
-            with suppress(WireError):  # whoever asked finds that out too
+            with suppress(WireError):  # the caller gets the same error on reading the result
                 answer = Response(answer.id, self._session.learn(post.request, answer.result))
         await self._arrivals.put(answer if answer.id == id_ else replace(answer, id=id_))
 
     # Events
 
     async def _follow(self, post: _Post, exchange: Exchange) -> bool:
-        """Pass on the events on the way to an answer; return whether it came."""
+        """Queue the messages of the events up to a response; return whether the response came."""
         answered = False
         try:
             with anyio.CancelScope() as rest:
@@ -266,7 +267,7 @@ class HttpLink:
                             async for event in events:
                                 answered |= await self._take(post, event)
                         if answered:
-                            # The child ends the stream now, and the connection can serve again.
+                            # The child should end the stream now; then the connection is reused.
                             rest.deadline = min(rest.deadline, anyio.current_time() + DRAIN)
         except ExchangeError:
             if not answered and not self._can_resume(post):
@@ -274,7 +275,7 @@ class HttpLink:
         return answered
 
     async def _take(self, post: _Post, event: ServerSentEvent) -> bool:
-        """Pass on what an event brings; return whether the answer was among it."""
+        """Queue the messages of an event; return whether the response was among them."""
         answered = False
         for message in messages_in(self.conduct, event):
             if isinstance(message, Response | Failure) and post.is_answered_by(message):
@@ -290,10 +291,10 @@ class HttpLink:
     async def _pass_on(self, message: Message) -> None:
         await self._arrivals.put(message)
         if isinstance(message, Response | Failure):
-            self.outlet.give_up(message.id)  # nothing more comes where it was asked
+            self.outlet.give_up(message.id)  # nothing more comes on that request's own stream
 
     async def _resume(self, post: _Post) -> None:
-        """Ask for the rest of an answer's events until the answer has come."""
+        """Resume the event stream until the response has come."""
         if not self._can_resume(post):
             raise ExchangeError(_BROKE_OFF)
         await anyio.sleep(pause(post.parser.retry, 1))
@@ -320,7 +321,7 @@ class HttpLink:
         return bool(post.parser.last_id) and not post.is_modern
 
     async def _listen(self) -> None:
-        """Pass on what the child says of its own accord, for as long as it lets us listen."""
+        """Queue the child's own messages from the GET stream, while the child offers one."""
         parser = EventParser(messages.MAX_MESSAGE_BYTES)
         asked = resumed(self._endpoint, self._session.headers, parser, self.conduct, attempts=None)
         try:
