@@ -16,7 +16,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
 def has_surrogates(text: bytes) -> bool:
-    """Return whether JSON text has the escape of a surrogate (U+D800 to U+DFFF), alone or paired."""
+    """Return whether JSON text escapes a surrogate (U+D800 to U+DFFF), alone or in a pair."""
     return _SURROGATE.search(text) is not None
 
 
@@ -53,7 +53,7 @@ def request_id(value: Json) -> RequestId | None:
 class WireError(Exception):
     """A message is refused: a JSON-RPC error `code`, and the message's `id` if it is known."""
 
-    def __init__(self, code: int, message: str, id: RequestId | None = None) -> None:  # noqa: A002 - the wire's word
+    def __init__(self, code: int, message: str, id: RequestId | None = None) -> None:  # noqa: A002 - JSON-RPC's name
         super().__init__(message)
         self.code = code
         self.id = id

@@ -188,7 +188,7 @@ def _id_of(line: bytes) -> RequestId | None:
     if len(line) > MAX_MASKED:
         return id_first(line)
     try:
-        # Masks that differ in the id show a surrogate in the id: we could not send it back.
+        # The two ids differ if the id has a surrogate; then it cannot be sent back.
         ids = [_envelope.decode(masked(line, letter)).id for letter in ("A", "B")]
         return ids[0] if ids[0] == ids[1] else None
     except _UNDECODABLE:

@@ -51,7 +51,7 @@ class SendQueue:
         return self._done >= self._taken
 
     async def flush(self) -> None:
-        """Return once all messages put so far are sent or dropped, so that a response can follow."""
+        """Return once all messages put so far are sent or dropped; a response can follow."""
         mine = self._taken
         while self._done < mine:
             await self._moved.wait()
