@@ -2,8 +2,8 @@
 
 Used on both sides of the hub: for the connection of a client and for the connection to a child.
 A child's payload stays bytes (`Raw`) where the hub has no need to read it, so numbers, unknown
-fields and key order reach the client unchanged. What the methods mean is no business of this
-package. It imports nothing from `children`, `sessions`, `calls` or `server`.
+fields and key order reach the client unchanged. This package does not know what the methods mean.
+It may import only `protocol`, `values` and other packages below it.
 
 Main types: `Message` (`Request`, `Notification`, `Response`, `Failure`), `WireError`, `Peer` (one
 side of a connection), `Outlet` (where messages are sent), `Lines` (reads a pipe), `SendQueue`,

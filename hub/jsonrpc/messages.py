@@ -105,11 +105,11 @@ class Failure(_Versioned, frozen=True):
 
 
 class Lost(Failure, frozen=True):
-    """An error response made by the hub, because the child's response did not arrive."""
+    """An error response made by the hub, because the child's response was lost or too large."""
 
 
 def lost(id_: RequestId, why: str) -> Lost:
-    """Return an internal error (-32603) for the request `id_` whose response did not arrive."""
+    """Return an internal error (-32603) for the request `id_` whose response was lost."""
     return Lost(id_, {"code": INTERNAL_ERROR, "message": why})
 
 

@@ -5,8 +5,8 @@ returns with a retry, subscription filters, server-sent events, web origins. Two
 or legacy era begins with `initialize`; in the modern era (2026-07-28) each request has its own
 envelope in `_meta`.
 
-Pure: no await, clock, disk or SDK. Imports only `values` and other files of this package. Decides
-nothing about policy: who may call what is not known here.
+Pure: no await, clock, disk or SDK. Imports only `values` and other files of this package. It
+decides no policy: what a call may reach is up to `guard`.
 
 Main types: `ParamHeader`, `ListenFilter`, `CallState`, `RetryInput`, `ChildInputRound`,
 `EventParser`, `ServerSentEvent`.
