@@ -1,4 +1,4 @@
-"""Where audit records go: a file of JSON lines that is rotated. Writing never delays a call."""
+"""Audit log file: JSON lines written by a thread, with rotation. Writing never delays a call."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ from hub.jsonrpc import exact_json
 from hub.values import JsonObject
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""Size at which the file is renamed to `NAME.1`, in place of an older one."""
+"""Size at which the file is renamed to `NAME.1`, replacing an older one."""
 BACKLOG = 20_000
-"""Records that may wait for the disk; more are dropped and counted, and the count is logged."""
+"""Records that may wait for the disk; more are dropped, and their number is logged."""
 PAUSE = 0.1
-"""Seconds for which records are collected before they are written."""
+"""Seconds in which records are collected before they are written."""
 BATCH = 64
-"""Records that are put into words at once, at most: more would hold calls up."""
+"""Most records encoded without a pause of the thread: more would delay calls."""
 MAX_WRITTEN = 1024 * 1024
-"""Bytes from which on lines are not kept back for others to be written with them."""
+"""Bytes of encoded lines above which they are written before more records are encoded."""
 _NONE_FREE = (errno.EMFILE, errno.ENFILE)
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class AuditSink(Protocol):
-    """Takes audit records."""
+    """Receives audit records."""
 
     def write(self, record: AuditRecord) -> None:
-        """Take a record; returns at once."""
+        """Accept a record; returns at once."""
         ...
 
 
 class NoAudit:
-    """Keeps nothing: the operator asked for no audit log."""
+    """Drops all records: the operator wants no audit log."""
 
     def write(self, record: AuditRecord) -> None:
         """Drop the record."""
 
 
 def put_aside(path: Path) -> Path:
-    """Return what the file is renamed to when it has grown large."""
+    """Return the name that the file gets when it is rotated."""
     return path.with_name(path.name + ".1")
 
 
 class _Writer:
-    """Collects records for a thread of its own: no slow disk delays a call, nor do many records.
+    """Queues records for a thread, so that neither a slow disk nor many records delay calls.
 
-    The thread is woken once for all that come within `PAUSE`. It gives way after each `BATCH`.
+    The thread is woken once for all records within `PAUSE`, and yields after each `BATCH`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,7 +91,7 @@ class _Writer:
             self._call.wait()
             self._call.clear()
             is_ending = self._end.wait(PAUSE)
-            # Before all is taken: what comes after this calls again.
+            # Before the records are taken: a record that comes later wakes the thread again.
             self._is_called = False
             self._write_all()
             lost, self._lost = self._lost, 0
@@ -100,7 +100,7 @@ class _Writer:
 
     def _write_all(self) -> None:
         lines: list[bytes] = []
-        size, left = 0, len(self._records)  # what comes meanwhile waits: the backlog bounds it
+        size, left = 0, len(self._records)  # later records wait; `BACKLOG` bounds them
         while left:
             batch = self._batch(left)
             left -= len(batch)
@@ -115,7 +115,7 @@ class _Writer:
             self._append(b"".join(lines))
 
     def _batch(self, most: int) -> list[AuditRecord]:
-        """Take records to be put into words at once: one with a path, however long, ends them."""
+        """Take records to encode together; one with a path ends the batch, as it may be long."""
         batch: list[AuditRecord] = []
         for _ in range(min(most, BATCH)):
             record = self._records.popleft()
@@ -132,16 +132,16 @@ class _Writer:
                     while written < len(lines):
                         written += file.write(memoryview(lines)[written:])
                 except OSError:
-                    # Half a line would spoil the next one too.
+                    # A partial line would make the next line unreadable, too.
                     half = written - lines.rfind(b"\n", 0, written) - 1
-                    with suppress(OSError):  # what cannot be seen again cannot be cut off
+                    with suppress(OSError):  # a pipe or device cannot be truncated
                         file.truncate(file.tell() - half)
                     raise
         except OSError as exc:
-            log.error("audit lines lost", lines=lines.count(b"\n", written), error=str(exc))  # noqa: TRY400 - the disk's word says it
+            log.error("audit lines lost", lines=lines.count(b"\n", written), error=str(exc))  # noqa: TRY400 - the text of the OSError is enough
 
     def _opened(self) -> FileIO:
-        """Open the file: as soon as a descriptor is free, or the log ends."""
+        """Open the file; wait while no file descriptor is free, until the log ends."""
         while True:
             try:
                 self._make_room()
@@ -151,7 +151,7 @@ class _Writer:
                     raise
 
     def _make_room(self) -> None:
-        with suppress(OSError):  # a log that grows on is better than one that loses lines
+        with suppress(OSError):  # a log that grows is better than a log that loses lines
             found = self._path.lstat()
             if stat.S_ISREG(found.st_mode) and found.st_size >= MAX_FILE_BYTES:
                 self._path.replace(put_aside(self._path))
@@ -160,12 +160,12 @@ class _Writer:
 def _lines(records: list[AuditRecord]) -> bytes:
     try:
         return exact_json.encode_lines(records)
-    except exact_json.WireError:  # a file name that is no text
+    except exact_json.WireError:  # a file name with bytes that are not UTF-8
         return exact_json.encode_lines([_encodable(record) for record in records])
 
 
 def _encodable(record: AuditRecord) -> JsonObject:
-    """Return the fields of a record, what is no text made text."""
+    """Return the fields of a record, with lone surrogates replaced by backslash escapes."""
     return {
         key: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
         for key, value in asdict(record).items()
@@ -173,9 +173,11 @@ def _encodable(record: AuditRecord) -> JsonObject:
 
 
 def audit_log(path: Path) -> AbstractContextManager[AuditSink]:
-    """Write records to the file `path` until the context ends; then all of them are written.
+    """Write records to the file `path` until the context ends.
 
-    Raises: OSError if the file cannot be opened; UnfitFileError, which is one, if it may not be.
+    The end of the context waits at most 5 seconds for the remaining records to be written.
+
+    Raises: OSError if the file cannot be opened; its subclass UnfitFileError if it is not safe.
     """
     open_to_add(path).close()
     return _writing(_Writer(path))

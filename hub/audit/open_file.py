@@ -1,4 +1,4 @@
-"""Opens the file that audit records go to: its owner's alone, and the very file that was named."""
+"""Open the audit file safely: no symbolic link, no other owner, no access for other users."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 MODE: Final = 0o600
-"""Records name people's paths: nobody else may read them."""
+"""Only the owner may read or write: records contain users' paths."""
 _OTHERS: Final = 0o077
 _AT_ONCE: Final[int] = getattr(os, "O_NONBLOCK", 0)
 _NO_LINK: Final[int] = getattr(os, "O_NOFOLLOW", 0)
@@ -21,7 +21,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class UnfitFileError(OSError):
-    """What is there is not taken for an audit file; `fix` says what to do."""
+    """The existing file is refused as an audit file; `fix` says what to do."""
 
     def __init__(self, why: str, fix: str) -> None:
         super().__init__(errno.EPERM, why)
@@ -29,13 +29,13 @@ class UnfitFileError(OSError):
 
 
 def open_to_add(path: Path) -> FileIO:
-    """Open a file to add to it, made with mode 0600 if it is not there.
+    """Open a file for appending; a missing file is created with mode 0600.
 
-    One that others may read or write is taken from them. For the reader of a pipe is not waited:
-    none might ever come. Only the last part of `path` must be no link: directories may be.
+    A file or pipe that other users may access gets mode 0600. A named pipe without a reader is an
+    error: nothing waits for one. Only the last part of `path` must not be a link.
 
     Raises:
-        UnfitFileError: it is a link, has other names, or is somebody else's.
+        UnfitFileError: it is a symbolic link, has other hard links, or has another owner.
         OSError: it cannot be opened.
     """
     return FileIO(path, "ab", opener=_opened)
@@ -45,7 +45,7 @@ def _opened(path: str, flags: int) -> int:
     try:
         descriptor = os.open(path, flags | _AT_ONCE | _NO_LINK, MODE)
     except OSError as exc:
-        if exc.errno in {errno.ELOOP, errno.EMLINK} and os.path.islink(path):  # noqa: PTH114 - text, as `open` has it
+        if exc.errno in {errno.ELOOP, errno.EMLINK} and os.path.islink(path):  # noqa: PTH114 - `path` is text here
             raise UnfitFileError("it is a symbolic link", "Name the file itself.") from exc
         raise
     try:
@@ -63,7 +63,7 @@ def _must_be_fit(path: str, descriptor: int) -> None:
     if not hasattr(os, "geteuid") or not (
         stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)
     ):
-        return  # a device is the system's
+        return  # a device belongs to the system
     if found.st_uid != os.geteuid():
         raise UnfitFileError("it is another user's", "Name a file of the hub's own user.")
     if found.st_nlink > 1:

@@ -1,4 +1,4 @@
-"""What is written down of every call: one line, no argument values but a refused path."""
+"""Audit record of one call: the fields of a log line; no argument values except a refused path."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ CallOutcome: TypeAlias = Literal["admitted", "refused", "failed", "cancelled"]
 
 
 class AuditRecord(Struct, frozen=True, gc=False):
-    """One call, as the JSON object of its line.
+    """One call, as the JSON object of its log line.
 
-    `time` is ISO 8601 in UTC; `ms` is the time to its answer, the child's included.
-
-    `consent` is what the client's user said of a path outside the roots: with `session`, in this
-    call or in one before it. `pointer` and `path` then name it, in an admitted call too.
+    `time` is ISO 8601 in UTC; `ms` is the time in milliseconds until the response, the child's time
+    included. `consent` is the user's answer about a path outside the roots; `session` may come from
+    an earlier call. `pointer` and `path` then name that path, in an admitted call, too.
     """
 
     time: str
@@ -39,13 +38,13 @@ class AuditRecord(Struct, frozen=True, gc=False):
 
 
 def moment(at: float) -> str:
-    """Return a time in seconds since 1970 as records have it, to the millisecond."""
+    """Return a time (seconds since 1970) as ISO 8601 text in UTC, to the millisecond."""
     return _moment(int(at * 1000))
 
 
 @lru_cache(maxsize=4)
 def _moment(milliseconds: int) -> str:
-    # Many calls end in one.
+    # Cached: many calls end in the same millisecond.
     second, rest = divmod(milliseconds, 1000)
     return f"{_second(second)}.{rest:03}+00:00"
 
@@ -56,19 +55,22 @@ def _second(at: int) -> str:
 
 
 def milliseconds(seconds: float) -> float:
-    """Return how long something took as records have it, to the microsecond."""
+    """Return a duration in milliseconds, rounded to the microsecond."""
     return round(seconds * 1e6) / 1000
 
 
 def refusal_of(verdict: Admitted | Refused | None) -> Refused | None:
-    """Return what a verdict objects to: in report mode a call is admitted and objected to."""
+    """Return the refusal in a verdict; None if there is none.
+
+    In report mode an admitted call has one, too: `would_refuse`.
+    """
     return verdict.would_refuse if isinstance(verdict, Admitted) else verdict
 
 
 def refusal_details(
     server: ServerName, call: Call, refused: Refused, consent: Consent | None
 ) -> JsonObject:
-    """Return what an operator is told of a refusal."""
+    """Return the fields of a refusal for the operator's log."""
     details: JsonObject = {
         "server": server,
         "name": call.name,

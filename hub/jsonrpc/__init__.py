@@ -1,1 +1,17 @@
-"""Messages and conversations."""
+"""JSON-RPC 2.0: exact JSON, messages, one connection's requests and responses, lines over pipes.
+
+Used on both sides of the hub: for the connection of a client and for the connection to a child.
+A child's payload stays bytes (`Raw`) where the hub has no need to read it, so numbers, unknown
+fields and key order reach the client unchanged. This package does not know what the methods mean.
+It may import only `protocol`, `values` and other packages below it.
+
+Main types: `Message` (`Request`, `Notification`, `Response`, `Failure`), `WireError`, `Peer` (one
+side of a connection), `Outlet` (where messages are sent), `Lines` (reads a pipe), `SendQueue`,
+`PeerConduct` (limits on a misbehaving child).
+
+Reading order:
+- `exact_json`, `messages`, `encoding`, `raw_objects`: from bytes to messages and back.
+- `outgoing`, `incoming`, `peer`: pending requests of both directions, and the peer.
+- `lines`, `write_batches`, `pipes`, `send_queue`: transport over pipes.
+- `loop_share`, `child_log`, `peer_conduct`, `deadlines`: limits on time, log and misbehaviour.
+"""

@@ -1,4 +1,4 @@
-"""What is logged of one child, as much as the log can take; of more it says how much that was."""
+"""Rate-limited log of one child; says how many lines and bytes were left out."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Final
 import structlog
 
 LINES, LINES_A_SECOND = 200, 20
-"""Lines of one child that may be logged at once, and in each second from then on."""
+"""Lines of one child that may be logged at once, and then in each second."""
 BYTES, BYTES_A_SECOND = 32 * 1024, 4 * 1024
 """The same in bytes."""
 BESIDE: Final = 100
-"""About how many bytes of a line are not the child's: the time, the level, names."""
+"""Bytes that a log line has besides the child's text (time, level, names), approximately."""
 TOLD_EVERY: Final = 5.0
-"""Seconds between two lines that say how many were left out."""
+"""Seconds between two lines that report how much was left out."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class ChildLog:
-    """The log of what one child says and does; `clock` counts seconds."""
+    """The rate-limited log of one child; `clock` is in seconds."""
 
     def __init__(self, server: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._server = server
@@ -32,15 +32,15 @@ class ChildLog:
         self._left_out = self._bytes_left_out = 0
 
     def debug(self, event: str, **fields: object) -> None:
-        """Log what is of interest to who looks for a fault."""
+        """Log a detail for debugging."""
         self._log(logging.DEBUG, event, fields)
 
     def info(self, event: str, **fields: object) -> None:
-        """Log what is as it should be."""
+        """Log a normal event."""
         self._log(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: object) -> None:
-        """Log what is not."""
+        """Log something that is wrong."""
         self._log(logging.WARNING, event, fields)
 
     def _log(self, level: int, event: str, fields: dict[str, object]) -> None:
@@ -71,14 +71,14 @@ class ChildLog:
         return self._lines < 1 or self._bytes < BESIDE
 
     def leave_out(self, lines: int, size: int) -> None:
-        """Count what is not logged."""
+        """Count `lines` of together `size` bytes as left out."""
         if lines and not self._left_out:
             self._told_at = self._at
         self._left_out += lines
         self._bytes_left_out += size
 
     def finish(self) -> None:
-        """Say how much was left out, if anything was."""
+        """Log how much was left out, if anything was."""
         if self._left_out:
             log.warning(
                 "not all of it is logged",

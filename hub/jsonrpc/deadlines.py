@@ -1,4 +1,4 @@
-"""What may take so long and no longer, with one timer for all of it."""
+"""Deadlines: a time limit for many operations at once, with one event loop timer."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Protocol
 
 
 class Expiring(Protocol):
-    """Something under way that ends by itself or by its deadline."""
+    """An operation that ends by itself or at its deadline."""
 
     def expire(self) -> None:
-        """End it: its time is over."""
+        """End the operation: its deadline has passed."""
         ...
 
 
 class Deadlines:
-    """Ends what is not over within `allowed` seconds.
+    """Expires each operation that has not ended `allowed` seconds after its `begin`.
 
-    All are allowed the same, so who began first is due first, and a timer for that one is enough.
+    The time allowed is the same for all, so the operation that began first is due first, and one
+    timer is enough.
     """
 
     def __init__(self, allowed: float) -> None:
@@ -31,21 +32,21 @@ class Deadlines:
         return len(self._due)
 
     def first(self, count: int) -> list[Expiring]:
-        """Return so many of those that are under way, who began first first."""
+        """Return up to `count` operations that are under way, oldest first."""
         return list(islice(self._due, count))
 
     def oldest(self) -> Expiring | None:
-        """Return who began first of those that are under way."""
+        """Return the operation under way that began first; None if there is none."""
         return next(iter(self._due), None)
 
     def begin(self, one: Expiring) -> None:
-        """Let `one` expire in time; if it does not come to that, `end` must follow.
+        """Start the deadline of `one`; call `end` if the operation is over before that.
 
-        It must before `one` begins again, too, which would otherwise keep its place in the order.
+        Call `end` also before a second `begin` of `one`, or `one` keeps its old place in the order.
         """
         loop = self._loop
         if loop is None:
-            # Asked for once: it takes longer than all else here.
+            # Looked up once: that takes longer than all the rest of this method.
             loop = self._loop = asyncio.get_running_loop()
         due = self._due[one] = loop.time() + self._allowed
         if not self._is_timing:
@@ -53,7 +54,7 @@ class Deadlines:
             loop.call_at(due, self._look, loop)
 
     def end(self, one: Expiring) -> None:
-        """Take note that it is over."""
+        """Drop the deadline of `one`: the operation is over."""
         self._due.pop(one, None)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -61,7 +62,7 @@ class Deadlines:
         late = [one for one, due in self._due.items() if due <= now]
         try:
             for one in late:
-                # One that expires may have ended another.
+                # An operation that expires may have ended another.
                 if self._due.pop(one, None) is not None:
                     one.expire()
         finally:

@@ -1,4 +1,4 @@
-"""Messages as the JSON that they are sent as."""
+"""Encode messages as JSON bytes, and estimate the size of a payload."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from hub.values import Json, object_or_empty
 
 
 def to_bytes(message: Message) -> bytes:
-    """Return a message as JSON without a line end.
+    """Return a message as JSON without a newline.
 
-    In an answer, which somebody waits for, what is no text (a file name need not be) is replaced.
+    In a response, lone surrogates (for example from a file name) are replaced: the response must
+    be sent, because its request waits for it.
 
-    Raises: WireError for another message that has no JSON form, or one that is nested too deeply.
+    Raises: WireError for any other message that has no JSON form, or for too deep nesting.
     """
     try:
         return encoder.encode(message)
@@ -25,7 +26,7 @@ def to_bytes(message: Message) -> bytes:
 
 
 def to_line(message: Message) -> bytes:
-    """Return a message as a line of JSON; as `to_bytes`."""
+    """Return a message as JSON with a newline; otherwise as `to_bytes`."""
     try:
         return encoder.encode_lines([message])
     except UNWRITABLE:
@@ -33,7 +34,7 @@ def to_line(message: Message) -> bytes:
 
 
 def _as_text(message: Message) -> Message:
-    with suppress(RecursionError):  # as it is, it has no JSON form either
+    with suppress(RecursionError):  # the unchanged message then raises when it is encoded
         match message:
             case Response(id_, dict(result)):
                 return Response(id_, object_or_empty(mended(result)))
@@ -45,12 +46,12 @@ def _as_text(message: Message) -> Message:
 
 
 def size_of_answer(answer: Response | Failure) -> int:
-    """Return about how many bytes an answer has."""
+    """Return the approximate size of a response's payload in bytes."""
     return size_of(answer.result if isinstance(answer, Response) else answer.error)
 
 
 def size_of(payload: Payload | Json) -> int:
-    """Return about how many bytes a payload has."""
+    """Return the approximate size of a payload in bytes."""
     match payload:
         case Raw():
             return memoryview(payload).nbytes

@@ -1,4 +1,4 @@
-"""JSON as the hub takes it: exact numbers, no key twice, bounded depth, valid Unicode."""
+"""Strict JSON parser and encoder: exact numbers, unique keys, bounded depth, valid Unicode."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
 def has_surrogates(text: bytes) -> bool:
-    """Return whether JSON text has an escape for a half character in it, alone or in a pair."""
+    """Return whether JSON text escapes a surrogate (U+D800 to U+DFFF), alone or in a pair."""
     return _SURROGATE.search(text) is not None
 
 
 def masked(text: bytes, letter: Literal["A", "B"] = "A") -> bytes:
-    """Return JSON text of the same length with the escape of a letter for each half character.
+    """Return `text` with each surrogate escape replaced by the escape of `letter`.
 
-    A decoder that refuses half characters takes it, and finds everything else where it is.
+    The length and all positions stay the same, so a decoder that refuses lone surrogates can
+    locate values in the text.
     """
     return _SURROGATE.sub(rb"\\u00%02x" % ord(letter), text)
 
 
 def mended(value: Json) -> Json:
-    """Return `value` with pairs of half characters put together and lone ones replaced."""
+    """Return `value` with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, dict):
@@ -44,26 +45,26 @@ RequestId: TypeAlias = int | str
 
 
 def request_id(value: Json) -> RequestId | None:
-    """Return `value` if it is a request's id, or a token of that kind; None for all else."""
-    # Python takes `true` for 1.
+    """Return `value` if it is a valid request id or progress token (int or str), else None."""
+    # In Python a bool is an int.
     return value if isinstance(value, int | str) and not isinstance(value, bool) else None
 
 
 class WireError(Exception):
-    """A message that cannot be taken: a JSON-RPC error `code`, and the request's id if known."""
+    """A message is refused: a JSON-RPC error `code`, and the message's `id` if it is known."""
 
-    def __init__(self, code: int, message: str, id: RequestId | None = None) -> None:  # noqa: A002 - the wire's word
+    def __init__(self, code: int, message: str, id: RequestId | None = None) -> None:  # noqa: A002 - JSON-RPC's name
         super().__init__(message)
         self.code = code
         self.id = id
 
 
 class UnreadableAnswerError(WireError):
-    """The answer to the request `id`, which waits for it in vain, cannot be read."""
+    """The response to our request `id` cannot be read; the request must be ended with an error."""
 
 
 class _Written(Decimal):
-    """A number that is written again as it was read: `1.10`, `1E5`, `-0`."""
+    """A number that is encoded exactly as it was spelled: `1.10`, `1E5`, `-0`."""
 
     text: str
 
@@ -82,14 +83,13 @@ def _as_read(value: object) -> msgspec.Raw:
 
 encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=_as_read)
 UNWRITABLE = (UnicodeEncodeError, RecursionError)
-"""What `encoder` raises for what has no JSON form."""
+"""The errors that `encoder` raises for a value that has no JSON form."""
 
 
 def encode(value: object) -> bytes:
     """Return `value` as one line of JSON.
 
-    Raises: WireError for text that has no UTF-8 form (a lone surrogate) or nesting beyond the
-    encoder's reach.
+    Raises: WireError for a lone surrogate, or for nesting that is too deep for the encoder.
     """
     try:
         return encoder.encode(value)
@@ -98,9 +98,12 @@ def encode(value: object) -> bytes:
 
 
 def encode_lines(values: list[Any]) -> bytes:
-    """Return a line of JSON, with its end, for each of `values`; as `encode`."""
+    """Return one line of JSON, ended by a newline, for each of `values`.
+
+    Raises: WireError as `encode`.
+    """
     try:
-        # Of anything but a list the encoder makes one, and never frees it (msgspec 0.22).
+        # Only a list: from other iterables msgspec 0.22 makes a list that it never frees.
         return encoder.encode_lines(values)
     except UNWRITABLE as exc:
         raise _no_json(exc) from exc
@@ -113,7 +116,7 @@ def _no_json(why: UnicodeEncodeError | RecursionError) -> WireError:
 
 
 def _number(text: str) -> float | Decimal:
-    """Keep a number as it is written where a float would be written otherwise."""
+    """Return a float, or a `_Written` if the float would be encoded differently from `text`."""
     value = float(text)
     return value if repr(value) == text and "e" not in text else _written(text)
 
@@ -155,10 +158,10 @@ _T = TypeVar("_T")
 
 
 def as_we_write_it(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T | None:
-    """Return what `decoder` reads in `line` if we would write it in these very bytes; else None.
+    """Return what `decoder` reads in `line` if our encoder writes the same bytes, else None.
 
-    Then no key stands twice, and no number or text has lost anything: what most clients send, read
-    several times as fast as by the strict decoder. It may be nested too deeply.
+    The same bytes prove that no key is repeated and that no number or text has changed. Most
+    clients' messages pass, several times as fast as by the strict decoder. Depth is not checked.
     """
     try:
         value = decoder.decode(line)
@@ -168,26 +171,26 @@ def as_we_write_it(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T | None:
 
 
 def is_too_deep(line: bytes, value: Json, *, below: int = 0) -> bool:
-    """Return whether what was read in `line` is nested deeper than `MAX_DEPTH`.
+    """Return whether the JSON in `line` is nested deeper than `MAX_DEPTH`.
 
-    `value` is what lies `below` so many levels of it.
+    `value` is the part of that JSON that lies `below` levels deep.
     """
     if len(line) <= 2 * MAX_DEPTH:
-        return False  # each level takes two brackets
+        return False  # each level needs two brackets
     return _may_be_deep(line) and _deeper_than(value, MAX_DEPTH - below)
 
 
 def _may_be_deep(line: bytes) -> bool:
-    """Return whether there are brackets enough for nesting that is too deep."""
+    """Return whether `line` has enough brackets to be nested too deeply."""
     if len(line) < _LONG:
         return line.count(b"[") + line.count(b"{") > MAX_DEPTH
     return any(_has_many(line, bracket) for bracket in (b"[", b"{"))
 
 
 def _has_many(line: bytes, bracket: bytes) -> bool:
-    """Return whether a bracket stands in a long text as often as half of the depth allowed.
+    """Return whether `line` has at least `MAX_DEPTH / 2` of `bracket`.
 
-    Faster than counting it where there are few.
+    Faster than `count` for a long text with few brackets.
     """
     at = -1
     for _ in range(MAX_DEPTH // 2):
@@ -198,12 +201,12 @@ def _has_many(line: bytes, bracket: bytes) -> bool:
 
 
 def decode_strict(line: bytes, *, repeated_keys: bool = False) -> Json:
-    """Return the JSON value in `line`: numbers keep their spelling, nesting is bounded.
+    """Return the JSON value in `line`; numbers keep their spelling.
 
-    No key stands twice in one object; `repeated_keys` lets the last one win instead, for what a
-    child wrote and a client will read likewise.
+    A key repeated in one object is an error. With `repeated_keys` the last one wins, as for most
+    JSON readers, and lone surrogates are replaced: for text of a child.
 
-    Raises: WireError with -32700 (not JSON) or -32600 (JSON that is not taken).
+    Raises: WireError with -32700 (not JSON) or -32600 (repeated key, too deep, lone surrogate).
     """
     value = as_we_write_it(line, _decoder)
     if value is not None and not is_too_deep(line, value):
@@ -216,7 +219,7 @@ def decode_strict(line: bytes, *, repeated_keys: bool = False) -> Json:
     except RecursionError as exc:
         raise WireError(INVALID_REQUEST, f"Nested deeper than {MAX_DEPTH} levels") from exc
     except (ValueError, ArithmeticError) as exc:
-        # JSON syntax, UTF-8, a number of more than 4,300 digits or beyond any exponent
+        # JSON syntax, UTF-8, a number with over 4,300 digits or an exponent out of range
         raise WireError(PARSE_ERROR, f"Parse error: {exc}"[:300]) from exc
     if is_too_deep(line, value):
         raise WireError(INVALID_REQUEST, f"Nested deeper than {MAX_DEPTH} levels")

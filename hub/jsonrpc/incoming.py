@@ -1,4 +1,4 @@
-"""What one side has asked and not been answered: counted, so that nobody piles it up."""
+"""Inbound requests of a peer that are not answered yet: registered, counted and limited."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from hub.protocol.constants import INTERNAL_ERROR, INVALID_REQUEST
 from hub.values import JsonObject
 
 MAX_ASKED = 1024
-"""How many requests of one side may be under way; more are refused."""
+"""Number of one peer's requests that may be under way; more are refused."""
 MAX_UNSENT, MAX_UNREAD = 64, 64 * 1024 * 1024
-"""How many answers may wait for somebody who does not read, and bytes of them.
+"""Number of responses, and their bytes, that may wait for a peer that does not read.
 
-Beyond, he is not read any more, and what he has asked is not begun.
+Beyond, the hub reads no more from this peer and starts none of its requests.
 """
 MAX_WEIGHT = 64 * 1024 * 1024
-"""How many bytes of one side's requests may be under way before it is not read any more."""
+"""Bytes of one peer's requests that may be under way; beyond, the hub reads no more from it."""
 LIGHT = MAX_WEIGHT // MAX_ASKED
-"""How many bytes of a request are not counted: as many as may be under way are within bounds."""
+"""Bytes up to which a request is not counted: `MAX_ASKED` of these stay within `MAX_WEIGHT`."""
 
 
 class InboundRequests:
-    """Keeps the requests whose answers are being made, and counts the answers being sent."""
+    """The requests of one peer that are being answered, and the count of unsent responses."""
 
     def __init__(self) -> None:
         self._underway: dict[RequestId, Cancellable] = {}
@@ -40,7 +40,7 @@ class InboundRequests:
     def add(self, id_: RequestId, underway: Cancellable) -> None:
         """Register a request, so that it can be cancelled.
 
-        Raises: WireError if one with its id is being answered still, or too many are.
+        Raises: WireError if its id is still in use, or if too many requests are under way.
         """
         if len(self._underway) >= MAX_ASKED:
             raise WireError(INTERNAL_ERROR, f"Over {MAX_ASKED} requests are under way", id_)
@@ -49,36 +49,36 @@ class InboundRequests:
         self._underway[id_] = underway
 
     def remove(self, id_: RequestId, underway: Cancellable) -> None:
-        """Take note that a request has its answer."""
+        """Forget a request whose response is made."""
         if self._underway.get(id_) is underway:
             del self._underway[id_]
             if self._heavy:
                 self._weight -= self._heavy.pop(id_, 0)
 
     def add_size(self, id_: RequestId, size: int) -> None:
-        """Count the bytes of a request for as long as it is under way, if they are many."""
+        """Count the bytes of a large request (over `LIGHT`) until it is removed."""
         if size > LIGHT and id_ in self._underway:
             self._heavy[id_] = size
             self._weight += size
 
     def accepts(self, id_: RequestId) -> bool:
-        """Return whether `add` would take the id, and nothing has to be waited for before."""
+        """Return whether a request with this id can start now, without waiting."""
         room = len(self._underway) < MAX_ASKED and id_ not in self._underway
         return room and not self._unsent and self._weight <= MAX_WEIGHT and not self._is_closed
 
     def cancel(self, params: JsonObject) -> None:
-        """Give up the request that its asker takes back by a notification with these params."""
+        """Cancel the request that a `notifications/cancelled` with these params names."""
         known = request_id(params.get("requestId"))
         underway = self._underway.get(known) if known is not None else None
         if underway is not None and underway.can_be_cancelled:
             underway.cancel(reason_in(params))
 
     def enter(self, id_: RequestId, underway: Cancellable) -> None:
-        """Register a request that `accepts` said yes to; `leave` must follow."""
+        """Register a request for which `accepts` is true; `leave` must follow."""
         self._underway[id_] = underway
 
     def leave(self, id_: RequestId, underway: Cancellable) -> None:
-        """Take note that such a request has had its answer sent, or will never have."""
+        """Forget a request from `enter` that was answered or abandoned."""
         self.remove(id_, underway)
         if self._moved is not None:
             self._moves()
@@ -88,13 +88,13 @@ class InboundRequests:
         self._answering += 1
 
     def ended(self) -> None:
-        """Take note that such a request has had its answer sent, or will never have."""
+        """Count a request from `begun` as answered or abandoned."""
         self._answering -= 1
         self._moves()
 
     @contextmanager
     def sending(self, weight: int = 0) -> Generator[None]:
-        """Count an answer of about so many bytes for as long as it is being sent."""
+        """Count a response of about `weight` bytes as unsent within the context."""
         self._unsent += 1
         self._unread += weight
         try:
@@ -106,33 +106,33 @@ class InboundRequests:
 
     @property
     def has_room(self) -> bool:
-        """Whether not too many answers wait to be read, nor too much of them."""
+        """Whether the unsent responses are within the limits."""
         return self._unsent < MAX_UNSENT and self._unread <= MAX_UNREAD
 
     async def wait_for_room(self) -> None:
-        """Return once there is room for another answer, or there will be none."""
+        """Return once the unsent responses are within the limits, or after `close`."""
         while not self.has_room and not self._is_closed:
             await self._move()
 
     async def room_for_more(self) -> None:
-        """Return once another request can be read, or none will be."""
+        """Return once another request may be read, or after `close`."""
         while (not self.has_room or self._weight > MAX_WEIGHT) and not self._is_closed:
             await self._move()
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything has its answer sent."""
+        """Whether no request is under way and every response is sent."""
         return not self._underway and not self._answering
 
     async def idle(self) -> None:
-        """Return once everything has its answer sent."""
+        """Return once no request is under way and every response is sent."""
         while not self.is_idle:
             await self._move()
 
     def close(self) -> None:
-        """Give up everything, and let go who waits for room."""
+        """Cancel all requests, and wake all tasks that wait for room."""
         self._is_closed = True
-        # Who came last first: what still waits in a line behind others is not to have its turn.
+        # Newest first: a request that waits in a queue must not start when an older one ends.
         for underway in reversed(list(self._underway.values())):
             underway.cancel()
         self._moves()

@@ -1,4 +1,4 @@
-"""Cuts a stream of bytes into lines, and hands them on in order."""
+"""Line splitter and line reader: cuts the bytes of a pipe into lines and delivers them in order."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.write_batches import arrival
 
 ENDS = 256
-"""How many bytes of each end of a line are kept of one that was too long."""
+"""Bytes that are kept of the start and of the end of a line that is too long."""
 MAX_UNREAD = 64 * 1024 * 1024
-"""Bytes of lines that may wait for their reader; then the other end waits too."""
+"""Bytes of lines that may wait for `Lines.next`; beyond, the pipe is not read and fills up."""
 CROWD = 256
-"""How many lines may come at once to be cut at once; more are cut in portions."""
+"""Lines that one chunk may have to be split at once; a chunk with more is split in portions."""
 LAST_LINES = 1.0
-"""Seconds that reading may take of what a process has written that has ended."""
+"""Seconds that reading the remaining output of an ended process may take."""
 QUIET = 0.05
-"""Seconds in which nothing comes when all of it was read."""
+"""Seconds without data after which the output of an ended process counts as read."""
 PORTION, PORTIONS = 1024, 8
-"""Bytes of a crowd that are cut at once, and how many such there are in a turn of the loop."""
+"""Bytes in one portion of a chunk with many lines, and portions in one turn of the loop."""
 
 
 class TruncatedLine(bytes):
-    """What is kept of a line that was too long: its beginning and its end, `ENDS` bytes of each."""
+    """The start and the end of a line that was too long, `ENDS` bytes each."""
 
 
 class LineSplitter:
@@ -44,17 +44,17 @@ class LineSplitter:
 
     @property
     def is_skipping(self) -> bool:
-        """Whether what comes belongs to a line that is too long already."""
+        """Whether the current line is too long already, so that its next bytes are dropped."""
         return self._skipping
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that `chunk` completes, without their ends and without empty ones."""
+        """Return the lines that `chunk` completes, without newlines and without blank lines."""
         end = chunk.find(b"\n")
-        if end < 0:  # which is found out several times as fast as by splitting
+        if end < 0:  # several times as fast as `split`
             self._keep(chunk)
             return []
         if end == len(chunk) - 1 <= self._limit and not (self._size or self._skipping):
-            line = chunk[:end]  # and so is what nearly always comes: one line
+            line = chunk[:end]  # the usual chunk: exactly one line
             return [line] if line.lstrip() else []
         pieces = chunk.split(b"\n")
         rest = pieces.pop()
@@ -72,13 +72,13 @@ class LineSplitter:
         return lines
 
     def _finished(self, pieces: list[bytes]) -> Iterator[bytes]:
-        """Yield the lines that pieces are the ends of; only of the first can more have come."""
+        """Yield the completed lines; only the first can have a part from earlier chunks."""
         yield self._finish(pieces[0])
         for piece in pieces[1:]:
             yield piece if len(piece) <= self._limit else self._finish(piece)
 
     def finish(self) -> list[bytes]:
-        """Return the last line if it has no end, as that of a file may."""
+        """Return the last line if it has no newline, as in a file."""
         line = self._finish(b"")
         return [line] if isinstance(line, TruncatedLine) or line.lstrip() else []
 
@@ -107,16 +107,16 @@ class LineSplitter:
 
 
 def _nobody(line: bytes) -> bool:
-    """Take nothing."""
+    """Take no line."""
     return False
 
 
 class Lines(asyncio.Protocol):
-    """The lines of a readable pipe, in order; reading pauses while too much of them waits.
+    """The lines of a readable pipe, in order; reading pauses while too many lines wait.
 
-    `taker` is offered each line as soon as all before it are done with, and says whether
-    it took it. What it leaves waits for `next`, whose caller is done with a line when it asks on.
-    With a `conduct`, what `next` returns is paced by it, and so is what makes no lines.
+    Each line is offered to `taker` once all lines before it are done; it returns whether it took
+    the line. Other lines wait for `next`; calling `next` again means that the line before is done.
+    A `conduct` limits the loop time for lines from `next` and for data that makes no lines.
     """
 
     def __init__(self, *, backlog: int = 256, conduct: PeerConduct | None = None) -> None:
@@ -138,7 +138,7 @@ class Lines(asyncio.Protocol):
         self._paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not every loop's transports are of this class; a pipe that is read can be paused anyway.
+        # Some loops' transports are of another class, but a pipe's can always pause reading.
         self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -160,10 +160,10 @@ class Lines(asyncio.Protocol):
         if (self._waiting or self._unsplit) and self._is_too_much:
             self._pause()
 
-    # What comes as a crowd of lines is cut bit by bit, between the turns of others
+    # Chunks with many lines are split in portions, between the turns of other tasks
 
     def _cut_later(self, rest: float = 0.0) -> None:
-        """Have the crowd cut on, if nothing of it waits for its reader first."""
+        """Schedule `_cut` in `rest` seconds, unless a line still waits or is being processed."""
         if self._is_due or self._waiting or self._is_worked_on:
             return
         self._is_due = True
@@ -208,10 +208,10 @@ class Lines(asyncio.Protocol):
         elif not self._is_too_much:
             self._read_on()
 
-    # What makes no lines: empty ones, and the rest of one that is too long
+    # Data that makes no lines: blank lines, and the rest of a line that is too long
 
     def _waste(self, data: bytes, conduct: PeerConduct) -> None:
-        """Count bytes without a line, if they are of none, and let others have their turn."""
+        """Count data that makes no line, and pause reading when the loop time is used up."""
         if not self._is_waste(data):
             return
         self._count(data, conduct)
@@ -237,7 +237,7 @@ class Lines(asyncio.Protocol):
             self.fail(why)
 
     def fail(self, reason: str) -> None:
-        """Let nothing more come, for this reason."""
+        """End the stream: waiting lines are dropped, and `next` raises GoneError with `reason`."""
         if not self._is_over:
             self.failure = reason
             self._unsplit.clear()
@@ -273,7 +273,10 @@ class Lines(asyncio.Protocol):
         return False
 
     def end_soon(self) -> None:
-        """End when what is in the pipe has been read: who writes to it now is not who is asked."""
+        """End the stream once the pipe is empty, within about `LAST_LINES` seconds.
+
+        Call it when the child has ended: another process may still hold the pipe open.
+        """
         self._has_come = True
         self._look(asyncio.get_running_loop(), anyio.current_time() + LAST_LINES)
 
@@ -300,13 +303,13 @@ class Lines(asyncio.Protocol):
 
     @property
     def has_more(self) -> bool:
-        """Whether another line has come already."""
+        """Whether more lines have arrived already."""
         return bool(self._waiting or self._unsplit)
 
     async def next(self) -> bytes:
-        """Return the next line that nobody took; a `TruncatedLine` if it was too long.
+        """Return the next line that `taker` did not take; a `TruncatedLine` if it was too long.
 
-        Raises: GoneError at the end of the stream.
+        Raises: GoneError at the end of the stream, or after `fail`.
         """
         self._is_worked_on = False
         await self._give_way()
@@ -329,7 +332,7 @@ class Lines(asyncio.Protocol):
             await self._arrived.wait()
 
     async def _give_way(self) -> None:
-        """Let others have their turn, if the lines so far took enough time of theirs."""
+        """Sleep if the lines so far used enough of the loop's time."""
         rest = None if self._conduct is None else self._conduct.pace.done()
         if rest is not None:
             await anyio.sleep(rest)
@@ -349,7 +352,7 @@ class Lines(asyncio.Protocol):
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Stop reading; what was not taken yet is dropped."""
+        """Stop reading; lines that wait are dropped."""
         self._is_over = True
         self._unsplit.clear()
         self._waiting.clear()

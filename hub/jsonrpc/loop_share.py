@@ -1,9 +1,9 @@
-"""How much of the event loop's time goes to what a child says unasked.
+"""Rate limiter for the event loop time that a child's unrequested messages may use.
 
-Its answers to what it was asked are bounded by what it is asked. All else it can say without end:
-notifications, reports, what is no message at all. For that it has some time at once, and from then
-on a share of what passes, as all children together have. Who has spent it rests: it is not read
-meanwhile, so the pipe gets full and it waits itself.
+A child's responses are bounded by our requests. Notifications, progress reports and invalid data
+have no bound. For these, each child has a budget of time: a burst, then a share of each second. All
+children together have one, too. A child over budget is not read for a while, so its pipe fills up
+and its own writes block.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from collections.abc import Callable
 from typing import Final
 
 BURST, SHARE = 0.25, 0.15
-"""Seconds that one child may have at once, and for each second that passes."""
+"""Seconds of loop time that one child may use at once, and then in each second."""
 BURST_OF_ALL, SHARE_OF_ALL = 0.5, 0.3
-"""The same of all children together."""
+"""The same for all children together."""
 TURN: Final = 0.0001
-"""Seconds after which others have their turn, whatever is left."""
+"""Seconds of work after which other tasks get a turn, even with budget left."""
 SHORTEST_REST: Final = 0.001
-"""Seconds that a loop's timers can tell apart."""
+"""Shortest rest in seconds; the loop's timers are not more exact."""
 MOST_OF_ONE: Final = 0.02
-"""Seconds that work on one thing counts for: beyond, it waits for somebody, and costs nobody."""
+"""Most seconds counted for one message: longer work is mostly waiting, which costs no loop time."""
 PASSED_ON: Final = 0.0001
-"""Seconds that a notification is counted as besides, which others send on later."""
+"""Seconds added for each notification, because other tasks send it on later."""
 BYTE: Final = 1e-9
-"""Seconds that reading a byte is counted as, which happens before it can be timed."""
+"""Seconds counted for reading one byte, which happens before the timing starts."""
 
 
 class TimeBudget:
-    """Time that can be spent: `rate` seconds come in with each that passes, up to `most`."""
+    """Token bucket of time: each second adds `rate` seconds, up to `most`."""
 
     def __init__(self, most: float, rate: float, clock: Callable[[], float]) -> None:
         self._most, self._rate, self._clock = most, rate, clock
         self._left, self._at = most, clock()
 
     def spend(self, seconds: float) -> None:
-        """Take so much out of it, be it there or not."""
+        """Take `seconds` out of the budget; the rest may become negative."""
         self._left = self._now() - seconds
 
     def debt(self) -> float:
-        """Return in how many seconds nothing is owed any more; 0 if nothing is."""
+        """Return in how many seconds the budget is no longer negative; 0 if it is not now."""
         self._left = self._now()
         return max(0.0, -self._left / self._rate)
 
@@ -50,11 +50,11 @@ class TimeBudget:
 
 
 of_all: Final = TimeBudget(BURST_OF_ALL, SHARE_OF_ALL, time.perf_counter)
-"""What the children of this process have together: they have one loop."""
+"""The common budget of all children of this process, which share one event loop."""
 
 
 class LoopShare:
-    """One child's time; `clock` counts seconds."""
+    """Counts the loop time that one child uses, and tells when to rest; `clock` is in seconds."""
 
     def __init__(
         self, clock: Callable[[], float] = time.perf_counter, together: TimeBudget = of_all
@@ -67,20 +67,20 @@ class LoopShare:
         self._handed_at: float | None = None
 
     def hand(self, size: int) -> None:
-        """Take note that something of so many bytes is being worked on from now on.
+        """Start timing the work on a message of `size` bytes.
 
-        What was before it cost nothing: it was an answer that somebody waited for.
+        A message before it that was not ended by `done` costs nothing: it was a response.
         """
         self._handed, self._handed_at = size, self.clock()
 
     def lap(self) -> None:
-        """Count in full what was done so far of that work: it has waited for nobody yet."""
+        """Count the work on the message so far, without a limit: nothing was awaited yet."""
         if self._handed_at is not None:
             began, self._handed_at = self._handed_at, self.clock()
             self.spend(self._handed_at - began)
 
     def done(self) -> float | None:
-        """Take note that the work on it, if there was any, is done; return as `rest`."""
+        """End and count the work on the message, if there is one; return as `rest`."""
         began, self._handed_at = self._handed_at, None
         if began is None:
             return None
@@ -88,16 +88,16 @@ class LoopShare:
         return self.rest()
 
     def spend(self, seconds: float, size: int = 0) -> None:
-        """Count the time that something took, and its bytes."""
+        """Count `seconds` of work, and `size` bytes that were read."""
         spent = seconds + size * BYTE
         self._turn += spent
         self._own.spend(spent)
         self._together.spend(spent)
 
     def rest(self) -> float | None:
-        """Return for how many seconds others have their turn now; 0: for one turn of the loop.
+        """Return how many seconds to sleep now; 0 means one turn of the loop.
 
-        None: nothing needs to be waited for yet.
+        None: no pause is needed yet.
         """
         if self._turn < TURN:
             return None

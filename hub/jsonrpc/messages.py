@@ -1,7 +1,7 @@
-"""JSON-RPC messages: from bytes and back, with results carried and not read.
+"""JSON-RPC messages: types and parsers (`parse_client`, `parse_child`).
 
-What a client sends is parsed once, strictly. What a child answers is carried as the bytes it wrote
-(`Raw`), so numbers, unknown fields and key order come out as they went in. MCP basic protocol,
+A client's message is parsed completely and strictly. A child's result stays the bytes that the
+child wrote (`Raw`), so numbers, unknown fields and key order do not change. MCP basic protocol,
 "Messages"; JSON-RPC 2.0.
 """
 
@@ -35,22 +35,22 @@ _LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\
 
 
 def id_first(text: bytes) -> int | None:
-    """Return the id that a message begins with; None if it begins otherwise."""
+    """Return the id at the start of a message; None if the id is not there."""
     return _number(_FIRST.match(text))
 
 
 def answer_first(text: bytes) -> int | None:
-    """Return the id that an answer begins with; None if what begins is none, or does not tell."""
+    """Return the id at the start of a response, before `result` or `error`; None otherwise."""
     return _number(_ANSWERS.match(text))
 
 
 def answered_by(ends: bytes) -> int | None:
-    """Return the id of the answer that these are both ends of; None if they do not tell."""
+    """Return the id of a truncated response from its start and end (`ends`); None if unknown."""
     return None if _ASKS.match(ends) else _at_either_end(ends)
 
 
 def asked_by(ends: bytes) -> int | None:
-    """Return the id of the request that these are both ends of; None if they do not tell."""
+    """Return the id of a truncated request from its start and end (`ends`); None if unknown."""
     return _at_either_end(ends) if _ASKS.match(ends) else None
 
 
@@ -64,15 +64,15 @@ def _number(found: re.Match[bytes] | None) -> int | None:
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 MAX_MASKED = 1024 * 1024
-"""Bytes of a message that is refused up to which its id is looked for wherever it may be."""
+"""Bytes; in a refused message up to this size the id is searched everywhere, else at its start."""
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 Payload: TypeAlias = Raw | JsonObject
-"""A result, error or params object: bytes only carried, or an object somebody made or read."""
+"""A result, error or params object: unread bytes, or a parsed object."""
 
 
 class _Versioned(msgspec.Struct, frozen=True, tag_field="jsonrpc", tag="2.0"):
-    """What every message begins with."""
+    """The `"jsonrpc": "2.0"` field of every message."""
 
 
 class Request(_Versioned, frozen=True, omit_defaults=True):
@@ -91,25 +91,25 @@ class Notification(_Versioned, frozen=True, omit_defaults=True):
 
 
 class Response(_Versioned, frozen=True):
-    """A successful answer."""
+    """A JSON-RPC response with a result."""
 
     id: RequestId
     result: Payload
 
 
 class Failure(_Versioned, frozen=True):
-    """An error answer; without id if the request was unreadable."""
+    """A JSON-RPC error response; `id` is None if the request could not be read."""
 
     id: RequestId | None
     error: Payload
 
 
 class Lost(Failure, frozen=True):
-    """What stands for an answer that will not come."""
+    """An error response made by the hub, because the child's response was lost or too large."""
 
 
 def lost(id_: RequestId, why: str) -> Lost:
-    """Return what stands for an answer that will not come."""
+    """Return an internal error (-32603) for the request `id_` whose response was lost."""
     return Lost(id_, {"code": INTERNAL_ERROR, "message": why})
 
 
@@ -117,14 +117,14 @@ Message: TypeAlias = Request | Notification | Response | Failure
 
 
 def failure_of(error: WireError) -> Failure:
-    """Return the answer that tells the sender of a message why it is not taken."""
+    """Return the error response for a refused message."""
     return Failure(error.id, {"code": error.code, "message": str(error)})
 
 
 def as_object(payload: Payload) -> JsonObject:
-    """Read a carried payload.
+    """Return a payload as a parsed object; bytes are decoded, and repeated keys are tolerated.
 
-    Raises: WireError if it is not a JSON object.
+    Raises: WireError if the payload is not a JSON object.
     """
     if isinstance(payload, dict):
         return payload
@@ -135,9 +135,9 @@ def as_object(payload: Payload) -> JsonObject:
 
 
 def parse_client(line: bytes) -> Message:
-    """Read one message of a client, strictly.
+    """Return one message of a client, parsed strictly.
 
-    Raises: WireError, to be answered on that message alone.
+    Raises: WireError for this message only; the connection stays usable.
     """
     decoder = _trailing if line.startswith(b'{"method"') else _leading
     found = as_we_write_it(line, decoder)
@@ -159,7 +159,7 @@ def _parse_strictly(line: bytes) -> Message:
 
 
 class _Leading(_Versioned, frozen=True):
-    """A request in the order in which we write it."""
+    """A request with its fields in the order in which we write them."""
 
     id: int | str
     method: str
@@ -167,7 +167,7 @@ class _Leading(_Versioned, frozen=True):
 
 
 class _Trailing(msgspec.Struct, frozen=True):
-    """A request in the order in which the TypeScript SDK writes it."""
+    """A request with its fields in the order in which the TypeScript SDK writes them."""
 
     method: str
     params: dict[str, Any]
@@ -181,14 +181,14 @@ _trailing = cast("_Spelled", msgspec.json.Decoder(_Trailing))
 
 
 def _id_of(line: bytes) -> RequestId | None:
-    """Return the id of a refused message, so that nobody waits for its answer in vain.
+    """Return the id of a refused message, so that the error response reaches its request.
 
-    Where the message is no JSON at all, an id at its beginning still counts.
+    In text that is not JSON, only an id at the start is found.
     """
     if len(line) > MAX_MASKED:
         return id_first(line)
     try:
-        # An id with half a character in it is none that could be given back.
+        # The two ids differ if the id has a surrogate; then it cannot be sent back.
         ids = [_envelope.decode(masked(line, letter)).id for letter in ("A", "B")]
         return ids[0] if ids[0] == ids[1] else None
     except _UNDECODABLE:
@@ -196,9 +196,9 @@ def _id_of(line: bytes) -> RequestId | None:
 
 
 def message_of(value: JsonObject) -> Message:
-    """Tell what kind of message an object is.
+    """Return the `Message` that a parsed object is.
 
-    Raises: WireError if it is none.
+    Raises: WireError if the object is not a JSON-RPC message.
     """
     known_id = request_id(value.get("id"))
     if value.get("jsonrpc") != "2.0":
@@ -236,7 +236,7 @@ def _answered(value: Json, what: str) -> JsonObject:
 
 
 class _Envelope(msgspec.Struct, gc=False):
-    """The outside of a child's message; what is inside stays bytes."""
+    """The top-level fields of a child's message; the payloads stay bytes."""
 
     id: int | str | None = None
     method: str | None = None
@@ -250,9 +250,9 @@ _OPENING = ord("{")
 
 
 def _open_masked(line: bytes, why: Exception) -> _Envelope:
-    """Open a message with a half character in it, which the decoder refuses.
+    """Return the envelope of a message with lone surrogates, which the decoder refuses.
 
-    A masked copy tells where the payload is.
+    A masked copy is decoded to find the payload; the payload's bytes come from `line`.
     """
     if not has_surrogates(line):
         raise _unreadable(line, why) from why
@@ -270,9 +270,11 @@ def _open_masked(line: bytes, why: Exception) -> _Envelope:
 
 
 def parse_child(line: bytes) -> Message:
-    """Read one message of a child: its outside only, so that a large answer costs no more.
+    """Return one message of a child; results, errors and a notification's params stay bytes.
 
-    Raises: WireError if it is not a JSON-RPC message.
+    Raises:
+        UnreadableAnswerError: a response to a known id cannot be read.
+        WireError: the line is not a JSON-RPC message.
     """
     try:
         envelope = _envelope.decode(line)
@@ -309,7 +311,7 @@ def _carried(answered: Raw, what: str, id_: RequestId | None) -> Raw:
 
 
 def _unreadable(line: bytes, why: Exception) -> WireError:
-    """Return the error for a line that cannot be read, and whose answer it seems to be."""
+    """Return the error for an unreadable line, with the id of its request if the start shows it."""
     id_ = answer_first(line)
     if id_ is not None:
         return UnreadableAnswerError(PARSE_ERROR, f"Not JSON: {why}", id_)
@@ -317,7 +319,10 @@ def _unreadable(line: bytes, why: Exception) -> WireError:
 
 
 def _params_of(envelope: _Envelope) -> Payload:
-    """Return the params, which may be absent or null; all else must be an object."""
+    """Return the params; absent or null counts as empty.
+
+    Raises: WireError if they are anything else than an object.
+    """
     text = bytes(envelope.params)
     if text in {b"", b"null"}:
         return {}

@@ -1,4 +1,4 @@
-"""Who waits for the answers to requests, and who makes them."""
+"""Outbound requests: pending requests by id, their owners, progress tokens and cancel reasons."""
 
 from __future__ import annotations
 
@@ -13,71 +13,71 @@ from hub.jsonrpc.messages import Failure, Payload, Request, Response, as_object
 from hub.values import JsonObject
 
 MAX_REASON: Final = 1000
-"""Characters of what somebody says who takes a request back; the rest is cut off."""
+"""Characters of a cancellation's `reason` that are kept; the rest is cut off."""
 UNSAID: Final = "cancelled by the caller"
-"""What is told where nobody says why a request is taken back."""
+"""The reason of a cancellation that gives none."""
 
 _NUMBER = re.compile("[1-9][0-9]{0,15}")
 
 Answer: TypeAlias = Response | Failure | None
-"""What comes of a request; None if nothing ever will, because the other side is gone."""
+"""The response to a request; None if none will come, because the peer is gone."""
 Progress: TypeAlias = Callable[[Payload], Awaitable[None]]
-"""Takes the params of one progress report."""
+"""Receives the params of one progress notification."""
 
 
 class RequestWithin(Request, frozen=True, kw_only=True):
-    """A request that came on the way to the answer to another, whose id is `within`."""
+    """A request that arrived in the response stream of another request, whose id is `within`."""
 
     within: RequestId
 
 
 class Cancellable(Protocol):
-    """A request of the other side that is being answered, in whatever way."""
+    """A request of the peer that is being answered."""
 
     @property
     def can_be_cancelled(self) -> bool:
-        """Whether its asker may take it back."""
+        """Whether the peer may cancel the request."""
         ...
 
     def cancel(self, reason: str = UNSAID) -> None:
-        """Give it up: nobody wants the answer any more, for a reason of its asker's."""
+        """Stop answering: the response is not wanted any more; `reason` is the peer's."""
         ...
 
 
 class RequestOwner(Protocol):
-    """On whose behalf a request is made."""
+    """The call on whose behalf a request is made."""
 
     @property
     def progress(self) -> Progress | None:
-        """Where progress reports go; None if nobody wants any."""
+        """Receives progress reports; None if none are wanted."""
         ...
 
     @property
     def reason(self) -> str:
-        """What is told of it when it is taken back."""
+        """The reason that the peer is told if the request is cancelled."""
         ...
 
 
 class PendingRequest(Protocol):
-    """Somebody who waits for the answer to a request."""
+    """The waiter for the response to one of our requests."""
 
     @property
     def progress(self) -> Progress | None:
-        """Where progress reports go; None if nobody wants any."""
+        """Receives progress reports; None if none are wanted."""
         ...
 
     @property
     def request_owner(self) -> RequestOwner | None:
-        """On whose behalf the request is made; None: on the hub's own."""
+        """The call on whose behalf the request is made; None if the hub itself makes it."""
         ...
 
     def settle(self, answer: Answer) -> None:
-        """Take what came of the request; called once, and never raises."""
+        """Receive the response; called once, and must not raise."""
         ...
 
 
 class AwaitedRequest:
-    """A task that waits for an answer, on somebody's behalf or the hub's own."""
+    """A pending request whose task waits for `done` and then reads `answer`."""
 
     def __init__(self, request_owner: RequestOwner | None) -> None:
         self.request_owner = request_owner
@@ -91,25 +91,28 @@ class AwaitedRequest:
 
 
 class PendingRequests:
-    """Who waits for the answers to what one side has asked, by the ids it gave."""
+    """The requests that we sent to one peer and that have no response yet, by id."""
 
     def __init__(self) -> None:
         self._waiting: dict[RequestId, PendingRequest] = {}
 
     def add(self, id_: RequestId, waiter: PendingRequest) -> None:
-        """Let `waiter` have the answer to a request."""
+        """Register `waiter` for the response to the request `id_`."""
         self._waiting[id_] = waiter
 
     def forget(self, id_: RequestId) -> bool:
-        """Let nobody have it; return whether somebody was waiting."""
+        """Remove the waiter of a request; return whether there was one."""
         return self._waiting.pop(id_, None) is not None
 
     def waiting(self, id_: RequestId) -> PendingRequest | None:
-        """Return who waits for the answer to a request; None if it has come, or never will."""
+        """Return the waiter of a request; None if the request is not pending."""
         return self._waiting.get(id_)
 
     def settle(self, answer: Response | Failure) -> bool:
-        """Give an answer to who waits for it; return whether somebody did."""
+        """Give a response to its waiter; return whether there was one.
+
+        An id returned as text instead of a number is accepted, too.
+        """
         waiter = self._waiting.pop(answer.id, None) if answer.id is not None else None
         if waiter is not None:
             waiter.settle(answer)
@@ -120,7 +123,7 @@ class PendingRequests:
         return True
 
     async def report(self, params: Payload) -> bool:
-        """Give a progress report to who wants it; return whether it is on something under way."""
+        """Give a progress report to its owner; return whether its request is pending."""
         token = request_id(as_object(params).get("progressToken"))
         waiter = self._waiting.get(token) if token is not None else None
         if waiter is not None and waiter.progress is not None:
@@ -128,25 +131,25 @@ class PendingRequests:
         return waiter is not None
 
     def close(self) -> None:
-        """Tell everybody that no answer will come."""
+        """Settle all waiters with None: no response will come."""
         waiting, self._waiting = self._waiting, {}
         for waiter in waiting.values():
             waiter.settle(None)
 
 
 def _number_in(text: str) -> int | None:
-    """Return the id that a text is, as some servers give a number back; None if it is none."""
+    """Return the number that `text` spells, because some servers return ids as text, or None."""
     return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def with_token(params: JsonObject, token: RequestId) -> JsonObject:
-    """Return params that ask for progress reports under `token`."""
+    """Return `params` with `token` as the progress token."""
     meta = params.get("_meta")
     return {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": token}}
 
 
 def without_token(params: JsonObject) -> JsonObject:
-    """Return params that ask for no progress reports."""
+    """Return `params` without a progress token."""
     meta = params.get("_meta")
     if not isinstance(meta, dict) or "progressToken" not in meta:
         return params
@@ -155,12 +158,12 @@ def without_token(params: JsonObject) -> JsonObject:
 
 
 def token_in(params: JsonObject) -> RequestId | None:
-    """Return what a request's asker wants progress reported under, if it does."""
+    """Return the progress token in a request's params; None if there is none."""
     meta = params.get("_meta")
     return request_id(meta.get("progressToken")) if isinstance(meta, dict) else None
 
 
 def reason_in(params: JsonObject) -> str:
-    """Return why a request is taken back: its asker's own words, which may be anything."""
+    """Return the `reason` in a cancellation's params: untrusted text, cut to `MAX_REASON`."""
     reason = params.get("reason")
     return reason[:MAX_REASON] if isinstance(reason, str) else UNSAID

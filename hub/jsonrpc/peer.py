@@ -1,7 +1,7 @@
-"""One JSON-RPC conversation: answers find their questions, questions find their answerer.
+"""JSON-RPC peer: sends requests and matches responses, and serves the other side's requests.
 
-The same class speaks to a client and to a child. It mints the ids of what it asks, so equal ids of
-two clients never meet, and knows nothing of what the methods mean.
+The same class is used for a client and for a child. It creates the ids of its own requests, so
+equal ids of two clients do not collide. What the methods mean is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -42,56 +42,56 @@ from hub.protocol.constants import INTERNAL_ERROR
 from hub.values import Json, JsonObject
 
 CANCEL_GRACE = 2.0
-"""Seconds that telling the other side of a cancellation may take."""
+"""Seconds that sending `notifications/cancelled` may take."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class Outlet(Protocol):
-    """Where messages to the other side go: a pipe, one HTTP response, a standing event stream."""
+    """Where messages to the other side are sent: a pipe, one HTTP response, an event stream."""
 
     async def send(self, message: Message) -> None:
-        """Hand `message` over; waits while the other side does not read.
+        """Send `message`; waits while the other side does not read.
 
-        Raises: GoneError when nobody will ever read it.
+        Raises: GoneError if the other side is gone.
         """
         ...
 
 
 @runtime_checkable
 class NonBlockingOutlet(Protocol):
-    """An outlet that can take a message without anybody waiting."""
+    """An outlet that can send a message without waiting."""
 
     def post(self, message: Message) -> bool:
-        """Hand `message` over if the other side takes it now, and return whether it did."""
+        """Send `message` if that is possible without waiting; return whether it was sent."""
         ...
 
 
 class PeerWatch(Protocol):
-    """Who keeps account of how the other side behaves."""
+    """Counts the useful and the useless messages of the other side."""
 
     def answered(self) -> None:
-        """Take note that it answered what it was asked."""
+        """Count a response or a progress report for a pending request."""
         ...
 
     def stray(self, what: str, size: int) -> None:
-        """Take note of something that is of no use to anybody, and how many bytes it has.
+        """Count a useless message of `size` bytes, described by `what`.
 
-        Raises: GoneError if the other side is to be heard no more.
+        Raises: GoneError if the connection must end.
         """
         ...
 
 
 class GoneError(Exception):
-    """The other side is gone: nothing can be sent, and no answer will come."""
+    """The other side is gone: nothing can be sent, and no response will come."""
 
 
 class SilentError(Exception):
-    """No answer came within the time that was allowed."""
+    """No response arrived within the timeout."""
 
 
 class RpcError(Exception):
-    """A JSON-RPC error, received or to be answered; `error` is the whole error object."""
+    """A JSON-RPC error, received or to be sent; `error` is the whole error object."""
 
     def __init__(
         self, code: int, message: str, data: Json = None, *, error: Payload | None = None
@@ -105,10 +105,10 @@ class RpcError(Exception):
 
     @classmethod
     def received(cls, error: Payload) -> Self:
-        """Keep a received error whole, so that it can be passed on unchanged.
+        """Return a received error unchanged, so that it can be passed on.
 
-        One that is not well made, which its reader might not take for an answer, goes on as the
-        data of one that is.
+        A malformed error, which a client might not accept as a response, becomes the `data` of a
+        well-formed one. One that cannot be read is replaced by an internal error.
         """
         try:
             read = wire.as_object(error)
@@ -125,14 +125,14 @@ class RpcError(Exception):
 
 
 class LostError(RpcError):
-    """The answer was lost on its way."""
+    """The response was lost (`Lost`), for example because it was too large."""
 
 
 class Asked(Struct, eq=False):
-    """A request of the other side that is being answered.
+    """A request of the other side that is being answered; responses go to `outlet`.
 
-    `reason` is told of it when it is taken back. `pending` wait for what its asker is asked.
-    `wait_for_room` returns once its asker has read enough of what it was answered.
+    `reason` is the reason of its cancellation. `pending` has our own requests to the same peer.
+    `wait_for_room` returns once the peer has read enough of its responses.
     """
 
     request: Request
@@ -146,7 +146,7 @@ class Asked(Struct, eq=False):
 
     @property
     def can_be_cancelled(self) -> bool:
-        """Whether the asker may take the request back, which the protocol forbids of one."""
+        """Whether the peer may cancel the request; MCP forbids it for `initialize`."""
         return self.request.method != "initialize"
 
     def cancel(self, reason: str = UNSAID) -> None:
@@ -159,11 +159,11 @@ Notified = Callable[[Notification], Awaitable[None]]
 
 
 class Peer:
-    """One side's view of a conversation.
+    """Our side of one JSON-RPC connection.
 
-    `serve` answers the other side's requests, each in a task of `tasks` (or in the caller's,
-    through `answer`); `notified` gets its notifications, in order. Both may raise `RpcError` alone.
-    `watch` keeps account of how the other side behaves, if somebody does.
+    `serve` answers the other side's requests, each in a task of `tasks` (or in the caller's task,
+    through `answer`); its `RpcError` or `WireError` becomes the error response. `notified` gets the
+    notifications, in order; its errors leave `receive`. `watch` counts useful and useless messages.
     """
 
     def __init__(
@@ -191,16 +191,16 @@ class Peer:
         method: str,
         params: JsonObject,
         *,
-        timeout: float | None,  # noqa: ASYNC109 - on it the other side is told
+        timeout: float | None,  # noqa: ASYNC109 - on timeout the other side must be told
         outlet: Outlet | None = None,
         request_owner: RequestOwner | None = None,
     ) -> Payload:
-        """Ask, and return the result as it came.
+        """Send a request and return its result unchanged.
 
-        If `request_owner` wants progress, the request carries a token of ours, and reports go to
-        the owner. The other side is told when the caller is cancelled or the time runs out.
+        If `request_owner` wants progress, the request has a progress token of ours, and reports go
+        to the owner. If the caller is cancelled or the request times out, the other side is told.
 
-        Raises: RpcError the other side answered; SilentError after `timeout` seconds; GoneError.
+        Raises: RpcError from an error response; SilentError after `timeout` seconds; GoneError.
         """
         if self._gone is not None:
             raise GoneError(self._gone)
@@ -226,9 +226,9 @@ class Peer:
         return self.result_of(waiting.answer)
 
     def post(self, method: str, params: JsonObject, waiter: PendingRequest) -> Request | None:
-        """Ask without waiting: `waiter` gets the answer. Return None if that is not possible now.
+        """Send a request without waiting; return None if that is not possible now.
 
-        With `waiter.progress` the request carries a progress token, and reports go there.
+        `waiter` gets the response. If `waiter.progress` is set, it gets the progress reports.
         """
         if self._gone is not None or self._letterbox is None:
             return None
@@ -239,19 +239,19 @@ class Peer:
             if not self._letterbox.post(asked):
                 return None
         except WireError:
-            return None  # it has no JSON form: `request` says so
+            return None  # no JSON form: the caller's `request` raises the error
         self.pending.add(id_, waiter)
         return asked
 
     def withdraw(self, asked: Request, reason: str) -> None:
-        """Give up what was posted: its waiter hears no more, the other side is told."""
+        """Cancel a request that `post` sent: its waiter gets nothing, the other side is told."""
         if self.pending.forget(asked.id):
             self._tasks.start_soon(self._cancel, asked, self._outlet, reason)
 
     def result_of(self, answer: Answer) -> Payload:
-        """Return the result in an answer.
+        """Return the result in a response.
 
-        Raises: RpcError the other side answered; LostError; GoneError if there is no answer.
+        Raises: RpcError from an error response; LostError; GoneError if there is no response.
         """
         if isinstance(answer, Response):
             return answer.result
@@ -260,27 +260,28 @@ class Peer:
         raise (LostError if isinstance(answer, wire.Lost) else RpcError).received(answer.error)
 
     async def _cancel(self, asked: Request, outlet: Outlet, reason: str) -> None:
-        if asked.method == "initialize":  # which the protocol does not let anybody cancel
+        if asked.method == "initialize":  # MCP forbids cancelling it
             return
         told = Notification("notifications/cancelled", {"requestId": asked.id, "reason": reason})
         with anyio.move_on_after(CANCEL_GRACE, shield=True), suppress(GoneError):
             await outlet.send(told)
 
     async def notify(self, method: str, params: Payload, *, outlet: Outlet | None = None) -> None:
-        """Send a notification; one that nobody will read is dropped."""
+        """Send a notification; it is dropped if the other side is gone."""
         try:
             await (outlet or self._outlet).send(Notification(method, params))
         except GoneError:
             log.debug("notification dropped: nobody reads", method=method)
 
     async def receive(self, message: Message) -> None:
-        """Take one message of the other side, in order.
+        """Process one message of the other side; call it for the messages in order.
 
-        A request is answered by a task of its own; one of somebody who leaves many answers unread,
-        or has asked too much already, is not taken before that is over.
+        A request is answered in a task of its own. It waits first while the peer has too many
+        unread responses, or too many bytes of requests under way.
 
-        Raises: WireError for a message that cannot be taken; the conversation goes on. GoneError
-            if `watch` wants no more of them.
+        Raises:
+            WireError: the message is refused; the connection stays usable.
+            GoneError: `watch` ends the connection.
         """
         match message:
             case Request():
@@ -296,7 +297,7 @@ class Peer:
                 self._heed("answers to no question", carried, self.pending.settle(message))
 
     def _heed(self, what: str, payload: Payload, is_wanted: bool) -> None:
-        """Keep account of an answer, or a report, that somebody waits for or nobody does."""
+        """Tell `watch` about a response or progress report, useful (`is_wanted`) or not."""
         if self._watch is None:
             return
         if not is_wanted:
@@ -305,15 +306,18 @@ class Peer:
             self._watch.answered()
 
     def take(self, request: Request, outlet: Outlet) -> None:
-        """Answer a request through `outlet`, by a task of its own; as `receive`."""
+        """Answer a request through `outlet`, in a task of its own.
+
+        Raises: WireError as `accept`.
+        """
         asked = self.accept(request, outlet)
         self.backlog.begun()
         self._tasks.start_soon(self._answer_into, asked)
 
     def accept(self, request: Request, outlet: Outlet) -> Asked:
-        """Register a request, so that it can be cancelled; `answer` must be called with it next.
+        """Register a request, so that it can be cancelled; `answer` must follow.
 
-        Raises: WireError if a request with its id is being answered still, or too many are.
+        Raises: WireError if its id is still in use, or if too many requests are under way.
         """
         asked = Asked(
             request, outlet, pending=self.pending, wait_for_room=self.backlog.wait_for_room
@@ -322,12 +326,15 @@ class Peer:
         return asked
 
     async def answer_later(self, answer: Response | Failure, outlet: Outlet) -> None:
-        """Send an answer that has to wait until it is read; it is dropped if it never will be."""
+        """Send a response, counted as unsent until then; it is dropped if the peer is gone."""
         with self.backlog.sending(size_of_answer(answer)), suppress(GoneError):
             await outlet.send(answer)
 
     async def answer(self, asked: Asked) -> Response | Failure | None:
-        """Serve an accepted request in the caller's task; None if its asker cancelled it."""
+        """Return the response to an accepted request, made in the caller's task.
+
+        None if the request was cancelled.
+        """
         id_ = asked.request.id
         try:
             with asked.scope:
@@ -349,7 +356,7 @@ class Peer:
             self.backlog.ended()
 
     def close(self, reason: str) -> None:
-        """End the conversation: who waits learns `reason`, what is being answered is cancelled."""
+        """End the connection: pending requests raise GoneError with `reason`, served ones stop."""
         self._gone = self._gone or reason
         self.pending.close()
         self.backlog.close()

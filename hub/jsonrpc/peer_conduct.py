@@ -1,8 +1,8 @@
-"""How one child behaves: what it says that is of no use to anybody, and when that is the end of it.
+"""Counts a child's useless output, and ends the connection of a child that sends too much.
 
-Strays are what is no message, answers to what nobody asked, reports on calls that there are not.
-Some of that comes of everybody: of a call that was given up, of a library that prints. What is too
-much for that is said here, once.
+Strays are invalid messages, responses to unknown requests and progress reports on unknown calls.
+Well-behaved servers send some, too: after a cancelled call, or from a library that prints. The
+limits are set here.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.peer import GoneError
 
 WINDOW: Final = 30.0
-"""Seconds within which strays are counted together."""
+"""Seconds in which strays are counted together."""
 MAX_STRAYS: Final = 10_000
-"""How many strays a child may send in that time."""
+"""Number of strays that a child may send in `WINDOW`."""
 MAX_WASTE: Final = 128 * 1024 * 1024
-"""How many bytes of them, and of what is not even a line."""
+"""Bytes of strays, and of data that makes no line, that a child may send in `WINDOW`."""
 FORGIVEN: Final = 1_000
 FORGIVEN_WASTE: Final = 8 * 1024 * 1024
-"""How many strays, and bytes, an answer makes up for: servers print while they work."""
+"""Strays, and bytes, that each response takes off the count: servers print while they work."""
 
 
 class PeerConduct:
-    """One connection's account of its child: `log` is what is logged of it, `pace` its time.
+    """The counters of one connection to a child, its `log`, and its loop time (`pace`).
 
-    The log is that of all the server's connections, one after the other and beside each other, if
-    it is given; `clock` counts seconds.
+    A given `log` is shared by all connections to the server, at the same time and one after the
+    other. `clock` is in seconds.
     """
 
     def __init__(
@@ -47,30 +47,30 @@ class PeerConduct:
         self._since = 0.0
 
     def answered(self) -> None:
-        """Forget some of what was counted: the child has answered what it was asked."""
+        """Reduce the counters: the child has answered a request."""
         if self._strays or self._waste:
             self._strays = max(0, self._strays - FORGIVEN)
             self._waste = max(0, self._waste - FORGIVEN_WASTE)
 
     def stray(self, what: str, size: int) -> None:
-        """Log and count one thing of so many bytes that is of no use; `what` it is, as it is told.
+        """Log and count one stray of `size` bytes; `what` describes it in the log and the error.
 
-        Raises: GoneError if it was one too many.
+        Raises: GoneError if the limit is exceeded.
         """
         self.log.debug("of no use", what=what, bytes=size)
         self.count(what, size)
 
     def count(self, what: str, size: int) -> None:
-        """Count one that is logged already.
+        """Count one stray that is logged already.
 
-        Raises: GoneError if it was one too many.
+        Raises: GoneError if the limit is exceeded.
         """
         why = self.verdict(what, size, 1)
         if why is not None:
             raise GoneError(why)
 
     def verdict(self, what: str, size: int, strays: int = 0) -> str | None:
-        """Count bytes that are of no use; return why the child is ended if they are too many."""
+        """Count useless bytes and `strays`; return the reason to end the child if over a limit."""
         now = self._clock()
         if now - self._since >= WINDOW or not (self._strays or self._waste):
             self._since, self._strays, self._waste = now, 0, 0

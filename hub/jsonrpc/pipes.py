@@ -1,6 +1,7 @@
-"""Lines of JSON over pipes, without worker threads.
+"""Pipe transport: JSON lines over pipes, files and terminals, without worker threads for pipes.
 
-Pipes are asyncio transports: what arrives is cut there and then; a full pipe makes writers wait.
+A pipe is an asyncio transport: received bytes are split into lines at once, and writers wait
+while the pipe is full.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ READ_CHUNK = 256 * 1024
 
 
 class Flow(asyncio.BaseProtocol):
-    """Makes writers wait while a pipe's other end does not read.
+    """Flow control of a written pipe: writers wait while its reader does not read.
 
-    `is_free`: the pipe takes more now; `is_lost`: it is closed.
+    `is_free`: the pipe accepts more now; `is_lost`: the pipe is closed.
     """
 
     def __init__(self) -> None:
@@ -54,20 +55,20 @@ class Flow(asyncio.BaseProtocol):
         await self._lost.wait()
 
     async def drained(self) -> None:
-        """Wait until the pipe takes more.
+        """Wait until the pipe accepts more.
 
-        Raises: GoneError when it never will.
+        Raises: GoneError if the pipe is closed.
         """
         while True:
             await self._free.wait()
             if self.is_lost:
                 raise GoneError("the pipe is closed")
             if self.is_free:
-                return  # else another who waited has filled it again
+                return  # otherwise another writer has filled the pipe again
 
 
 class PipeOutlet:
-    """Messages into a pipe, a line each."""
+    """Writes messages into a pipe, one line each."""
 
     def __init__(self, transport: asyncio.WriteTransport, flow: Flow) -> None:
         transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
@@ -77,15 +78,15 @@ class PipeOutlet:
 
     @property
     def gone(self) -> bool:
-        """Whether nobody reads any more."""
+        """Whether the pipe is closed or closing."""
         return self._flow.is_lost or self._transport.is_closing()
 
     async def lost(self) -> None:
-        """Return once nobody reads any more."""
+        """Return once the pipe is closed."""
         await self._flow.lost()
 
     def post(self, message: Message) -> bool:
-        """Hand `message` over if the pipe takes it now, and return whether it did."""
+        """Write `message` if the pipe accepts it now; return whether it was written."""
         if not self._flow.is_free or self._transport.is_closing():
             return False
         self._gathering.write(to_line(message))
@@ -94,34 +95,34 @@ class PipeOutlet:
     async def send(self, message: Message) -> None:
         if self.gone:
             raise GoneError("the pipe is closed")
-        # Before, so that what waits for somebody who does not read is no more than who sends it.
+        # Wait before writing, too: otherwise each sender adds a message to a full pipe's buffer.
         await self._flow.drained()
         self._gathering.write(to_line(message))
         await self._flow.drained()
 
     def abort(self) -> None:
-        """Close the pipe at once, whether or not everything is written."""
+        """Close the pipe at once; unwritten data is lost."""
         if not self._flow.is_lost:
             self._transport.abort()
 
     async def close(self) -> None:
-        """Close the pipe once everything is written."""
+        """Close the pipe once all data is written."""
         self._transport.close()
         await self._flow.lost()
 
 
 class FileOutlet:
-    """Messages into a file, a line each: what standard output is when it is redirected."""
+    """Writes messages into a file, one line each: standard output redirected to a file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
     async def lost(self) -> None:
-        """Wait for ever: a file takes everything."""
+        """Wait for ever: a file is never lost."""
         await anyio.sleep_forever()
 
     def post(self, message: Message) -> bool:
-        """Write `message`: a file takes everything."""
+        """Write and flush `message`; always returns True."""
         self._file.write(to_line(message))
         self._file.flush()
         return True
@@ -130,13 +131,14 @@ class FileOutlet:
         self.post(message)
 
     async def close(self) -> None:
-        """Do nothing: everything is written."""
+        """Do nothing: all messages are written."""
 
 
 class TerminalOutlet(FileOutlet):
-    """Messages into what others write to as well: a terminal, a socket for both directions.
+    """Writes messages into a terminal or into a socket that is standard input as well.
 
-    A loop watches what it writes to for its end, and would take for itself what comes from there.
+    It is no asyncio transport: one that writes also reads, to notice the end, and would take the
+    client's input.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -149,7 +151,7 @@ class TerminalOutlet(FileOutlet):
     async def send(self, message: Message) -> None:
         number, rest = self._file.fileno(), memoryview(to_line(message))
         async with self._turn:
-            with anyio.CancelScope(shield=True):  # half a line would spoil the next one
+            with anyio.CancelScope(shield=True):  # a partial line would break the next message
                 while rest:
                     rest = rest[await _written(number, rest) :]
 
@@ -157,7 +159,7 @@ class TerminalOutlet(FileOutlet):
 async def _written(number: int, text: memoryview) -> int:
     try:
         return os.write(number, text)
-    except BlockingIOError:  # who reads from it too has made it one that does not wait
+    except BlockingIOError:  # the reader of the same terminal or socket set it to non-blocking
         await anyio.wait_writable(number)
         return 0
     except OSError as exc:
@@ -165,13 +167,13 @@ async def _written(number: int, text: memoryview) -> int:
 
 
 def _can_be_watched(file: BinaryIO) -> bool:
-    """Return whether a selector can tell when `file` is ready: no regular file, no /dev/null."""
+    """Return whether a selector can watch `file`: not a regular file and not /dev/null."""
     mode = os.fstat(file.fileno()).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or file.isatty()
 
 
 async def open_outlet(file: BinaryIO) -> PipeOutlet | FileOutlet:
-    """Return where messages to the reader of `file` go."""
+    """Return an outlet that writes messages to `file`."""
     if not _can_be_watched(file):
         return FileOutlet(file)
     if file.isatty() or os.path.samestat(os.fstat(file.fileno()), os.fstat(0)):
@@ -181,7 +183,7 @@ async def open_outlet(file: BinaryIO) -> PipeOutlet | FileOutlet:
 
 
 async def open_lines(file: BinaryIO) -> Lines:
-    """Return the lines of `file`; one that nothing can watch is read by a thread."""
+    """Return the lines of `file`; a file that no selector can watch is first read to its end."""
     if _can_be_watched(file):
         _, lines = await asyncio.get_running_loop().connect_read_pipe(Lines, file)
         return lines

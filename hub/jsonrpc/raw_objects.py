@@ -1,4 +1,4 @@
-"""Carried objects: looked into and added to as bytes, without reading what they hold."""
+"""Edit raw JSON objects as bytes: take fields out or add fields, without decoding the values."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _BEHIND = re.compile(rb"\s*[,}]")
 
 
 def _members(payload: Raw) -> tuple[dict[str, Raw], bytes | memoryview]:
-    """Return the fields at the top, and the text they were read in, which is as long as ours.
+    """Return the top-level fields, and the text that they were decoded from.
 
-    It is another where ours holds a lone surrogate, which the decoder refuses.
+    That text is `payload`, or a masked copy of the same length if `payload` has lone surrogates,
+    which the decoder refuses.
     """
     try:
         try:
@@ -35,9 +36,10 @@ def _members(payload: Raw) -> tuple[dict[str, Raw], bytes | memoryview]:
 
 
 def parted(payload: Raw, keys: AbstractSet[str]) -> tuple[dict[str, Raw], Raw]:
-    """Return the fields of `keys` in a carried object, and the object without them.
+    """Return the fields of `payload` that are in `keys`, and the object without these fields.
 
-    Raises: WireError if it is not a JSON object, or has one of them and any key twice.
+    Raises: WireError if `payload` is not a JSON object, or if it has a field of `keys` and
+    repeats any key.
     """
     members, read = _members(payload)
     if keys.isdisjoint(members):
@@ -64,9 +66,12 @@ def parted(payload: Raw, keys: AbstractSet[str]) -> tuple[dict[str, Raw], Raw]:
 
 
 def with_fields(payload: Raw, fields: Mapping[str, Json | Raw]) -> Raw:
-    """Return a carried object with fields that it does not have yet before its own."""
+    """Return the object `payload` with `fields` added before its own fields.
+
+    `fields` must not be empty, and `payload` must have none of them: keys are not compared.
+    """
     found = _BEGINNING.match(payload)
     own = memoryview(payload)[found.end() if found is not None else 0 :]
     made = encode(fields)[:-1]
-    # Copied once: it may be large.
+    # One join: the payload may be large and is copied only once.
     return Raw(b"".join((made, b"" if bytes(own[:1]) == b"}" else b",", own)))

@@ -1,4 +1,4 @@
-"""Messages to one reader that nobody waits for: sent in order, by a task of the reader's own."""
+"""Send queue: messages to one reader, sent in order by a task, so that senders do not wait."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import structlog
 from anyio.abc import TaskGroup
 
 LIMIT, MAX_WEIGHT = 1024, 64 * 1024 * 1024
-"""How many messages may wait for one that does not read, and bytes of them.
+"""Number of messages, and their bytes, that may wait for a reader that does not read.
 
-The oldest are dropped first; one that is larger by itself waits all the same, and alone.
+Beyond, the oldest are dropped. A message larger than the limit is queued, but alone.
 """
 
 log = structlog.stdlib.get_logger(__name__)
@@ -22,7 +22,7 @@ Send: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class SendQueue:
-    """Keeps who does not read, client or child, from holding up the other that speaks to it."""
+    """Queues messages for one client or child, so that a slow reader does not block the sender."""
 
     def __init__(self, tasks: TaskGroup) -> None:
         self._tasks = tasks
@@ -35,7 +35,7 @@ class SendQueue:
         self._moved = anyio.Event()
 
     def put(self, send: Send, weight: int = 0) -> None:
-        """Let `send` have its turn, which sends so many bytes; returns at once."""
+        """Queue `send`, which sends about `weight` bytes; returns at once."""
         while self._waiting and (len(self._waiting) >= LIMIT or self._weight + weight > MAX_WEIGHT):
             self._drop()
         self._waiting.append((send, weight))
@@ -47,11 +47,11 @@ class SendQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything that was put so far is sent."""
+        """Whether all messages put so far are sent or dropped."""
         return self._done >= self._taken
 
     async def flush(self) -> None:
-        """Return once everything that was put so far is sent, so that an answer can follow it."""
+        """Return once all messages put so far are sent or dropped; a response can follow."""
         mine = self._taken
         while self._done < mine:
             await self._moved.wait()

@@ -1,4 +1,4 @@
-"""What is written because of what arrived at once, as one write: one system call, one wake-up."""
+"""Write batches: all that is written while one received chunk is processed is one system call."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final
 import structlog
 
 LARGE: Final = 64 * 1024
-"""Bytes from which on copying pieces into one costs more than writing them one by one."""
+"""Bytes above which joining the pieces costs more than writing them one by one."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class ReadBatch:
-    """What is written while something that has arrived is dealt with, within one callback.
+    """Delays writes while received data is processed within one callback of the loop.
 
-    `is_under_way`: those that are `waiting` are written at its end.
+    While `is_under_way`, writers are collected in `waiting`; they are flushed at the end.
     """
 
     def __init__(self) -> None:
@@ -33,16 +33,16 @@ class ReadBatch:
             try:
                 gathering.flush()
             except Exception:
-                # It is another connection than the one on which something arrived.
+                # A failed write must not break the connection that received the data.
                 log.exception("not written")
 
 
 arrival: Final = ReadBatch()
-"""That of the loop that runs: callbacks do not interrupt each other."""
+"""The batch of the running loop; one is enough, because callbacks do not interrupt each other."""
 
 
 class BatchedWriter:
-    """Writes into a transport in order: at once, or when what has arrived is dealt with."""
+    """Writes into a transport in order: at once, or at the end of the current `ReadBatch`."""
 
     def __init__(self, transport: asyncio.WriteTransport) -> None:
         self._transport = transport
@@ -50,7 +50,7 @@ class BatchedWriter:
         self._size = 0
 
     def write(self, piece: bytes) -> None:
-        """Write `piece` after what was given before it."""
+        """Write `piece` after all earlier pieces."""
         pieces = self._pieces
         if not pieces:
             if not arrival.is_under_way:
@@ -63,7 +63,7 @@ class BatchedWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write now what has been given."""
+        """Write all collected pieces now."""
         pieces, self._pieces = self._pieces, []
         size, self._size = self._size, 0
         if not pieces or self._transport.is_closing():

@@ -1,6 +1,6 @@
-"""Names and numbers of the Model Context Protocol that the hub reads or writes.
+"""Model Context Protocol constants: versions, `_meta` keys, error codes, methods, log levels.
 
-Kept here so that the common path needs none of the SDK's models; a test compares them with the
+They are here so that a usual call needs none of the SDK's models; a test compares them with the
 SDK's own.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""Revisions that begin with `initialize`, oldest first: the legacy era."""
+"""Protocol versions that begin with `initialize`, oldest first: the legacy era."""
 MODERN_VERSIONS: Final = ("2026-07-28",)
-"""Revisions in which every request carries its own envelope: the modern era."""
+"""Protocol versions in which every request has its own envelope: the modern era."""
 
 PROTOCOL_VERSION_META: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO_META: Final = "io.modelcontextprotocol/clientInfo"
@@ -29,10 +29,10 @@ MISSING_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
 
 RESOURCE_NOT_FOUND: Final = -32002
-"""What servers of the handshake era answer; clients of the modern era are told INVALID_PARAMS."""
+"""Error code of servers of the handshake era; modern clients get INVALID_PARAMS instead."""
 
 CALLS: Final = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
-"""The requests that one child answers and whose arguments can name paths."""
+"""The requests that go to one child and whose arguments can name paths."""
 
 LISTS: Final = {
     "tools/list": "tools",
@@ -40,14 +40,14 @@ LISTS: Final = {
     "resources/templates/list": "resourceTemplates",
     "prompts/list": "prompts",
 }
-"""Listing methods, and the field of their results that holds the entries."""
+"""Listing methods, and the field of the result that has the entries."""
 
 LIST_CHANGED: Final = {
     "notifications/tools/list_changed": ("tools/list",),
     "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
     "notifications/prompts/list_changed": ("prompts/list",),
 }
-"""Change notifications, and the listings that are to be read again on each."""
+"""Change notifications, and the listings to read again after each."""
 
 LOG_LEVELS: Final = (
     "debug",

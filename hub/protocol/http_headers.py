@@ -1,7 +1,8 @@
-"""HTTP headers that repeat what a request's body says, for those who route without reading bodies.
+"""HTTP headers `Mcp-Name`, `Mcp-Method` and `Mcp-Param-*`, which repeat parts of a request's body.
 
-MCP 2026-07-28, "Streamable HTTP": `Mcp-Name` says whom a request names; `Mcp-Param-*` carry the
-arguments that a tool's `inputSchema` marks with `x-mcp-header`.
+They let a proxy route without reading bodies. MCP 2026-07-28, "Streamable HTTP": `Mcp-Name` has the
+tool, prompt or resource; `Mcp-Param-*` have the arguments that a tool's `inputSchema` marks with
+`x-mcp-header`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from hub.protocol.constants import PROTOCOL_VERSION_META
 from hub.values import Json, JsonObject, object_or_empty
 
 NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""The methods that have an `Mcp-Name` header, and the parameter that it repeats."""
+"""The methods that have an `Mcp-Name` header, and the parameter that the header repeats."""
 
 _ANNOTATION: Final = "x-mcp-header"
 _PREFIX: Final = "Mcp-Param-"
@@ -31,7 +32,7 @@ _ALLOWED: Final = re.compile(r"[\t -~]*")
 _WRAPPED: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 _WHOLE: Final = re.compile(r"(-?[0-9]{1,400})(?:\.0+)?")
 _EXACT: Final = 2**53
-"""Below this, a float that is a whole number is that number and no other."""
+"""Below this, no two integers have the same float."""
 
 _SCHEMAS_IN: Final = frozenset(
     {
@@ -59,11 +60,11 @@ _SCHEMAS_BY_NAME_IN: Final = frozenset(
 
 
 class AnnotationError(ValueError):
-    """A tool marks its arguments as the protocol forbids; the text says where and how."""
+    """A tool has an invalid `x-mcp-header` annotation; the text says where and why."""
 
 
 class ParamHeader(Struct, frozen=True):
-    """One argument that a tool wants repeated: the header's name, where it stands, its type."""
+    """One argument that is repeated as a header: header name, path of the argument, JSON type."""
 
     name: str
     path: tuple[str, ...]
@@ -71,9 +72,9 @@ class ParamHeader(Struct, frozen=True):
 
 
 def declared(schema: Json) -> tuple[ParamHeader, ...]:
-    """Return the headers that calls of a tool with this `inputSchema` carry.
+    """Return the headers that calls of a tool with this `inputSchema` must have.
 
-    Raises: AnnotationError; over HTTP a tool with such a schema must not be offered.
+    Raises: AnnotationError; a tool with such a schema must not be offered over HTTP.
     """
     found: dict[str, ParamHeader] = {}
     for path, node in _positions(schema):
@@ -86,7 +87,7 @@ def declared(schema: Json) -> tuple[ParamHeader, ...]:
 
 
 def headers_of(params: tuple[ParamHeader, ...], arguments: JsonObject) -> dict[str, str]:
-    """Return the `Mcp-Param-*` headers of a call with these arguments; absent ones have none."""
+    """Return the `Mcp-Param-*` headers of a call; an absent argument has no header."""
     texts = ((param.name, _text(_value(arguments, param.path))) for param in params)
     return {name: encoded(text) for name, text in texts if text is not None}
 
@@ -94,9 +95,9 @@ def headers_of(params: tuple[ParamHeader, ...], arguments: JsonObject) -> dict[s
 def mismatch(
     params: tuple[ParamHeader, ...], arguments: JsonObject, headers: Iterable[tuple[str, str]]
 ) -> str | None:
-    """Return how a call's headers contradict its arguments; None if they do not.
+    """Return how a call's headers differ from its arguments, as text; None if they match.
 
-    `headers` are all the request's, one that stands twice twice.
+    `headers` are all headers of the request; a repeated header must be in it each time.
     """
     given: dict[str, list[str]] = {}
     for name, value in headers:
@@ -109,14 +110,14 @@ def mismatch(
 
 
 def encoded(text: str) -> str:
-    """Return a text as a header's value: as it is, or in base64 if it would not arrive so."""
+    """Return a text as a header value: unchanged, or in base64 if a header cannot hold it."""
     if _PLAIN.fullmatch(text) and text == text.strip() and not _WRAPPED.fullmatch(text):
         return text
     return f"=?base64?{base64.b64encode(text.encode('utf-8', 'surrogatepass')).decode()}?="
 
 
 def decoded(value: str) -> str | None:
-    """Return what a header's value says; None if it is written as no header's value may be."""
+    """Return the text of a header value, base64 decoded if needed; None if it is not valid."""
     wrapped = _WRAPPED.fullmatch(value)
     if wrapped is None:
         return value if _ALLOWED.fullmatch(value) else None
@@ -129,7 +130,7 @@ def decoded(value: str) -> str | None:
 
 
 def _positions(schema: Json) -> Iterator[tuple[tuple[str, ...] | None, JsonObject]]:
-    """Yield every schema in a schema, with the properties that lead to it if nothing else does."""
+    """Yield each nested schema with its path; None if more than `properties` leads to it."""
     waiting: deque[tuple[tuple[str, ...] | None, Json]] = deque([((), schema)])
     while waiting:
         path, node = waiting.popleft()
@@ -177,7 +178,7 @@ def _value(arguments: JsonObject, path: tuple[str, ...]) -> Json:
 
 
 def _text(value: Json) -> str | None:
-    """Return an argument as a header says it; None for one that no header can say."""
+    """Return an argument as header text; None if its type has no such text."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -188,7 +189,7 @@ def _text(value: Json) -> str | None:
         case int():
             try:
                 return str(value)
-            except ValueError:  # more digits than Python writes
+            except ValueError:  # more digits than Python converts
                 return None
         case _:
             return None
@@ -215,11 +216,11 @@ def _is_same_number(one: str, other: str) -> bool:
 
 
 Marked = Mapping[str, tuple[ParamHeader, ...]]
-"""Which arguments are to be repeated, by the names of the tools that want it."""
+"""The arguments to repeat as headers, by tool name."""
 
 
 def modern_version(params: JsonObject) -> str | None:
-    """Return the version in a request's envelope; only those of the modern era have one."""
+    """Return the protocol version in a request's envelope; None for a legacy request."""
     version = object_or_empty(params.get("_meta")).get(PROTOCOL_VERSION_META)
     return version if isinstance(version, str) else None
 
@@ -227,7 +228,7 @@ def modern_version(params: JsonObject) -> str | None:
 def request_headers(
     version: str, method: str, params: JsonObject, marked: Marked
 ) -> dict[bytes, bytes]:
-    """Return the headers of a modern request, names in lower case."""
+    """Return the MCP headers of a modern request, with names in lower case."""
     headers = {"mcp-protocol-version": encoded(version), "mcp-method": encoded(method)}
     named = params.get(NAMED_BY.get(method, ""))
     if isinstance(named, str):
@@ -239,7 +240,10 @@ def request_headers(
 
 
 class Offered(Struct, frozen=True):
-    """A listing of tools as it holds over HTTP, what they mark, and whom it is without and why."""
+    """A tool listing for HTTP, with the headers of its tools (`marked`).
+
+    `refused` has the tools that were left out, with the reason.
+    """
 
     listing: JsonObject
     marked: Marked
@@ -247,7 +251,7 @@ class Offered(Struct, frozen=True):
 
 
 def offered(listing: JsonObject) -> Offered:
-    """Return a listing without the tools that mark arguments as the protocol forbids."""
+    """Return a tool listing without the tools that have invalid annotations."""
     tools = listing.get("tools")
     if not isinstance(tools, list):
         return Offered(listing, {}, {})

@@ -1,4 +1,4 @@
-"""What a child may ask of a client: who takes it, under which key, and in which era's words."""
+"""Input requests of a child to a client: sampling, elicitation, roots; capabilities, keys, eras."""
 
 from __future__ import annotations
 
@@ -10,39 +10,42 @@ from hub.values import Json, JsonObject, object_or_empty
 SAMPLING: Final = "sampling/createMessage"
 ELICITATION: Final = "elicitation/create"
 ELICITED: Final = "notifications/elicitation/complete"
-"""Tells a client of the handshake era that what it was sent to a URL for is done."""
+"""Tells a client of the handshake era that a URL elicitation is completed."""
 URL_NEEDED: Final = -32042
-"""With this error a server of the handshake era sends a client to a URL, to call again then."""
+"""Error code of a handshake-era server: the user must visit a URL, then the client calls again."""
 FOR_CLIENTS: Final = {SAMPLING: "sampling", ELICITATION: "elicitation"}
-"""What children ask of clients, and the capability that a client declares for it."""
+"""The requests of children to clients, and the client capability that each needs."""
 ASKABLE: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""The requests of the modern era that may be answered with a request for input."""
+"""The modern requests whose result may be `input_required`."""
 
 _OWN: Final = "roots-hub/"
 ROOTS_KEY: Final = _OWN + "roots"
-"""Under which the hub asks for roots, beside what a child may ask for."""
+"""The key of the hub's own input request for roots, besides the keys of a child."""
 CONSENT_KEY: Final = _OWN + "consent"
-"""Under which the hub asks for consent."""
+"""The key of the hub's own input request for consent."""
 ROOTS: Final[JsonObject] = {ROOTS_KEY: {"method": "roots/list"}}
-"""The request for a client's roots."""
+"""The input request for a client's roots."""
 _ESCAPED: Final = _OWN + "child/"
 
 
 def wanting_roots(state: Json = None) -> JsonObject:
-    """Return the result that asks a client for its roots, and for its state again if it had one."""
+    """Return the `input_required` result that asks a modern client for its roots.
+
+    `state` is the `requestState` that the client sent; it gets the same one back.
+    """
     held: JsonObject = {} if state is None else {"requestState": state}
     return {"resultType": "input_required", "inputRequests": ROOTS, **held}
 
 
 def outward(key: str) -> str:
-    """Return a child's key as clients see it: as it is, unless it could be one of the hub's."""
+    """Return a child's key as clients see it: escaped if it starts like the hub's own keys."""
     return _ESCAPED + key if key.startswith(_OWN) else key
 
 
 def inward(responses: Json, keys: Collection[str] | None) -> JsonObject:
-    """Return a client's responses under the child's own keys, without those to the hub.
+    """Return a client's responses under the child's own keys, without the hub's own.
 
-    Only those that were asked for; `keys` None: all of them.
+    Only responses to `keys` are returned; with None, all of them.
     """
     found: JsonObject = {}
     for key, response in object_or_empty(responses).items():
@@ -52,22 +55,22 @@ def inward(responses: Json, keys: Collection[str] | None) -> JsonObject:
     return found
 
 
-# Who takes it
+# Which client accepts a request
 
 
 def takes_forms(capabilities: JsonObject) -> bool:
-    """Return whether a client that declares this can show its user a form."""
+    """Return whether a client with these capabilities can show its user a form."""
     declared = capabilities.get("elicitation")
     return isinstance(declared, dict) and ("form" in declared or "url" not in declared)
 
 
 def takes_urls(capabilities: JsonObject) -> bool:
-    """Return whether a client that declares this can send its user to a URL."""
+    """Return whether a client with these capabilities can send its user to a URL."""
     return "url" in object_or_empty(capabilities.get("elicitation"))
 
 
 def accepts(capabilities: JsonObject, method: str, params: JsonObject) -> bool:
-    """Return whether a client that declares this takes such a request."""
+    """Return whether a client with these capabilities accepts the request."""
     if method == ELICITATION:
         mode = takes_urls if is_url(params) else takes_forms
         return mode(capabilities)
@@ -76,29 +79,29 @@ def accepts(capabilities: JsonObject, method: str, params: JsonObject) -> bool:
 
 
 def is_url(params: JsonObject) -> bool:
-    """Return whether an elicitation sends the user to a URL."""
+    """Return whether the params are those of a URL elicitation."""
     return params.get("mode") == "url"
 
 
 def mode_of(method: str, params: JsonObject) -> str:
-    """Return what a request asks for, in words for who is refused."""
+    """Return the name of a request for an error message."""
     return f"{method} in URL mode" if method == ELICITATION and is_url(params) else method
 
 
 def needed(method: str, params: JsonObject) -> JsonObject:
-    """Return what a client would have to declare for such a request."""
+    """Return the capabilities that a client must declare for the request."""
     if method != ELICITATION:
         return {FOR_CLIENTS[method]: {}}
     return {"elicitation": {"url": {}} if is_url(params) else {"form": {}}}
 
 
-# In which era's words
+# Translation between the eras
 
 
 def in_modern_words(method: str, params: JsonObject) -> JsonObject:
-    """Return the params of a request of the handshake era as a modern client is asked.
+    """Return the params of a handshake-era request for a modern client.
 
-    It is told of no elicitation's end, so it gets no id to know one by.
+    `elicitationId` is removed: modern clients are not told when a URL elicitation is completed.
     """
     if method == ELICITATION and is_url(params):
         return {key: value for key, value in params.items() if key != "elicitationId"}
@@ -106,9 +109,9 @@ def in_modern_words(method: str, params: JsonObject) -> JsonObject:
 
 
 def in_legacy_words(method: str, params: JsonObject, elicitation: str) -> JsonObject:
-    """Return the params of a modern child's request as a client of the handshake era is asked.
+    """Return the params of a modern child's request for a client of the handshake era.
 
-    Where the user is sent to a URL, `elicitation` is the id that its end will be known by.
+    A URL elicitation gets the id `elicitation`, which the later completion notification names.
     """
     if method == ELICITATION and is_url(params):
         return {**params, "elicitationId": elicitation}
@@ -116,7 +119,7 @@ def in_legacy_words(method: str, params: JsonObject, elicitation: str) -> JsonOb
 
 
 def urls_needed(error: JsonObject) -> tuple[JsonObject, ...]:
-    """Return to which URLs an error of the handshake era sends the client; none if it does not."""
+    """Return the URL elicitations in a handshake-era error; empty if it is another error."""
     listed = object_or_empty(error.get("data")).get("elicitations")
     if error.get("code") != URL_NEEDED or not isinstance(listed, list):
         return ()

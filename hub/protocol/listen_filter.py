@@ -1,4 +1,4 @@
-"""What the client of a `subscriptions/listen` wants to hear of. MCP 2026-07-28, "Subscriptions"."""
+"""Filter of a `subscriptions/listen` request. MCP 2026-07-28, "Subscriptions"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LISTEN: Final = "subscriptions/listen"
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 UPDATED: Final = "notifications/resources/updated"
 SUBSCRIPTION_ID_META: Final = "io.modelcontextprotocol/subscriptionId"
-"""Every message of such a stream carries the id of the request that opened it under this key."""
+"""`_meta` key in each message of a listen stream: the id of the request that opened the stream."""
 
 _LISTS: Final = {
     "toolsListChanged": "notifications/tools/list_changed",
@@ -23,17 +23,17 @@ _URIS: Final = "resourceSubscriptions"
 
 
 class FilterError(ValueError):
-    """The filter of a request is none; the text says why."""
+    """The filter is not valid; the text says why."""
 
 
 class ListenFilter(Struct, frozen=True):
-    """The change notifications that are wanted, by method, and the resources, by URI."""
+    """The change notifications (`lists`, by method) and resources (`uris`) to be notified of."""
 
     lists: frozenset[str] = frozenset()
     uris: tuple[str, ...] = ()
 
     def fields(self) -> JsonObject:
-        """Return it as the protocol writes it: only what is wanted."""
+        """Return the filter as JSON; unset fields are left out."""
         lists: JsonObject = {
             field: True for field, method in _LISTS.items() if method in self.lists
         }
@@ -41,9 +41,9 @@ class ListenFilter(Struct, frozen=True):
 
 
 def filter_in(value: Json) -> ListenFilter:
-    """Return the filter that a request or an acknowledgement carries.
+    """Return the filter in a request or an acknowledgement.
 
-    Fields that this revision does not know are passed over: they are not honoured.
+    Fields that this protocol version does not know are ignored.
 
     Raises: FilterError.
     """
@@ -61,7 +61,7 @@ def filter_in(value: Json) -> ListenFilter:
 
 
 def changes_of(capabilities: JsonObject) -> ListenFilter:
-    """Return of which changed lists a server declares to tell."""
+    """Return the filter for the list changes that a server's capabilities declare."""
     declared = (
         method
         for method in _LISTS.values()

@@ -1,4 +1,4 @@
-"""Origins of web pages, as browsers tell them (RFC 6454)."""
+"""`Origin` header of browsers: normalise and compare origins of web pages (RFC 6454)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PORTS: Final = {"http": "80", "https": "443", "ws": "80", "wss": "443"}
 
 
 def origin_in(text: str) -> str | None:
-    """Return an origin in the form that all its spellings have in common; None if it is none."""
+    """Return an origin in normal form (lower case, no default port); None if it is not valid."""
     found = _ORIGIN.fullmatch(text.strip().lower())
     if found is None:
         return None
@@ -21,6 +21,6 @@ def origin_in(text: str) -> str | None:
 
 
 def is_own(origin: str, host: str) -> bool:
-    """Return whether a page of this origin came from where a request's Host header leads."""
+    """Return whether `origin` is the http or https origin of the server in the Host header."""
     scheme = origin.partition("://")[0]
     return scheme in {"http", "https"} and origin_in(f"{scheme}://{host}") == origin

@@ -1,4 +1,4 @@
-"""What a modern client carries for the hub from one round of a call to the next."""
+"""`requestState` of a modern call: the state that the client returns with its retry."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hub.values import Json, JsonObject, ServerName
 
 
 def digest(value: Json) -> str:
-    """Return a hash of any JSON: the same for the same value, whatever the order of its keys."""
-    # ASCII, so that half of a character has a form too; `repr` tells a decimal from its text.
+    """Return the SHA-256 of a JSON value in hex; the order of keys does not matter."""
+    # ASCII, so that a lone surrogate can be encoded; `repr` keeps a decimal apart from its digits.
     text = json.dumps(value, sort_keys=True, default=repr).encode("ascii")
     return hashlib.sha256(text).hexdigest()
 
 
 class ChildInputRound(Struct, frozen=True):
-    """What the modern child `server` asked: of the client under `keys`, of the hub under `own`.
+    """The input requests of the modern child `server`: `keys` for the client, `own` for the hub.
 
-    `own` has the method behind each key, `state` is the child's own state, which is its secret.
-    `wants_roots`: it asked for roots that the client had not been asked for.
+    `own` maps each key to its method. `state` is the child's own state and must stay secret.
+    `wants_roots`: the child asked for roots, and the client had not been asked for its roots.
     """
 
     server: ServerName
@@ -32,10 +32,11 @@ class ChildInputRound(Struct, frozen=True):
 
 
 class CallState(Struct, frozen=True):
-    """What the next round of a call builds on.
+    """The state of a call between two rounds.
 
-    `consent` proves which question the user was asked, `consented` what the user has said yes to,
-    `parked` names the call that waits. `unasked`: the client was not asked for its roots.
+    `consent` is the digest of the question that the user was asked, `consented` the digest of what
+    the user has allowed. `parked` is the id of the call that waits for the retry. `unasked`: the
+    client was not asked for its roots.
     """
 
     consent: str | None = None
@@ -45,7 +46,7 @@ class CallState(Struct, frozen=True):
     unasked: bool = False
 
     def fields(self) -> JsonObject:
-        """Return it as JSON."""
+        """Return the state as a JSON object."""
         child = self.child
         return {
             "consent": self.consent,
@@ -62,7 +63,7 @@ NO_STATE = CallState()
 
 
 def state_in(fields: JsonObject) -> CallState:
-    """Return what `CallState.fields` was made of; for what the hub itself has written alone."""
+    """Return the state that `CallState.fields` wrote; trusted input only, from the hub itself."""
     child = fields.get("child")
     return CallState(
         _text(fields.get("consent")),
@@ -88,9 +89,9 @@ def _child_in(listed: list[Json]) -> ChildInputRound | None:
 
 
 class RetryInput(Struct, frozen=True):
-    """What one request brings for the call that it continues.
+    """The state and input responses in one request of a call.
 
-    `is_retry`: it brought a state, so its responses are to what was asked in the round before.
+    `is_retry`: the request has a state, so the responses belong to the round before.
     """
 
     state: CallState = NO_STATE
@@ -99,10 +100,13 @@ class RetryInput(Struct, frozen=True):
 
 
 NO_RETRY = RetryInput()
-"""What a request brings that continues nothing."""
+"""The input of a first request: no state and no responses."""
 
 
 def identity(principal: str, method: str, params: JsonObject) -> str:
-    """Return what makes two requests the same call of the same asker: other rounds of one call."""
+    """Return a digest that is equal for the requests of one call: same principal, method, target.
+
+    The arguments count, too.
+    """
     name = params.get("uri" if method == "resources/read" else "name")
     return digest([principal, method, name, params.get("arguments")])

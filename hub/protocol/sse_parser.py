@@ -1,17 +1,17 @@
-"""Server-sent events: a byte stream cut into events, as the HTML standard defines them."""
+"""Server-sent events (SSE) parser: splits a byte stream into events, as in the HTML standard."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 ENDS = 256
-"""How many bytes of each end of an event's text are kept of one that was too long."""
+"""Bytes that are kept of the start and of the end of an event's text that is too long."""
 
 _MARK = b"\xef\xbb\xbf"
 
 
 class ServerSentEvent(Struct, frozen=True):
-    """One event that has a text; with `is_cut` that is only its beginning and its end."""
+    """One event with a text; with `is_cut` the text has only its start and its end."""
 
     name: str
     text: bytes
@@ -19,11 +19,11 @@ class ServerSentEvent(Struct, frozen=True):
 
 
 class EventParser:
-    """Reads one event stream, in whatever pieces it comes.
+    """Parses one event stream, received in chunks of any size.
 
-    An event without text is none, but its id counts. One whose text is longer than `limit` is
-    dropped as it comes, and its ends are handed out in its place. What is left when the stream
-    ends is no event.
+    An event without text is not returned, but its id counts. Of a text longer than `limit` bytes
+    only both ends are kept. An unfinished event at the end of the stream is dropped. `retry` is the
+    server's reconnection time in milliseconds, `last_id` the id of the last event.
     """
 
     def __init__(self, limit: int) -> None:
@@ -34,11 +34,11 @@ class EventParser:
 
     @property
     def is_cut(self) -> bool:
-        """Whether what comes belongs to an event that is too long already."""
+        """Whether the current event is too long already."""
         return self._is_cut or self._line_is_cut
 
     def restart(self) -> None:
-        """Begin with another stream that continues this one: ids and waiting time still hold."""
+        """Start parsing another stream that continues this one; `last_id` and `retry` are kept."""
         self._line: list[bytes] = []
         self._line_size = 0
         self._line_is_cut = False
@@ -57,7 +57,7 @@ class EventParser:
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
         """Return the events that `chunk` completes."""
         if not self._begun and chunk:
-            # A mark that is itself cut into pieces makes its line a field nobody knows.
+            # A byte order mark split over two chunks is not found: its line is an unknown field.
             self._begun = True
             chunk = chunk.removeprefix(_MARK)
         if self._after_return and chunk:
@@ -77,7 +77,7 @@ class EventParser:
         return events
 
     def _keep(self, piece: bytes) -> None:
-        """Keep a part of a line; of one beyond all limits the ends alone."""
+        """Keep a part of a line; of a line over the limit only both ends."""
         self._line.append(piece)
         self._line_size += len(piece)
         if self._size + self._line_size > self._limit + ENDS:
@@ -120,7 +120,7 @@ class EventParser:
         self._tail = (self._tail + whole[-ENDS:])[-ENDS:]
 
     def _finish(self) -> ServerSentEvent | None:
-        """Return the event whose end has come, and begin the next."""
+        """Return the finished event, None if it has no text; and start the next event."""
         if self._id is not None:
             self.last_id = self._id
         name, is_cut = self._name or "message", self._is_cut

@@ -1,4 +1,4 @@
-"""What a client said of itself."""
+"""Client information: era, protocol version, declared capabilities and name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hub.values import JsonObject, object_or_empty
 
 
 class Client(Struct, frozen=True):
-    """A client's era and protocol version, its capabilities, its name."""
+    """The data that a client declared in its handshake or, if modern, in its request."""
 
     era: Literal["legacy", "modern"]
     version: str
@@ -20,20 +20,20 @@ class Client(Struct, frozen=True):
 
     @property
     def is_modern(self) -> bool:
-        """Whether each of its requests stands for itself."""
+        """Whether the client speaks a version without a handshake (see `MODERN_VERSIONS`)."""
         return self.era == "modern"
 
     def declares(self, capability: str) -> bool:
         """Return whether the client declared a capability, such as `roots`.
 
-        Anything but null and false declares it: a client that means to have roots, and says so
-        wrongly, is not one without.
+        Any value except null and false counts: a client that declares roots in a wrong form must
+        not be treated as a client without roots.
         """
         value = self.capabilities.get(capability)
         return value is not None and value is not False
 
     def declared(self, capabilities: Iterable[str]) -> JsonObject:
-        """Return what the client says of these capabilities, of those that it declares."""
+        """Return the declared ones among `capabilities`, with their values."""
         return {
             name: object_or_empty(self.capabilities[name])
             for name in capabilities

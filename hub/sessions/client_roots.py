@@ -1,9 +1,8 @@
-"""Gets a client's roots: runs the state machine of `core/session.py` against one client.
+"""Client roots: asks one client for its roots by running the state machine in `roots/state.py`.
 
-Asking while the client's `initialize` is handled would deadlock it, and asking a client over HTTP
-outside of its own requests reaches it only while it holds an event stream open. So a request goes
-out through the call that needs the answer, or through the standing stream if there is one, and
-otherwise waits.
+Asking during the client's `initialize` would deadlock the client. Over HTTP, a client can be asked
+outside of its own requests only while it has an event stream open. So `roots/list` is sent through
+the call that needs the roots, or through the open event stream, or waits until one of them exists.
 """
 
 from __future__ import annotations
@@ -50,15 +49,15 @@ from hub.values import Json
 log = structlog.stdlib.get_logger(__name__)
 
 MAX_PAGES = 16
-"""How many pages of roots are read; no protocol revision has any, some clients do."""
+"""Number of further pages of roots that are read; MCP has no pages of roots, some clients do."""
 
 AskClient: TypeAlias = Callable[[Json, Outlet | None], Awaitable[Payload]]
-"""Sends one `roots/list`, for the page at the given cursor, and returns its result."""
+"""Sends one `roots/list` for the page at the given cursor and returns its result."""
 Read: TypeAlias = Callable[[Json], Announcement | None]
 
 
 class ClientRoots:
-    """What one client's roots are known to be; `changed` is called when others may be in force."""
+    """One client's roots as far as known; `changed` is called when effective roots may change."""
 
     def __init__(  # noqa: PLR0913 - each is one thing it needs from outside
         self,
@@ -89,53 +88,53 @@ class ClientRoots:
         self._is_certain = True
 
     def opened(self, *, declares_roots: bool) -> None:
-        """Take note that the client has finished its handshake."""
+        """Process the end of the client's handshake."""
         self._feed(ClientReady(declares_roots))
 
     def given(self, raw: Json) -> Announcement | None:
-        """Take the roots that the client sent with a request, where it cannot be asked for them.
+        """Use the roots that a modern client sent with a request.
 
-        Returns what they come to; None if that is no list of roots.
+        Returns the parsed roots; None if `raw` is not a list of roots.
         """
         announcement = self._taken(raw)
         self._feed(Given(announcement, self._clock()))
         return announcement
 
     def kept(self, announcement: Announcement, at: float) -> None:
-        """Take the roots that the client sent with an earlier request, at that time."""
+        """Use the roots that the client sent with an earlier request, at the time `at`."""
         self._standing = RootPresence.of(announcement.roots)
         self._rejected = announcement.rejected
         self._feed(Given(announcement, at))
 
     def reachable(self, *, certain: bool = True) -> None:
-        """Take note that the client can be asked outside of its own requests.
+        """Process that the client can be asked outside of its own requests.
 
-        Not `certain`: by a stream that may be dead without anybody noticing. Who does not answer
-        there is asked again by its next call.
+        Not `certain`: through a stream that may be dead unnoticed. If no response comes there, the
+        client is asked again through its next call.
         """
         self._is_certain = certain
         self._feed(Reachable())
 
     def unreachable(self) -> None:
-        """Take note that this way to the client is gone: what was asked on it gets no answer."""
+        """Process the end of the client's stream: a request on it gets no response."""
         if self._asking_through is None:
             _cancel(self._asking)
 
     def list_changed(self) -> None:
-        """Take note that the client says its roots have changed."""
+        """Process the client's `notifications/roots/list_changed`."""
         self._feed(Changed(self._clock()))
 
     def ended(self) -> None:
-        """Take note that the client is gone."""
+        """Process the end of the client's session."""
         _cancel(self._timer)
         self._feed(Ended())
 
     async def current(self, outlet: Outlet) -> State:
-        """Return what is known, after waiting for what is not yet; `outlet` reaches the client."""
+        """Return the state, after waiting for a due answer; `outlet` is that of the call."""
         try:
             await self._arrival(outlet)
         except anyio.get_cancelled_exc_class():
-            # Who asks through a call's own response gets no answer once the call is gone.
+            # A request sent through this call's response stream gets no answer after the call.
             if self._asking_through is outlet:
                 _cancel(self._asking)
             raise
@@ -161,11 +160,11 @@ class ClientRoots:
         )
 
     def is_current(self, links: LinkReader) -> bool:
-        """Return whether all roots are where they were when they were looked at last."""
+        """Return whether all roots are unchanged on disk since the last check."""
         return self._standing.is_unchanged(links, self._flavour)
 
     def _look_again(self) -> None:
-        """Notice roots that have gone from this machine, were replaced, or are back."""
+        """Check on disk for roots that are gone, replaced or back, and update the state."""
         last, presence = self.state.last, self._standing.refresh(self._links, self._flavour)
         if last is None or presence is self._standing:
             return

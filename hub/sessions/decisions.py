@@ -1,4 +1,4 @@
-"""What one client was refused: told to the operator, and remembered for `get-roots`."""
+"""Refused calls and consent grants of one client; refusals are logged and kept for `get-roots`."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ from hub.specs import ServerSpec
 from hub.values import Call, JsonObject, ServerName
 
 RECENT: Final = 20
-"""How many refusals are remembered."""
+"""Number of refusals that are kept."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class Refusals:
-    """The newest refusals of one client's calls, and of those that would be refused."""
+    """The newest refusals of one client's calls; in report mode, calls that would be refused."""
 
     def __init__(self) -> None:
         self._recent: deque[JsonObject] = deque(maxlen=RECENT)
 
     @property
     def recent(self) -> list[JsonObject]:
-        """The newest ones, oldest first."""
+        """The kept refusals, oldest first."""
         return list(self._recent)
 
     def add(
         self, spec: ServerSpec, call: Call, refused: Refused, consent: Consent | None = None
     ) -> None:
-        """Remember a refusal, and tell the operator."""
+        """Keep a refusal, and log it for the operator."""
         mode = spec.policy.mode
         details = refusal_details(spec.name, call, refused, consent)
-        # No mode opens what is the hub's own.
+        # The hub's own files are refused in every mode.
         is_refused = mode is Mode.ENFORCE or refused.reason == OWN
         log.warning("refused" if is_refused else "would be refused", **details)
         self._recent.append({**details, "mode": mode.value})
 
 
 class ConsentGrants:
-    """Places outside of the roots, each for one server, and for reading alone or for both."""
+    """Paths outside the roots that the user allowed, each for one server, to read or to write."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[ServerName, bool, tuple[str, ...], bool], Root] = {}
 
     def add(self, server: ServerName, slot: Root, *, writes: bool) -> None:
-        """Let a server's tools reach `slot` from now on; those that write only if it `writes`."""
+        """Allow a server's tools to use `slot`; tools that write need a grant with `writes`."""
         self._places[server, writes, slot.parts, slot.is_file] = slot
 
     def of(self, server: ServerName, *, writes: bool) -> tuple[Root, ...]:
-        """Return what a server's tools that read, or that write too, may reach."""
+        """Return the paths granted for a server; with `writes`, only those that may be written."""
         return tuple(
             slot
             for (owner, written, _, _), slot in self._places.items()

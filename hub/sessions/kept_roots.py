@@ -1,7 +1,7 @@
-"""`roots.reuse`: modern clients' roots, kept for the next requests because the operator says so.
+"""Cache of modern clients' roots for their next requests, if the operator sets `roots.reuse`.
 
-Without it each answer serves its own request. Kept ones are of one principal that has proven who it
-is, or of one connection over stdio; nobody else is told apart well enough.
+Without `roots.reuse`, an answer is used for its own request only. Roots are kept for an
+authenticated principal or for one stdio connection; other clients cannot be told apart safely.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from hub.roots.roots import Announcement
 from hub.values import SessionKey
 
 MAX_KEPT: Final = 1024
-"""Of how many askers roots are kept; the oldest go first."""
+"""Number of clients whose roots are kept; the oldest are dropped first."""
 _ANYBODY: Final = "local"
-"""The principal of everybody who may connect without saying who he is."""
+"""The principal of all clients that connect without authentication."""
 
 
 class KeptAnswer(Struct, frozen=True):
-    """What a client announced, and when."""
+    """The roots that a client announced, and when (seconds of the hub's clock)."""
 
     announcement: Announcement
     at: float
 
 
 class KeptRoots:
-    """The newest answer of each asker, for `reuse` seconds; 0 keeps none."""
+    """The newest answer of each client (`asker`), kept for `reuse` seconds; 0 keeps none."""
 
     def __init__(self, reuse: float, clock: Callable[[], float]) -> None:
         self._reuse = reuse
@@ -36,7 +36,7 @@ class KeptRoots:
         self._kept: dict[str, KeptAnswer] = {}
 
     def keep(self, asker: str | None, announcement: Announcement) -> None:
-        """Keep an answer in the place of the asker's last one."""
+        """Keep an answer; it replaces the last one of the same `asker`."""
         if asker is None or not self._reuse:
             return
         self._kept.pop(asker, None)
@@ -45,7 +45,7 @@ class KeptRoots:
         self._kept[asker] = KeptAnswer(announcement, self._clock())
 
     def of(self, asker: str | None) -> KeptAnswer | None:
-        """Return the asker's last answer if it still counts."""
+        """Return the last answer of `asker`; None if there is none or it is too old."""
         kept = self._kept.get(asker) if asker is not None else None
         if kept is None or self._clock() - kept.at < self._reuse:
             return kept
@@ -53,15 +53,15 @@ class KeptRoots:
         return None
 
     def announced(self, asker: str | None) -> Announcement | None:
-        """Return what the asker's last answer announced if it still counts."""
+        """Return the roots in the last answer of `asker`; None as `of`."""
         kept = self.of(asker)
         return None if kept is None else kept.announcement
 
 
 def asker_of(principal: str, connection: SessionKey | None) -> str | None:
-    """Return for whom answers are kept; None for who cannot be told from others.
+    """Return the key under which a client's answers are kept; None if it is not identifiable.
 
-    A `connection` tells its client from others over stdio only.
+    Only over stdio does the `connection` identify the client.
     """
     if principal == "stdio":
         return f"{principal} {connection}"

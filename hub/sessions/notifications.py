@@ -1,4 +1,4 @@
-"""One client as its children see it: who can be asked, and what it wants to be told."""
+"""Relay of children's requests and notifications to one client, as the client wants them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from hub.values import Json, JsonObject, ServerName
 RELAYED = ("sampling", "elicitation")
 """Client capabilities that children may use through the hub."""
 MAX_ELICITED = 256
-"""How many elicitations' ends a client may wait for; the oldest are forgotten first."""
+"""Number of URL elicitations whose completion is passed on; the oldest are forgotten first."""
 
 
 def require_taken(client: Client | None, method: str, params: JsonObject) -> None:
-    """Make sure that a client takes a child's request.
+    """Check that a client accepts a child's request.
 
-    Raises: RpcError if it does not.
+    Raises: RpcError if it does not, or if there is no client.
     """
     if client is None or not accepts(client.capabilities, method, params):
         what = mode_of(method, params)
@@ -39,18 +39,18 @@ def require_taken(client: Client | None, method: str, params: JsonObject) -> Non
 
 
 class Addressee(Protocol):
-    """The client, once it has said who it is and can be reached."""
+    """The client and its peer; None until the client is known or can be reached."""
 
     client: Client | None
     peer: Peer | None
 
 
 class ClientNotifier:
-    """Passes on to one client what children ask and tell.
+    """Passes the requests and notifications of children on to one client.
 
-    `log_level` is what the client set, or a modern one wants of its only request; `subscriptions`
-    maps a server and its own URI of a resource to the URI under which the client knows it.
-    `listening` takes what a modern client that listens is told.
+    `log_level` is the level that the client set, for a modern client that of its request.
+    `subscriptions` maps a server and its own resource URI to the URI that the client knows.
+    `listening` gets the notifications for a modern client that has a listen stream.
     """
 
     def __init__(self, addressee: Addressee, tasks: TaskGroup) -> None:
@@ -63,7 +63,7 @@ class ClientNotifier:
         self._addressee = addressee
 
     def mailbox_of_call(self) -> SendQueue:
-        """Return a mailbox for what goes out with one call: nothing else can hold it up."""
+        """Return a send queue for the messages of one call, which other messages cannot delay."""
         return SendQueue(self._tasks)
 
     async def ask(
@@ -73,12 +73,12 @@ class ClientNotifier:
         outlet: Outlet | None,
         request_owner: RequestOwner | None = None,
     ) -> Payload:
-        """Pass a child's request on to the client, on the child's `request_owner`.
+        """Return the client's result of a child's request, made on behalf of `request_owner`.
 
-        Raises: RpcError if the client cannot take it, or answers with an error.
+        Raises: RpcError if the client does not accept it, answers with an error, or is gone.
         """
         client, peer = self._addressee.client, self._addressee.peer
-        # A modern client is asked by its own request's result, which a child's request is not.
+        # A modern client cannot be sent requests: it is asked by the result of its own request.
         if client is None or peer is None or client.is_modern:
             what = mode_of(method, params)
             raise RpcError(METHOD_NOT_FOUND, f"the client does not support {what}")
@@ -96,7 +96,7 @@ class ClientNotifier:
             raise RpcError(INTERNAL_ERROR, f"the client is gone: {exc}") from exc
 
     def sent_to(self, elicitation: Json) -> None:
-        """Take note that the client's user is sent to a URL: it will want to hear of the end."""
+        """Remember the id of a URL elicitation, so that its completion is passed on."""
         if isinstance(elicitation, str):
             self._elicited.append(elicitation)
 
@@ -107,7 +107,7 @@ class ClientNotifier:
         outlet: Outlet | None = None,
         mailbox: SendQueue | None = None,
     ) -> None:
-        """Pass a child's notification on to the client, if it is one for clients."""
+        """Pass a child's notification on to the client, if the client wants it."""
         client = self._addressee.client
         if client is None:
             return
@@ -115,7 +115,7 @@ class ClientNotifier:
             if self.listening is not None:
                 self.listening(spec, notification)
                 return
-            # Of its request alone, and only if that asks for it.
+            # Only log messages of its own request, and only if the request asks for them.
             if outlet is not None and self.log_level and self._is_wanted_log(notification):
                 self.send(notification, outlet, mailbox)
             return
@@ -124,7 +124,7 @@ class ClientNotifier:
             self.send(wanted, outlet, mailbox)
 
     def _as_told(self, spec: ServerSpec, notification: Notification) -> Notification | None:
-        """Return what a client of the handshake era is told; None if it is not for it."""
+        """Return the notification for a client of the handshake era; None if it is not for it."""
         method = notification.method
         if method in LIST_CHANGED or self._is_wanted_log(notification):
             return notification
@@ -139,9 +139,9 @@ class ClientNotifier:
         return None
 
     def public_uri(self, server: ServerName, uri: str) -> str | None:
-        """Return how the client knows a resource that was updated; None if it did not subscribe.
+        """Return the client's URI of an updated resource; None if the client did not subscribe.
 
-        A server may tell of what lies in a resource that was subscribed to.
+        A server may also report resources below a subscribed one.
         """
         public = self.subscriptions.get((server, uri))
         if public is not None:
@@ -157,7 +157,7 @@ class ClientNotifier:
         outlet: Outlet | None = None,
         mailbox: SendQueue | None = None,
     ) -> None:
-        """Send a notification to the client when its turn comes."""
+        """Queue a notification for the client, in `mailbox` or else in the client's own queue."""
         peer = self._addressee.peer
         if peer is not None:
             method, params = notification.method, notification.params

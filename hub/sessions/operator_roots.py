@@ -1,4 +1,4 @@
-"""The operator's roots while the hub runs: in force, as long as they are where they were."""
+"""The operator's roots while the hub runs: fallback and ceilings, checked on disk before use."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from hub.system.machine import Machine
 from hub.values import ServerName
 
 MAX_WARNED: Final = 1024
-"""Of how many clients is said that nothing restricts them, until there are other roots."""
+"""Number of clients that are warned about as unrestricted, until the roots are replaced."""
 
 
 class Operator:
-    """The operator's roots as they stand now: a folder grants nothing while it is gone.
+    """The operator's roots: fallback, ceiling, and a ceiling per server.
 
-    `version` counts how often others were put in force, or were found to stand otherwise.
+    A directory grants nothing while it is gone from the disk. `version` increases when the roots
+    are replaced, and when a check finds that a directory is gone, replaced or back.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Operator:
         self.version = 0
 
     def take(self, roots: OperatorRoots) -> None:
-        """Put other roots in force from now on, and tell all who follow."""
+        """Replace the operator's roots, and call all followers."""
         self._roots = roots
         self._fallback, self._ceiling = _presence_of(roots.fallback), _presence_of(roots.ceiling)
         self.version += 1
@@ -47,7 +48,7 @@ class Operator:
             tell()
 
     def follow(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """Call `changed` after each `take`; returns what ends that."""
+        """Call `changed` after each `take`; returns a function that ends this."""
         key = object()
         self._followers[key] = changed
 
@@ -57,9 +58,9 @@ class Operator:
         return end
 
     def is_news(self, principal: str, client: str) -> bool:
-        """Return whether it was not yet said of such a client that nothing restricts it.
+        """Return whether to log that this client is unrestricted: True once per client.
 
-        Clients of a name are one: many have a session for each of their requests.
+        Clients with the same principal and name count as one: many have a session per request.
         """
         if (principal, client) in self._warned or len(self._warned) >= MAX_WARNED:
             return False
@@ -67,7 +68,7 @@ class Operator:
         return True
 
     def roots(self) -> OperatorRoots:
-        """Return the operator's roots, without those that are not there now."""
+        """Return the operator's roots without the directories that are gone or replaced now."""
         self._fallback, self._ceiling = (
             self._refreshed(self._fallback),
             self._refreshed(self._ceiling),
@@ -77,15 +78,15 @@ class Operator:
         )
 
     def ceiling_of(self, server: ServerName) -> RootSet | None:
-        """Return the directories that a server's own arguments name; None if they name none."""
+        """Return the ceiling from a server's own arguments; None if they name no directory."""
         self._servers[server] = self._refreshed(self._servers[server])
         return _present(self._servers[server])
 
     def bounds(self, server: ServerName, shared: RootSet | None) -> tuple[Root, ...] | None:
-        """Return what bounds a server's clients: the ceilings, and the roots that they narrow.
+        """Return all roots that bound the calls at a server, uncombined.
 
-        Those are `shared`, or the stand-in for them. None if a directory of a ceiling was not where
-        it had been, when it was looked at last.
+        They are the ceilings and the client's roots (`shared`, or the fallback if None). Returns
+        None if the last check found a directory of a ceiling gone or replaced.
         """
         standings = [one for one in (self._ceiling, self._servers[server]) if one is not None]
         if any(presence.absent for presence in standings):
@@ -95,7 +96,7 @@ class Operator:
         return tuple(root for each in sets for root in each.roots)
 
     def is_current(self, server: ServerName, links: LinkReader) -> bool:
-        """Return whether all that concerns a server is where it was when it was looked at last."""
+        """Return whether fallback, ceiling and server ceiling are unchanged since last checked."""
         flavour = self._machine.flavour
         return all(
             presence is None or presence.is_unchanged(links, flavour)

@@ -1,4 +1,4 @@
-"""What all sessions of a hub share."""
+"""Services shared by all sessions of a hub: child pool, names, settings, audit, launch plans."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from hub.system.worker import FairWorker
 from hub.values import JsonObject, ServerName
 
 KEPT = 256
-"""How many plans are remembered; the oldest make room."""
+"""Number of launch plans in the cache; the oldest are dropped first."""
 
 
 class LaunchPlanCache:
-    """The plans of one hub: with the same environment there is one for a server and its roots.
+    """Cache of launch plans, by server and roots; all plans use the same `environment`.
 
-    `directory` is where a child runs that is to run where the hub does.
+    `directory` is the hub's working directory, used for an unrestricted child without `cwd`.
     """
 
     def __init__(self, environment: Mapping[str, str], directory: str) -> None:
@@ -38,9 +38,9 @@ class LaunchPlanCache:
         self._kept: dict[tuple[ServerName, RootSet, bool], tuple[ServerSpec, LaunchPlan]] = {}
 
     def of(self, spec: ServerSpec, here: EffectiveRoots) -> LaunchPlan | None:
-        """Return how a server's process is launched under these roots; None for a remote one.
+        """Return the launch plan of a server with the roots `here`; None for a remote server.
 
-        Raises: ConfigError if a variable it needs is not set.
+        Raises: ConfigError if an environment variable that it needs is not set.
         """
         if not isinstance(spec.target, LaunchTemplate):
             return None
@@ -59,7 +59,7 @@ class LaunchPlanCache:
 
 
 class RootsSettings(Struct, frozen=True):
-    """How clients are asked for roots. Times are in seconds."""
+    """How clients are asked for roots, and how long answers are reused. Times are in seconds."""
 
     timeout: float = 10.0
     debounce: float = 0.25
@@ -68,11 +68,11 @@ class RootsSettings(Struct, frozen=True):
 
 
 class Services(Struct, frozen=True):
-    """One hub's shared parts; `info` is its name and version as the protocol's `Implementation`.
+    """The parts of one hub that all sessions share.
 
-    `tasks` is for what outlives the request that began it. `is_for_one`: the hub has one client,
-    which will use what there is. `preface` is what the operator tells clients of the servers' use.
-    `plans` are those of `servers` on `machine`. `environments` are what launched servers inherit.
+    `info` is the hub's `Implementation` (name and version). `tasks` is for tasks that outlive their
+    request. `is_for_one`: the hub serves one client only. `preface` is the operator's text before
+    the servers' instructions. `environments` has the variables that launched servers inherit.
     """
 
     info: JsonObject
@@ -94,23 +94,23 @@ class Services(Struct, frozen=True):
     )
 
     def environment_of(self, spec: ServerSpec, plan: LaunchPlan | None) -> Mapping[str, str]:
-        """Return the variables that a server's child sees, as far as they are known."""
+        """Return the environment variables of a server's child, as far as they are known."""
         own = self.environments.get(spec.name, self.machine.environment)
         return own if plan is None else {**own, **dict(plan.env)}
 
     @property
     def can_names_move(self) -> bool:
-        """Whether a tool's name may come to lead to another server, as that one's list changes."""
+        """Whether a change of a server's tool list can route a tool name to another server."""
         return self.expose == "tools" and self.names.mode == "never" and len(self.servers) > 1
 
     def instructions(self, principal: str) -> str | None:
-        """Return what a client is told of the servers' use, as far as it is known now."""
+        """Return the merged instructions of the servers, as far as they are known; else None."""
         texts = {name: self.children.instructions_of(name, principal) for name in self.servers}
         return merged(texts, preface=self.preface, several=len(self.servers) > 1)
 
     def starts_early(self, spec: ServerSpec) -> bool:
-        """Whether a server's child starts as soon as it is known for which roots.
+        """Whether a server's child starts as soon as its roots are known, before any call.
 
-        One whose tools are found by search may never be needed.
+        The default is no with `expose: search`, where a child may never be needed.
         """
         return spec.eager if spec.eager is not None else self.is_for_one and self.expose == "tools"

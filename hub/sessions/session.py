@@ -1,4 +1,4 @@
-"""One client: what it declared, which roots it has, and which children it uses."""
+"""Client session: what the client declared, its roots, its children and its subscriptions."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class Session:
-    """A client's session. Nothing in it is ever used for another client.
+    """The session of one client, or of one request of a modern client; never used for another.
 
-    `party` is who speaks: a modern client's connection, each request of which is a session.
-    `unasked`: its request is served without the roots of its client, who is asked if it needs them.
-    `headers` are those of its request, by lower-case names, if it came over HTTP.
+    `party` is the key of the client's connection, the same for all requests of a modern client.
+    `unasked`: the request is served without its client's roots; the client is asked if a call needs
+    them. `headers` are the headers of an HTTP request, with lower-case names.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Session:
     def of_request(
         self, client: Client, tasks: TaskGroup, headers: Sequence[tuple[str, str]] | None
     ) -> Session:
-        """Return the session of one request of a modern client, whose connection this is."""
+        """Return a new session for one request of a modern client; `self` is the connection's."""
         session = Session(self.services, tasks, principal=self.principal, peer=self.peer)
         session.party, session.refusals = self.party, self.refusals
         session.headers = headers
@@ -87,11 +87,11 @@ class Session:
         return session
 
     def greeted(self, client: Client) -> None:
-        """Take note of what the client said in its handshake."""
+        """Set the client and its capabilities, after `initialize` or from a modern request."""
         self.client = client
 
     def opened(self) -> None:
-        """Take note that the client is ready: from now on it may be asked for its roots."""
+        """Process that the client is ready: from now on it may be asked for its roots."""
         if isinstance(self.roots.state.phase, NotConnected):
             declares = self.client is not None and self.client.declares("roots")
             self.roots.opened(declares_roots=declares)
@@ -99,7 +99,7 @@ class Session:
                 self._tasks.start_soon(self._start_eager)
 
     def close(self) -> None:
-        """End the session: nothing is asked or told any more, and its children are free."""
+        """End the session: stop asking for roots, and release its children."""
         self._is_closed = True
         self._unfollow()
         self.roots.ended()
@@ -123,12 +123,12 @@ class Session:
         self._tasks.start_soon(self._move_children)
 
     def _operator_changed(self) -> None:
-        # Who is still to be asked, or asked just now, gets the new ones with its answer.
+        # A client whose answer is still due gets the new roots together with that answer.
         if self.roots.state.awaits is None and not isinstance(self.roots.state.phase, NotConnected):
             self._roots_changed()
 
     async def force(self, outlet: Outlet) -> EffectiveRoots:
-        """Return the roots in force, after asking the client for them if they are not known."""
+        """Return the effective roots, after asking the client if its roots are not known."""
         if self.unasked:
             return NOT_ASKED
         force = effective_roots(await self.roots.current(outlet), self.services.operator.roots())
@@ -147,7 +147,7 @@ class Session:
             )
 
     def known_force(self) -> EffectiveRoots:
-        """Return the roots in force as far as they are known now."""
+        """Return the effective roots as far as they are known now, without asking."""
         return (
             NOT_ASKED
             if self.unasked
@@ -155,11 +155,11 @@ class Session:
         )
 
     def at(self, spec: ServerSpec, force: EffectiveRoots) -> EffectiveRoots:
-        """Return the roots in force for calls to one server."""
+        """Return the effective roots for calls to one server: `force`, cut to its ceiling."""
         return for_server(force, self.services.operator.ceiling_of(spec.name))
 
     def telling(self, force: EffectiveRoots) -> dict[ServerName, str | None]:
-        """Return what tools' descriptions tell of the roots, by server, and remember it."""
+        """Return, and remember, the sentence on roots for tool descriptions of each server."""
         if self.unasked:
             return {}
         servers = self.services.servers.values()
@@ -167,7 +167,7 @@ class Session:
         return self._told
 
     async def _tell_again(self, force: EffectiveRoots) -> None:
-        """Let the client list its tools again if their descriptions tell of other roots now."""
+        """Notify the client of a changed tool list if tool descriptions name other roots now."""
         before, now = self._told, self.telling(force)
         if before and before != now:
             spec = self.services.servers[next(iter(now))]
@@ -176,19 +176,19 @@ class Session:
     # Children
 
     def slot_for(self, spec: ServerSpec, force: EffectiveRoots) -> ChildSlot:
-        """Return where this session's child of a server stands, with these roots in force."""
+        """Return the slot of this session's child of a server for the effective roots `force`."""
         return self._leases.slot_for(spec, self.at(spec, force), self)
 
     def is_using(self, slot: ChildSlot) -> bool:
-        """Return whether `slot` is where calls to its server go now."""
+        """Return whether this session's calls to the server go to `slot` now."""
         return self._leases.held.get(slot.spec.name) is slot
 
     def is_current(self, server: ServerName, links: LinkReader) -> bool:
-        """Return whether all roots in force at a server are where they were."""
+        """Return whether all roots that count at a server are unchanged on disk."""
         return self.roots.is_current(links) and self.services.operator.is_current(server, links)
 
     def asks(self) -> JsonObject:
-        """Return what children may be told that this client takes."""
+        """Return the client's capabilities that children may use (`RELAYED`)."""
         return {} if self.client is None else self.client.declared(RELAYED)
 
     def _has_unknown_roots(self) -> bool:
@@ -197,18 +197,19 @@ class Session:
 
     @property
     def is_modern(self) -> bool:
-        """Whether it lasts for one request of the modern era."""
+        """Whether the client is modern, so that the session is for one request."""
         return self.client is not None and self.client.is_modern
 
     @property
     def slots(self) -> Iterable[ChildSlot]:
-        """The children this session uses."""
+        """The child slots that this session uses."""
         return self._leases.held.values()
 
     async def _move_children(self) -> None:
-        """Give the children in use the new roots: those that can take them are told.
+        """Apply changed roots to the children in use.
 
-        The others are replaced, those that ran at once; calls under way finish on the old one.
+        A child that can change its roots is told. Others are replaced; if the old child was ready,
+        the new one starts at once. Calls under way finish on the old child.
         """
         if self._is_closed:
             return
@@ -218,7 +219,8 @@ class Session:
             roots = EMPTY if slot.spec.share == "all" else self.at(slot.spec, force).roots
             if roots == slot.key.roots or await self.services.children.share(slot, roots):
                 if slot.child is not None:
-                    slot.child.answers.leave(self.key)  # to be judged again
+                    # Its subscriptions must be judged again, by the new roots.
+                    slot.child.answers.leave(self.key)
                 self._renew_at(slot.spec)
                 continue
             following = self.slot_for(slot.spec, force)
@@ -227,12 +229,12 @@ class Session:
         await self._start_eager()
 
     async def _start_eager(self) -> None:
-        # A modern request is over before an eager child would be of use to it.
+        # A modern request is over before an eager child is ready.
         if not (self._is_closed or self.client is None or self.client.is_modern):
             await self.start_early()
 
     async def start_early(self) -> None:
-        """Start the children that are not to wait for a call, and return once they answer."""
+        """Start the children of `starts_early`; return once they are ready or have failed."""
         async with anyio.create_task_group() as starting:
             for spec in filter(self.services.starts_early, self.services.servers.values()):
                 try:
@@ -248,14 +250,17 @@ class Session:
         else:
             self._renew_at(slot.spec)
 
-    # What children ask and tell
+    # Notifications of children, subscriptions and log level
 
     async def told(self, spec: ServerSpec, notification: Notification) -> None:
-        """Pass a child's notification on to the client, if it is one for clients."""
+        """Pass a child's notification on to the client, if the client wants it."""
         self.notifier.tell(spec, notification)
 
     async def came(self, spec: ServerSpec) -> None:
-        """Tell the client to list again if it was shown a listing without this child."""
+        """Process that a child is ready: if a listing lacked it, the client is told to list again.
+
+        Subscriptions and the log level are set at the child, too.
+        """
         if spec.name in self.unlisted:
             self.unlisted.discard(spec.name)
             for method in LIST_CHANGED:
@@ -265,14 +270,14 @@ class Session:
             self._tasks.start_soon(self._set_level_at, spec.name, self.notifier.log_level)
 
     def _renew_at(self, spec: ServerSpec) -> None:
-        """Let the child of a server know of the subscriptions that another had."""
+        """Subscribe again at the child of a server, if the client has subscriptions there."""
         if self.renew is None or self._is_closed:
             return
         if any(server == spec.name for server, _ in self.notifier.subscriptions):
             self._tasks.start_soon(self.renew, spec.name)
 
     async def set_level(self, level: str) -> None:
-        """Let the children log from `level` on, those that start later too."""
+        """Set the least log level of all children, of those that start later, too."""
         self.notifier.log_level = level
         for name in list(self._leases.held):
             await self._set_level_at(name, level)

@@ -1,4 +1,4 @@
-"""Which children one session uses: of each server one, launched for its roots."""
+"""Children of one session: one child slot per server, leased for the session's roots."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from hub.values import JsonObject, ServerName, SessionKey
 
 
 class SessionChildren:
-    """One session's places. `asks` says what children may ask of its client.
+    """The child slots that one session has leased (`held`).
 
-    `unknown` says whether it has roots that it was not asked for.
+    `asks` returns the client capabilities that children may use. `unknown` returns whether the
+    client has roots but was not asked for them.
     """
 
     def __init__(
@@ -35,7 +36,10 @@ class SessionChildren:
         self._unknown = unknown
 
     def slot_for(self, spec: ServerSpec, here: EffectiveRoots, user: ChildUser) -> ChildSlot:
-        """Return where the child of a server stands, with these roots in force there."""
+        """Return the slot of a server's child for the effective roots `here`.
+
+        A slot that was leased for other roots is released.
+        """
         key = self._key(spec, here)
         held = self.held.get(spec.name)
         if held is not None and held.key == key:
@@ -47,9 +51,9 @@ class SessionChildren:
         return slot
 
     def release(self) -> None:
-        """Give all of them up."""
+        """Release all slots."""
         for slot in self.held.values():
-            # A child of this session alone is of no use to anybody else.
+            # With `share: session` no other session can use the child.
             alone = slot.spec.share == "session"
             self._services.children.release(slot, self._session, at_once=alone)
         self.held.clear()
@@ -60,7 +64,7 @@ class SessionChildren:
             self._services.plans.of(spec, here),
             EMPTY if spec.share == "all" else here.roots,
             principal=self._principal,
-            # A server that is known to be modern is told with each request who makes it.
+            # A modern child gets the client's capabilities with each request.
             asks={} if spec.era == "modern" else self._asks(),
             session=self._session,
             unknown=self._unknown(),
