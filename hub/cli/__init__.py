@@ -4,7 +4,7 @@ Exit codes are chosen here. Nothing but `hub.__main__` imports this package. No 
 here: a subcommand loads the config and asks `app`, `config`, `guard` or `confinement`.
 
 Each module has a function `register` that adds its subcommands to the parser and sets `perform`
-for each: a function from the parsed options to the exit code. `main` imports only the module needed.
+for each: a function from the parsed options to the exit code. `main` imports only one module.
 
 Read in this order:
 - `main`: the parser, error messages and exit codes;

@@ -39,7 +39,7 @@ def lean() -> Generator[None]:
 
 @contextmanager
 def hidden(name: str) -> Generator[None]:
-    """Make imports of the module `name` fail inside the context only, unless it is loaded already."""
+    """Make imports of the module `name` fail inside the context, unless loaded already."""
     modules = cast("dict[str, ModuleType | None]", sys.modules)
     if name in modules:
         yield
