@@ -48,7 +48,7 @@ def register(roots: Subparsers) -> None:
 
 
 class _Kept(Struct, frozen=True):
-    """A root in the config: absolute `path`, without links if it exists; `written` as in the file."""
+    """A root in the config: absolute `path`, no links if it exists; `written` as in the file."""
 
     path: str
     name: str
