@@ -82,7 +82,7 @@ class Names:
         return shorten(self._prefixes[server], name)
 
     def server_of(self, public: str) -> ServerName | None:
-        """Return the server whose prefix the name has; the server may not have such a name."""
+        """Return the server whose prefix `public` has, or None. It may not have such a tool."""
         for prefix, server in self._longest_first:
             if public.startswith(prefix + SEPARATOR):
                 return server

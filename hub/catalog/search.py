@@ -16,7 +16,7 @@ from hub.legible import legible_entry
 from hub.values import ChildRoute, Json, JsonObject, ServerName
 
 Expose: TypeAlias = Literal["tools", "search"]
-"""The key `expose`: clients see the children's tools, or meta tools to find them."""
+"""The key `expose`: clients see the children's tools, or meta tools to find and call them."""
 
 SearchIn: TypeAlias = Literal["name", "description", "both"]
 
@@ -36,7 +36,7 @@ _PART: Final = 3
 
 
 class SearchError(RouteError):
-    """A model named an unknown server or tool, or gave wrong arguments. The text says what to do."""
+    """Unknown server or tool, or wrong arguments. The text tells a model what to do."""
 
 
 class Pattern(Struct, frozen=True):
@@ -124,7 +124,7 @@ def _offered(server: ServerName, listing: Listing, offer: Offer) -> dict[str, Ch
 
 
 def summary(tool: Mapping[str, Json]) -> JsonObject:
-    """Return a tool's name and the beginning of the first line of its description."""
+    """Return a tool's name and the start of the first line of its description, or else title."""
     text = tool.get("description") or tool.get("title")
     line = text.strip().partition("\n")[0].strip() if isinstance(text, str) else ""
     if len(line) > _SUMMARY:

@@ -49,7 +49,7 @@ class Loaded(Struct, frozen=True):
 
 
 def config_source(option: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return the config's file: `--config`, else `HUB_CONFIG`, else None. No search path."""
+    """Return the config's source: `--config`, else `HUB_CONFIG`, else None. No search path."""
     return option or environment.get("HUB_CONFIG") or None
 
 

@@ -32,7 +32,7 @@ def look(path: Path) -> Look | None:
 
 
 class FileEdit(Struct, frozen=True):
-    """A locked file being edited. Other users of this module wait. `mark` is a byte order mark."""
+    """A locked file being edited: `text` is its content without the byte order mark `mark`."""
 
     path: Path
     text: str
@@ -99,7 +99,7 @@ def _reading(source: Path) -> Generator[None]:
 
 @contextmanager
 def _alone_in(directory: Path) -> Generator[None]:
-    """Hold a lock on `directory` against other processes in here, if the file system has locks."""
+    """Hold a lock on `directory` against other hub processes. No lock on Windows."""
     if sys.platform == "win32":
         yield
         return
