@@ -1,4 +1,4 @@
-"""`python -m hub` is `roots-hub`, for clients that launch nothing but interpreters."""
+"""Run `roots-hub` as `python -m hub`, for clients that can only launch interpreters."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The errors: who is at fault, and what a client or an operator may read."""
+"""Exception types: each says whose fault an error is (operator, client or child)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import cast
 
 
 class HubError(Exception):
-    """Something a user of the hub can act on; its text is fit to be shown to them."""
+    """An error that a user of the hub can act on. Its text may be shown to users."""
 
 
 class ConfigError(HubError):
-    """The operator's configuration is wrong: `where` says what and where, `fix` what to do.
+    """The operator's config is wrong: `where` names the place and the mistake, `fix` the remedy.
 
-    `where` reads like `hub.yaml: servers.files.args[2]: unknown placeholder ${rots}`.
+    Example of `where`: `hub.yaml: servers.files.args[2]: unknown placeholder ${rots}`.
     """
 
     def __init__(self, where: str, fix: str) -> None:
@@ -32,19 +32,19 @@ class StartError(HubError):
 
 
 class RootError(HubError):
-    """A path cannot serve as a root; the text is the sentence that says why."""
+    """A path cannot be a root. The text is a sentence that gives the reason."""
 
 
 class RouteError(HubError):
-    """A client named a tool, prompt, resource or server that is not there."""
+    """A client named a tool, prompt, resource or server that does not exist."""
 
 
 class ChildError(HubError):
-    """A child could not answer: the text names the server, what happened and what happens next."""
+    """A child could not answer. The text names the server, what happened and what happens next."""
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors that a group is made of, however deep: `error` itself if it is no group."""
+    """Yield all errors inside an exception group, at any depth, or `error` itself if no group."""
     if isinstance(error, BaseExceptionGroup):
         for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from leaves(inner)

@@ -1,7 +1,7 @@
-r"""Text of servers and clients as a person, a log or a model may see it: nothing in it is hidden.
+r"""Escape invisible and control characters in text from servers and clients.
 
-What moves a terminal, turns the order of letters around or shows as nothing is written out, as in
-`\x1b` or `\u202e`. So nothing can be said to a model that the person beside it does not see.
+Terminal control codes, characters that reverse the text direction and invisible characters are
+written as escapes such as `\x1b` or `\u202e`. So a model reads nothing that a person cannot see.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import cast
 from hub.values import Json, JsonObject
 
 _JOINERS = "\u200c\u200d"
-"""Emoji and many scripts need them within a word: they stay behind what is no ASCII."""
+"""Joiners. Emoji and many scripts need them in a word: kept after a non-ASCII character."""
 _SELECTORS = "\ufe00-\ufe0f"
-"""They choose how the sign before them looks. One behind another chooses nothing: it hides data."""
+"""Variation selectors choose how the character before them looks. A second one could hide data."""
 _NEVER_SEEN = (
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b"
     "\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
@@ -29,27 +29,28 @@ _HIDDEN = re.compile(
 _HIDDEN_IN_ASCII = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _TEXTS = frozenset({"title", "description"})
 _VALUES = frozenset({"default", "const", "enum", "examples", "example"})
-"""Keys of a schema behind which stands what a call may hold: it is not to be touched."""
+"""Schema keys whose values are argument values of a call: these are never changed."""
 
 
 def legible(text: str) -> str:
-    """Return text of any number of lines with all that is hidden in it written out."""
+    """Return `text` with hidden characters escaped. Line breaks are kept."""
     if text.isascii():
         return text if text.isprintable() else _HIDDEN_IN_ASCII.sub(_spelled, text)
     return _HIDDEN.sub(_spelled, text)
 
 
 def on_one_line(text: str) -> str:
-    """Return text with all that is hidden in it written out, and the ends of lines as well."""
+    """Return `text` with hidden characters escaped, and line breaks too."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(char if char.isprintable() else _written(char) for char in legible(text))
 
 
 def legible_entry(entry: Mapping[str, Json]) -> JsonObject:
-    """Return a listed tool, prompt or resource with its texts legible, those of its schemas too.
+    """Return a listed tool, prompt or resource with titles and descriptions escaped.
 
-    It is the very same object where nothing was hidden. Names are the caller's business.
+    Includes those inside its schemas. Returns the same object if nothing was hidden. Names are not
+    changed: the caller handles them.
     """
     return cast("JsonObject", _walked_object(entry))
 

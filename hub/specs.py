@@ -1,4 +1,4 @@
-"""What the operator's configuration comes to, checked: the values that the runtime works from."""
+"""Settings of each configured server (`ServerSpec`), checked: what the runtime works from."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ EraChoice: TypeAlias = Literal["auto", "legacy", "modern"]
 Share: TypeAlias = Literal["roots", "session", "all"]
 ConfineMode: TypeAlias = Literal["off", "auto", "require"]
 Allowance: TypeAlias = Literal["userns", "any_owner"]
-"""What an operator can allow: `userns` is for this filter, `any_owner` for capabilities."""
+"""What a confined child may still do: `userns` (seccomp filter), `any_owner` (capabilities)."""
 
 
 _URL = re.compile(r"https?://[^\s'\"<>]*[^\s'\"<>.,:;!?)]", re.IGNORECASE)
 
 
 def shown_url(url: str) -> str:
-    """Return an address without user, password, query and fragment."""
+    """Return a URL without user, password, query and fragment."""
     scheme, _, rest = url.partition("://")
     place = rest.partition("#")[0].partition("?")[0]
     host, slash, path = place.partition("/")
@@ -34,7 +34,7 @@ def shown_url(url: str) -> str:
 
 
 class RemoteTarget(Struct, frozen=True):
-    """A child behind a URL. URL and headers may hold secrets: neither is shown as it is."""
+    """A remote child, reached by a URL. URL and headers may hold secrets: show only `shown`."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -45,7 +45,7 @@ class RemoteTarget(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The URL fit to be shown: without user, password and query, which may be secrets."""
+        """The URL without user, password, query and fragment, which may be secrets."""
         return shown_url(self.url)
 
 
@@ -53,9 +53,9 @@ Target: TypeAlias = LaunchTemplate | RemoteTarget
 
 
 class ConfineSetting(Struct, frozen=True):
-    """The operator's word on one child: `read` and `write` are granted beside its roots.
+    """How one child is confined: `read` and `write` are paths granted in addition to its roots.
 
-    With a kernel that has an older version of Landlock than `abi` it is not launched.
+    `abi` is the oldest Landlock version that will do: with an older one the child is not launched.
     """
 
     mode: ConfineMode = "off"
@@ -68,9 +68,10 @@ class ConfineSetting(Struct, frozen=True):
 class ServerSpec(Struct, frozen=True):
     """One configured server. Times are in seconds.
 
-    `ceiling` holds the directories that a filesystem server's own arguments name; None if they name
-    none. `directories` are the same as its arguments spell them. `tool_policies` are those of
-    single tools, by the child's own name for them. `environment` is what its process inherits.
+    `directories` are the directories in a filesystem server's own arguments, as paths. `ceiling` is
+    the same as roots; None if there are none, or if the client's roots replace them.
+    `tool_policies` has policies of single tools, by the child's own tool name. `environment` says
+    which variables the child process inherits. `eager` None is `start: auto`.
     """
 
     name: ServerName
@@ -93,9 +94,9 @@ class ServerSpec(Struct, frozen=True):
     idle_stop: float = 600.0
 
     def without_secrets(self, text: str) -> str:
-        """Return a transport's words without the secrets of any address: clients read them."""
+        """Return an error text with every URL as in `shown_url`: clients read such texts."""
         return _URL.sub(lambda found: shown_url(found[0]), text)
 
     def policy_of(self, tool: str) -> ToolPolicy:
-        """Return the policy for the calls of one tool."""
+        """Return the policy for calls of `tool`, the child's own tool name."""
         return self.tool_policies.get(tool) or ToolPolicy(policy=self.policy)

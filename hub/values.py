@@ -1,4 +1,4 @@
-"""The words the hub's parts speak to each other in: JSON, names, calls, routes."""
+"""Basic types that all packages share: JSON, names, calls and routes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Literal, NewType, TypeAlias
 from msgspec import Struct
 
 Json: TypeAlias = "bool | int | float | Decimal | str | list[Json] | dict[str, Json] | None"
-"""Any JSON value. A number that no `float` repeats exactly as it was written is a `Decimal`."""
+"""Any JSON value. A number that a `float` would change is a `Decimal`."""
 
 JsonObject: TypeAlias = dict[str, "Json"]
 
 
 def object_or_empty(value: Json) -> JsonObject:
-    """Return a JSON object as it is, and an empty one for anything else."""
+    """Return `value` if it is a JSON object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
@@ -23,10 +23,10 @@ ServerName = NewType("ServerName", str)
 """A child server's name in the config."""
 
 PublicName = NewType("PublicName", str)
-"""A tool's, prompt's or resource's name as clients see it."""
+"""The name of a tool, prompt or resource as clients see it."""
 
 SessionKey = NewType("SessionKey", str)
-"""Names one client's session: minted by the hub, never sent by a client of its own choosing."""
+"""The key of one client's session. The hub makes it; a client cannot choose it."""
 
 CallMethod: TypeAlias = Literal[
     "tools/call", "resources/read", "resources/subscribe", "prompts/get", "completion/complete"
@@ -35,10 +35,10 @@ CallMethod: TypeAlias = Literal[
 
 
 class Call(Struct, frozen=True):
-    """One guarded request, as it will be sent to the child that owns its name.
+    """One request that the guard decides on, as it will be sent to the child.
 
-    `params` is the whole object for the child, with the child's own name in it. `arguments` is the
-    part of it that the guard walks: the very object inside `params`, not a copy.
+    `params` is the whole object for the child, with the child's own tool name. `arguments` is the
+    part that the guard checks: the same object as inside `params`, not a copy.
     """
 
     method: CallMethod
@@ -48,7 +48,7 @@ class Call(Struct, frozen=True):
 
 
 class ChildRoute(Struct, frozen=True):
-    """A public name that leads to `name` at the child `server`, listed there as `definition`."""
+    """The route to `name` at the child `server`; `definition` is its entry in the child's list."""
 
     server: ServerName
     name: str
@@ -56,7 +56,7 @@ class ChildRoute(Struct, frozen=True):
 
 
 class BuiltinRoute(Struct, frozen=True):
-    """A public name that leads to one of the hub's own tools."""
+    """The route to one of the hub's own tools."""
 
     name: str
 

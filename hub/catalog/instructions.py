@@ -1,4 +1,4 @@
-"""What servers tell a model of their use, as one text of the hub's."""
+"""Merge the `instructions` of the servers (for models) into one text."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hub.values import ServerName
 
 
 def merged(texts: Mapping[ServerName, str], *, preface: str | None, several: bool) -> str | None:
-    """Return the operator's text and those of the servers, in their order; None if there is none.
+    """Return the operator's `preface` and the servers' texts, in order; None if all are empty.
 
-    Those of `several` servers stand each under the name that its tools begin with; that of a single
-    one is left as it is. What is hidden in them is written out.
+    If `several`, each server's text gets a heading with the server's name. Hidden characters in the
+    servers' texts are escaped.
     """
     parts = [] if preface is None else [preface]
     for server, text in texts.items():
@@ -24,5 +24,5 @@ def merged(texts: Mapping[ServerName, str], *, preface: str | None, several: boo
 
 
 def is_for_all(text: str, roots: RootSet) -> bool:
-    """Return whether a text that a child wrote, told of these roots, names none of them."""
+    """Return whether a child's text names none of its `roots`, so that any client may read it."""
     return not any(root.path in text or root.uri in text for root in roots.roots)

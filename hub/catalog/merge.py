@@ -1,4 +1,4 @@
-"""What one session is shown: the children's listings merged, every public name with one route."""
+"""Merge the children's listings to a `Catalog`: public names, each with exactly one route."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Entries = Iterable[tuple[ServerName, JsonObject]]
 
 
 class Listing(Struct, frozen=True):
-    """What one child offers, all pages, as it sent it."""
+    """Everything that one child lists (all pages), unchanged."""
 
     tools: tuple[JsonObject, ...] = ()
     resources: tuple[JsonObject, ...] = ()
@@ -27,14 +27,14 @@ class Listing(Struct, frozen=True):
 
 
 class ToolText(Struct, frozen=True):
-    """What the operator puts in the place of a tool's own texts; None leaves them."""
+    """The operator's texts for a tool; None keeps the tool's own text."""
 
     title: str | None = None
     description: str | None = None
 
 
 class Offer(Struct, frozen=True):
-    """Which of a child's tools clients see, by globs on its own names, and how described."""
+    """Which tools of a child clients see (globs on the child's own names), and their texts."""
 
     allow: tuple[str, ...] = ("*",)
     deny: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Offer(Struct, frozen=True):
         return _matches(tool, self.allow) and not _matches(tool, self.deny)
 
     def described(self, entry: JsonObject, tool: str) -> JsonObject:
-        """Return the entry with the operator's texts in it."""
+        """Return the entry with the operator's texts for `tool`."""
         text = self.texts.get(tool)
         if text is None:
             return entry
@@ -56,7 +56,7 @@ _ALL = Offer()
 
 
 class Clash(Struct, frozen=True):
-    """A name that several servers give to a tool or a prompt, where names have no prefixes."""
+    """A tool or prompt name that several servers have, while names have no prefixes."""
 
     kind: str
     name: str
@@ -64,7 +64,7 @@ class Clash(Struct, frozen=True):
 
     @property
     def what(self) -> str:
-        """Say what is wrong, on one line."""
+        """The problem, as one line."""
         servers = " and ".join(self.servers)
         return (
             f"{self.kind.capitalize()} {self.name!r} is left out: {servers} have one of that name, "
@@ -73,12 +73,12 @@ class Clash(Struct, frozen=True):
 
     @property
     def fix(self) -> str:
-        """Say what the operator can do."""
+        """The remedy for the operator."""
         return "Set names: auto, or leave it out of all of them but one with tools.deny."
 
 
 class TemplateRoute(Struct, frozen=True):
-    """A public URI template and the child's own that it leads to."""
+    """A public URI template, and the child's own template that it leads to."""
 
     public: UriTemplate
     own: UriTemplate
@@ -86,9 +86,10 @@ class TemplateRoute(Struct, frozen=True):
 
 
 class Catalog(Struct, frozen=True):
-    """Listings with public names, in the config's order of servers and then each child's own.
+    """Merged listings with public names: servers in the config's order, then as each child lists.
 
-    An entry is the child's own object but for what had to be renamed or the operator described.
+    An entry is the child's own object except for its name, escaped texts and the operator's texts.
+    `resource_server` is asked for resources that no child lists; None unless only one can be.
     """
 
     tools: tuple[JsonObject, ...]
@@ -104,30 +105,30 @@ class Catalog(Struct, frozen=True):
     own_tools: Mapping[ServerName, Mapping[str, ChildRoute]] = field(
         default_factory=dict[ServerName, Mapping[str, ChildRoute]]
     )
-    """With `expose: search`: by server and its own name, what has no public name then."""
+    """With `expose: search`, the tools without a public name: by server and the tool's own name."""
     left_out: Mapping[str, Clash] = field(default_factory=dict[str, "Clash"])
-    """What would lead to several servers, and so leads nowhere: by kind, a space and the name."""
+    """Names without a route, as several servers have them. The key is `kind name`."""
 
     def tool(self, public: str) -> Route | None:
-        """Return where a tool's public name leads."""
+        """Return the route of a tool's public name; None if unknown."""
         return self.tool_routes.get(public)
 
     def prompt(self, public: str) -> ChildRoute | None:
-        """Return where a prompt's public name leads."""
+        """Return the route of a prompt's public name; None if unknown."""
         return self.prompt_routes.get(public)
 
     def resource(self, uri: str) -> ChildRoute | None:
-        """Return who answers for `uri`; the route's name is the URI to ask that child for.
+        """Return the route for `uri`; its `name` is the URI to request from the child.
 
-        In this order: the child that lists it, one whose template it matches, the server named in a
-        `hub+server:` URI, the only server, the only one that offers resources.
+        The first that applies: the child that lists `uri`, a child with a matching template, the
+        server in a `hub+server:` URI, the only server, the only server that offers resources.
         """
         listed = self.resource_routes.get(uri)
         if listed is not None:
             return listed
         for public, template in self.template_routes.items():
             values = template.public.match(uri)
-            # No child's `{+any}` may take what names another server.
+            # A child's `{+any}` must not match a URI that names another server.
             if values is not None and is_wrapped(public) == is_wrapped(uri):
                 found = template.route
                 return ChildRoute(found.server, template.own.filled(values), found.definition)
@@ -138,7 +139,7 @@ class Catalog(Struct, frozen=True):
         return ChildRoute(self.resource_server, uri, {})
 
     def completion(self, ref: Mapping[str, Json]) -> tuple[ChildRoute, JsonObject] | None:
-        """Return who completes `ref` and the reference with that child's own name in it."""
+        """Return the route to complete `ref`, and `ref` with the child's own name, or None."""
         key = "name" if ref.get("type") == "ref/prompt" else "uri"
         public = ref.get(key)
         if not isinstance(public, str):
@@ -165,11 +166,11 @@ def merge(
     offers: Mapping[ServerName, Offer] | None = None,
     builtins: Sequence[JsonObject] = (),
 ) -> Catalog:
-    """Return the catalog of the children that have listings, the hub's own tools first.
+    """Return the catalog of all children with listings; the hub's own tools come first.
 
-    An entry without a name, and a second one of a child's with the same name, cannot be routed and
-    are left out. So is, without prefixes, a tool or a prompt whose name several servers have: it is
-    in `left_out`. What is hidden in names, titles and descriptions is written out.
+    Left out are entries without a name and repeated names of the same child, as they cannot be
+    routed. Without prefixes, names of tools and prompts that several servers have are in `left_out`
+    instead. Hidden characters in names, titles and descriptions are escaped.
     """
     present = {server: listings[server] for server in names.servers if server in listings}
     own = {str(tool["name"]): BuiltinRoute(str(tool["name"])) for tool in builtins}
@@ -220,9 +221,9 @@ def _entries(
 def _named(
     kind: str, entries: _Entries, names: Names, reserved: frozenset[str], clashes: dict[str, Clash]
 ) -> dict[str, ChildRoute]:
-    """Return the routes by public name; `reserved` are the hub's own names.
+    """Return the routes by public name; `reserved` are names of the hub's own tools.
 
-    What several servers have goes into `clashes`.
+    Names that several servers have are added to `clashes` and get no route.
     """
     sharing: dict[str, dict[ServerName, None]] = {}
     routes: dict[str, ChildRoute] = {}
@@ -240,7 +241,7 @@ def _named(
     for public, servers in sharing.items():
         del routes[public]
         clashes[f"{kind} {public}"] = Clash(kind, public, tuple(servers))
-    # After all others, so that no name depends on the order of a child's own listing.
+    # Last, so that names do not depend on the order of a child's listing.
     for route in renamed:
         public = names.prefixed(route.server, route.name)
         if public in routes and routes[public].name != route.name:
@@ -255,7 +256,7 @@ def _resources(entries: _Entries) -> dict[str, ChildRoute]:
         uri = entry.get("uri")
         if isinstance(uri, str):
             route = ChildRoute(server, uri, entry)
-            # The hub's own form is never taken from a child: it could pass for another server's.
+            # A child's own `hub+` URI is wrapped again: it could look like another server's.
             first = route if is_wrapped(uri) else routes.setdefault(uri, route)
             if first.server != server or is_wrapped(uri):
                 routes.setdefault(wrapped(server, uri), route)
@@ -277,7 +278,7 @@ def _templates(entries: _Entries) -> dict[str, TemplateRoute]:
 
 
 def _resource_server(names: Names, present: Mapping[ServerName, Listing]) -> ServerName | None:
-    """Return the one server that can be asked for a resource that nobody lists."""
+    """Return the server to ask for resources that nobody lists; None unless only one can be."""
     if len(names.servers) == 1:
         return names.servers[0]
     offering = [server for server, one in present.items() if one.resources or one.templates]
@@ -290,7 +291,7 @@ def _all_shown(key: str, routes: Mapping[str, ChildRoute]) -> tuple[JsonObject, 
 
 def _shown(key: str, public: str, route: ChildRoute) -> JsonObject:
     entry, name = legible_entry(route.definition), route.definition.get("name")
-    if key != "name" and isinstance(name, str):  # a resource's is for people
+    if key != "name" and isinstance(name, str):  # a resource's name is for people
         return {**entry, "name": on_one_line(name), key: public}
     return {**entry, key: public}
 

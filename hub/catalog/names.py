@@ -1,4 +1,4 @@
-"""Public names: a child's tool or prompt as clients see it, and whose it is."""
+"""Public names of tools and prompts: server prefixes, shortened names, and back to the server."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hub.legible import on_one_line
 from hub.values import PublicName, ServerName
 
 NamesMode: TypeAlias = Literal["auto", "always", "never"]
-"""`names`: `auto` prefixes only if there are several servers."""
+"""The key `names`. `auto`: prefixes only if there are several servers."""
 
 SEPARATOR: Final = "__"
 MAX_LENGTH: Final = 64
-"""What the strictest model interfaces take as a tool name."""
+"""The longest tool name that the strictest model interfaces accept."""
 
 _MAX_PREFIX: Final = 40
 _HASH_DIGITS: Final = 10
@@ -24,10 +24,10 @@ _HASHED: Final = re.compile(rf".*_[0-9a-f]{{{_HASH_DIGITS}}}", re.DOTALL)
 
 
 def join(prefix: str, name: str) -> PublicName:
-    """Return `prefix__name`, or a shortened form of it where that is no legal name of its own.
+    """Return `prefix__name`, or its shortened form if that is not a legal public name.
 
-    At most 64 characters of `[A-Za-z0-9_.-]`, if `prefix` is at most 40 of them. Different names
-    never share a plain form, and a shortened one ends in a hash as no plain form does.
+    At most 64 characters of `[A-Za-z0-9_.-]` if `prefix` has at most 40 of them. Different names
+    never get the same plain form. Only shortened forms end in a hash.
     """
     plain = f"{prefix}{SEPARATOR}{name}"
     legal = name and len(plain) <= MAX_LENGTH and not _ILLEGAL.search(plain)
@@ -35,16 +35,16 @@ def join(prefix: str, name: str) -> PublicName:
 
 
 def shorten(prefix: str, name: str) -> PublicName:
-    """Return `prefix__start-of-name_hash`: legal whatever `name` is, the same each time."""
+    """Return `prefix__start-of-name_hash`: legal for any `name`, and always the same."""
     room = MAX_LENGTH - len(prefix) - len(SEPARATOR) - _HASH_DIGITS - 1
-    # Without `__` in it, the rest cannot seem to belong to a server `prefix__x`.
+    # No `__` after the prefix: else the name could look like one of a server `prefix__x`.
     start = re.sub("_+", "_", _ILLEGAL.sub("_", name)).lstrip("_")[:room].rstrip("_")
     kept = f"{start}_" if start else ""
     return PublicName(f"{prefix}{SEPARATOR}{kept}{_digest(prefix, name)}")
 
 
 def spelled(name: str) -> str:
-    """Return a name without a prefix: as it is, or shortened if something in it is not seen."""
+    """Return a name without prefix: unchanged, or shortened if it has hidden characters."""
     if on_one_line(name) == name:
         return name
     return shorten("", name).removeprefix(SEPARATOR)
@@ -53,10 +53,10 @@ def spelled(name: str) -> str:
 class Names:
     """The public names of one set of servers; immutable.
 
-    With prefixes, no two (server, name) pairs share a public name, whatever children call their
-    tools: a name belongs to the longest prefix that it starts with, and a pair whose plain form
-    would seem to be another server's is shortened. Shortening loses the original: only the catalog
-    that lists it leads back.
+    With prefixes, no two (server, name) pairs share a public name, whatever names children choose.
+    A public name belongs to the server with the longest matching prefix. A pair whose plain form
+    would belong to another server is shortened. A shortened name does not contain the original
+    name: only the catalog leads back to it.
     """
 
     def __init__(self, servers: Iterable[str], mode: NamesMode = "auto") -> None:
@@ -68,28 +68,28 @@ class Names:
         self._longest_first = tuple((self._prefixes[server], server) for server in by_length)
 
     def public(self, server: ServerName, name: str) -> PublicName:
-        """Return the name under which clients see `name` of `server`."""
+        """Return the public name of `name` of `server`."""
         return PublicName(spelled(name)) if self.bare else self.prefixed(server, name)
 
     def prefixed(self, server: ServerName, name: str) -> PublicName:
-        """Return the name with its prefix, even where names are bare."""
+        """Return the public name with prefix, also if this set of servers has no prefixes."""
         prefix = self._prefixes[server]
         public = join(prefix, name)
         return public if self.server_of(public) == server else self.shortened(server, name)
 
     def shortened(self, server: ServerName, name: str) -> PublicName:
-        """Return the hashed form of the prefixed name, for where the plain one is taken."""
+        """Return the shortened (hashed) name with prefix, for when the plain name is taken."""
         return shorten(self._prefixes[server], name)
 
     def server_of(self, public: str) -> ServerName | None:
-        """Return the server that a prefixed name belongs to, whether or not it has such a name."""
+        """Return the server whose prefix `public` has, or None. It may not have such a tool."""
         for prefix, server in self._longest_first:
             if public.startswith(prefix + SEPARATOR):
                 return server
         return None
 
     def split(self, public: str) -> tuple[ServerName, str] | None:
-        """Return the pair whose plain prefixed name this is; None if shortened or foreign."""
+        """Return the server and name of a plain prefixed name; None if shortened or foreign."""
         server = self.server_of(public)
         if server is None:
             return None
@@ -98,7 +98,7 @@ class Names:
 
 
 def _prefix(server: str) -> str:
-    """Return a server's name as it can stand in public names; different for different servers."""
+    """Return the prefix for a server: legal in public names and different for each server."""
     legal = len(server) <= _MAX_PREFIX and not _ILLEGAL.search(server)
     if legal and not _HASHED.fullmatch(server):
         return server

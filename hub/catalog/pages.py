@@ -1,4 +1,4 @@
-"""Pages of our own listings, by opaque cursors that a changed listing makes stale."""
+"""Pagination of the hub's listings: opaque cursors that are invalid after the listing changes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hub.errors import RouteError
 from hub.values import JsonObject
 
 PAGE_SIZE: Final = 1000
-"""Large, because many clients never ask for a second page."""
+"""Entries per page. Large, because many clients never ask for a second page."""
 
 _IDENTITY: Final = ("name", "uri", "uriTemplate")
 
 
 class CursorError(RouteError):
-    """A cursor is not of this listing, or of one that has changed since; `data` says which."""
+    """A cursor is not one of ours, or its listing has changed; `data` has reason and cursor."""
 
     def __init__(self, reason: str, cursor: str) -> None:
         super().__init__(f"Invalid cursor: {reason}")
@@ -28,7 +28,7 @@ class CursorError(RouteError):
 
 
 class Page(Struct, frozen=True):
-    """Some entries of a listing, and the cursor of the next ones if there are more."""
+    """Some entries of a listing, and the cursor of the next page if there is one."""
 
     entries: tuple[JsonObject, ...]
     next_cursor: str | None
@@ -37,7 +37,7 @@ class Page(Struct, frozen=True):
 def page_of(
     listing: tuple[JsonObject, ...], cursor: str | None = None, *, size: int = PAGE_SIZE
 ) -> Page:
-    """Return the page of `listing` that `cursor` names, the first without one.
+    """Return the page of `listing` at `cursor`, or the first page for None.
 
     Raises:
         CursorError: the cursor is not one of ours, or the listing has changed since.

@@ -1,4 +1,4 @@
-"""Resource URIs and URI templates of children as clients see them, and back again."""
+"""Public resource URIs and URI templates: wrap a child's URI with its server, match, unwrap."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from msgspec import Struct
 
 _EXPRESSION: Final = re.compile(r"(\{[^{}]*\})")
 _REACHING: Final = ("{+", "{#", "{/", "{?", "{&", "{;", "{.")
-"""Expressions whose values may hold more than one segment."""
+"""Beginnings of expressions whose values may have more than one path segment."""
 
 
 def wrapped(server: str, uri: str) -> str:
-    """Return `hub+server://percent-encoded-uri`: the same URI, told apart by its server."""
+    """Return `hub+server://percent-encoded-uri`: the URI with its server."""
     return f"{_scheme(server)}://{_quoted(uri)}"
 
 
 def is_wrapped(uri: str) -> bool:
-    """Tell whether a URI is of the form that is the hub's to give."""
+    """Return whether a URI has the form that only the hub makes (`hub+...`)."""
     return uri[:4].lower() == "hub+"
 
 
 def unwrapped(server: str, uri: str) -> str | None:
-    """Return the URI of `server` that was wrapped into `uri`; None if it was not this server's."""
+    """Return the URI of `server` inside the wrapped `uri`; None if it is not of this server."""
     scheme, found, rest = uri.partition("://")
     if not found or scheme.lower() != _scheme(server):
         return None
@@ -33,10 +33,11 @@ def unwrapped(server: str, uri: str) -> str | None:
 
 
 class UriTemplate(Struct, frozen=True):
-    """A URI template (RFC 6570), read as far as routing needs it.
+    """A URI template (RFC 6570), parsed only as far as routing needs.
 
-    `literals` has one element more than `expressions`. Matching is linear in the URI's length and
-    takes the leftmost place for each literal: it can miss a match, and never invents one.
+    `literals` has one element more than `expressions`. Matching takes time linear in the URI's
+    length. It uses the leftmost position of each literal, so it can miss a match, but a match it
+    reports is real.
     """
 
     literals: tuple[str, ...]
@@ -48,7 +49,7 @@ class UriTemplate(Struct, frozen=True):
         return UriTemplate(tuple(parts[::2]), tuple(parts[1::2]))
 
     def wrapped(self, server: str) -> UriTemplate:
-        """Return this template of `server` in the hub's form, its expressions left to expand."""
+        """Return the public form of this template of `server`; its expressions stay expressions."""
         first, *rest = map(_quoted, self.literals)
         return UriTemplate((f"{_scheme(server)}://{first}", *rest), self.expressions)
 
@@ -56,12 +57,12 @@ class UriTemplate(Struct, frozen=True):
         return self.filled(self.expressions)
 
     def filled(self, values: Sequence[str]) -> str:
-        """Return the URI with the values that `match` gave, byte for byte."""
+        """Return the URI with the `values` from `match` filled in, without encoding them again."""
         pairs = zip(self.literals, (*values, ""), strict=True)
         return "".join(literal + value for literal, value in pairs)
 
     def match(self, uri: str) -> tuple[str, ...] | None:
-        """Return what stands in `uri` for each expression, still encoded; None if it is another."""
+        """Return the value of each expression in `uri`, still encoded; None if no match."""
         first, *middle = self.literals
         if not middle:
             return () if uri == first else None
@@ -88,7 +89,7 @@ class UriTemplate(Struct, frozen=True):
 
 
 def _scheme(server: str) -> str:
-    # A scheme has no case and no underscore: what it cannot hold is written as +hex.
+    # A URI scheme ignores case and has no underscore: other bytes are written as +hex.
     encoded = (
         chr(byte) if chr(byte) in "abcdefghijklmnopqrstuvwxyz0123456789-." else f"+{byte:02x}"
         for byte in server.encode("utf-8", "surrogatepass")

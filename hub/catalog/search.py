@@ -1,4 +1,4 @@
-"""`expose: search`: children's tools found by their own names and texts, told of in few words."""
+"""Search in the children's tools (`expose: search`): patterns, summaries, hints on wrong names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hub.legible import legible_entry
 from hub.values import ChildRoute, Json, JsonObject, ServerName
 
 Expose: TypeAlias = Literal["tools", "search"]
-"""What clients see: the children's tools, or the few by which those can be found and called."""
+"""The key `expose`: clients see the children's tools, or meta tools to find and call them."""
 
 SearchIn: TypeAlias = Literal["name", "description", "both"]
 
@@ -27,23 +27,23 @@ SYNTAX: Final = (
 )
 
 _LOOKED_AT: Final = 2000
-"""How much of a tool's description is searched."""
+"""How many characters of each text of a tool are searched."""
 _SUMMARY: Final = 120
 _NAME: Final = 100
 _NEAR: Final = 3
 _PART: Final = 3
-"""How long a part must be for that a name with it may be meant."""
+"""Minimum length of a common part for a name to be suggested."""
 
 
 class SearchError(RouteError):
-    """A model asked for what is not there, or in a wrong way: the text says how to ask better."""
+    """Unknown server or tool, or wrong arguments. The text tells a model what to do."""
 
 
 class Pattern(Struct, frozen=True):
-    """What tools are searched by: alternatives of words, a word split at its `*`.
+    """A search pattern: alternatives, each a list of words, each word split at its `*`.
 
-    The time a search takes is bounded by the lengths of pattern and text multiplied, whatever they
-    are: a client's pattern never becomes a regular expression.
+    A search takes at most time proportional to pattern length times text length: a client's pattern
+    never becomes a regular expression.
     """
 
     alternatives: tuple[tuple[tuple[str, ...], ...], ...]
@@ -60,7 +60,7 @@ class Pattern(Struct, frozen=True):
         """
         if len(text) > MAX_PATTERN:
             raise SearchError(f"The pattern is too long: at most {MAX_PATTERN} characters")
-        # Whoever writes a regular expression all the same most often means this.
+        # In a regular expression, the usual part is `.*`.
         spelled = (text if case_sensitive else text.casefold()).replace(".*", "*")
         words = (alternative.split() for alternative in spelled.split("|"))
         alternatives = tuple(tuple(tuple(word.split("*")) for word in one) for one in words if one)
@@ -69,7 +69,7 @@ class Pattern(Struct, frozen=True):
         return cls(alternatives, search_in, case_sensitive)
 
     def matches(self, tool: Mapping[str, Json]) -> bool:
-        """Return whether a tool's name or texts match."""
+        """Return whether the searched texts of a tool match."""
         text = self._text(tool)
         return any(all(_occurs(word, text) for word in words) for words in self.alternatives)
 
@@ -82,7 +82,7 @@ class Pattern(Struct, frozen=True):
 
 
 def _occurs(word: tuple[str, ...], text: str) -> bool:
-    """Return whether the parts of a word occur one after another, with anything in between."""
+    """Return whether the parts of a word occur in this order, with anything in between."""
     start = 0
     for part in word:
         found = text.find(part, start)
@@ -99,9 +99,9 @@ def search_catalog(
     offers: Mapping[ServerName, Offer],
     builtins: Sequence[JsonObject],
 ) -> Catalog:
-    """Return the catalog whose public tools are the hub's own, and no others.
+    """Return a catalog whose only public tools are the hub's own (`builtins`).
 
-    The children's are in `own_tools`, where a server without a listing is missing.
+    The children's tools are in `own_tools`. A server without a listing is missing there.
     """
     toolless = {server: replace(listing, tools=()) for server, listing in listings.items()}
     own = {
@@ -124,7 +124,7 @@ def _offered(server: ServerName, listing: Listing, offer: Offer) -> dict[str, Ch
 
 
 def summary(tool: Mapping[str, Json]) -> JsonObject:
-    """Return a tool's name and the beginning of what it is for."""
+    """Return a tool's name and the start of the first line of its description, or else title."""
     text = tool.get("description") or tool.get("title")
     line = text.strip().partition("\n")[0].strip() if isinstance(text, str) else ""
     if len(line) > _SUMMARY:
@@ -133,9 +133,9 @@ def summary(tool: Mapping[str, Json]) -> JsonObject:
 
 
 def tools_of(catalog: Catalog, server: ServerName) -> Mapping[str, ChildRoute]:
-    """Return the tools that clients may use of a server, by its own names.
+    """Return the tools of a server that clients may use, by the server's own names.
 
-    Raises: SearchError if there is no such server, or nobody knows its tools yet.
+    Raises: SearchError if the server does not exist, or its tools are not known yet.
     """
     if server not in catalog.servers:
         hint = _meant(near(server, catalog.servers)) or "list-servers shows those there are"
@@ -147,9 +147,9 @@ def tools_of(catalog: Catalog, server: ServerName) -> Mapping[str, ChildRoute]:
 
 
 def tool_of(catalog: Catalog, server: ServerName, name: str) -> ChildRoute:
-    """Return where a server's tool is.
+    """Return the route to the tool `name` of a server.
 
-    Raises: SearchError as `tools_of`, or if it has no such tool that clients may use.
+    Raises: SearchError as `tools_of`, or if the server has no such tool for clients.
     """
     tools = tools_of(catalog, server)
     route = tools.get(name)
@@ -162,7 +162,7 @@ def tool_of(catalog: Catalog, server: ServerName, name: str) -> ChildRoute:
 
 
 def near(name: str, known: Iterable[str]) -> list[str]:
-    """Return the few names that somebody who wrote `name` may have meant."""
+    """Return at most 3 names of `known` that are similar to `name`."""
     wanted = name[:_NAME].casefold()
     folded = {one[:_NAME].casefold(): one for one in known}
     alike = get_close_matches(wanted, folded, _NEAR)

@@ -1,4 +1,4 @@
-"""`expose: search`: the tools by which clients find and call all others, and their arguments."""
+"""The hub's meta tools (`expose: search`) to find and call other tools; parse their arguments."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ _TAKES: Mapping[str, JsonObject] = {
 
 
 class SearchQuery(Struct, frozen=True):
-    """A call of a meta tool that only looks, its arguments read."""
+    """A call of a meta tool that only reads (lists, finds, shows), with parsed arguments."""
 
     name: str
     server: ServerName | None = None
@@ -140,14 +140,14 @@ class SearchQuery(Struct, frozen=True):
     pattern: Pattern | None = None
 
     def servers(self) -> Collection[ServerName] | None:
-        """Return the servers whose tools the answer depends on; None for all."""
+        """Return the servers whose tools the result depends on; None for all servers."""
         if self.name == LIST_SERVERS:
             return ()
         return None if self.server is None else (self.server,)
 
 
 class Inner(Struct, frozen=True):
-    """The call that a `call-tool` is about; `arguments` None if it has none."""
+    """The call inside a `call-tool`. `arguments` is None if it has none."""
 
     server: ServerName
     tool: str
@@ -155,9 +155,9 @@ class Inner(Struct, frozen=True):
 
 
 def read(name: str, arguments: JsonObject) -> SearchQuery | Inner | None:
-    """Return what a call of a meta tool asks for; None if `name` is not one of them.
+    """Return the parsed call of a meta tool; None if `name` is not a meta tool.
 
-    Raises: SearchError for arguments that the tool does not take.
+    Raises: SearchError if the arguments are unknown, missing or wrong.
     """
     takes = _TAKES.get(name)
     if takes is None:

@@ -1,1 +1,14 @@
-"""The `roots-hub` command, one file per group of subcommands."""
+"""The command line `roots-hub`: parses arguments, runs one subcommand, returns an exit code.
+
+Exit codes are chosen here. Nothing but `hub.__main__` imports this package. No decisions are made
+here: a subcommand loads the config and asks `app`, `config`, `guard` or `confinement`.
+
+Each module has a function `register` that adds its subcommands to the parser and sets `perform`
+for each: a function from the parsed options to the exit code. `main` imports only one module.
+
+Read in this order:
+- `main`: the parser, error messages and exit codes;
+- `options`: what the subcommands share (`--config`, `--root`, the event loop);
+- `run` (`run`, `wrap`), `check` (`check`, `plan`, `schema`), `explain`;
+- `roots` (`detect`, `list`, `contains`) and `roots_edit` (`add`, `remove`, `rename`).
+"""

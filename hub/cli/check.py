@@ -1,4 +1,4 @@
-"""`roots-hub check`, `plan` and `schema`: look without serving."""
+"""`roots-hub check`, `plan` and `schema`: check a config and show launch plans without serving."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ for name in sys.argv[1:]:
     print(open(name).read(), flush=True)
 """
 _PATIENCE: Final = 20.0
-"""Seconds that the trial may take."""
+"""Seconds that the trial of the confinement may take."""
 
 
 def confinement_report() -> tuple[list[str], bool]:
-    """Return what there is to say, line by line, and whether this machine can confine.
+    """Return a report as lines, and whether this machine can confine servers.
 
-    A small program is run confined, with one of two files granted: it must read that, and must
-    fail at the other.
+    Runs a small confined program with one of two files granted: it must read that file, and fail
+    to read the other.
     """
     kernel = this_kernel()
     if kernel.abi == 0:
@@ -123,7 +123,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 @final
 class RemotePlan(TypedDict):
-    """What `plan` shows of a server behind a URL."""
+    """What `plan --json` prints for a remote server."""
 
     server: str
     url: str
@@ -132,7 +132,7 @@ class RemotePlan(TypedDict):
 
 @final
 class GrantsPlan(TypedDict):
-    """What `plan` shows of a server that is confined."""
+    """What `plan --json` prints of a confined server's grants."""
 
     read: list[str]
     write: list[str]
@@ -142,7 +142,7 @@ class GrantsPlan(TypedDict):
 
 @final
 class ProcessPlan(TypedDict):
-    """What `plan` shows of a server that is launched."""
+    """What `plan --json` prints for a launched server."""
 
     server: str
     argv: list[str]
@@ -159,7 +159,7 @@ Planned: TypeAlias = RemotePlan | ProcessPlan
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add the three subcommands."""
+    """Add the subcommands `check`, `plan` and `schema`."""
     check = subparsers.add_parser(
         "check", help="load a config; with --connect, also start its servers"
     )
@@ -212,7 +212,7 @@ def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, Ef
 def _environments(
     config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]]
 ) -> dict[ServerName, Mapping[str, str]]:
-    """Return what the process of each launched server inherits."""
+    """Return the environment that the process of each launched server inherits."""
     specs = {spec.name: spec for spec, _ in servers}
     return environments(config, specs, this_machine(os.environ))
 
@@ -237,7 +237,7 @@ def _planned(spec: ServerSpec, force: EffectiveRoots, given: Mapping[str, str]) 
 
 
 def _granted(spec: ServerSpec, made: LaunchPlan, given: Mapping[str, str]) -> GrantsPlan | None:
-    """Return what its child would be granted, also where this machine could not hold it to that."""
+    """Return the child's grants, even if this machine cannot enforce them; None if not confined."""
     if spec.confine.mode == "off":
         return None
     try:
@@ -313,14 +313,14 @@ def _check(options: Namespace) -> int:
 
 
 def _missed(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]]) -> Iterator[str]:
-    """Yield which variables the servers' texts mention and do not get."""
+    """Yield a warning for each variable that a server's config names and its process lacks."""
     given = _environments(config, servers)
     for spec, _ in servers:
         yield from missed(spec, given.get(spec.name, {}), os.environ)
 
 
 def _hints(config: HubConfig) -> Iterator[str]:
-    """Yield what an operator may want to decide and has not."""
+    """Yield hints about keys that the operator should set."""
     for name, server in config.servers.items():
         if not isinstance(server, RemoteServer) or "paths" in server.model_fields_set:
             continue

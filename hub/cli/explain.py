@@ -1,4 +1,4 @@
-"""`roots-hub explain`: would this call pass, and why."""
+"""`roots-hub explain`: show whether the guard admits a call, and why; or judge a batch of calls."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _HERE = "windows" if sys.platform == "win32" else sys.platform
 
 
 class NoDisk(LinkReader):
-    """Another platform's disk, of which nothing is known: every path is a directory."""
+    """A `LinkReader` for another platform, without a disk to ask: every path is a directory."""
 
     def entry(self, path: str) -> Entry | None:
         return Entry("directory", 0, 0)
@@ -54,7 +54,7 @@ class NoDisk(LinkReader):
 
 
 def read_lines(source: str) -> Iterator[str]:
-    """Yield the lines of a file, or of the standard input for `-`."""
+    """Yield the lines of a file, or of stdin for `-`."""
     if source == "-":
         yield from sys.stdin
         return
@@ -63,7 +63,7 @@ def read_lines(source: str) -> Iterator[str]:
 
 
 def answers(lines: Iterable[str]) -> Iterator[str]:
-    """Yield one JSON line for each line that is not blank, in order; a bad one is a refusal."""
+    """Yield one JSON verdict per non-blank line, in order. A malformed line gives a refusal."""
     for line in lines:
         if line.strip():
             yield json.dumps(_answer(line))
@@ -124,7 +124,7 @@ def _unsafe(context: CallContext) -> UnsafePaths:
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add the subcommand."""
+    """Add the subcommand `explain`."""
     parser: ArgumentParser = subparsers.add_parser(
         "explain",
         help="show whether a call would pass the guard, and why",
@@ -148,7 +148,7 @@ def register(subparsers: Subparsers) -> None:
 
 
 def perform(options: Namespace) -> int:
-    """Explain one call or a batch; return the exit code."""
+    """Explain one call or a batch. Return the exit code: 1 if a single call is refused."""
     if options.batch is not None:
         return _batch(options.batch)
     case = _case(options)
@@ -196,7 +196,7 @@ def _case(options: Namespace) -> _Case:
     place = place_of(machine, config, config_path(options))
     force = for_rootless(operator_roots(config.roots, options.root, place))
     if found is None:
-        # As the hub treats a server that nothing is configured for: it runs in the first root.
+        # Without a config: default policy, and the server runs in the first root.
         policy = ToolPolicy(Policy(unsafe=place.unsafe, own=place.own))
         cwd = next((root.path for root in force.roots.roots if not root.is_file), None)
         env = dict(machine.environment)
@@ -220,7 +220,7 @@ def _case(options: Namespace) -> _Case:
 
 
 def _named(options: Namespace) -> tuple[str, str]:
-    """Return the server and the tool that the command line names."""
+    """Return the server and the tool of the argument `SERVER.TOOL`."""
     call: str = options.call or ""
     if not call:
         options.usage_error("say SERVER.TOOL and --arguments '{...}', or --batch FILE")
@@ -250,7 +250,7 @@ def _spec(config: HubConfig, server: str, place: PathContext) -> ServerSpec:
 def _launched(
     spec: ServerSpec, force: EffectiveRoots, config: HubConfig, machine: Machine
 ) -> tuple[str | None, dict[str, str]]:
-    """Return where a server runs and the environment it sees."""
+    """Return the working directory and the environment of a server's process."""
     if not isinstance(spec.target, LaunchTemplate):
         return None, dict(machine.environment)
     planned = plan(spec.target, force.roots, machine.environment, directories=spec.directories)
@@ -285,7 +285,10 @@ def _parsed(text: str, what: str, options: Namespace) -> Json:
 
 
 async def _ask(config: HubConfig, setting: Setting, server: str, tool: str) -> JsonObject:
-    """Return a server's own definition of one of its tools."""
+    """Start a server and return its definition of `tool`.
+
+    Raises: RouteError if it has no such tool.
+    """
     async with running_hub(config, setting) as services, anyio.create_task_group() as tasks:
         session = Session(services, tasks, principal="explain")
         spec = next(spec for name, spec in services.servers.items() if name == server)

@@ -1,7 +1,7 @@
-"""The `roots-hub` command.
+"""Entry point of the `roots-hub` command: parser, error messages and exit codes.
 
-Exit codes: 0 fine, 1 failed running, 2 bad usage, 3 bad config. An error is two lines on stderr:
-what and where, then what to do.
+Exit codes: 0 fine, 1 failed running, 2 bad usage, 3 bad config, 130 interrupted. An error is two
+lines on stderr: what and where, then what to do.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from hub.legible import legible
 
 @contextmanager
 def lean() -> Generator[None]:
-    """Let what is imported meanwhile load fast.
+    """Make imports inside the context faster: garbage collection is off.
 
-    No garbage is looked for: what is loaded stays, and is not looked through later either.
+    Imported objects stay for ever, so they are frozen: later collections skip them.
     """
     gc.disable()
     try:
-        # structlog would load it for tracebacks that show local variables, which the hub has not.
+        # structlog imports rich for tracebacks with local variables, which the hub does not print.
         with hidden("rich"):
             yield
     finally:
@@ -39,10 +39,7 @@ def lean() -> Generator[None]:
 
 @contextmanager
 def hidden(name: str) -> Generator[None]:
-    """Let a module pass for one that is not installed, unless it is loaded already.
-
-    Afterwards it can be imported like any other.
-    """
+    """Make imports of the module `name` fail inside the context, unless loaded already."""
     modules = cast("dict[str, ModuleType | None]", sys.modules)
     if name in modules:
         yield
@@ -61,13 +58,13 @@ _COMMANDS: Final = {
     "explain": ("explain",),
     "roots": ("roots",),
 }
-"""The commands that each module of this package has."""
+"""The subcommands of each module of this package."""
 
 
 def parser(command: str | None = None) -> ArgumentParser:
-    """Return the parser of the whole command line, or of what a single command needs.
+    """Return the parser of the whole command line, or only of the module with `command`.
 
-    What serves clients is there sooner without what it has no use for.
+    Importing one module instead of all makes the start faster.
     """
     top = ArgumentParser(
         prog="roots-hub",
@@ -95,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     with lean():
-        from hub.system.log import configure_logs  # noqa: PLC0415 - large, so within
+        from hub.system.log import configure_logs  # noqa: PLC0415 - slow to load, so inside `lean`
 
         options = _parsed(given)
     try:
@@ -114,7 +111,7 @@ def _parsed(given: Sequence[str]) -> Namespace:
 
 
 def _advice(options: Namespace, left: str) -> str:
-    """Return what who wrote `left` may have meant."""
+    """Return a hint for an unrecognised argument `left`; empty if none fits."""
     if "config" in options and not left.startswith("-"):
         return f" (a config is named by --config {left})"
     if "command" in options:
@@ -132,7 +129,7 @@ def _perform(options: Namespace) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Who read our output has seen enough; closing it once more would say so again.
+        # The reader closed the pipe. Without this, flushing stdout at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (RuntimeError, OSError, BaseExceptionGroup) as exc:
@@ -141,9 +138,9 @@ def _perform(options: Namespace) -> int:
 
 
 def _fail_for(error: BaseException) -> int:
-    """Tell what an error, or a group of them, comes from.
+    """Print the first known cause in an error or exception group; return the exit code.
 
-    Raises: the error itself if it is a mistake of our own.
+    Raises: the error itself if no cause is known: a bug of the hub.
     """
     known = next(filter(None, map(_known, leaves(error))), None)
     if known is None:
@@ -152,7 +149,7 @@ def _fail_for(error: BaseException) -> int:
 
 
 def _known(error: BaseException) -> HubError | None:
-    # That of a stream which cannot be written now says how much was.
+    # A BlockingIOError of a stream has `characters_written`; one of a failed fork has not.
     is_fork = isinstance(error, BlockingIOError) and not hasattr(error, "characters_written")
     if is_fork or str(error) == _NO_THREAD:
         return StartError(

@@ -1,4 +1,4 @@
-"""What the subcommands share: the config they work on, and how errors end them."""
+"""Shared by the subcommands: `--config` and `--root`, loading the config, running the loop."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from hub.system.this_process import hide_from_others
 
 
 class Subparsers(Protocol):
-    """Where subcommands are added: what `ArgumentParser.add_subparsers` returns."""
+    """The object that `ArgumentParser.add_subparsers` returns."""
 
     def add_parser(
         self,
         name: str,
         *,
-        help: str,  # noqa: A002 - argparse's word
+        help: str,  # noqa: A002 - argparse's name
         description: str | None = None,
     ) -> ArgumentParser:
-        """Add a subcommand."""
+        """Add a subcommand and return its parser."""
         ...
 
 
 def load_context() -> LoadContext:
-    """Return what a config of this process is read against."""
+    """Return the directory, home and environment of this process, for reading a config."""
     return LoadContext(Path.cwd(), str(Path.home()), dict(os.environ))
 
 
@@ -53,11 +53,9 @@ def add_root_option(parser: ArgumentParser) -> None:
 
 
 def configured(options: Namespace) -> tuple[HubConfig, tuple[str, ...]] | None:
-    """Return the config that the options or the environment name, with its warnings.
+    """Return the config and its warnings; None if neither option nor environment names a config.
 
-    None if they name none.
-
-    Raises: ConfigError.
+    Raises: ConfigError if the config is wrong.
     """
     source = config_source(options.config, os.environ)
     if source is None:
@@ -67,13 +65,13 @@ def configured(options: Namespace) -> tuple[HubConfig, tuple[str, ...]] | None:
 
 
 def config_path(options: Namespace) -> Path | None:
-    """Return the config's file; None if it is none."""
+    """Return the path of the config file; None if there is none (no config, or inline JSON)."""
     watched = watched_config(options)
     return None if watched is None else watched.path
 
 
 def watched_config(options: Namespace) -> Watched | None:
-    """Return the config's file as it looks now, before it is loaded; None if there is no file."""
+    """Return the config file with its state now, before loading; None as for `config_path`."""
     source = config_source(options.config, os.environ)
     if source is None or source.lstrip().startswith("{"):
         return None
@@ -81,9 +79,9 @@ def watched_config(options: Namespace) -> Watched | None:
 
 
 def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:
-    """Return the config.
+    """Return the config and its warnings.
 
-    Raises: ConfigError also if none is named.
+    Raises: ConfigError if the config is wrong or no config is named.
     """
     found = configured(options)
     if found is None:
@@ -96,7 +94,10 @@ Result = TypeVar("Result")
 
 
 def run_loop(main: Callable[[*Args], Awaitable[Result]], *args: *Args) -> Result:
-    """Run `main` to its end on the fastest loop there is."""
+    """Return the result of `main`, run on uvloop if it is installed.
+
+    First tunes the memory of this process and hides its memory and environment from others.
+    """
     keep_for_large_messages()
     hide_from_others()
     return anyio.run(main, *args, backend_options={"use_uvloop": _has_uvloop()})

@@ -1,6 +1,6 @@
-"""`roots-hub roots`: find folders to share, show those in force, ask about a path.
+"""`roots-hub roots detect`, `list`, `contains`: find projects, show the roots, check a path.
 
-How to keep them in the config is in `roots_edit.py`.
+`roots_edit.py` has the subcommands that change the config.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hub.roots.effective import EffectiveRoots, for_rootless
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add the subcommand and its own."""
+    """Add the subcommand `roots` with its subcommands."""
     roots = subparsers.add_parser("roots", help="detect, list, test and keep roots").add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )

@@ -1,4 +1,4 @@
-"""`roots-hub roots add`, `remove` and `rename`: keep the operator's roots in the config."""
+"""`roots-hub roots add`, `remove` and `rename`: edit `roots.fallback` in the config file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOTED = "A hub that runs with this file takes the change over."
 
 
 def register(roots: Subparsers) -> None:
-    """Add the three subcommands to `roots`."""
+    """Add `add`, `remove` and `rename` to the subcommand `roots`."""
     add = roots.add_parser("add", help="keep one more root in the config (roots.fallback)")
     add_config_option(add)
     add.add_argument("path", metavar="PATH", help="a directory, or a single file")
@@ -48,7 +48,7 @@ def register(roots: Subparsers) -> None:
 
 
 class _Kept(Struct, frozen=True):
-    """A root in the config: `path` is absolute, and canonical if there is something."""
+    """A root in the config: absolute `path`, no links if it exists; `written` as in the file."""
 
     path: str
     name: str
@@ -56,7 +56,7 @@ class _Kept(Struct, frozen=True):
 
 
 class _Config(Struct, frozen=True):
-    """The config that is to be changed."""
+    """The config that is being edited."""
 
     source: str
     file: FileEdit
@@ -65,9 +65,11 @@ class _Config(Struct, frozen=True):
     detects: bool
 
     def matching(self, which: str) -> list[int]:
-        """Return where the root stands in the list that `which` names: by its path or its name.
+        """Return the indexes of the root that `which` names, by path or by name.
 
-        Raises: StartError if there is none, or more than one.
+        Several indexes if the same path is listed more than once.
+
+        Raises: StartError if no root matches, or roots with different paths do.
         """
         canonical = _canonical(_path(which), self.place)
         by_path = [i for i, one in enumerate(self.kept) if which == one.written]
@@ -91,7 +93,7 @@ def _opened(options: Namespace) -> Generator[_Config]:
     source = config_source(options.config, os.environ)
     if source is None:
         raise ConfigError("no config to keep roots in", "Name one by --config or HUB_CONFIG.")
-    load_config(source, context)  # before all else: it says what is wrong, and where
+    load_config(source, context)  # first: its errors name the place
     if not is_own_config(source, context):
         shown = "the config" if source.lstrip().startswith("{") else source
         raise ConfigError(
@@ -99,7 +101,7 @@ def _opened(options: Namespace) -> Generator[_Config]:
             "Make a hub.yaml with `version: 1` and these servers, and name it by --config.",
         )
     with opened(context.directory / source) as file:
-        # Read again, so that what is changed is what was looked at.
+        # Loaded again under the lock, so that the config matches the text that is edited.
         config = load_config(source, context).config
         place = place_of(this_machine(os.environ), config)
         written = entries(file.text)
@@ -196,9 +198,9 @@ def _canonical(path: str, place: PathContext) -> str:
 
 
 def _spelled(given: str, root: Root, config: _Config) -> str:
-    """Return the path as the config has it: relative to the config where it was given relative.
+    """Return the path to write: relative to the config's directory if it was given relative.
 
-    Where that leads elsewhere (links on the way), it is written in full.
+    If the relative path leads elsewhere (because of links), the absolute path is returned.
     """
     spelled = literal(given)
     if not given.startswith("~") and not Path(given).is_absolute():

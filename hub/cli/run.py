@@ -34,13 +34,13 @@ from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signal
 from hub.values import JsonObject
 
 LAST_PORT = 65535
-"""The highest port there is."""
+"""The highest TCP port number."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add the two subcommands."""
+    """Add the subcommands `run` and `wrap`."""
     run = subparsers.add_parser(
         "run",
         help="serve a config, or files of this directory",
@@ -95,7 +95,7 @@ def _wrap(options: Namespace) -> int:
         raise StartError(
             f"wrap: there is no command {options.command!r}", "Install it, or write its whole path."
         )
-    # It stands where its client would start the server, and keeps nothing from it.
+    # `wrap` replaces a client's own launch of the server, so the server inherits all variables.
     argv = [options.command, *options.args]
     config = config_from_command(argv, load_context(), environment="all")
     run_loop(_serve_stdio, config, Setting(given=options.root))
@@ -106,7 +106,7 @@ def _embedded(roots: list[str]) -> tuple[HubConfig, Setting]:
     from_environment = roots_in(os.environ)
     given = roots or ([] if from_environment else ["."])
     config = config_from_command(
-        # -P: nothing is imported from the directory that is served.
+        # -P: import no module from the served directory.
         [sys.executable, "-P", "-m", "hub.file_server.server", "${roots}"],
         load_context(),
     )
@@ -115,7 +115,7 @@ def _embedded(roots: list[str]) -> tuple[HubConfig, Setting]:
 
 
 async def _serve_stdio(config: HubConfig, setting: Setting) -> None:
-    from hub.server.stdio import serve_stdio  # noqa: PLC0415 - HTTP serves without it
+    from hub.server.stdio import serve_stdio  # noqa: PLC0415 - not needed for HTTP
 
     async with (
         ended_by_signals() as shutdown,
@@ -135,7 +135,7 @@ async def _stop(shutdown: Shutdown, scope: anyio.CancelScope) -> None:
 
 async def _serve_http(config: HubConfig, setting: Setting, address: str) -> None:
     from hub.server.http.bounds.forwarded import Proxies  # noqa: PLC0415 - as below
-    from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, which stdio does without
+    from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, not needed for stdio
 
     host, port = _address(address, config)
     token = (
@@ -181,7 +181,7 @@ def _listener(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=1024)
-        # Connections inherit it; otherwise small answers wait for the ACK of the one before.
+        # Connections inherit it. Without it a small response waits for the ACK of the previous one.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as exc:
         raise _no_listener(f"{host}:{port}", exc) from exc

@@ -1,8 +1,7 @@
-"""Changes the list `roots.fallback` in the text of a hub.yaml, and not one other character of it.
+"""Edit the list `roots.fallback` in the text of a hub.yaml; comments and layout are kept.
 
-What is inserted or cut is found by the marks of PyYAML's own nodes; the new text must then load to
-exactly what the old one did, but for that list. Where it does not (anchors, merge keys, rare
-spellings), the change is refused.
+Positions come from the marks of PyYAML's nodes. The new text must load to the same values as the
+old text except for that list. If not (anchors, merge keys, rare spellings), the change is refused.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ _NULL = "tag:yaml.org,2002:null"
 
 
 def entries(text: str) -> list[str]:
-    """Return the paths in `roots.fallback` as they are written."""
+    """Return the paths in `roots.fallback` as written in the file."""
     return [one["path"] if isinstance(one, dict) else one for one in _listed(_loaded(text))]
 
 
 def added(text: str, path: str, name: str | None) -> str:
-    """Return the text with one more entry, the last one.
+    """Return the text with one more entry at the end of the list.
 
-    Raises: ConfigError, as the others here, if the text is such that this cannot be done safely.
+    Raises: ConfigError if the text cannot be changed safely (`removed` and `renamed`, too).
     """
     raw = _loaded(text)
     entry = path if name is None else {"path": path, "name": name}
@@ -40,14 +39,14 @@ def added(text: str, path: str, name: str | None) -> str:
 
 
 def removed(text: str, index: int) -> str:
-    """Return the text without an entry; without the last one there is an empty list."""
+    """Return the text without entry `index`. If that is the only entry, an empty list stays."""
     raw = _loaded(text)
     rest = [one for at, one in enumerate(_listed(raw)) if at != index]
     return _exactly(_Document(text).without_entry(index), raw, rest)
 
 
 def renamed(text: str, index: int, name: str) -> str:
-    """Return the text with another name for an entry."""
+    """Return the text with `name` as the name of entry `index`."""
     raw = _loaded(text)
     names = list(_listed(raw))
     old = names[index]
@@ -111,7 +110,7 @@ class _Member(Struct, frozen=True):
 
 
 class _Document:
-    """A text and where its nodes are. Lines are inserted at the end of other lines."""
+    """A YAML text and the positions of its nodes. New lines are inserted after existing lines."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -194,13 +193,13 @@ class _Document:
         return self._line_after(last, _keys(item)[0].start_mark, f"name: {name}")
 
     def _end(self, node: yaml.Node) -> int:
-        """Return where what is written of a node ends, without comments and blank lines."""
+        """Return the index where the text of a node ends, before comments and blank lines."""
         if not isinstance(node, yaml.ScalarNode) and not _is_flow(node):
             return self._end(_children(node)[-1])
         return len(self._text[: node.end_mark.index].rstrip())
 
     def _dashes(self) -> list[yaml.Mark]:
-        """Return where the entries of the block list begin."""
+        """Return the marks of the dashes of the block list, one per entry."""
         if self._fallback is None:
             _awkward()
         items = self._fallback.value
@@ -241,11 +240,11 @@ class _Document:
 
 
 def _composed(text: str) -> yaml.Node | None:
-    return cast("yaml.Node | None", yaml.compose(text, yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType] - its stubs do not say
+    return cast("yaml.Node | None", yaml.compose(text, yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType] - untyped in the stubs
 
 
 def _tokens(text: str) -> list[yaml.Token]:
-    return list(cast("Iterator[yaml.Token]", yaml.scan(text, yaml.SafeLoader)))  # pyright: ignore[reportUnknownMemberType] - its stubs do not say
+    return list(cast("Iterator[yaml.Token]", yaml.scan(text, yaml.SafeLoader)))  # pyright: ignore[reportUnknownMemberType] - untyped in the stubs
 
 
 def _member(node: yaml.Node | None, name: str) -> _Member | None:
@@ -261,7 +260,7 @@ def _keys(node: yaml.Node) -> list[yaml.Node]:
 
 
 def _children(node: yaml.Node) -> list[yaml.Node]:
-    """Return the values that a list or mapping is made of."""
+    """Return the value nodes of a list or mapping."""
     if isinstance(node, yaml.MappingNode):
         return [value for _, value in node.value]
     return node.value if isinstance(node, yaml.SequenceNode) else _awkward()

@@ -1,4 +1,4 @@
-"""The kinds of values that a config has: what each accepts, and what it is read as."""
+"""Field types of the config (paths, secrets, URLs, templates, ...): validation and parsing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hub.protocol.origins import origin_in
 
 
 class LoadContext(Struct, frozen=True):
-    """What a config is read against. Relative paths start at `directory`."""
+    """Directory, home and environment for reading a config. Relative paths start at `directory`."""
 
     directory: Path
     home: str | None = None
@@ -85,7 +85,7 @@ def _argument(text: str, info: ValidationInfo) -> str:
 def _command(text: str, info: ValidationInfo) -> str:
     if not text:
         raise ValueError("is empty")
-    # The child's directory is the client's to choose: a relative command would be, too.
+    # The client's roots choose the child's working directory, so they must not choose the command.
     return _placed(text, info) if {"/", "\\"} & set(text) else _template(text, info)
 
 
@@ -133,23 +133,26 @@ def _network(text: str) -> str:
 
 
 def off_spelled_false(value: object) -> object:
-    """YAML reads a bare `off` as false."""
+    """Return `off` for false: YAML reads a bare `off` as false."""
     return "off" if value is False else value
 
 
 def mode_alone(value: object) -> object:
-    """Take a mode for a mapping that has only that."""
+    """Return a mapping with the key `mode` for a bare mode."""
     value = off_spelled_false(value)
     return {"mode": value} if isinstance(value, str) else value
 
 
 def path_alone(value: object) -> object:
-    """Take a path for a mapping that has only that."""
+    """Return a mapping with the key `path` for a bare path."""
     return {"path": value} if isinstance(value, str) else value
 
 
 def inheritable(value: object) -> object:
-    """Refuse, in words, what does not say which variables a process inherits."""
+    """Return a valid value of `environment`: a word, or a tuple of names and globs.
+
+    Raises: ValueError with one message for all wrong values.
+    """
     if isinstance(value, list | tuple):
         names = cast("Sequence[object]", value)
         if all(isinstance(name, str) and name and not {"=", "\0"} & set(name) for name in names):
@@ -166,11 +169,11 @@ Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=Tr
 SecondsOrZero: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Variable: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[^=\x00]+$")]
-"""The name of a variable of the environment."""
+"""The name of an environment variable."""
 
 Secret: TypeAlias = Annotated[SecretStr, BeforeValidator(_secret, json_schema_input_type=str)]
 PathText: TypeAlias = Annotated[str, AfterValidator(_path)]
-"""Absolute once read: `~` is the home directory, a relative path starts at the config file."""
+"""Absolute after reading: `~` is the home directory, a relative path starts at the config file."""
 
 WebAddress: TypeAlias = Annotated[str, AfterValidator(_web_address)]
 Origin: TypeAlias = Annotated[str, AfterValidator(_page_origin)]
@@ -179,7 +182,7 @@ TemplateText: TypeAlias = Annotated[str, AfterValidator(_template)]
 ArgumentText: TypeAlias = Annotated[str, AfterValidator(_argument)]
 CommandText: TypeAlias = Annotated[str, AfterValidator(_command)]
 PlaceText: TypeAlias = Annotated[str, AfterValidator(_placed)]
-"""A directory as a template."""
+"""A directory, as a template that may have placeholders."""
 
 Patterns: TypeAlias = Annotated[tuple[str, ...], AfterValidator(_patterns)]
 Pointer: TypeAlias = Annotated[str, AfterValidator(_absolute_pointer)]

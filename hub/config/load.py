@@ -1,4 +1,4 @@
-"""Reading a config: hub.yaml, a client's own JSON, or a command line. Nothing is started."""
+"""Load and validate a config: hub.yaml, an MCP client's JSON, inline JSON or a command line."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ _FOREIGN: Final[Mapping[str, str]] = {
     "type": "Leave it out: `command` or `url` says it, and `transport: sse`. ",
     "disabled": "Make its server a comment. ",
 }
-"""What to do about keys of other programs' configs that have no namesake here."""
+"""Advice for keys of other programs' configs that hub.yaml does not have."""
 
 
 class Loaded(Struct, frozen=True):
-    """A config, and what its operator should hear of it."""
+    """A config, and warnings for the operator."""
 
     config: HubConfig
     warnings: tuple[str, ...] = ()
 
 
 def config_source(option: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return where the config is: `--config`, else `HUB_CONFIG`. There is no search path."""
+    """Return the config's source: `--config`, else `HUB_CONFIG`, else None. No search path."""
     return option or environment.get("HUB_CONFIG") or None
 
 
 def load_config(source: str, context: LoadContext) -> Loaded:
-    """Return the config in the file `source`, or in `source` itself where that is JSON.
+    """Return the config in the file `source`, or in `source` itself if it is JSON text.
 
-    Relative paths in a file start at its directory. Variables of the environment are read once,
-    here, but for those in commands, which must be set all the same.
+    Relative paths in a file start at its directory. Environment variables are read once, here,
+    except those in launch commands; these must be set here as well.
 
     Raises:
-        ConfigError: the file cannot be read or is wrong; says where, never with a value.
+        ConfigError: the file cannot be read or is wrong. Names the place, never shows a value.
     """
     inline = source.lstrip().startswith("{")
     origin = "the config" if inline else source
@@ -83,7 +83,7 @@ def load_config(source: str, context: LoadContext) -> Loaded:
 
 
 def is_own_config(source: str, context: LoadContext) -> bool:
-    """Return whether a config that loads is a YAML file in the hub's own shape."""
+    """Return whether `source`, a config that loads, is a hub.yaml and not a client's config."""
     if source.lstrip().startswith("{") or source.endswith((".json", ".jsonc")):
         return False
     raw = _yaml(_text(context.directory / source))
@@ -93,7 +93,7 @@ def is_own_config(source: str, context: LoadContext) -> bool:
 def config_from_command(
     argv: Sequence[str], context: LoadContext, *, environment: Inherits = "default"
 ) -> HubConfig:
-    """Return the config of a hub before the one server that `argv` starts.
+    """Return a config with one server, which `argv` starts; its name comes from the program.
 
     Raises:
         ConfigError: a placeholder in `argv` is wrong or not set.
@@ -116,7 +116,7 @@ def _validated(raw: Raw, context: LoadContext) -> HubConfig:
 def _as_config_error(error: ErrorDetails) -> ConfigError:
     kind, location = error["type"], list(error["loc"])
     if location[:1] == ["servers"] and location[2:3] in (["command"], ["url"]):
-        del location[2]  # pydantic's name for the way in which the server is reached
+        del location[2]  # pydantic's tag of the union
     where = "".join(
         f"[{part}]" if isinstance(part, int) else f".{part}" for part in location if part != "[key]"
     ).removeprefix(".")
@@ -125,7 +125,7 @@ def _as_config_error(error: ErrorDetails) -> ConfigError:
 
 
 def _fix(error: ErrorDetails) -> str:
-    """Return what to do about a mistake; never with a value."""
+    """Return the remedy for a validation error. Never shows a value."""
     see = "`roots-hub schema` describes every key."
     cause = error.get("ctx", {}).get("error")
     if isinstance(cause, TemplateError):
@@ -144,14 +144,14 @@ def _fix(error: ErrorDetails) -> str:
 
 
 def _way(server: object) -> str:
-    """Return how to say how a server is reached, which may be mistyped."""
+    """Return the remedy for a server without exactly one of `command` and `url`."""
     keys = map(str, cast("Raw", server)) if isinstance(server, dict) else ()
     near = [way for key in keys for way in difflib.get_close_matches(key, _WAYS) if way != key]
     return f"Did you mean {near[0]}?" if near else "Give it either a command or a url."
 
 
 def _suggestion(key: str) -> str:
-    """Return where a key belongs that stands elsewhere, or which key may be meant."""
+    """Return where an unknown key belongs, or the key that was probably meant."""
     if key in _FOREIGN:
         return _FOREIGN[key]
     schema = json_schema()
@@ -164,7 +164,7 @@ def _suggestion(key: str) -> str:
 
 
 def _keys(part: Raw, parts: Raw, where: str) -> Iterator[tuple[str, str]]:
-    """Yield each key of a part of the config's schema, and of all parts in it, with its place."""
+    """Yield each key in a part of the config's JSON Schema, nested ones too, with its place."""
     part = parts[part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     for name, inner in part.get("properties", {}).items():
         yield name, where
@@ -190,7 +190,7 @@ def _text(path: Path) -> str:
 
 
 def _json(text: str) -> Raw:
-    """Read JSON as editors write it: comments and trailing commas are allowed."""
+    """Return the mapping in a JSON text. Comments and trailing commas are allowed."""
     for _ in ("comments", "the commas that came before them"):
         text = _JSON_EXTRAS.sub(_blanked, text)
     try:
@@ -217,7 +217,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> Raw:
 
 
 def _yaml(text: str) -> Raw:
-    from hub.config.strict_yaml import read_yaml  # noqa: PLC0415 - loads YAML, which JSON and `wrap` do without
+    from hub.config.strict_yaml import read_yaml  # noqa: PLC0415 - PyYAML is slow to load; JSON and `wrap` need none
 
     return _mapping(read_yaml(text))
 

@@ -1,6 +1,6 @@
-"""Configs of MCP clients (`mcpServers`, VS Code's `servers`, Zed's) in the shape of hub.yaml.
+"""Translate configs of MCP clients (`mcpServers`, VS Code's `servers`, Zed's) to hub.yaml's shape.
 
-The files are other programs': keys that the hub does not know are left out, with a warning.
+Keys that the hub does not know are left out with a warning, as other programs write these files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hub.errors import ConfigError
 from hub.launch.templates import literal
 
 Raw: TypeAlias = dict[str, Any]
-"""A mapping as a file has it."""
+"""A mapping as parsed from a file."""
 
 _KEPT: Final = ("command", "args", "env", "cwd", "url", "headers")
 _REMOTE: Final = ("url", "headers", "transport", "tools")
@@ -27,10 +27,10 @@ _TOOLS: Final = {
     "excludeTools": "deny",
     "disabledTools": "deny",
 }
-"""Clients' lists of a server's tools, and the key of `tools` that says the same."""
+"""Keys of clients for lists of tools, and the matching key of the hub's `tools`."""
 
 _SWITCHES: Final = {"disabled": True, "enabled": False}
-"""Keys that turn a server off, and what turns it off."""
+"""Keys that can turn a server off, and the value that does."""
 
 _READ: Final = frozenset(
     {*_KEPT, *_URL_SPELLINGS, *_TOOLS, *_SWITCHES, "type", "transport", "source", "envFile"}
@@ -51,7 +51,7 @@ _THEIR_PLACEHOLDER: Final = re.compile(
 
 
 class Translated(Struct, frozen=True):
-    """A client's config in the hub's shape; `section` is the key that its servers stand under."""
+    """A client's config in the hub's shape; `section` is the key that held its servers."""
 
     raw: Raw
     section: str
@@ -59,13 +59,13 @@ class Translated(Struct, frozen=True):
 
 
 def translated(raw: Raw, *, home: str | None, plain_servers: bool) -> Translated | None:
-    """Return what a client's config says, None if `raw` is none.
+    """Return `raw` in the hub's shape, or None if `raw` is not a client's config.
 
-    `plain_servers` says that VS Code's bare `servers` counts as one, too.
+    With `plain_servers`, a bare `servers` without `version` (VS Code) counts as a client's config.
 
     Raises:
-        ConfigError: an entry is no mapping, or its transport is not one of MCP's, or it does not
-            say whether it is turned off; or all of them are.
+        ConfigError: an entry is not a mapping, has an unknown transport or an on/off switch that
+            is not a boolean; or all entries are turned off.
     """
     section = next((key for key in _SECTIONS if key in raw), "servers")
     if section == "servers" and not (plain_servers and "servers" in raw and "version" not in raw):
@@ -101,7 +101,7 @@ def _is_off(where: str, fields: Raw) -> bool:
 
 
 def _flat(fields: Raw) -> Raw:
-    """Return an entry whose command may be a mapping of its own, as older Zeds write it."""
+    """Return an entry with a nested `command` mapping flattened: older Zeds write that."""
     command = fields.get("command")
     if not isinstance(command, dict):
         return fields
@@ -139,7 +139,7 @@ def _server(where: str, fields: Raw, home: str | None) -> Raw:
 
 
 def _transport(where: str, kind: object) -> str | None:
-    """Return the hub's word for a transport, None for stdio."""
+    """Return the hub's name of a transport; None for stdio."""
     if not isinstance(kind, str) or kind not in _TRANSPORTS:
         raise ConfigError(
             f"{where}.type: unknown transport",

@@ -1,4 +1,7 @@
-"""The shape of hub.yaml. Every mapping rejects keys it does not know; times are in seconds."""
+"""The keys of hub.yaml, as pydantic models. Unknown keys are errors; times are in seconds.
+
+The docstrings of the models are descriptions in the output of `roots-hub schema`.
+"""
 
 from __future__ import annotations
 
@@ -146,7 +149,7 @@ class _Server(Part):
 Environment: TypeAlias = Annotated[
     Literal["default", "all", "minimal"] | tuple[Variable, ...], BeforeValidator(inheritable)
 ]
-"""Which variables of the hub's a child process gets: a word, or names and globs."""
+"""Which environment variables a child process inherits: a word, or names and globs."""
 
 
 class StdioServer(_Server):
@@ -161,7 +164,7 @@ class StdioServer(_Server):
     confine: ConfineKey = Confine()
 
     def template(self, name: str) -> LaunchTemplate:
-        """Return the launch template of this server, called `name`."""
+        """Return the launch template of this server; `name` is its key in `servers`."""
         return LaunchTemplate(
             name,
             parse_template(self.command),
@@ -271,17 +274,17 @@ class HubConfig(Part):
     servers: dict[Name, Server] = Field(default_factory=dict[str, StdioServer | RemoteServer])
 
     def guard_of(self, server: str) -> Guard:
-        """Return what holds for one server: its own keys, and the hub's for the others."""
+        """Return the guard settings of one server: its own keys, else the hub's."""
         own = self.servers[server].guard
         said = {} if own is None else {key: getattr(own, key) for key in own.model_fields_set}
         return self.guard.model_copy(update=said)
 
 
 def check(config: HubConfig) -> None:
-    """Refuse what no single value shows to be wrong.
+    """Check what involves more than one key.
 
     Raises:
-        ConfigError: there is no server; or one child for all clients cannot have the roots of each.
+        ConfigError: there is no server, or `share: all` for a child that is launched with roots.
     """
     if not config.servers:
         raise ConfigError("servers: no servers", "Add one, with a command or a url.")

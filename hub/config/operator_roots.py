@@ -1,4 +1,4 @@
-"""The operator's roots: from the command line, the environment, the config, or a project found."""
+"""The operator's roots: from `--root`, `HUB_ROOTS`, the config, or a detected project."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hub.roots.roots import EMPTY, Rejected, Root, RootSet, UnsafePaths, root_fr
 MARKERS = (".git", "package.json", "Cargo.toml", "pyproject.toml", "pom.xml", "build.gradle")
 WORKSPACE = ".code-workspace"
 MAX_DEPTH = 4
-"""Levels below the start that are searched."""
+"""How many levels of directories below the start are searched."""
 _SKIPPED = frozenset({"node_modules", ".venv", "venv", "target", "build", "dist", "__pycache__"})
 
 
 class Project(Struct, frozen=True):
-    """A project's directory, its name, and the file or directory that shows it is one."""
+    """A project: its directory, its name, and the file name that marks it as a project."""
 
     path: Path
     name: str
@@ -42,7 +42,7 @@ def _marker(directory: Path) -> str | None:
 
 
 def nearest_project(directory: Path) -> Path | None:
-    """Return the innermost project that `directory` is in; home and what is above it are none."""
+    """Return the innermost project around `directory`. Home and what is above never count."""
     home = Path.home()
     for place in (directory, *directory.parents):
         if place == home or place in home.parents:
@@ -53,7 +53,7 @@ def nearest_project(directory: Path) -> Path | None:
 
 
 def projects_below(directory: Path, *, depth: int = MAX_DEPTH) -> Iterator[Project]:
-    """Yield the projects at and below `directory`; what lies inside of a project is part of it."""
+    """Yield the projects at and below `directory`. Projects inside a project are not searched."""
     marker = _marker(directory)
     if marker is not None:
         workspace = marker.endswith(WORKSPACE)
@@ -78,7 +78,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class PathContext(Struct, frozen=True):
-    """The machine as far as roots are concerned."""
+    """The parts of this machine that parsing a root needs; `own` are the hub's own files."""
 
     links: LinkReader
     flavour: Flavour
@@ -88,9 +88,9 @@ class PathContext(Struct, frozen=True):
     own: OwnFiles | None = None
 
     def root(self, path: str, name: str | None = None) -> Root:
-        """Return the root at `path`, a relative one below the working directory.
+        """Return the root at `path`. A relative path starts at the working directory.
 
-        Raises: RootError.
+        Raises: RootError if it cannot be a root or may not be read.
         """
         full = os.path.join(self.directory, os.path.expanduser(path))  # noqa: PTH111, PTH118 - text that is parsed next
         root = root_from_path(
@@ -104,13 +104,12 @@ class PathContext(Struct, frozen=True):
 def operator_roots(
     roots: Roots, given: Sequence[str], place: PathContext, *, ceiling: Sequence[str] = ()
 ) -> OperatorRoots:
-    """Return what stands in for clients' roots, and their ceiling.
+    """Return the fallback roots for clients without roots, and the ceiling of all roots.
 
-    `given` (the `--root` options) goes before `HUB_ROOTS`, that before the config, that before
-    detection. What was said on the command line or in the environment must be there; of the config,
-    what is not there is skipped.
+    The first source with roots wins: `given` (the `--root` options), `HUB_ROOTS`, the config,
+    detection. Roots of the config that do not exist are skipped.
 
-    Raises: StartError.
+    Raises: StartError if a root of `--root` or `HUB_ROOTS` does not exist or is not allowed.
     """
     rejected: list[Rejected] = []
     fallback, source = _fallback(roots, given, place, rejected)
@@ -129,7 +128,7 @@ def operator_roots(
 
 
 def roots_in(environment: Mapping[str, str]) -> list[str]:
-    """Return the paths that `HUB_ROOTS` names."""
+    """Return the paths in `HUB_ROOTS`."""
     return [path for path in environment.get("HUB_ROOTS", "").split(os.pathsep) if path]
 
 
@@ -149,7 +148,7 @@ def _fallback(
         found = _present([(str(project), None)], "roots.detect", place, rejected)
         return root_set(found), "detected"
     if "fallback" in roots.model_fields_set:
-        return EMPTY, "config"  # an empty list that somebody wrote grants nothing
+        return EMPTY, "config"  # an empty list in the config grants nothing
     return None, "none"
 
 
@@ -171,7 +170,7 @@ def _present(
     place: PathContext,
     rejected: list[Rejected],
 ) -> Iterable[Root]:
-    """Yield the roots that there are; say what is none in the log, and add it to `rejected`."""
+    """Yield the valid roots. Log each other entry and add it to `rejected`."""
     for path, name in entries:
         try:
             yield place.root(path, name)

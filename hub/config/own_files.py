@@ -1,4 +1,4 @@
-"""Finds the hub's own files: its config, its audit log, and its directories below the home."""
+"""Find the hub's own files: config, audit log, and its state, cache and runtime directories."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hub.paths.resolve import Flavour, PathError, parts_of, resolve
 from hub.system.machine import Machine
 
 NAME = "roots-hub"
-"""What the hub's directories are called."""
+"""The name of the hub's directories."""
 
 
 def own_files(
     machine: Machine, *, config: Path | None = None, audit: str | None = None
 ) -> OwnFiles:
-    """Return the hub's own files on this machine; `config` is what it was started with.
+    """Return the hub's own files on this machine; `config` is the file it was started with.
 
-    Each counts as it is spelled, and as what that leads to.
+    Each file is included both as spelled and with its links resolved.
     """
     logs = () if audit is None else (audit, str(put_aside(Path(audit))))
     kept = [*([] if config is None else [str(config)]), *logs]
@@ -35,7 +35,7 @@ def own_files(
 
 
 def own_directories(machine: Machine) -> tuple[str, ...]:
-    """Return where the hub keeps what nobody else may read: its state, and its sockets."""
+    """Return the hub's private directories: its state and its runtime directory (sockets)."""
     environment = machine.environment
     if machine.flavour is Flavour.WINDOWS:
         base = environment.get("LOCALAPPDATA")
@@ -46,9 +46,9 @@ def own_directories(machine: Machine) -> tuple[str, ...]:
 
 
 def _below(environment: Mapping[str, str], variable: str, default: str) -> tuple[str, ...]:
-    """Return the hub's directory in the one that a variable names, or else in the home's."""
+    """Return the hub's directory below the one in `variable`, or below `default` in the home."""
     base = environment.get(variable, "")
-    if not base.startswith("/"):  # as the specification has it, another one does not count
+    if not base.startswith("/"):  # XDG base directory specification: a relative path is ignored
         base = f"{environment.get('HOME') or Path.home()}/{default}"
     return (f"{base}/{NAME}",)
 
@@ -63,7 +63,7 @@ def _places(
             try:
                 yield OwnPlace(one, parts_of(one, machine.flavour), holds_keys)
             except PathError:
-                continue  # no path that a call could name either
+                continue  # a call cannot name such a path either
 
 
 def _canonical(path: str, machine: Machine) -> str:

@@ -1,4 +1,4 @@
-"""Which files on the disk are the hub's own: looked at anew when a moment has passed."""
+"""Inodes of the hub's own files, cached for a moment: finds hard links to them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Final
 from hub.guard.own_files import Inode, Inodes
 
 EVERY: Final = 0.25
-"""Seconds for which a look counts: an editor may put another file in the place of the config."""
+"""Seconds until the inodes are read again: an editor may replace the config by another file."""
 MOST: Final = 256
-"""How many files of a directory are looked at."""
+"""At most so many files of one directory are read."""
 
 
 class OwnInodes:
-    """Finds hard links to the hub's files: another name for what is the same on the disk.
+    """Return the inodes of the hub's own files, so that a hard link to one is recognised.
 
-    `secret` are directories, whose files count, and `kept` files.
+    `secret` are directories (the files directly in them count), `kept` are files.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ def _files_in(directory: str) -> Iterator[str]:
 def _inodes(paths: Iterator[str]) -> Iterator[Inode]:
     for path in paths:
         try:
-            found = os.stat(path)  # noqa: PTH116 - text that came as such
+            found = os.stat(path)  # noqa: PTH116 - the path is a string
         except (OSError, ValueError):
             continue
         if stat.S_ISREG(found.st_mode):

@@ -1,4 +1,4 @@
-"""Reads YAML in which nothing is said twice."""
+"""Read YAML and reject duplicate keys."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import yaml
 from hub.errors import ConfigError
 
 _TAB = r"found character '\t' that cannot start any token"
-"""What the parser says of a tab that indents."""
+"""The parser's message about indentation with a tab."""
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which a key that is written twice is an error."""
+    """A YAML loader for which a duplicate key is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -27,9 +27,9 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(text: str) -> object:
-    """Return what a text says.
+    """Return the value of a YAML text.
 
-    Raises: ConfigError that says where it is no YAML, or has a key twice.
+    Raises: ConfigError with line and column if it is not YAML or has a duplicate key.
     """
     try:
         return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
@@ -39,5 +39,5 @@ def read_yaml(text: str) -> object:
         fix = "Indent with spaces." if error.problem == _TAB else "Correct the YAML."
         raise ConfigError(f"{at}{error.problem}", fix) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # A date that no calendar has is a ValueError.
+        # PyYAML raises ValueError for an impossible date.
         raise ConfigError(f"not YAML: {error.__class__.__name__}", "Correct it.") from None

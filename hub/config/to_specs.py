@@ -1,4 +1,4 @@
-"""From the config's shape to the values the runtime works from."""
+"""Convert a `HubConfig` to checked `ServerSpec`s, one per server."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hub.values import ServerName
 
 
 def server_specs(config: HubConfig, place: PathContext) -> dict[ServerName, ServerSpec]:
-    """Return the configured servers, in their order.
+    """Return the specs of the configured servers, in the config's order.
 
-    Raises: ConfigError.
+    Raises: ConfigError if a path or pattern in the config is not usable.
     """
     rules = _access_rules(config, place)
     return {
@@ -71,9 +71,9 @@ def _confine(server: Server) -> ConfineSetting:
 def _own_directories(
     server: Server, name: str, place: PathContext
 ) -> tuple[tuple[str, ...], RootSet | None]:
-    """Return the directories a filesystem server is started with, and the ceiling they make.
+    """Return the directories in a filesystem server's arguments, and the same as its ceiling.
 
-    They make none if the client's roots replace them.
+    The ceiling is None if there are none or if the client's roots replace them.
     """
     if not isinstance(server, StdioServer):
         return (), None

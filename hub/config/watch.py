@@ -1,4 +1,4 @@
-"""A running hub takes over what changes in the `roots` of its config; the rest needs a restart."""
+"""Watch the config file and apply changed roots while the hub runs; other keys need a restart."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from hub.sessions.operator_roots import Operator
 from hub.system.atomic_file import Look, look
 
 EVERY = 0.5
-"""Seconds between looks at the file; a change is taken over once two looks see the same."""
+"""Seconds between checks of the file. A change is applied once two checks see the same file."""
 LIVE: Final = frozenset({"fallback", "ceiling", "detect", "when_missing", "when_empty", "strict"})
-"""Keys of `roots` that a running hub takes over."""
+"""Keys of `roots` that a running hub applies."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -31,7 +31,7 @@ RootsOf: TypeAlias = Callable[[Roots], OperatorRoots]
 
 
 class Watched(Struct, frozen=True):
-    """A config file, and how it looked before it was loaded."""
+    """A config file, and its state (`Look`) before it was loaded."""
 
     source: str
     context: LoadContext
@@ -39,7 +39,7 @@ class Watched(Struct, frozen=True):
 
     @staticmethod
     def now(source: str, context: LoadContext) -> Watched:
-        """Return the file as it looks now."""
+        """Return the file with its state now."""
         return Watched(source, context, look(context.directory / source))
 
     def look(self) -> Look | None:
@@ -47,7 +47,7 @@ class Watched(Struct, frozen=True):
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The file's path."""
         return self.context.directory / self.source
 
 
@@ -55,7 +55,7 @@ class Watched(Struct, frozen=True):
 async def watching(
     watched: Watched | None, running: HubConfig, roots_of: RootsOf, operator: Operator
 ) -> AsyncGenerator[None]:
-    """Keep `operator` as the file says for as long as the context lasts; None: do nothing."""
+    """Update `operator` from the file while the context is open. `watched` None: do nothing."""
     if watched is None:
         yield
         return
@@ -66,7 +66,7 @@ async def watching(
 
 
 class ConfigWatch:
-    """Follows one config file. What does not load changes nothing."""
+    """Watches one config file. A file that does not load changes nothing."""
 
     def __init__(
         self, watched: Watched, running: HubConfig, roots_of: RootsOf, operator: Operator
@@ -78,28 +78,28 @@ class ConfigWatch:
         self._operator = operator
 
     async def run(self) -> None:
-        """Look at the file until cancelled."""
+        """Check the file until cancelled."""
         taken = before = self._watched.seen
         while True:
             await anyio.sleep(EVERY)
             now = self._watched.look()
-            # A file that somebody is still writing may say less than it is going to.
+            # A file that is still being written may be incomplete.
             if now != taken and now == before:
                 taken = now
                 await self.take_over()
             before = now
 
     async def take_over(self) -> None:
-        """Load the file, and put its roots in force."""
+        """Load the file and apply its roots. A file that does not load is only logged."""
         source = self._watched.source
         try:
             config, roots = await anyio.to_thread.run_sync(self._load)
         except HubError as exc:
             where, _, fix = str(exc).partition("\n")
-            log.error("config not taken over: the old roots stay", where=where, fix=fix)  # noqa: TRY400 - the operator's mistake, not ours
+            log.error("config not taken over: the old roots stay", where=where, fix=fix)  # noqa: TRY400 - a mistake in the file needs no traceback
             return
         except Exception:
-            # Nothing that a file can say ends a hub that runs.
+            # No content of the file may end a running hub.
             log.exception("config not taken over: the old roots stay", config=source)
             return
         latest, self._latest = self._latest, config
@@ -117,7 +117,7 @@ class ConfigWatch:
 
 
 def needs_restart(old: HubConfig, new: HubConfig) -> list[str]:
-    """Return the keys in which two configs differ and that a running hub does not take over."""
+    """Return the changed keys that a running hub does not apply."""
     keys = [key for key in HubConfig.model_fields if key not in {"roots", "servers"}]
     changed = [key for key in keys if not _same(old, new, key)]
     changed += [

@@ -1,4 +1,4 @@
-"""Says which variables a server's own texts name and its process does not get."""
+"""Warn of environment variables that a server's config names but its process does not inherit."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ def warn_of_missed(
     given: Mapping[ServerName, Mapping[str, str]],
     environment: Mapping[str, str],
 ) -> None:
-    """Log what each server misses."""
+    """Log a warning for each variable that a server misses; `given` is what each inherits."""
     for spec in servers:
         for sentence in missed(spec, given.get(spec.name, {}), environment):
             log.warning(sentence)
 
 
 def missed(spec: ServerSpec, given: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each variable of `environment` that a server misses, with what to do.
+    """Return a sentence with a remedy for each variable of `environment` that a server misses.
 
-    `given` is what its process inherits. What the config fills in itself is not missed.
+    `given` is what its process inherits. A variable that the config sets or fills in is not missed.
+    For a remote server: each `$NAME` in its URL or headers that is sent literally.
     """
     if isinstance(spec.target, RemoteTarget):
         texts = (spec.target.url, *spec.target.headers.values())
-        # Their values may be secrets: what only looks like a variable in them is not to be shown.
+        # URL and headers may hold secrets: show only names that are set in the environment.
         names = [name for name in mentioned(texts, environment, {}) if _is_sent(name, texts)]
         return [
             f"servers.{spec.name}: ${name} is sent as it is written: write ${{{name}}}"
@@ -48,7 +49,7 @@ def missed(spec: ServerSpec, given: Mapping[str, str], environment: Mapping[str,
 
 
 def _texts(template: LaunchTemplate) -> tuple[str, ...]:
-    """Return what a server's process is told, without what the hub fills in."""
+    """Return the command, arguments and `env` values of a server, without filled placeholders."""
     texts = (template.command, *template.args, *(value for _, value in template.env))
     return tuple(text.fill(lambda _: "", ()) for text in texts if not text.spreads)
 

@@ -1,6 +1,6 @@
-"""Gives up root's rights, for this process and all that it starts.
+"""Drop Linux capabilities (root's rights) of this process and of all processes it starts.
 
-The launcher of confined children imports this, so it imports nothing that is slow to load.
+The launcher of confined children imports this module: no import here may be slow to load.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import ctypes
 import os
 
 FILES_OF_ANY_OWNER = (0, 1, 3, 4)
-"""CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_FSETID: root's rights to files."""
+"""CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_FSETID: root's rights to files of any owner."""
 _VERSION = 0x2008_0522
 _BOUNDING_READ, _BOUNDING_DROP = 23, 24
 _AMBIENT, _CLEAR_ALL = 47, 4
@@ -17,7 +17,7 @@ _MOST = 64
 
 
 class CapabilitiesError(Exception):
-    """The kernel would not take rights away; the text says why."""
+    """The kernel did not drop capabilities. The text says why."""
 
 
 class _Header(ctypes.Structure):
@@ -33,10 +33,10 @@ class _Half(ctypes.Structure):
 
 
 def drop(kept: tuple[int, ...] = ()) -> None:
-    """Give up all capabilities but these: those it has, and those that a program could bring.
+    """Drop all capabilities except `kept`; empty the ambient and inheritable sets.
 
-    The bounding set is left as it is where this process may not change it: a program brings
-    nothing that was given up here once there are no new privileges.
+    The bounding set is reduced to `kept` if this process may change it. If not, a program that is
+    executed cannot regain dropped capabilities either, as long as `no_new_privs` is set.
 
     Raises: CapabilitiesError.
     """
@@ -44,7 +44,7 @@ def drop(kept: tuple[int, ...] = ()) -> None:
     for number in range(_MOST):
         if number not in kept and libc.prctl(_BOUNDING_READ, number, 0, 0, 0) == 1:
             libc.prctl(_BOUNDING_DROP, number, 0, 0, 0)
-    libc.prctl(_AMBIENT, _CLEAR_ALL, 0, 0, 0)  # a kernel without ambient ones knows no such call
+    libc.prctl(_AMBIENT, _CLEAR_ALL, 0, 0, 0)  # fails on kernels without ambient capabilities
     header, halves = _Header(_VERSION, 0), (_Half * 2)()
     if libc.capget(ctypes.byref(header), halves):
         raise CapabilitiesError(f"they cannot be read: {os.strerror(ctypes.get_errno())}")

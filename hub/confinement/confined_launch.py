@@ -1,4 +1,4 @@
-"""Turns a launch plan into one whose child the kernel confines, with a home of its own."""
+"""Turn a launch plan into one that starts the child confined, with private HOME and TMPDIR."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from hub.system.machine import Kernel
 RUNNERS: Final = frozenset(
     {"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx"}
 )
-"""Commands that fetch what they run: they need a place to keep it."""
+"""Commands that download the program they run: they need a writable cache directory."""
 GIT_PATIENCE = 5.0
-"""Seconds that git may take to say who the user is."""
+"""Seconds to wait for git to print the user's name and email."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class PrivateDirs(Struct, frozen=True):
-    """Where a confined child may write beside its roots. `cache` is kept, and the server's own."""
+    """Directories a confined child may write besides its roots. `cache`: per server, kept."""
 
     home: str
     tmp: str
@@ -51,21 +51,21 @@ class PrivateDirs(Struct, frozen=True):
 
     @classmethod
     def inside(cls, private: str, cache: str) -> PrivateDirs:
-        """Return the places of one child in its private directory."""
+        """Return the directories of one child: HOME and TMPDIR inside `private`, and `cache`."""
         return cls(f"{private}/home", f"{private}/temporary", cache)
 
 
 _SHOWN = PrivateDirs("(private HOME)", "(private TMPDIR)", "")
-"""What stands for the places of a child that is not launched."""
+"""Placeholder texts for a child that is only planned, not launched."""
 
 
 def this_kernel() -> Kernel:
-    """Return what the kernel of this machine can do."""
+    """Return whether this machine's kernel has Landlock and seccomp, and if not why."""
     return Kernel(landlock.abi(), landlock.why_not(), seccomp.why_not())
 
 
 def cache_of(server: str, environment: Mapping[str, str]) -> str:
-    """Return where a server's runner keeps what it fetched: not where anything else runs from."""
+    """Return the cache directory of a server's runner. Nothing else runs programs from there."""
     base = environment.get("XDG_CACHE_HOME") or f"{_home(environment)}/.cache"
     return f"{base}/roots-hub/servers/{quote(server, safe='')}.d"
 
@@ -73,9 +73,9 @@ def cache_of(server: str, environment: Mapping[str, str]) -> str:
 def planned_grants(
     spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str]
 ) -> FileGrants:
-    """Return what the child of `plan` would be granted.
+    """Return the grants that the child of `plan` would get. Nothing is created.
 
-    Raises: ChildError if there is no such command.
+    Raises: ChildError if the command does not exist.
     """
     return _grants(spec, plan, _program(spec, plan, environment), _SHOWN, environment)
 
@@ -87,7 +87,11 @@ def confined_plan(
     private: str,
     found_here: Confined,
 ) -> LaunchPlan:
-    """Fill the private directory, and return the plan that launches the child confined."""
+    """Create the child's files in `private`, and return the plan that launches it confined.
+
+    Raises: ChildError if the command does not exist, or if a grant opens the hub's keys and
+        `confine` is `require`.
+    """
     places = PrivateDirs.inside(private, cache_of(spec.name, environment))
     found = _program(spec, plan, environment)
     granted = _grants(spec, plan, found, places, environment)
@@ -107,7 +111,7 @@ def confined_plan(
 
 
 def _held(setting: ConfineSetting, encoded: bytes, found: Confined) -> bytes:
-    """Return what the launcher holds a child to."""
+    """Return the content of the launcher's file: grants, seccomp filter, kept capabilities."""
     refused = b""
     machine = seccomp.machine()
     if not found.no_seccomp and machine:
@@ -118,9 +122,9 @@ def _held(setting: ConfineSetting, encoded: bytes, found: Confined) -> bytes:
 
 
 def _must_open_no_keys(spec: ServerSpec, granted: FileGrants) -> None:
-    """Warn of a grant that opens the hub's keys.
+    """Log a warning if a grant opens a directory with the hub's keys.
 
-    Raises: ChildError if the child must be confined.
+    Raises: ChildError instead if `confine` is `require`.
     """
     opened = [path for path in granted.keys if Path(path).is_dir() and any(Path(path).iterdir())]
     for path in opened:
@@ -131,12 +135,12 @@ def _must_open_no_keys(spec: ServerSpec, granted: FileGrants) -> None:
 
 
 def _program(spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str]) -> Program:
-    """Return what the plan runs.
+    """Return the program of the plan with the files it needs.
 
-    Raises: ChildError if there is no such command.
+    Raises: ChildError if the command does not exist.
     """
     cwd = spec.target.cwd if isinstance(spec.target, LaunchTemplate) else None
-    # A directory that the roots decide on is granted as a root, or is the parent of one.
+    # A `cwd` that depends on the roots is itself granted as a root, or is the parent of one.
     directory = plan.cwd if cwd is not None and not cwd.mentions_roots else None
     env = {**environment, **dict(plan.env)}
     found = program(
@@ -181,7 +185,7 @@ def _env(places: PrivateDirs, plan: LaunchPlan) -> dict[str, str]:
     }
     if not _is_runner(plan):
         return env
-    if short_name(plan.argv[0]) in {"pnpm", "pnpx"}:  # npm warns of a variable it does not know
+    if short_name(plan.argv[0]) in {"pnpm", "pnpx"}:  # npm warns about unknown variables
         env["npm_config_store_dir"] = f"{cache}/pnpm"
     return env | {
         "BUN_INSTALL_CACHE_DIR": f"{cache}/bun",
@@ -208,13 +212,13 @@ def _furnish(places: PrivateDirs, environment: Mapping[str, str], *, keeps: bool
 
 
 def _git_identity(environment: Mapping[str, str]) -> str:
-    """Return the part of the user's git settings that a commit needs; empty if there is none."""
+    """Return a git config with the user's name and email, which commits need; empty if unset."""
     git = shutil.which("git", path=environment.get("PATH"))
     if git is None:
         return ""
     command = [git, "config", "--global", "-z", "--get-regexp", r"^user\.(name|email)$"]
     try:
-        said = subprocess.run(  # noqa: S603 - the git that the user has
+        said = subprocess.run(  # noqa: S603 - the user's own git
             command,
             env=dict(environment),
             capture_output=True,

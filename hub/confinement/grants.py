@@ -1,4 +1,4 @@
-"""What a confined child may touch: the operator's word, its roots, and what a program needs."""
+"""File grants of a confined child (roots, operator's paths, program files), and its status."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hub.system.machine import Kernel
 
 
 class FileGrant(Struct, frozen=True):
-    """A directory with all that is below it, or a file.
+    """A file, or a directory with everything below it.
 
-    With an `identity` (device and inode) it grants nothing once something else is in that place.
+    With an `identity` (device and inode), nothing is granted if `path` is another file by then.
     """
 
     path: str
@@ -28,10 +28,10 @@ class FileGrant(Struct, frozen=True):
 
 
 class FileGrants(Struct, frozen=True):
-    """Everything a child may touch, `write` for reading too. `unheld`: what no grant can express.
+    """All files that a child may open. `read` includes executing, `write` includes both.
 
-    Landlock adds up what is granted on the way to a file: nothing can be taken out of a grant.
-    `keys` are the hub's own directories for keys that a grant opens.
+    Landlock cannot exclude a path inside a granted directory: `unheld` has a sentence for each path
+    that only the guard protects. `keys` are the hub's key directories that a grant opens.
     """
 
     read: tuple[FileGrant, ...] = ()
@@ -41,7 +41,7 @@ class FileGrants(Struct, frozen=True):
 
 
 class Needs(Struct, frozen=True):
-    """What a program needs on this machine, whatever its roots are."""
+    """Paths that a program needs on this machine, apart from its roots."""
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
@@ -50,11 +50,11 @@ class Needs(Struct, frozen=True):
 def file_grants(
     setting: ConfineSetting, plan: LaunchPlan, policy: Policy, needs: Needs
 ) -> FileGrants:
-    """Return what the child of `plan` may touch.
+    """Return the grants of the child of `plan`.
 
-    A root is writable unless the operator made it readable only; a writable place inside such a
-    root is granted by itself. A readable one inside a writable root cannot be: the guard alone
-    holds it, and `unheld` says so.
+    A root is writable unless the operator made it read-only. A writable path inside a read-only
+    root gets a grant of its own. A read-only path inside a writable root is protected by the guard
+    alone, and `unheld` says so.
     """
     read = [FileGrant(path) for path in (*needs.read, *setting.read)]
     write = [FileGrant(path) for path in (*needs.write, *setting.write)]
@@ -81,7 +81,7 @@ def file_grants(
 
 
 def _unheld_own(policy: Policy, write: Sequence[FileGrant]) -> Iterator[str]:
-    """Yield which of the hub's own files a child could write by itself."""
+    """Yield a sentence for each of the hub's own files inside a writable grant."""
     own = policy.own or OwnFiles()
     for grant in write:
         for place in (*own.kept, *own.secret):
@@ -97,7 +97,7 @@ def _opened_keys(policy: Policy, granted: Iterable[FileGrant]) -> tuple[str, ...
 
 
 def _opens(grant: FileGrant, place: OwnPlace) -> bool:
-    """Return whether a place lies in what is granted, or what is granted in the place of keys."""
+    """Return whether `place` is inside the grant, or the grant is inside a place with keys."""
     parts = tuple(name for name in grant.path.split("/") if name)
     within = place.holds_keys and is_inside(parts, place.parts)
     return grant.path.startswith("/") and (within or is_inside(place.parts, parts))
@@ -108,7 +108,7 @@ def _below(root: Root, parts: tuple[str, ...]) -> str:
 
 
 class Confined(Struct, frozen=True):
-    """A child that the kernel confines. `no_seccomp` says why its system calls are not filtered."""
+    """A child that the kernel confines. `no_seccomp` says why there is no seccomp filter, if so."""
 
     abi: int
     no_seccomp: str = ""
@@ -118,7 +118,7 @@ class Confined(Struct, frozen=True):
 
 
 class Unconfined(Struct, frozen=True):
-    """A child that was to be confined and cannot be: `reason` says why and what to do."""
+    """A child that should be confined but cannot be. `reason` says why and what to do."""
 
     reason: str
 
@@ -127,7 +127,7 @@ class Unconfined(Struct, frozen=True):
 
 
 class NotAsked(Struct, frozen=True):
-    """A child that nobody asked to confine."""
+    """A child with `confine: off`."""
 
     def __str__(self) -> str:
         return "off"
@@ -139,7 +139,7 @@ ConfinementStatus: TypeAlias = Confined | Unconfined | NotAsked
 def confinement_status(
     setting: ConfineSetting, template: LaunchTemplate, kernel: Kernel
 ) -> ConfinementStatus:
-    """Return whether a child of `template` is confined by `kernel`."""
+    """Return whether `kernel` can confine a child of `template` as `setting` asks."""
     if setting.mode == "off":
         return NotAsked()
     if runs_elsewhere((template.command.fill(lambda _: "", ()),)):
@@ -160,16 +160,16 @@ def confinement_status(
 
 
 NEWEST_ABI = 7
-"""The newest version of Landlock that the hub speaks."""
+"""The newest Landlock ABI version that the hub uses."""
 MISSING_BEFORE: tuple[tuple[int, str], ...] = (
     (2, "moving or linking a file into another directory fails, also inside the roots"),
     (3, "truncating (emptying) files outside is not stopped"),
     (5, "ioctl on devices is not stopped"),
     (6, "signals to other processes and abstract Unix sockets are not stopped"),
 )
-"""What a kernel with an older version of Landlock than each does not do."""
+"""Landlock ABI versions, and what is missing on a kernel with an older version."""
 
 
 def missing(abi: int, than: int = NEWEST_ABI) -> tuple[str, ...]:
-    """Return what this version of Landlock does not do that another does, by default the newest."""
+    """Return what Landlock version `abi` lacks compared to version `than`."""
     return tuple(text for since, text in MISSING_BEFORE if abi < since <= than)

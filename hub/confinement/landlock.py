@@ -1,6 +1,6 @@
-"""Landlock, by system calls: a process gives up what is not granted, for itself and all it starts.
+"""Landlock by system calls: restrict this process, and all it starts, to granted files.
 
-The launcher of confined children imports this, so it imports nothing that is slow to load.
+The launcher of confined children imports this module: no import here may be slow to load.
 """
 
 import ctypes
@@ -8,20 +8,20 @@ import os
 import sys
 
 MAX_ABI = 7
-"""The newest version of the kernel's interface that this file knows; newer kernels speak it."""
+"""The newest Landlock ABI version that this file knows. Newer kernels support it."""
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 MAKE_CHAR, MAKE_BLOCK, REFER, TRUNCATE, IOCTL_DEV = 1 << 6, 1 << 11, 1 << 13, 1 << 14, 1 << 15
 _SINCE = ((1, (1 << 13) - 1), (2, REFER), (3, TRUNCATE), (5, IOCTL_DEV))
-"""The rights to files that each version added."""
+"""The rights to files that each ABI version added."""
 _READ = EXECUTE | READ_FILE | READ_DIR
 _OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
-"""What can be granted on something that is no directory."""
+"""Rights that can be granted on anything other than a directory."""
 _NEVER = MAKE_CHAR | MAKE_BLOCK
-"""Handled and granted nowhere: root could make the node of a disk inside a writable directory."""
+"""Handled but never granted: root could make a device node of a disk in a writable directory."""
 _SCOPES = 0b11
-"""Since version 6: abstract Unix sockets and signals of processes outside. Both are scoped: a child
-that may signal its user's processes can stop the hub, and the session bus starts programs."""
+"""Since version 6: no abstract Unix sockets of, and no signals to, processes outside. Otherwise a
+child could signal the hub, or start programs through the session bus."""
 _SCOPES_SINCE = 6
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -30,7 +30,7 @@ _PIECES = 3
 
 
 class LandlockError(Exception):
-    """The kernel would not confine this process; the text says why."""
+    """The kernel did not confine this process. The text says why."""
 
 
 class _Ruleset(ctypes.Structure):
@@ -48,12 +48,12 @@ class _PathBeneath(ctypes.Structure):
 
 
 def abi() -> int:
-    """Return the version of Landlock that this machine has, 0 if it cannot confine."""
+    """Return this machine's Landlock ABI version; 0 if it cannot confine."""
     return max(_version()[0], 0)
 
 
 def why_not() -> str:
-    """Return why `abi` is 0, and what to do about it; empty if it is not."""
+    """Return why `abi()` is 0 and what to do about it; empty if it is not 0."""
     version, error = _version()
     if version > 0:
         return ""
@@ -82,7 +82,7 @@ def _version() -> tuple[int, int]:
 
 
 def handled(version: int) -> int:
-    """Return the rights to files that a kernel with this version of Landlock knows."""
+    """Return the rights to files that this Landlock version can restrict, as bits."""
     known = 0
     for since, rights in _SINCE:
         if version >= since:
@@ -91,20 +91,20 @@ def handled(version: int) -> int:
 
 
 def rights(version: int, *, write: bool, directory: bool) -> int:
-    """Return what a grant comes to: rights this kernel knows, and that the object can have."""
+    """Return the rights of a grant, as bits: only those that the version and the file type have."""
     wanted = handled(version) & ~_NEVER if write else _READ
     return wanted & handled(version) & (-1 if directory else _OF_FILES)
 
 
 def scoped(version: int) -> int:
-    """Return what else is kept inside: nothing before version 6."""
+    """Return the scopes (signals, abstract sockets) that are restricted; none before version 6."""
     return _SCOPES if version >= _SCOPES_SINCE else 0
 
 
 def encode(file_grants: list[tuple[str, str, tuple[int, int] | None]]) -> bytes:
-    """Return grants as a launcher reads them: each `r` or `w`, a path, and which inode it must be.
+    """Return grants as bytes for `confine`: each is `r` or `w`, a path, and its device and inode.
 
-    A path that is not there, or is another inode by then, grants nothing.
+    A path that does not exist, or has another inode by then, grants nothing.
     """
     pieces: list[bytes] = []
     for kind, path, identity in file_grants:
@@ -114,9 +114,9 @@ def encode(file_grants: list[tuple[str, str, tuple[int, int] | None]]) -> bytes:
 
 
 def confine(file_grants: bytes) -> None:
-    """Keep this process, and all that it will start, to `file_grants`. There is no way back.
+    """Restrict this process, and all it starts, to `file_grants` (from `encode`), for ever.
 
-    Raises: LandlockError, after which nothing more was given up.
+    Raises: LandlockError; access to files is not restricted then.
     """
     version = min(abi(), MAX_ABI)
     if version == 0:
@@ -139,13 +139,13 @@ def confine(file_grants: bytes) -> None:
         os.close(ruleset)
 
 
-def _grant(  # noqa: PLR0913, PLR0917 - the rule and where it goes
+def _grant(  # noqa: PLR0913, PLR0917 - one Landlock rule
     libc: ctypes.CDLL, ruleset: int, version: int, kind: bytes, identity: bytes, path: bytes
 ) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # what this process cannot reach, its child could not either
+        return  # if this process cannot open the path, the command cannot either
     try:
         found = os.fstat(place)
         if identity not in {b"-", b"%d:%d" % (found.st_dev, found.st_ino)}:

@@ -1,7 +1,7 @@
-"""The program that the hub puts before a confined child's command, and which becomes it.
+"""Program that confines itself, then becomes a child's command (exec).
 
-`python -I -S -B launcher.py HELD COMMAND ARGV...`, where HELD is a file that `encode` has made. It
-must be quick and needs no site packages.
+Run as `python -I -S -B launcher.py HELD COMMAND ARGV...`; the file HELD has the result of `encode`.
+It must start fast and cannot use site packages.
 """
 
 # ruff: noqa: PTH100, PTH120, PTH123 - pathlib takes longer to load than all of this
@@ -13,8 +13,7 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # `-I` leaves out the directory of the program. Last, so that nothing goes before the standard
-    # library.
+    # `-I` leaves out the program's directory. Appended last: it must not hide standard modules.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from hub.confinement.capabilities import CapabilitiesError, drop
@@ -22,7 +21,7 @@ from hub.confinement.landlock import LandlockError, confine
 from hub.confinement.seccomp import SeccompError, filled_in, load
 
 FAILED = 125
-"""Exit code of a launcher that could not confine; the command was not run."""
+"""Exit code if confining failed: the command was not run."""
 _PARENT_DEATH_SIGNAL, _SIGTERM = 1, 15
 
 
@@ -32,9 +31,10 @@ def encode(
     above: tuple[int, int] | None = None,
     capabilities: tuple[int, ...] = (),
 ) -> bytes:
-    """Return what a child is held to: its grants, its filter if it has one, what rights it keeps.
+    """Return the content of the file HELD: grants, seccomp filter, capabilities to keep.
 
-    In the filter the numbers `above` stand for the launcher's parent and its process group.
+    `above` are two placeholder numbers in the filter. The launcher replaces them by the id of its
+    parent process and by that process' group.
     """
     return marshal.dumps((file_grants, refused, above, capabilities))
 
@@ -52,9 +52,9 @@ def _hold(file: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Confine this process and become the command; return an exit code only if that fails.
+    """Confine this process and execute the command. Returns only if that fails: an exit code.
 
-    The kernel asks the command to end (SIGTERM) when its parent is gone.
+    The kernel sends SIGTERM to the command when its parent process ends.
     """
     file, command, *argv = arguments
     ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, _SIGTERM)

@@ -1,4 +1,4 @@
-"""Finds what a program needs to run on this machine: where it is installed, what it runs on."""
+"""Find the files that a program needs to run: installation, interpreter, packages, script."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SYSTEM: Final = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
     *("/nix/store", "/gnu/store", "/run/current-system", "/snap"),
 )
-"""Programs and libraries that came with the system."""
+"""Directories of the system's programs and libraries."""
 _ETC: Final = (
     *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload", "alternatives", "static"),
     *("resolv.conf", "hosts", "host.conf", "nsswitch.conf", "gai.conf", "services", "protocols"),
@@ -32,19 +32,19 @@ SETTINGS: Final = (
     *(f"/etc/{name}" for name in _ETC),
     *("/run/systemd/resolve", "/run/NetworkManager/resolv.conf", "/run/resolvconf"),
 )
-"""Named files that programs start with, resolve names with and verify certificates with."""
+"""Files that programs read to start, to resolve host names and to verify certificates."""
 KERNEL: Final = (
     *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/uptime"),
     *("/proc/loadavg", "/proc/version", "/proc/filesystems", "/proc/sys/vm/overcommit_memory"),
     *("/proc/sys/kernel/osrelease", "/proc/sys/kernel/ngroups_max", "/sys/devices/system/cpu"),
     *("/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage", "/dev/random", "/dev/urandom"),
 )
-"""`/proc/self` is the launched process: those that it starts cannot read their own."""
+"""Kernel files. `/proc/self` is the launched process: its subprocesses cannot read their own."""
 DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full")
 
 
 _CODE: Final = ("NODE_PATH", "PYTHONHOME", "PYTHONPATH")
-"""Variables that name directories of code."""
+"""Environment variables that name directories of code."""
 _PLACE_OPTIONS: Final = {"--directory", "--project", "--prefix", "-C"}
 _MARKS: Final = ("package.json", "pyproject.toml", "setup.py", "requirements.txt", "deno.json")
 _MANAGERS: Final = {
@@ -57,7 +57,7 @@ _MANAGERS: Final = {
     ".bun": "BUN_INSTALL",
     ".deno": "DENO_INSTALL_ROOT",
 }
-"""Version managers, by their directory at home and the variable that says where it is."""
+"""Version managers: the directory in the home, and the variable that names it."""
 _BROAD: Final = frozenset(
     Path(top)
     for top in ("/", "/etc", "/home", "/root", "/opt", "/srv", "/mnt", "/media", "/var", "/run")
@@ -70,12 +70,12 @@ _UV: Final = {"uv", "uvx"}
 
 
 class Program(Struct, frozen=True):
-    """A command and what it runs with. `command` is the file that is executed."""
+    """A command and the files it needs to read. `command` is the file that is executed."""
 
     command: str
     read: tuple[str, ...]
     env: Mapping[str, str]
-    """Where tools that look for themselves at home find themselves, as it is another home."""
+    """Variables with directories in the real home: a tool would search in its private HOME."""
 
 
 def program(
@@ -86,14 +86,14 @@ def program(
     directory: str | None = None,
     writable: Sequence[str] = (),
 ) -> Program | None:
-    """Return what the command of `argv` needs; None if there is no such command.
+    """Return the files that the command of `argv` needs; None if the command does not exist.
 
-    `home` is the user's own home directory. `directory` is what the operator launches the server
-    in. Of a script, the package around it is found, never so much as a home directory: what stands
-    alone in one is granted alone.
+    `home` is the user's real home directory, `directory` the operator's working directory for the
+    server. For a script, the package around it is found, but never a home directory or other broad
+    directory: a script directly in such a directory is granted alone.
 
-    What lies in a `writable` place may have been changed by a child that wants to reach more the
-    next time: it can name programs, and no other files or directories.
+    A child may have changed files in `writable` directories to get more grants at its next start.
+    So files there can lead to programs, but to no other files or directories.
     """
     command = _command(argv[0], env.get("PATH"), directory)
     if command is None:
@@ -134,7 +134,7 @@ def _places(argv: Sequence[str], directory: str | None) -> Iterator[Path]:
 
 
 class _Search:
-    """Collects places, in order and each once."""
+    """Collects paths to grant, in order, each once. Methods add to `found` and `env`."""
 
     def __init__(self, home: Path, path: str | None, writable: Sequence[Path]) -> None:
         self.found: dict[Path, None] = {}
@@ -144,9 +144,9 @@ class _Search:
         self._writable = writable
 
     def outermost(self) -> Iterator[Path]:
-        """Yield what was found and does not lie in something else that is granted.
+        """Yield each found path that is not inside another granted directory.
 
-        What a link leads to was found by itself.
+        Targets of links are found paths of their own.
         """
         granted = self.found.keys() | {Path(place) for place in SYSTEM}
         for place in self.found:
@@ -154,7 +154,7 @@ class _Search:
                 yield place
 
     def program(self, file: Path, depth: int = _DEPTH) -> None:
-        """Find what an executable needs: its environment, its links, what interprets it."""
+        """Add an executable: its links, installation, packages and interpreter."""
         if depth == 0 or file in self.found or not _is_program(file):
             return
         self.found[file] = None
@@ -170,7 +170,7 @@ class _Search:
             self.script(file)
 
     def script(self, file: Path) -> None:
-        """Find the package around a script that an interpreter is given."""
+        """Add a script of an interpreter, and the package around it."""
         if not file.is_absolute() or not _is_file(file):
             return
         real = file.resolve()
@@ -190,12 +190,12 @@ class _Search:
         self.directory(next(marked, real.parent))
 
     def directory(self, place: Path) -> None:
-        """Add a directory of code, unless it holds more than code."""
+        """Add a directory of code, unless it is broad (such as home or `/etc`)."""
         if place.is_absolute() and _is_there(place) and not self._is_broad(place):
             self.found[place] = None
 
     def uv(self, command: Path) -> None:
-        """Find what uv looks for: itself beside uvx, Pythons of its own and on the PATH."""
+        """Add what uv looks for: `uv` beside `uvx`, its own Pythons and those on the PATH."""
         for step in _steps(command):
             self.program(step.with_name("uv"))
         pythons = self._home / ".local/share/uv/python"
@@ -208,7 +208,7 @@ class _Search:
                 self.program(Path(found))
 
     def user_packages(self) -> None:
-        """Find what `pip install --user` installed."""
+        """Add the packages of `pip install --user`."""
         base = self._home / ".local"
         if any((base / "lib").glob("python3*")):
             self.found[base / "lib"] = None
@@ -222,7 +222,7 @@ class _Search:
                 self.env[variable] = str(place)
 
     def _packages(self, file: Path) -> None:
-        """Add the outermost `node_modules` around a file: its dependencies are beside it."""
+        """Add the outermost `node_modules` around a file: it has the file's dependencies."""
         if "node_modules" in file.parts:
             at = file.parts.index("node_modules")
             self.found[Path(*file.parts[: at + 1])] = None
@@ -257,7 +257,7 @@ class _Search:
 
 
 def _steps(file: Path) -> Iterator[Path]:
-    """Yield a file and what its links lead to, one by one."""
+    """Yield a file and each step of its links, up to the real file."""
     for _ in range(_DEPTH):
         yield file
         if not file.is_symlink():
@@ -267,7 +267,7 @@ def _steps(file: Path) -> Iterator[Path]:
 
 
 def _is_there(place: Path) -> bool:
-    """Tell whether something is there; what the system will not say anything of is not."""
+    """Return whether the path exists. False if the system refuses to tell."""
     try:
         place.stat()
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""Has the kernel refuse system calls, for this process and all that it starts.
+"""Load a seccomp filter: refuse system calls of this process and of all it starts.
 
-The launcher of confined children imports this, so it imports nothing that is slow to load.
+The launcher of confined children imports this module: no import here may be slow to load.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _STEP_BYTES = 8
 
 
 class SeccompError(Exception):
-    """The kernel would not take the filter; the text says why."""
+    """The kernel did not accept the filter. The text says why."""
 
 
 class _Program(ctypes.Structure):
@@ -27,7 +27,7 @@ class _Program(ctypes.Structure):
 
 
 def machine() -> Architecture | None:
-    """Return what kind of machine there are filters for this is; None if there are none."""
+    """Return this machine's architecture; None if the hub has no filters for it."""
     if not sys.platform.startswith("linux") or sys.maxsize <= 1 << 32:
         return None
     match os.uname().machine:
@@ -38,13 +38,13 @@ def machine() -> Architecture | None:
 
 
 def why_not() -> str:
-    """Return why no filter can be loaded here, and what to do about it; empty if one can be."""
+    """Return why no filter can be loaded here and what to do about it; empty if one can."""
     if not sys.platform.startswith("linux"):
         return "only Linux has seccomp"
     if machine() is None:
         return "the hub has seccomp filters for x86_64 and aarch64 (64 bit) alone"
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_SET, _FILTER, None, 0, 0)  # no filter at all: what can be loaded lies elsewhere
+    libc.prctl(_SET, _FILTER, None, 0, 0)  # a null filter: EFAULT means a real one loads
     error = ctypes.get_errno()
     if error == _EFAULT:
         return ""
@@ -54,9 +54,9 @@ def why_not() -> str:
 
 
 def load(program: bytes) -> None:
-    """Have the kernel refuse what `program` refuses. There is no way back.
+    """Load the filter `program` (compiled by `seccomp_rules`) for ever.
 
-    Raises: SeccompError, after which nothing is refused.
+    Raises: SeccompError; nothing is refused then.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     filled = _Program(len(program) // _STEP_BYTES, program)
@@ -67,7 +67,7 @@ def load(program: bytes) -> None:
 
 
 def filled_in(program: bytes, numbers: dict[int, int]) -> bytes:
-    """Return a program with other numbers in the place of some."""
+    """Return `program` with each operand that is a key of `numbers` replaced by its value."""
     steps = [program[at : at + _STEP_BYTES] for at in range(0, len(program), _STEP_BYTES)]
     for at, step in enumerate(steps):
         number = numbers.get(int.from_bytes(step[4:], "little"))

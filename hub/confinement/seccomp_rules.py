@@ -1,9 +1,8 @@
-"""Which system calls a confined child is refused, and the filter for the kernel that does it.
+"""System calls that a confined child is refused, and the compiler of the seccomp filter.
 
-A list of what is refused, not of what is allowed: what servers run on (Node, Python, browsers)
-makes new calls with each version, and Landlock holds the files. What is here reaches other
-processes or the whole machine, or parts of the kernel that no server needs and that have often had
-faults.
+The list has refused calls, not allowed ones: Node, Python and browsers make new system calls with
+each version, and Landlock restricts file access. Refused are calls that reach other processes or
+the whole machine, and kernel features that no server needs and that often had security bugs.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ _EPERM: Final = 1
 _ENOSYS: Final = 38
 
 PARENT: Final = 0x7F5A_0001
-"""Stands for the process id of whoever is the parent when the filter is loaded."""
+"""Placeholder for the process id of the parent when the filter is loaded."""
 PARENTS_GROUP: Final = 0x7F5A_0002
-"""Stands for that one's process group, negative as `kill` has it."""
+"""Placeholder for the parent's process group, negative as in `kill`."""
 
 
 class ArgumentCondition(Struct, frozen=True):
-    """Something about one argument, of which the kernel looks at the lower half alone here."""
+    """A condition on one argument of a call. Only the lower 32 bits are compared."""
 
     argument: int
     how: Literal["is", "is not", "has any of"]
@@ -35,11 +34,11 @@ class ArgumentCondition(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True):
-    """Calls that are refused: always, or where any condition holds. `calls` have their numbers."""
+    """Calls that are refused: always, or if any condition in `when` holds."""
 
     reason: str
     calls: Mapping[str, tuple[int | None, int | None]]
-    """By name, on x86_64 and on aarch64; None where there is no such call."""
+    """Call numbers by name, on x86_64 and aarch64; None if the architecture has no such call."""
     when: tuple[ArgumentCondition, ...] = ()
     error: int = _EPERM
     unless: Allowance | None = None
@@ -48,7 +47,7 @@ class Rule(Struct, frozen=True):
 _NAMESPACES: Final = 0x7E02_0000
 """CLONE_NEWNS, -CGROUP, -UTS, -IPC, -USER, -PID and -NET."""
 _NEW_TIME: Final = 0x80
-"""CLONE_NEWTIME, which only `unshare` takes."""
+"""CLONE_NEWTIME: only `unshare` accepts it."""
 
 RULES: Final = (
     Rule(
@@ -215,7 +214,7 @@ _EVERYBODY: Final = -1
 
 
 def rules(allowed: frozenset[Allowance], spared: tuple[int, ...]) -> tuple[Rule, ...]:
-    """Return what is refused. `spared` are processes, or groups, that cannot be signalled."""
+    """Return the rules without those `allowed`. `spared`: process ids, or groups, not to signal."""
     signals = Rule(
         "ends the hub, or the parent that keeps this child's processes together",
         _SIGNALS,
@@ -226,7 +225,7 @@ def rules(allowed: frozenset[Allowance], spared: tuple[int, ...]) -> tuple[Rule,
     return *(rule for rule in RULES if rule.unless not in allowed), signals
 
 
-# The filter: a program of instructions, each an operation, two jumps and a number.
+# The filter is classic BPF. Each instruction: an operation, two jumps and a number.
 
 _LOAD, _RETURN = 0x20, 0x06
 _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT = 0x15, 0x35, 0x45
@@ -235,7 +234,7 @@ _NUMBER_AT, _MACHINE_AT, _ARGUMENTS_AT = 0, 4, 16
 _MACHINES: Final = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
 _X32: Final = 0x4000_0000
 _X32_ALONE: Final = (512, 548)
-"""Numbers of x32 that kernels before 5.4 take from everybody."""
+"""Call numbers of x32 that kernels before 5.4 accept from any program."""
 
 
 def _step(operation: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
@@ -246,7 +245,7 @@ def _step(operation: int, value: int, then: int = 0, otherwise: int = 0) -> byte
 def compiled(
     machine: Architecture, allowed: frozenset[Allowance] = frozenset(), spared: tuple[int, ...] = ()
 ) -> bytes:
-    """Return the filter for a machine. Other kinds of programs (32 bit, x32) are refused all."""
+    """Return the filter for a machine. It refuses all calls of 32 bit and x32 programs."""
     missing = _step(_RETURN, _REFUSE | _ENOSYS)
     steps = [_step(_LOAD, _MACHINE_AT), _step(_IF_EQUAL, _MACHINES[machine], 1), missing]
     steps.append(_step(_LOAD, _NUMBER_AT))
@@ -264,7 +263,7 @@ def compiled(
 
 
 def _refusal(rule: Rule) -> list[bytes]:
-    """Return what is done with a call of a rule."""
+    """Return the instructions for a call of `rule`."""
     refuse = _step(_RETURN, _REFUSE | rule.error)
     if not rule.when:
         return [refuse]

@@ -1,4 +1,4 @@
-"""Says at the start which servers cannot be confined, and refuses those that must be."""
+"""At the start: warn of servers that cannot be confined, and refuse those with `require`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 def settle_confinement(servers: Iterable[ServerSpec], kernel: Kernel) -> None:
-    """Warn of each server that would be confined if it could, or better than it is.
+    """Log a warning for each server that this kernel cannot confine, or only in part.
 
-    Raises: ConfigError for one that must be.
+    Raises: ConfigError for a server with `confine: require` that cannot be confined.
     """
     for spec in servers:
         if isinstance(spec.target, LaunchTemplate):

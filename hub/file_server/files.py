@@ -1,6 +1,7 @@
-"""Files below some directories: read, write, search; nothing outside, by its own check.
+"""Read, write, list, search, move and delete files inside shared directories (`SharedFiles`).
 
-The check is made before a file is opened; it does not hold against a tree that changes meanwhile.
+Each path is checked before a file is opened. A tree that another process changes after the check
+can lead outside.
 """
 
 import os
@@ -30,11 +31,11 @@ _LINKS = OsDisk()
 
 
 class SharedFilesError(Exception):
-    """What was asked cannot be done; the text names the path and says why."""
+    """An operation failed. The text names the path and says why."""
 
 
 class Facts(Struct, frozen=True):
-    """What is known of a file or directory without opening it."""
+    """Metadata of a file or directory. `size` is in bytes."""
 
     path: str
     kind: str
@@ -44,9 +45,9 @@ class Facts(Struct, frozen=True):
 
 
 class SharedFiles:
-    """The files below `directories`: absolute, without links, as `shared_directory` makes them.
+    """The files below `directories`, which are paths from `shared_directory`: absolute, no links.
 
-    Relative paths start at the first one. Every method raises SharedFilesError.
+    Relative paths start at the first directory. Every method raises SharedFilesError.
     """
 
     def __init__(self, directories: Sequence[str]) -> None:
@@ -55,7 +56,7 @@ class SharedFiles:
         self._cwd = next(iter(directories), None)
 
     def read(self, path: str) -> bytes:
-        """Return the content of a file that is not larger than MAX_READ."""
+        """Return the content of a file of at most MAX_READ bytes."""
         with self._opened(path) as file:
             content = file.read(MAX_READ + 1)
         if len(content) > MAX_READ:
@@ -63,7 +64,10 @@ class SharedFiles:
         return content
 
     def read_lines(self, path: str, *, head: int | None = None, tail: int | None = None) -> bytes:
-        """Return the first `head` or the last `tail` lines, however large the file is."""
+        """Return the first `head` or last `tail` lines of a file of any size.
+
+        More than MAX_READ bytes of lines are an error.
+        """
         wanted = head or tail or 0
         seen = size = 0
         found: deque[bytes] = deque()
@@ -78,7 +82,7 @@ class SharedFiles:
         return b"".join(found)
 
     def write(self, path: str, content: bytes) -> None:
-        """Replace a file's content or create it: a reader sees the old or the new, never a part."""
+        """Create or replace a file atomically: a reader never sees a part of the content."""
         at = Path(self._inside(path))
         if not at.parent.is_dir():
             raise SharedFilesError(f"'{at.parent}' is not a directory; create it first")
@@ -99,7 +103,7 @@ class SharedFiles:
             return sorted(((_kind(entry), entry.name) for entry in entries), key=lambda it: it[1])
 
     def search(self, path: str, pattern: str, exclude: Sequence[str]) -> list[str]:
-        """Return what matches below a directory, at most MAX_FOUND + 1 absolute paths."""
+        """Return the absolute paths below a directory that match, at most MAX_FOUND + 1."""
         top = Path(self._inside(path))
         wanted, unwanted = _pattern(pattern), [_pattern(each) for each in exclude]
         if not top.is_dir():
@@ -108,7 +112,7 @@ class SharedFiles:
             return list(islice(_search(top, wanted, unwanted), MAX_FOUND + 1))
 
     def facts(self, path: str) -> Facts:
-        """Return what is known of a file or directory."""
+        """Return the metadata of a file or directory."""
         at = self._inside(path)
         with _explained(path):
             found = Path(at).stat()
@@ -119,13 +123,13 @@ class SharedFiles:
         return Facts(at, kind, found.st_size, modified, f"{stat.S_IMODE(found.st_mode):03o}")
 
     def create_directory(self, path: str) -> None:
-        """Make a directory and those above it, where they do not exist."""
+        """Create a directory and its missing parents. An existing directory is no error."""
         at = self._inside(path)
         with _explained(path):
             Path(at).mkdir(parents=True, exist_ok=True)
 
     def move(self, source: str, destination: str) -> None:
-        """Give a file, directory or link another place, where nothing is yet."""
+        """Move a file, directory or link to a path where nothing exists yet."""
         start, end = self._entry(source), self._entry(destination)
         if not os.path.lexists(start):
             raise SharedFilesError(f"'{source}' does not exist")
@@ -135,7 +139,7 @@ class SharedFiles:
             shutil.move(start, end)
 
     def delete(self, path: str) -> None:
-        """Remove a file, or a link and not what it leads to."""
+        """Remove a file, or a link but not its target."""
         at = self._entry(path)
         if Path(at).is_dir() and not Path(at).is_symlink():
             raise SharedFilesError(f"'{path}' is a directory")
@@ -155,7 +159,7 @@ class SharedFiles:
         return at
 
     def _entry(self, path: str) -> str:
-        """Return where the name itself is: links on the way are followed, the last one is not."""
+        """Return the path of the directory entry itself: links are followed except the last one."""
         above, name = os.path.split(path.rstrip("/" + os.sep))
         if name in {"", ".", ".."}:
             raise SharedFilesError(f"'{path}' does not end in a name")
@@ -164,7 +168,7 @@ class SharedFiles:
     @contextmanager
     def _opened(self, path: str) -> Generator[BufferedReader]:
         at = self._inside(path)
-        # Not blocking: opening a named pipe would wait for its other end.
+        # Non-blocking: opening a named pipe would wait for a writer.
         flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
         with (
             _explained(path),
@@ -176,7 +180,10 @@ class SharedFiles:
 
 
 def shared_directory(path: str) -> str:
-    """Return an existing directory (or single file) in the form that SharedFiles takes."""
+    """Return an existing directory (or file) in the form for SharedFiles: absolute, no links.
+
+    Raises: SharedFilesError if it does not exist or cannot be resolved.
+    """
     with _explained(path):
         try:
             at = resolve(path, cwd=str(Path.cwd()), links=_LINKS, flavour=FLAVOUR)
@@ -197,7 +204,7 @@ def _explained(path: str) -> Generator[None]:
 
 
 def _lines(file: BufferedReader) -> Iterator[bytes]:
-    # One byte more than may be returned: a line without an end must not fill the memory.
+    # Read at most one byte more than allowed: an endless line must not fill the memory.
     while line := file.readline(MAX_READ + 1):
         yield line
 
@@ -205,7 +212,7 @@ def _lines(file: BufferedReader) -> Iterator[bytes]:
 def _check_writable(path: str, at: Path, before: os.stat_result) -> None:
     if not stat.S_ISREG(before.st_mode):
         raise SharedFilesError(f"'{path}' is not a regular file")
-    # Renaming over it would not ask.
+    # Replacing the file by a rename ignores its permissions.
     if not os.access(at, os.W_OK):
         raise SharedFilesError(f"'{path}' is read-only")
 
@@ -242,7 +249,7 @@ def _pattern(text: str) -> list[str]:
 
 
 def _matches(place: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return whether the names of `place` match; `**` stands for any number of them."""
+    """Return whether the path components `place` match; `**` matches any number of components."""
     states = _skipping({0}, pattern)
     for name in place:
         on = {at for at in states if at < len(pattern) and pattern[at] == "**"}

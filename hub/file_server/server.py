@@ -1,6 +1,6 @@
 """The embedded file server: `python -m hub.file_server.server DIRECTORY...`, MCP over stdio.
 
-Tools and arguments are named as in npm's server-filesystem wherever both have them.
+Tools and arguments have the same names as in npm's server-filesystem if both have them.
 """
 
 import argparse
@@ -144,7 +144,7 @@ class FileTools:
 
 
 def file_server(directories: Sequence[str]) -> MCPServer:
-    """Return a server of the files below `directories`, each from `shared_directory`."""
+    """Return an MCP server for the files below `directories`, paths from `shared_directory`."""
     tools = FileTools(SharedFiles(directories))
     server = MCPServer(
         "roots-hub-files",
@@ -178,9 +178,9 @@ def file_server(directories: Sequence[str]) -> MCPServer:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Serve the directories of the command line over stdio until the client is gone.
+    """Serve the directories on the command line over stdio until the client disconnects.
 
-    A directory that is not there is skipped with a warning: the others are still worth serving.
+    A directory that does not exist is skipped with a warning; the others are still served.
     """
     parser = argparse.ArgumentParser(prog="python -m hub.file_server.server")
     parser.add_argument("directory", nargs="*", help="a directory to share, with all below it")
@@ -195,7 +195,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _explaining(tool: Callable[..., object]) -> Callable[..., object]:
-    """Return `tool` with texts that JSON can carry, errors among them."""
+    """Return `tool` with results and error texts that can be encoded as UTF-8 for JSON."""
 
     @wraps(tool)
     def call(*args: object, **kwargs: object) -> object:
@@ -225,7 +225,7 @@ def _bytes(content: str) -> bytes:
 def _edited(path: str, text: str, edit: Edit) -> str:
     old, new = edit.oldText, edit.newText
     if old not in text and "\r\n" in text:
-        # A model sees and writes plain newlines.
+        # A model sees and writes `\n` also for files with `\r\n`.
         old, new = (piece.replace("\r\n", "\n").replace("\n", "\r\n") for piece in (old, new))
     times = text.count(old)
     if times != 1:
@@ -234,7 +234,7 @@ def _edited(path: str, text: str, edit: Edit) -> str:
 
 
 def _printable(text: str) -> str:
-    # File names need not be UTF-8; JSON must be.
+    # File names may not be UTF-8, JSON must be.
     return text.encode(errors="surrogatepass").decode(errors="replace")
 
 

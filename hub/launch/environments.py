@@ -1,6 +1,6 @@
-"""Which variables of the hub's environment a child process gets: not those named like a secret.
+"""Choose the environment variables that a child inherits; by default none that look secret.
 
-What a server's own `env` sets comes on top of it.
+The variables in a server's own `env` are added to these later.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final, Literal, TypeAlias
 from hub.paths.resolve import Flavour
 
 Inherits: TypeAlias = Literal["default", "all", "minimal"] | tuple[str, ...]
-"""`environment` of a server. A tuple: these names and globs, on top of what is `minimal`."""
+"""The key `environment` of a server. A tuple: names and globs in addition to `minimal`."""
 
 OWN: Final = "HUB_"
-"""What the names of the hub's own variables start with."""
+"""Prefix of the names of the hub's own variables."""
 
 _MINIMAL: Final = {
     Flavour.POSIX: ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),
@@ -26,7 +26,7 @@ _MINIMAL: Final = {
         *("PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
     ),
 }
-"""What the MCP SDKs give a server that they launch."""
+"""The variables that the MCP SDKs pass to a server."""
 
 _WORDS: Final = frozenset(
     {
@@ -40,22 +40,22 @@ _ENDINGS: Final = (
     *("credential", "credentials", "apikey", "apikeys", "accesskey", "authkey", "licensekey"),
     *("privatekey", "secretkey", "signingkey", "sshpass", "userpass"),
 )
-"""How words end that are often written without a break: `PGPASSWORD`, `ACCESSTOKEN`."""
+"""Endings of words that are often joined to others: `PGPASSWORD`, `ACCESSTOKEN`."""
 _COUNTED: Final = frozenset({"max", "min", "limit", "count", "budget", "length"})
-"""With these a token is a piece of text: `MAX_TOKENS`."""
+"""With one of these words, `token` means a piece of text: `MAX_TOKENS`."""
 _OPEN_KEYS: Final = frozenset({"public", "host", "primary", "foreign"})
-"""Words before `key` that say it is none that opens anything: `PUBLIC_KEY_PATH`."""
+"""Words before `key` that show it is not secret: `PUBLIC_KEY_PATH`."""
 _HARMLESS: Final = frozenset(
     {
-        *("PWD", "OLDPWD"),  # where the shell is
-        "SSH_AUTH_SOCK",  # the place of the agent's socket, which is no secret and git needs
+        *("PWD", "OLDPWD"),  # the shell's working directories
+        "SSH_AUTH_SOCK",  # path of the agent's socket: not secret, and git needs it
         "PASSWORD_STORE_DIR",
     }
 )
 _WORD: Final = re.compile(r"[A-Z]+[0-9]*(?![a-z])|[A-Z]?[a-z]+[0-9]*|[^\W\d_A-Za-z]+")
 
 _PROXIES: Final = re.compile(r"(?:https?|ftp|all|no|npm_config_https?|npm_config)_?proxy", re.I)
-"""Whose password is that of the way to the network: without it a server has none."""
+"""Proxy variables. They may hold a password, but without them a server has no network."""
 _LOGIN: Final = re.compile(
     r"https?://[^\s/@?#]*:[^\s/@?#]+@|(?!https?:)\b[a-z][a-z0-9+.-]*://[^\s@\"']*:[^\s@\"']+@"
     r"|://[^\s/@?#:]{20,}@",
@@ -70,7 +70,7 @@ _REFERENCE: Final = re.compile(
 
 
 def inherited(environment: Mapping[str, str], choice: Inherits, flavour: Flavour) -> dict[str, str]:
-    """Return what of `environment` a server's process gets."""
+    """Return the variables of `environment` that a server's process inherits."""
     if choice == "all":
         return dict(environment)
     if choice == "default":
@@ -80,21 +80,21 @@ def inherited(environment: Mapping[str, str], choice: Inherits, flavour: Flavour
     return {
         name: value
         for name, value in environment.items()
-        # A shell's function is a program, and not what its name says.
+        # An exported shell function is a program, not the value that its name promises.
         if (name in minimal and not value.startswith("()"))
         or any(fnmatchcase(name, glob) for glob in globs)
     }
 
 
 def is_withheld(name: str, value: str) -> bool:
-    """Return whether `default` leaves a variable out: for its name, or for a login in its value."""
+    """Return whether `default` withholds a variable: for its name, or for a login in its value."""
     if name.upper().startswith(OWN) or is_named_like_a_secret(name):
         return True
     return _PROXIES.fullmatch(name) is None and _holds_a_login(value)
 
 
 def is_named_like_a_secret(name: str) -> bool:
-    """Return whether one of the words that a name is made of says that it is a secret."""
+    """Return whether one of the words in a variable's name means a secret."""
     if name in _HARMLESS:
         return False
     words = [word.casefold() for word in _WORD.findall(name)]
@@ -113,11 +113,11 @@ def is_named_like_a_secret(name: str) -> bool:
 def mentioned(
     texts: tuple[str, ...], environment: Mapping[str, str], given: Collection[str]
 ) -> Iterator[str]:
-    """Yield the variables that texts for a child name and that it is not given, in order.
+    """Yield the variables that `texts` for a child mention but that are not in `given`, in order.
 
-    That is what a shell would fill in (`$NAME`, `${NAME}`, `%NAME%`) and is set for the hub, or is
-    named like a secret; what stands alone (`docker run -e NAME`); and what is named like a secret,
-    wherever its name stands.
+    These are: shell references (`$NAME`, `${NAME}`, `%NAME%`) to variables that are set for the hub
+    or named like a secret; set variables that are a whole text (`docker run -e NAME`); and set
+    variables named like a secret, anywhere in a text.
     """
     wanted: dict[str, None] = {}
     for text in texts:

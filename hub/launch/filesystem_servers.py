@@ -1,4 +1,4 @@
-"""Which commands start a filesystem server that takes its directories from its arguments."""
+"""Recognise commands of filesystem servers that take their directories as arguments."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _KNOWN: Final = frozenset(
         "mcp-filesystem-server",
     }
 )
-"""Package and command names; all of them take directories as positional arguments."""
+"""Names of packages and commands that take directories as positional arguments."""
 
 _RUNNERS: Final = frozenset(
     {"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "node"}
     | {"uv", "uvx", "pipx", "python", "py", "cmd", "env"}
 )
-"""Commands whose first own argument is the program: what comes before it is the runner's."""
+"""Commands that run the program in their arguments; options before it are the runner's own."""
 
 _RUNNER_WORDS: Final = frozenset({"run", "dlx", "exec", "x", "tool", "/c", "/C"})
 _OPTIONS_WITH_VALUE: Final = frozenset(
@@ -36,14 +36,14 @@ _SUFFIX: Final = re.compile(r"\.(?:exe|cmd|bat|ps1)$")
 
 
 def has_filesystem_word(name: str) -> bool:
-    """Tell whether `filesystem` is a word of a server's name, as in `my_filesystem-2`."""
+    """Return whether `filesystem` is a word in a server's name, as in `my_filesystem-2`."""
     return any(word.lower() == "filesystem" for word in _WORD.findall(name))
 
 
 def program_index(argv: Sequence[str]) -> int:
-    """Return which element of `argv` names the program: the package or script behind a runner.
+    """Return the index in `argv` of the program: the package or script after a runner such as npx.
 
-    The elements after it are the server's own arguments. 0: no runner, or nothing behind it.
+    The elements after it are the server's own arguments. 0: no runner, or nothing after it.
     """
     index = 0
     while index < len(argv):
@@ -58,7 +58,7 @@ def program_index(argv: Sequence[str]) -> int:
 
 
 def is_known(program: str) -> bool:
-    """Tell whether an argv element names a known filesystem server: bare, versioned or by path."""
+    """Return whether an argv element is a known filesystem server: bare, with version or path."""
     text = program.lower().removeprefix("npm:")
     for installed in _INSTALLED.finditer(text):
         text = installed[1].replace("\\", "/")
@@ -66,12 +66,12 @@ def is_known(program: str) -> bool:
 
 
 def short_name(program: str) -> str:
-    """Return a package's or command's name without scope, directory, version and suffix."""
+    """Return the name of a package or command without scope, directory, version and suffix."""
     return _VERSION.split(_command(program))[0]
 
 
 def runs_elsewhere(argv: Sequence[str]) -> bool:
-    """Tell whether the command starts the server where this machine's paths mean nothing."""
+    """Return whether the command starts the server elsewhere (container, other host)."""
     return _command(argv[0]) in _ELSEWHERE
 
 

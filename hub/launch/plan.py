@@ -1,4 +1,4 @@
-"""Launch templates and plans: how a child's roots become its argv, environment and directory."""
+"""Launch templates and plans: a child's argv, environment and working directory from its roots."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from hub.launch.templates import Lookup, Template, TemplateError
 from hub.roots.roots import RootSet
 
 ArgsMode: TypeAlias = Literal["auto", "append", "replace", "none"]
-"""`roots.args`: what is done with an argv that places no roots itself."""
+"""The key `roots.args`: whether roots are added to an argv without placeholders for roots."""
 
 
 class LaunchTemplate(Struct, frozen=True):
-    """A stdio child as the config has it, parsed; only an argument may be `${roots}`."""
+    """A stdio server as configured, parsed. Only an argument may be `${roots}`."""
 
     name: str
     command: Template
@@ -39,10 +39,10 @@ class LaunchTemplate(Struct, frozen=True):
 
 
 class LaunchPlan(Struct, frozen=True, eq=False):
-    """A child process to be. Equal plans are one child: only what shapes the child is compared.
+    """How to launch one child process. Equal plans mean the same child; `shown` is not compared.
 
-    `env` is what is set on top of the inherited environment. `cwd` is None for the private empty
-    directory that the runtime makes. `shown` is `argv` fit to be printed: variables as written.
+    `env` is added to the inherited environment. `cwd` None means a private empty directory that is
+    made at launch. `shown` is `argv` for printing: environment variables are not filled in.
     """
 
     argv: tuple[str, ...]
@@ -62,7 +62,7 @@ class LaunchPlan(Struct, frozen=True, eq=False):
 
     @property
     def no_command(self) -> str:
-        """What to say where its command is not there, in the operator's own words."""
+        """The error text if the command does not exist, with the command as configured."""
         command = self.shown[0]
         where = "" if {"/", "\\"} & set(command) else " on the PATH"
         advice = "; arguments go into `args`" if " " in command.strip() else ""
@@ -82,13 +82,13 @@ def plan(
 ) -> LaunchPlan:
     """Return how to launch `template` for a client whose effective roots are `roots`.
 
-    Planning a plan's argv again adds nothing to it. A root or a variable stays one element whatever
-    is in it. `directories` is what `argv_directories` answered; only `replace` needs it. Without
-    roots `${root}` is `.`, so the child is then launched in the private empty directory even if a
-    `cwd` is configured.
+    Planning the argv of a plan again adds nothing. A root or a variable stays one argv element
+    whatever characters it has. `directories` is the result of `argv_directories`; only `replace`
+    needs it. Without roots, `${root}` is `.`, so a template with `${root}` is then launched in the
+    private empty directory even if it has a `cwd`.
 
     Raises:
-        ConfigError: a variable without a default is not set; says where.
+        ConfigError: a variable without a default is not set; names the place.
     """
     return LaunchPlan(
         argv=_argv(template, roots, environment, environment.get, directories),
@@ -100,9 +100,9 @@ def plan(
 
 
 def known_filesystem_server(template: LaunchTemplate) -> bool:
-    """Tell whether the name has the word `filesystem` or the command names a known server.
+    """Return whether the name has the word `filesystem` or the command is a known server.
 
-    Never true of a command that runs elsewhere (a container, another host): it sees other paths.
+    False for a command that runs elsewhere (container, other host): paths differ there.
     """
     words = _written(template)
     if runs_elsewhere(words):
@@ -111,9 +111,9 @@ def known_filesystem_server(template: LaunchTemplate) -> bool:
 
 
 def mentions_roots(template: LaunchTemplate) -> bool:
-    """Tell whether the template hands roots to the child, by a placeholder or by its args mode.
+    """Return whether the template passes roots to the child, by a placeholder or its args mode.
 
-    Every plan sets `MCP_ROOTS_*` and a directory beside that; they alone do not count.
+    Every plan also sets `MCP_ROOTS_*` and a working directory; these do not count.
     """
     cwd = template.cwd is not None and template.cwd.mentions_roots
     return cwd or _places_roots(template) or _adds_roots(template)
@@ -124,15 +124,14 @@ def argv_directories(
 ) -> tuple[str, ...]:
     """Return the directories that a filesystem server's argv already names, as paths.
 
-    They are that server's own ceiling: the caller intersects the client's roots with them, and
-    gives them to a client that has no roots. `auto` and `append` keep the argv as written and
-    append the effective roots that are missing. `replace` is the operator's word that the client's
-    roots stand in for them: they are no ceiling (the caller skips the intersection), and `plan`
-    drops them.
+    They are the server's own ceiling: the caller intersects the client's roots with them, and gives
+    them to a client without roots. The modes `auto` and `append` keep the argv as written and
+    append the missing effective roots. With `replace`, the client's roots replace the directories:
+    they are not a ceiling (the caller skips the intersection), and `plan` drops them.
 
-    Only the server's own arguments count, not its runner's nor the script's path; never options,
-    nor what placeholders for roots become. A leading `~`, and a relative path where the config
-    gives the directory, are read as the child would; another relative one is returned as it is.
+    Only the server's own arguments count: not those of its runner, nor the script's path, options
+    or placeholders for roots. A leading `~`, and a relative path if the config has a `cwd`, are
+    read as the child would read them. Other relative paths are returned unchanged.
 
     Raises:
         ConfigError: a variable without a default is not set.
@@ -209,7 +208,7 @@ def _adds_roots(template: LaunchTemplate) -> bool:
 
 
 def _places_roots(template: LaunchTemplate) -> bool:
-    """Tell whether the operator placed the roots: a `cwd` does not tell a server what to serve."""
+    """Return whether command, args or env have roots: a `cwd` does not say what to serve."""
     texts = (template.command, *template.args, *(value for _, value in template.env))
     return any(text.mentions_roots for text in texts)
 
@@ -221,7 +220,7 @@ def _texts(template: LaunchTemplate) -> tuple[Template, ...]:
 
 
 def _written(template: LaunchTemplate) -> tuple[str, ...]:
-    """Return the argv as the operator wrote it: variables are no evidence of what a server is."""
+    """Return the argv as written: values of variables must not decide which server it is."""
     texts = (template.command, *template.args)
     return tuple("${roots}" if text.spreads else text.fill(_as_written, ()) for text in texts)
 

@@ -1,9 +1,9 @@
-"""Texts with placeholders, parsed once: what a placeholder stands for is never searched for more.
+"""Texts with placeholders, parsed once. Values are not searched for further placeholders.
 
-${roots}          standing alone in an argv: one element per root, none if there are none
-${root}           the first root; `.` if there are none
-${roots:,}        every root, joined by what follows the colon
-${NAME}           a variable of the environment
+${roots}          as a whole argument: one argv element per root, none if there are no roots
+${root}           the first root; `.` if there are no roots
+${roots:,}        all roots, joined by the text after the colon
+${NAME}           an environment variable
 ${NAME:-default}  the same, or `default` if it is unset or empty
 $${               a literal ${
 """
@@ -20,11 +20,11 @@ _PLACEHOLDER = re.compile(r"(?P<escaped>\$\$\{)|\$\{(?P<body>[^{}]*)\}|(?P<open>
 _VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
 
 Lookup: TypeAlias = Callable[[str], str | None]
-"""Answers a variable's value, None if it is not set: `environment.get`."""
+"""Returns the value of a variable, or None if it is not set: `environment.get`."""
 
 
 class TemplateError(ValueError):
-    """A template cannot be read or filled; the text says why, and `fix` what to do."""
+    """A template cannot be parsed or filled. The text says why, `fix` what to do."""
 
     def __init__(self, why: str, fix: str = "Correct it; $${ is a literal ${.") -> None:
         super().__init__(why)
@@ -56,13 +56,13 @@ TemplatePart: TypeAlias = str | EnvironmentVariable | EachRoot | FirstRoot | Joi
 
 
 class Template(Struct, frozen=True):
-    """A text and the placeholders in it, in order."""
+    """A parsed text: literal texts and placeholders, in order."""
 
     parts: tuple[TemplatePart, ...]
 
     @property
     def mentions_roots(self) -> bool:
-        """Does what the text becomes depend on the roots?"""
+        """Whether the text has a placeholder for roots."""
         return any(isinstance(part, EachRoot | FirstRoot | JoinedRoots) for part in self.parts)
 
     @property
@@ -71,7 +71,7 @@ class Template(Struct, frozen=True):
 
     @property
     def spreads(self) -> bool:
-        """Is this `${roots}`, which fills as many argv elements as there are roots?"""
+        """Whether this is `${roots}`, which becomes one argv element per root."""
         return self.parts == (EachRoot(),)
 
     def fill(self, lookup: Lookup, roots: Sequence[str]) -> str:
@@ -83,7 +83,7 @@ class Template(Struct, frozen=True):
         return "".join(_filled(part, lookup, roots) for part in self.parts)
 
     def elements(self, lookup: Lookup, roots: Sequence[str]) -> tuple[str, ...]:
-        """Return the argv elements this one becomes: one, but for `${roots}`.
+        """Return the argv elements for this template: one, except for `${roots}`.
 
         Raises:
             TemplateError: as `fill`.
@@ -92,10 +92,10 @@ class Template(Struct, frozen=True):
 
 
 def parse_template(text: str, *, spread: bool = False) -> Template:
-    """Return `text` as a template; `spread` says that `${roots}` may stand for several elements.
+    """Return `text` as a template. With `spread`, the whole text may be `${roots}`.
 
     Raises:
-        TemplateError: an unknown or unclosed placeholder, or `${roots}` where it cannot stand.
+        TemplateError: an unknown or unclosed placeholder, or `${roots}` where it is not allowed.
     """
     if "\0" in text:
         raise TemplateError("contains a NUL character")
@@ -111,7 +111,7 @@ def parse_template(text: str, *, spread: bool = False) -> Template:
 
 
 def literal(text: str) -> str:
-    """Return `text` spelled so that `parse_template` takes none of it for a placeholder."""
+    """Return `text` escaped, so that `parse_template` finds no placeholder in it."""
     return text.replace("${", "$${")
 
 

@@ -1,1 +1,16 @@
-"""The computer that the hub runs on."""
+"""The operating system: files, clocks, log, signals, memory and the worker thread.
+
+Wraps what Python and the kernel offer, for the packages above. May use the disk, clocks and the
+event loop, but knows nothing of sessions, children or calls: no decision about them is made here.
+
+Main types: `Machine` (what decisions depend on, passed in so that tests can replace it), `OsDisk`
+and `CachedDisk` (`LinkReader`s of the path walk), `FileEdit` (a file being replaced atomically),
+`Shutdown` (how long waits may take when the hub ends), `FairWorker` (slow work in a thread).
+
+Read in this order:
+- `machine`, `disk`: what the guard asks the computer;
+- `atomic_file`: replace a file as a whole, and detect changes (`Look`);
+- `shutdown`, `worker`: signals, and work beside the event loop;
+- `log`: the hub's own log on stderr;
+- `memory`, `this_process`: settings of glibc's heap and of this process in the kernel.
+"""

@@ -1,4 +1,4 @@
-"""Replacing a file as a whole: whoever reads it sees the old text or the new one, never a part."""
+"""Replace a file atomically: a reader sees the old text or the new one, never a part."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if sys.platform != "win32":
     import fcntl
 
 Look: TypeAlias = tuple[int, ...]
-"""What tells one state of a file from the next."""
+"""The state of a file: device, inode, size, modification time (ns) and mode."""
 
 
 def look(path: Path) -> Look | None:
-    """Return what `path` looks like from outside; None if it is not there."""
+    """Return the state of the file at `path`, links followed; None if it cannot be read."""
     try:
         found = path.stat()
     except OSError:
@@ -32,7 +32,7 @@ def look(path: Path) -> Look | None:
 
 
 class FileEdit(Struct, frozen=True):
-    """A file that nobody else who uses this module changes meanwhile; `text` is what is in it."""
+    """A locked file being edited: `text` is its content without the byte order mark `mark`."""
 
     path: Path
     text: str
@@ -40,9 +40,9 @@ class FileEdit(Struct, frozen=True):
     mark: str = ""
 
     def replace(self, text: str) -> None:
-        """Put `text` in the place of what is there; mode, owner and byte order mark are kept.
+        """Replace the file's text by `text`. Mode, owner and byte order mark are kept.
 
-        Raises: StartError if that cannot be done, or somebody else has changed the file.
+        Raises: StartError if writing fails, or another program has changed the file.
         """
         try:
             self._replace((self.mark + text).encode())
@@ -73,7 +73,7 @@ class FileEdit(Struct, frozen=True):
 
 @contextmanager
 def opened(source: Path) -> Generator[FileEdit]:
-    """Read a UTF-8 file in order to replace it; a link is followed, and stays.
+    """Read and lock a UTF-8 file in order to replace it. A link is followed, and stays a link.
 
     Raises: StartError if it cannot be read.
     """
@@ -99,13 +99,13 @@ def _reading(source: Path) -> Generator[None]:
 
 @contextmanager
 def _alone_in(directory: Path) -> Generator[None]:
-    """Wait until no other process is in here with the same directory, where the system can tell."""
+    """Hold a lock on `directory` against other hub processes. No lock on Windows."""
     if sys.platform == "win32":
         yield
         return
     handle = os.open(directory, os.O_RDONLY)
     try:
-        with suppress(OSError):  # not every file system knows locks
+        with suppress(OSError):  # some file systems have no locks
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
         with suppress(OSError):
@@ -115,7 +115,7 @@ def _alone_in(directory: Path) -> Generator[None]:
 
 
 def _made_alike(old: Path, new: Path) -> None:
-    """Give `new` the owner, the mode and the other attributes of `old`, but not its times."""
+    """Copy owner, mode and other attributes of `old` to `new`, but not the times."""
     if sys.platform != "win32":
         was, now = old.stat(), new.stat()
         if (was.st_uid, was.st_gid) != (now.st_uid, now.st_gid):

@@ -1,8 +1,8 @@
-"""`LinkReader`s over the real file system: they say what is there, or refuse."""
+"""Read the real file system for the path walk (`LinkReader`); remove directories."""
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251 - a thread of its own wakes the loop
+import asyncio  # noqa: TID251 - a thread wakes the loop
 import os
 import shutil
 import stat
@@ -20,14 +20,17 @@ _KINDS: Final[Mapping[int, EntryKind]] = {
     stat.S_IFREG: "file",
     stat.S_IFLNK: "link",
 }
-_FORMAT: Final = 0o170000  # S_IFMT: the bits that `_KINDS` are told by
+_FORMAT: Final = 0o170000  # S_IFMT: the bits of the file type
 _HAS_JUNCTIONS: Final = os.name == "nt"
 _JUNCTION: Final = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT: a link that looks like a directory
 _UNASKED: Final = Entry("other", -1, -1)
 
 
 class OsDisk(LinkReader):
-    """Asks the kernel each time."""
+    """A `LinkReader` that asks the kernel each time.
+
+    Raises: PathError if the kernel does not answer; DeadEndError if a parent is no directory.
+    """
 
     def entry(self, path: str) -> Entry | None:
         try:
@@ -47,20 +50,20 @@ class OsDisk(LinkReader):
 
     def target(self, path: str) -> str:
         try:
-            # `Path.readlink` tidies the text of the link.
+            # `Path.readlink` would normalise the link's text.
             return os.readlink(path).removeprefix("\\\\?\\")  # noqa: PTH115
         except OSError as exc:
             raise PathError(_sentence(exc)) from exc
 
     def names(self, path: str) -> Sequence[str]:
         try:
-            return os.listdir(path)  # noqa: PTH208 - a list of names is what is wanted
+            return os.listdir(path)  # noqa: PTH208 - names, not paths
         except OSError as exc:
             raise PathError(_sentence(exc)) from exc
 
 
 class CachedDisk(LinkReader):
-    """Asks `inner` once per path: for one call, never longer."""
+    """A `LinkReader` that asks `inner` once per entry. For one call only: nothing expires."""
 
     def __init__(self, inner: LinkReader) -> None:
         self._inner = inner
@@ -84,16 +87,16 @@ def _sentence(exc: OSError) -> str:
 
 
 GRACE: Final = 0.2
-"""Seconds that somebody waits for it. It goes on, but ends with the hub, wherever it is."""
+"""Seconds that `cleared` waits. Removal continues after that, but stops when the hub ends."""
 
 
 async def cleared(directory: str) -> None:
-    """Remove a directory with all that is in it; return when that is done, or will take longer."""
+    """Start removing a directory tree; return when it is removed, or after `GRACE` seconds."""
     loop, done = asyncio.get_running_loop(), anyio.Event()
 
     def clear() -> None:
         shutil.rmtree(directory, ignore_errors=True)
-        with suppress(RuntimeError):  # the loop has ended before
+        with suppress(RuntimeError):  # the loop is closed already
             loop.call_soon_threadsafe(done.set)
 
     Thread(target=clear, name=f"clears {directory}", daemon=True).start()

@@ -1,4 +1,4 @@
-"""Where the hub's own log goes: stderr, as text for people or as JSON lines."""
+"""Configure the hub's own log: to stderr, as text for people or as JSON lines."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 from hub.legible import on_one_line
 
 BACKLOG = 10_000
-"""How many lines may wait for stderr; further ones are counted and lost."""
+"""How many lines may wait to be written to stderr. Further lines are counted and dropped."""
 LAST_LINES = 1.0
-"""Seconds that the last lines may take when the hub ends."""
+"""Seconds to wait for the last lines to be written when the hub ends."""
 
 
 class _Stderr(logging.Handler):
-    """Writes to stderr by a thread of its own: a reader that has stopped reading stops nobody."""
+    """Writes to stderr in a thread of its own: if nobody reads it, the hub goes on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class _Stderr(logging.Handler):
             self._lines.task_done()
 
     def flush(self) -> None:
-        """Wait until all is written, but not for ever; called when the program ends."""
+        """Wait until all lines are written, at most `LAST_LINES` seconds. Called at exit."""
         deadline = time.monotonic() + LAST_LINES
         while self._lines.unfinished_tasks and time.monotonic() < deadline:
             time.sleep(0.005)
@@ -57,17 +57,17 @@ class _Stderr(logging.Handler):
 def _write(text: str) -> None:
     try:
         descriptor = sys.stderr.fileno()
-    except (OSError, ValueError):  # not a file, as in a test
+    except (OSError, ValueError):  # not a real file, as in tests
         sys.stderr.write(text)
         return
-    # Not by the stream: its lock, held by a write that never ends, would keep the program alive.
+    # Not through `sys.stderr`: a blocked write would hold its lock, and the program could not exit.
     rest = text.encode("utf-8", "replace")
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def configure_logs(form: Literal["text", "json"], level: str = "info") -> None:
-    """Send the log, and libraries' warnings, to stderr; stdout belongs to the protocol."""
+    """Send the log and warnings of libraries to stderr. Stdout is reserved for the protocol."""
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=form == "json"),
@@ -106,9 +106,9 @@ def _renderers(form: Literal["text", "json"]) -> list[Processor]:
 
 
 def _traceback(lines: TextIO, error: ExcInfo) -> None:
-    """Write a traceback, indented: no line that an error brings with it passes for the log's own.
+    """Write an indented traceback, so that no line of an error's text looks like a log line.
 
-    It is no pretty one: those show local variables, and with them what clients sent.
+    It has no local variables, as they may hold what clients sent.
     """
     made = StringIO()
     structlog.dev.plain_traceback(made, error)
@@ -117,7 +117,7 @@ def _traceback(lines: TextIO, error: ExcInfo) -> None:
 
 
 def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Write out what could end a line or move a terminal: clients and servers said it."""
+    """Escape line ends and control characters in values: clients and servers may have sent them."""
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = on_one_line(value)

@@ -1,4 +1,4 @@
-"""The computer that the hub runs on: what of it decisions depend on."""
+"""The computer that the hub runs on (`Machine`): disk, environment, clocks and kernel features."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hub.paths.resolve import Flavour, LinkReader
 
 
 class Kernel(Struct, frozen=True):
-    """What this machine's kernel can do: the version of Landlock it has, or why it has none.
+    """The kernel's confinement features. `abi`: Landlock version, 0 if none (see `why_not`).
 
-    `no_seccomp` says why it cannot refuse system calls; it is empty if it can.
+    `no_seccomp` says why it cannot load seccomp filters; empty if it can.
     """
 
     abi: int = 0
@@ -21,7 +21,7 @@ class Kernel(Struct, frozen=True):
 
 
 class Machine(Struct, frozen=True):
-    """The computer the hub runs on, as the guard and the launch plans see it."""
+    """The computer as the guard and launch plans see it. `clock` is monotonic; times in seconds."""
 
     links: LinkReader
     flavour: Flavour
@@ -32,5 +32,5 @@ class Machine(Struct, frozen=True):
     kernel: Kernel = field(default_factory=Kernel)
 
     def wall_time(self, at: float) -> float:
-        """Return the seconds since 1970 of a moment `at` of the monotonic clock."""
+        """Return the time `at` of the monotonic clock as seconds since 1970, to the millisecond."""
         return round(self.wall_clock() - self.clock() + at, 3)

@@ -1,9 +1,8 @@
-"""How this process' memory is taken from the system, and given back.
+"""Tune glibc's malloc: keep freed memory for the next large message, or give it back.
 
-A large message passes through several buffers of its size, all of which are free again when it is
-on its way. Left to itself glibc then gives the memory back at once, and takes as much again for the
-next message: the kernel clears each page of it anew, which takes longer than all else that is done
-with the message.
+A large message needs several buffers of its size, all free again when the message is sent. By
+default glibc returns this memory to the system at once and takes it again for the next message. The
+kernel must then clear each page again, which takes longer than all other work on the message.
 """
 
 from __future__ import annotations
@@ -13,28 +12,28 @@ import sys
 from typing import Final
 
 KEPT: Final = 8 * 1024 * 1024
-"""How many bytes may stay with the process that are free at the end of its heap."""
+"""How many free bytes at the end of the heap the process keeps (M_TRIM_THRESHOLD)."""
 APART: Final = 4 * 1024 * 1024
-"""From how many bytes on a buffer gets memory of its own, which always goes back."""
+"""From how many bytes a buffer is mapped alone and returned when free (M_MMAP_THRESHOLD)."""
 
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 
 
 def keep_for_large_messages() -> bool:
-    """Let what large messages need stay for those after them; return whether that is possible."""
+    """Make glibc keep memory of large messages for later ones. Return whether that worked."""
     if sys.platform != "linux":
         return False
-    tune = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's own; musl has none
+    tune = getattr(ctypes.CDLL(None), "mallopt", None)  # only glibc has it
     if tune is None:
         return False
     return bool(tune(_MMAP_THRESHOLD, APART)) and bool(tune(_TRIM_THRESHOLD, KEPT))
 
 
 def give_back() -> bool:
-    """Give memory that is free, wherever on the heap, back to the system; return whether it was.
+    """Return all free memory of the heap to the system. Return whether there was any.
 
-    Takes 0.1 ms for each MB that goes: for when much of it has become free.
+    Takes 0.1 ms per MB returned: call it only when much memory has become free.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     return trim is not None and bool(trim(0))

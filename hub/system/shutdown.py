@@ -1,4 +1,4 @@
-"""How soon a hub must have ended: when it wants to, and when somebody insists."""
+"""Shutdown on signals: the first one shortens all waits, the second one ends them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from anyio.abc import TaskStatus
 
 
 class Shutdown:
-    """Begins once; whoever asks again waits for nobody."""
+    """The state of the hub's shutdown: `begun` (waits are brief), then `pressed` (no waits)."""
 
     def __init__(self) -> None:
         self.begun = anyio.Event()
         self.pressed = anyio.Event()
 
     def begin(self) -> None:
-        """Let every wait of the ending be a brief one."""
+        """Start the shutdown: waits in `until` get their brief limit."""
         self.begun.set()
 
     def hurry(self) -> None:
-        """Let no wait of the ending take any time."""
+        """Hurry the shutdown: waits in `until` end at once."""
         self.begun.set()
         self.pressed.set()
 
     async def until(
         self, reached: Callable[[], Awaitable[object]], usual: float, brief: float
     ) -> bool:
-        """Wait until `reached` returns; return whether it did in time.
+        """Wait until `reached` returns. Return whether it did in time, else cancel it.
 
-        There are `usual` seconds for it, `brief` ones when the hub ends, none when it is pressed.
+        The limit is `usual` seconds; `brief` seconds once shutdown has begun; none once `pressed`.
         """
         async with anyio.create_task_group() as tasks:
 
@@ -51,10 +51,10 @@ class Shutdown:
 
 @asynccontextmanager
 async def ended_by_signals() -> AsyncGenerator[Shutdown]:
-    """Have the first SIGTERM, SIGINT or SIGHUP begin the ending, and each further one press it.
+    """Begin the shutdown at the first SIGTERM, SIGINT or SIGHUP, and hurry it at each further one.
 
-    None of them ends this process as long as the context lasts. A SIGHUP that was ignored, as
-    `nohup` has it, stays so.
+    None of them ends this process while the context is open. A SIGHUP that is ignored (`nohup`)
+    stays ignored.
     """
     shutdown = Shutdown()
     async with anyio.create_task_group() as tasks:
@@ -64,7 +64,7 @@ async def ended_by_signals() -> AsyncGenerator[Shutdown]:
 
 
 def ignore_ending_signals() -> None:
-    """Let none of them end this process any more: all that it had is ended, and so is it soon."""
+    """Ignore SIGTERM, SIGINT and SIGHUP: the hub has cleaned up and is about to exit by itself."""
     for number in _ending_signals():
         signal.signal(number, signal.SIG_IGN)
 
@@ -79,7 +79,7 @@ async def _listen(shutdown: Shutdown, *, task_status: TaskStatus[None]) -> None:
 
 
 def _ending_signals() -> list[signal.Signals]:
-    hangup = getattr(signal, "SIGHUP", None)  # which Windows does not have
+    hangup = getattr(signal, "SIGHUP", None)  # not on Windows
     if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
         return [signal.SIGTERM, signal.SIGINT]
     return [signal.SIGTERM, signal.SIGINT, hangup]

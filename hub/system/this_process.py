@@ -1,8 +1,8 @@
-"""What the kernel knows of the files, connections among them, that this process has open."""
+"""Ask the kernel about this process: file limit, unsent bytes; hide its memory from others."""
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251 - its transports are asked about
+import asyncio  # noqa: TID251 - for the type of its transports
 import ctypes
 import struct
 import sys
@@ -11,7 +11,7 @@ from typing import Final
 
 
 def most_files() -> int | None:
-    """Return how many; None for any number, or where that cannot be known."""
+    """Return how many files this process may have open; None if unlimited or not known."""
     try:
         from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit  # noqa: PLC0415 - not everywhere
     except ImportError:
@@ -21,7 +21,7 @@ def most_files() -> int | None:
 
 
 def unsent(transport: asyncio.BaseTransport) -> int:
-    """Return how many bytes the kernel keeps that the other side has not taken; 0 if not known."""
+    """Return how many sent bytes the peer has not acknowledged yet; 0 if not known."""
     connection = transport.get_extra_info("socket")
     if connection is None or sys.platform != "linux":
         return 0
@@ -37,11 +37,11 @@ _SET_DUMPABLE: Final = 4
 
 
 def hide_from_others() -> bool:
-    """Let nobody but root read this process' environment and memory; return whether that works.
+    """Make environment and memory of this process readable for root only. Return whether it worked.
 
-    A server that does not inherit a secret could otherwise read it where the hub has it, in
-    /proc/PID/environ. A process that is started is hidden too until it has become its own program.
-    There are no core dumps then, and debuggers need root. Elsewhere than on Linux nothing is done.
+    Otherwise a server could read a secret that it does not inherit from the hub's
+    /proc/PID/environ. A forked process is hidden too until it executes its program. As a result,
+    there are no core dumps and debuggers need root. Does nothing except on Linux.
     """
     if sys.platform != "linux":
         return False

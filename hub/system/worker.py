@@ -1,4 +1,4 @@
-"""Work that takes long, done beside the loop so that nobody waits for it who does not need it."""
+"""Run slow work in a thread beside the event loop, fairly among parties (`FairWorker`)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Result = TypeVar("Result")
 
 
 GIVES_WAY = 0.0005
-"""Seconds after which the work gives way to the loop; Python's own are 5 ms."""
+"""Seconds after which the thread yields to the loop (switch interval). Python's default: 5 ms."""
 
 
 class FairWorker:
-    """Does one piece of work at a time, in the order in which they come, one of each party's.
+    """A worker thread that runs one job at a time. Each party has at most one job in the queue.
 
-    So the loop has at least half of the time that Python has, and nobody waits for all that one
-    party wants.
+    So the event loop gets at least half of the interpreter's time, and no party waits for all the
+    jobs of another party.
     """
 
     def __init__(self) -> None:
@@ -31,9 +31,9 @@ class FairWorker:
         self._lines: WeakValueDictionary[SessionKey, Lock] = WeakValueDictionary()
 
     async def run(self, party: SessionKey, work: Callable[[], Result]) -> Result:
-        """Return what `work` returns, which touches nothing that changes meanwhile.
+        """Return the result of `work`, run in the thread. `work` must not use state that changes.
 
-        Who is cancelled while it is done waits for its end, and gets nothing of it.
+        A caller that is cancelled while `work` runs waits for its end and gets no result.
         """
         line = self._lines.get(party)
         if line is None:
@@ -45,7 +45,7 @@ class FairWorker:
 
 
 def _giving_way(work: Callable[[], Result]) -> Result:
-    # Not for the whole program: the thread that writes the audit log would slow the loop down.
+    # Not set for ever: then the thread that writes the audit log would slow down the loop.
     usual = sys.getswitchinterval()
     sys.setswitchinterval(GIVES_WAY)
     try:
