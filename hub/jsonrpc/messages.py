@@ -7,6 +7,7 @@ child wrote (`Raw`), so numbers, unknown fields and key order do not change. MCP
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, Literal, TypeAlias, cast
 
@@ -31,6 +32,10 @@ _BEGINS = rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
 _ASKS = re.compile(_BEGINS + rb'(?:"id"[^,]*,\s*)?"method"')
 _FIRST = re.compile(_BEGINS + rb'"id"\s*:\s*(\d{1,15})\s*,')
 _ANSWERS = re.compile(_FIRST.pattern + rb'\s*"(?:result|error)"')
+_MEMBER = re.compile(r"[\s,]*")
+"""What stands before a member's name, in an object that is known to be one."""
+_COLON = re.compile(r"\s*:\s*")
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
 _LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 
@@ -259,14 +264,34 @@ def _open_masked(line: bytes, why: Exception) -> _Envelope:
     copy = masked(line)
     try:
         envelope = _envelope.decode(copy)
-    except _UNDECODABLE as exc:
+        spans = _spans(copy)
+    except (*_UNDECODABLE, ValueError) as exc:
         raise _unreadable(line, exc) from exc
-    for field in ("params", "result", "error"):
-        carried = bytes(getattr(envelope, field))
-        after = copy.find(b'"%b"' % field.encode())
-        if carried and (start := copy.find(carried, after)) >= 0:
-            setattr(envelope, field, Raw(line[start : start + len(carried)]))
+    for field, (start, end) in spans.items():
+        if field in {"params", "result", "error"}:
+            setattr(envelope, field, Raw(line[start:end]))
     return envelope
+
+
+def _spans(line: bytes) -> dict[str, tuple[int, int]]:
+    """Return where the value of each member of a JSON object begins and ends, in bytes.
+
+    Raises: ValueError or RecursionError if it is no object that Python can read.
+    """
+    text = line.decode("latin-1")  # a character for each byte; JSON's own signs are ASCII
+    found: dict[str, tuple[int, int]] = {}
+    end = text.index("{") + 1
+    while text[begin := _after(_MEMBER, text, end)] == '"':
+        name, end = _DECODER.raw_decode(text, begin)
+        start = _after(_COLON, text, end)
+        _, end = _DECODER.raw_decode(text, start)
+        found[str(name)] = start, end
+    return found
+
+
+def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return at if found is None else found.end()
 
 
 def parse_child(line: bytes) -> Message:

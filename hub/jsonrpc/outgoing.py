@@ -113,22 +113,28 @@ class PendingRequests:
 
         An id returned as text instead of a number is accepted, too.
         """
-        waiter = self._waiting.pop(answer.id, None) if answer.id is not None else None
-        if waiter is not None:
-            waiter.settle(answer)
-        elif isinstance(answer.id, str) and (number := _number_in(answer.id)) in self._waiting:
-            self._waiting.pop(number).settle(answer)
-        else:
+        id_ = self._known(answer.id)
+        if id_ is None:
             return False
+        self._waiting.pop(id_).settle(answer)
         return True
 
     async def report(self, params: Payload) -> bool:
         """Give a progress report to its owner; return whether its request is pending."""
-        token = request_id(as_object(params).get("progressToken"))
-        waiter = self._waiting.get(token) if token is not None else None
-        if waiter is not None and waiter.progress is not None:
-            await waiter.progress(params)
-        return waiter is not None
+        token = self._known(request_id(as_object(params).get("progressToken")))
+        if token is None:
+            return False
+        progress = self._waiting[token].progress
+        if progress is not None:
+            await progress(params)
+        return True
+
+    def _known(self, id_: RequestId | None) -> RequestId | None:
+        """Return the id of a pending request as we sent it, or None."""
+        if id_ in self._waiting:
+            return id_
+        number = _number_in(id_) if isinstance(id_, str) else None
+        return number if number in self._waiting else None
 
     def close(self) -> None:
         """Settle all waiters with None: no response will come."""

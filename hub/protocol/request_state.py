@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from decimal import Decimal
 
 from msgspec import Struct, field
 
@@ -12,9 +13,22 @@ from hub.values import Json, JsonObject, ServerName
 
 def digest(value: Json) -> str:
     """Return the SHA-256 of a JSON value in hex; the order of keys does not matter."""
-    # ASCII, so that a lone surrogate can be encoded; `repr` keeps a decimal apart from its digits.
-    text = json.dumps(value, sort_keys=True, default=repr).encode("ascii")
+    # ASCII, so that a lone surrogate can be encoded.
+    text = json.dumps(_marked(value), sort_keys=True).encode("ascii")
     return hashlib.sha256(text).hexdigest()
+
+
+def _marked(value: Json) -> Json:
+    """Return `value` with a text for each decimal, and texts that differ from those."""
+    if isinstance(value, str):
+        return f"'{value}"
+    if isinstance(value, Decimal):
+        return repr(value)
+    if isinstance(value, list):
+        return [_marked(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _marked(item) for key, item in value.items()}
+    return value
 
 
 class ChildInputRound(Struct, frozen=True):

@@ -73,7 +73,8 @@ class EventParser:
                 self._line_is_cut = False
                 if event is not None:
                     events.append(event)
-        self._after_return = chunk.endswith(b"\r")
+        if chunk:
+            self._after_return = chunk.endswith(b"\r")
         return events
 
     def _keep(self, piece: bytes) -> None:

@@ -311,6 +311,7 @@ def test_a_client_says_whether_it_shows_forms(declared: JsonObject, *, takes: bo
 def test_a_place_that_nothing_can_be_at_is_not_asked_about(top: Path, key: str) -> None:
     """What is `inside` a file cannot be granted: the call is refused as without asking."""
     (top / "private" / "file").touch()
-    at, arguments = world(top), {key: "../private/file/sub/../sub2"}
+    at = world(top)
+    arguments: JsonObject = {key: "../private/file/sub/../sub2"}
     assert isinstance(decide(tool_call(arguments), guarded(), at), Refused)
     assert places(arguments, at) == []

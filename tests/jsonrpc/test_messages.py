@@ -301,3 +301,11 @@ def test_a_carried_payload_can_be_read() -> None:
 def test_an_object_without_a_kind_is_no_message() -> None:
     with pytest.raises(WireError):
         message_of({"jsonrpc": "2.0"})
+
+
+def test_the_result_of_a_message_with_half_characters_is_its_own() -> None:
+    """Another object in the message may look the same once its half characters are masked."""
+    line = rb'{"foo":{"result":0,"y":{"a":"\udc00"}},"id":1,"result":{"a":"\ud800"}}'
+    assert parse_child(line) == Response(1, Raw(rb'{"a":"\ud800"}'))
+    nested = rb'{"id":1,"x\"{":[{"a":"\udc00"},"}"], "result" : {"a":"\ud800"} }'
+    assert parse_child(nested) == Response(1, Raw(rb'{"a":"\ud800"}'))

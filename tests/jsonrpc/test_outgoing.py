@@ -145,3 +145,16 @@ def test_a_token_is_taken_out_of_params_and_nothing_else() -> None:
 def test_a_reason_is_a_text_of_bounded_length(reason: Json, told: str) -> None:
     assert reason_in({"reason": reason}) == told
     assert reason_in({}) == UNSAID
+
+
+async def test_a_report_under_an_id_that_comes_back_as_text_is_wanted() -> None:
+    reports: list[Payload] = []
+
+    async def keep(params: Payload) -> None:
+        reports.append(params)
+
+    pending = PendingRequests()
+    pending.add(7, Note(keep))
+    assert await pending.report({"progressToken": "7", "progress": 1})
+    assert not await pending.report({"progressToken": "07", "progress": 1})
+    assert len(reports) == 1

@@ -111,3 +111,9 @@ def test_of_a_text_that_is_too_long_the_ends_are_kept(shape: str, step: int) -> 
 def test_a_comment_that_is_too_long_cuts_no_event() -> None:
     chunks = [b":"] + [b"x" * 1000] * 20 + [b"\ndata: a\n\n"]
     assert parsed(*chunks) == said(b"a")
+
+
+def test_an_empty_chunk_between_return_and_newline_ends_no_event() -> None:
+    parser = EventParser(1000)
+    found = [*parser.feed(b"data: a\r"), *parser.feed(b""), *parser.feed(b"\ndata: b\r\n\r\n")]
+    assert [event.text for event in found] == [b"a\nb"]

@@ -54,6 +54,7 @@ class Supervised:
 
         If the subreaper was killed, the process counts as killed: it is killed, too.
         """
+        self._look()  # the exit may have come with the start
         if self.returncode is None and self._control.fileno() >= 0:
             with suppress(BlockingIOError):
                 self._hear()
@@ -83,11 +84,16 @@ class Supervised:
         """
         more = _read(self._control)
         self._said += more
-        if self.returncode is None and (line := self._said.partition(b"ended ")[2]):
-            self.returncode = int(line)
-        elif self.returncode is None and not more:
+        self._look()
+        if self.returncode is None and not more:
             self.returncode = -int(signal.SIGKILL)
         return bool(more)
+
+    def _look(self) -> None:
+        """Take the exit code from what the subreaper has said, if it is there."""
+        line, end, _ = self._said.partition(b"ended ")[2].partition(b"\n")
+        if self.returncode is None and end:
+            self.returncode = int(line)
 
 
 def _read(control: socket.socket) -> bytes:

@@ -153,7 +153,8 @@ class AccessCheck:
         scheme, _, given = (authorization or "").partition(" ")
         expected = self._token or b""
         return scheme.lower() == "bearer" and hmac.compare_digest(
-            given.strip().encode("utf-8", "replace"), expected
+            given.strip().encode("latin-1"),
+            expected,  # its bytes, as they came
         )
 
 

@@ -35,7 +35,7 @@ class StreamConnection:
         self.ended = anyio.Event()
         self.gone = False
         self._send = send
-        self._writing: anyio.CancelScope | None = None
+        self._writing: set[anyio.CancelScope] = set()
         self._is_complete = False
 
     async def begin(self) -> None:
@@ -46,15 +46,18 @@ class StreamConnection:
         """Send a piece of the response unless `ended`; `cut` interrupts this."""
         if self.ended.is_set():
             return
-        with anyio.CancelScope() as self._writing:
-            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-        self._writing = None
+        with anyio.CancelScope() as scope:
+            self._writing.add(scope)
+            try:
+                await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+            finally:
+                self._writing.discard(scope)
 
     def cut(self) -> None:
         """Carry the stream no longer, even if a piece is being written."""
         self.ended.set()
-        if self._writing is not None:
-            self._writing.cancel()
+        for scope in self._writing:
+            scope.cancel()
 
     async def hang_up(self) -> None:
         """Complete the response, unless it is complete or its client is gone."""

@@ -321,3 +321,10 @@ def test_children_are_found_where_the_kernel_does_not_list_them() -> None:
         assert process.pid in children_of(os.getpid())
         assert process.pid in subreaper.looked_for(os.getpid())
         process.kill()
+
+
+def test_an_exit_that_came_with_the_start_is_seen_at_once() -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours, theirs:
+        assert Supervised(ours, 7, 8, b"ended 3\n").poll() == 3

@@ -224,3 +224,12 @@ def test_a_media_type_is_accepted_by_name_or_by_range(accept: str, *, accepts: b
 def test_headers_are_counted_by_name() -> None:
     twice = RequestHeaders([(b"A", b"1"), (b"a", b"2"), (b"b", b"3")])
     assert [twice.count(name) for name in ("a", "b", "c")] == [2, 1, 0]
+
+
+def test_a_token_of_any_letters_is_known() -> None:
+    keeper = AccessCheck("127.0.0.1", "größe-文")
+    for token, status in (("größe-文", None), ("größe", 401), ("gr\udcf6", 401)):
+        given = b"Bearer " + token.encode("utf-8", "surrogateescape")
+        headers = [(b"host", b"127.0.0.1"), (b"authorization", given)]
+        found = keeper.refusal(RequestHeaders(headers))
+        assert (found and found.status) == status

@@ -107,3 +107,22 @@ async def test_a_carrier_that_has_ended_carries_nothing() -> None:
     await carrier.write(b"x")
     await carrier.keep_alive()
     assert connection.sent == []
+
+
+async def test_a_comment_beside_an_event_that_is_not_read_leaves_both_to_be_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "PING_EVERY", 0.001)
+    old, new = Connection(), Connection()
+    stream = new_stream()
+    carrier = await stream.attach(old.send, None)
+    old.accepts = anyio.Event()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stream.put, TOLD)
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(carrier.keep_alive)
+            await anyio.sleep(0.01)  # the comment is due
+            await anyio.wait_all_tasks_blocked()
+            await stream.attach(new.send, EventId(3, 0))
+    assert new.ids == ["3-1"]
