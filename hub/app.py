@@ -42,7 +42,7 @@ from hub.launch.plan import LaunchTemplate
 from hub.paths.resolve import Flavour, PathError, resolve
 from hub.roots.roots import UnsafePaths
 from hub.server.connection import ClientConnection
-from hub.sessions.kept_roots import asker_of
+from hub.sessions.kept_roots import principal_key_of
 from hub.sessions.operator_roots import Operator
 from hub.sessions.services import LaunchPlanCache, RootsSettings, Services
 from hub.specs import ServerSpec
@@ -270,7 +270,7 @@ class ConnectionBuilder:
         )
 
     def route_for(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:
-        return self._rounds.route_for(principal, asker_of(principal, None), request)
+        return self._rounds.route_for(principal, principal_key_of(principal, None), request)
 
     def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
         return self._rounds.dispatcher(register, tasks, SessionKey(f"post {next(self._clients)}"))

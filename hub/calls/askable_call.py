@@ -158,8 +158,8 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
 class _Stop:
     """Cancels a call that was handed over."""
 
-    def __init__(self, passage: AskableCall) -> None:
-        self._passage = passage
+    def __init__(self, in_flight: AskableCall) -> None:
+        self._in_flight = in_flight
 
     def cancel(self) -> None:
-        self._passage.stop()
+        self._in_flight.stop()

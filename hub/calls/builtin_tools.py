@@ -61,44 +61,46 @@ BUILTINS: tuple[JsonObject, ...] = (
 )
 
 
-def get_roots(session: Session, force: EffectiveRoots) -> JsonObject:
+def get_roots(session: Session, effective: EffectiveRoots) -> JsonObject:
     """Return the result of `get-roots`: the same JSON as text and as structured content."""
     # A path on the disk may not be valid text; the URI beside it is exact.
-    report = object_or_empty(mended(_report(session, force)))
+    report = object_or_empty(mended(_report(session, effective)))
     text = exact_json.encode(report).decode()
     return {"content": [{"type": "text", "text": text}], "structuredContent": report}
 
 
-def _report(session: Session, force: EffectiveRoots) -> JsonObject:
+def _report(session: Session, effective: EffectiveRoots) -> JsonObject:
     declared = session.client.capabilities.get("roots") if session.client is not None else None
     state, operator = session.roots.state, session.services.operator.roots()
     modes = {spec.policy.mode.value for spec in session.services.servers.values()}
     roots: list[Json] = [
         {"uri": root.uri, "name": root.name} if root.name else {"uri": root.uri}
-        for root in force.roots.roots
+        for root in effective.roots.roots
     ]
     return {
         "supportsRoots": isinstance(declared, dict),
         "rootsListChanged": isinstance(declared, dict) and declared.get("listChanged") is True,
         "rootsCount": len(roots),
         "roots": roots,
-        "filePaths": list(force.roots.paths),
-        "source": force.source,
-        "enforcing": force.enforcing and modes != {"off"},
+        "filePaths": list(effective.roots.paths),
+        "source": effective.source,
+        "enforcing": effective.enforcing and modes != {"off"},
         "mode": modes.pop() if len(modes) == 1 else "mixed",
         "generation": state.version,
         "refreshedAt": session.services.machine.wall_time(state.last.at)
         if state.last is not None
         else None,
-        "stale": force.stale,
-        "rejected": [{"uri": entry.uri, "reason": entry.reason} for entry in force.rejected],
+        "stale": effective.stale,
+        "rejected": [{"uri": entry.uri, "reason": entry.reason} for entry in effective.rejected],
         "ceiling": None if operator.ceiling is None else list(operator.ceiling.paths),
-        "servers": [_server(session, spec, force) for spec in session.services.servers.values()],
+        "servers": [
+            _server(session, spec, effective) for spec in session.services.servers.values()
+        ],
         "recentRefusals": list[Json](session.refusals.recent),
     }
 
 
-def _server(session: Session, spec: ServerSpec, force: EffectiveRoots) -> JsonObject:
+def _server(session: Session, spec: ServerSpec, effective: EffectiveRoots) -> JsonObject:
     slot = next((slot for slot in session.slots if slot.spec is spec), None)
     state = slot.child.state if slot is not None and slot.child is not None else None
     plan = slot.key.plan if slot is not None else None
@@ -107,7 +109,7 @@ def _server(session: Session, spec: ServerSpec, force: EffectiveRoots) -> JsonOb
         **_status_of(session, slot),
         "era": state.handshake.era if isinstance(state, Ready) else None,
         "mode": spec.policy.mode.value,
-        "effectiveRoots": list(session.at(spec, force).roots.uris),
+        "effectiveRoots": list(session.at(spec, effective).roots.uris),
         "args": None if plan is None else list(plan.shown),
         "confinement": _confinement(session, spec),
     }
@@ -207,7 +209,7 @@ class _View(Struct, frozen=True):
     def _with_roots(self, route: ChildRoute) -> JsonObject:
         tool, session = self._described(route), self.session
         spec = session.services.servers[route.server]
-        told = told_of(session.at(spec, session.known_force())) if spec.describe_roots else None
+        told = told_of(session.at(spec, session.known_effective())) if spec.describe_roots else None
         wanted = told is not None and takes_paths(spec.policy_of(route.name), route.definition)
         return with_sentence(tool, told) if told is not None and wanted else tool
 

@@ -40,7 +40,7 @@ class ClientCaller(Struct, eq=False):
     owner: Session
     outlet: Outlet
     token: RequestId | None
-    mailbox: SendQueue | None = None
+    send_queue: SendQueue | None = None
     retry: RetryInput = NO_RETRY
     consented: str | None = None
     tasks: TaskGroup | None = None
@@ -146,17 +146,17 @@ class ClientCaller(Struct, eq=False):
         return True
 
     def _own_mailbox(self) -> SendQueue:
-        if self.mailbox is None:
+        if self.send_queue is None:
             tasks = self.tasks
-            self.mailbox = SendQueue(tasks) if tasks else self.owner.notifier.mailbox_of_call()
-        return self.mailbox
+            self.send_queue = SendQueue(tasks) if tasks else self.owner.notifier.mailbox_of_call()
+        return self.send_queue
 
     @property
     def has_told_all(self) -> bool:
         """Whether no message of this call waits to be sent before the answer."""
-        return self.mailbox is None or self.mailbox.is_empty
+        return self.send_queue is None or self.send_queue.is_empty
 
     async def flush(self) -> None:
         """Return once all messages to the client so far are sent."""
-        if self.mailbox is not None:
-            await self.mailbox.flush()
+        if self.send_queue is not None:
+            await self.send_queue.flush()

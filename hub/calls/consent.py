@@ -50,7 +50,7 @@ class JudgingContext(Struct, eq=False):
     asked: Asked
     call: Call
     guard: ToolGuard
-    force: EffectiveRoots
+    effective: EffectiveRoots
     slot: ChildSlot
     pointer: Callable[[str], str]
     retry: RetryInput = NO_RETRY
@@ -61,7 +61,7 @@ class JudgingContext(Struct, eq=False):
     @property
     def here(self) -> EffectiveRoots:
         """The effective roots at the call's server."""
-        return self.session.at(self.slot.spec, self.force)
+        return self.session.at(self.slot.spec, self.effective)
 
     def context(self, granted: tuple[Root, ...] = ()) -> CallContext:
         """Return the guard's context of the call, with a fresh view of the disk."""
@@ -99,7 +99,7 @@ class JudgingContext(Struct, eq=False):
 
     def is_still_valid(self) -> bool:
         """Whether the child's slot, the effective roots and the operator's roots are the same."""
-        known, here = self.session.at(self.slot.spec, self.session.known_force()), self.here
+        known, here = self.session.at(self.slot.spec, self.session.known_effective()), self.here
         return (
             self.slot.is_kept
             and (known.roots, known.enforcing) == (here.roots, here.enforcing)
@@ -114,12 +114,12 @@ class JudgingContext(Struct, eq=False):
     @property
     def is_current(self) -> bool:
         """Whether the effective roots at the server are those that the call was judged by."""
-        return self.session.at(self.slot.spec, self.session.known_force()) == self.here
+        return self.session.at(self.slot.spec, self.session.known_effective()) == self.here
 
     async def look_again(self) -> None:
-        """Replace `force` and `slot` by those of the roots that are effective now."""
-        self.force = await self.session.force(self.asked.outlet)
-        self.slot = self.session.slot_for(self.slot.spec, self.force)
+        """Replace `effective` and `slot` by those of the roots that are effective now."""
+        self.effective = await self.session.effective(self.asked.outlet)
+        self.slot = self.session.slot_for(self.slot.spec, self.effective)
 
     @property
     def _ceilings(self) -> tuple[RootSet, ...]:

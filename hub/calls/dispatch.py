@@ -57,7 +57,7 @@ _TOO_FAST = "its roots, or its server, change faster than the call can be sent"
 Owners: TypeAlias = Collection[ServerName] | None
 """The servers that may own a public name; None if any server may."""
 
-Seat: TypeAlias = Callable[[JudgingContext, Stoppable], Caller]
+CallerFactory: TypeAlias = Callable[[JudgingContext, Stoppable], Caller]
 """Returns the `Caller` through which the child reaches the client of an admitted call.
 
 The `Stoppable` gives the call up if its client has to be asked for its roots.
@@ -69,8 +69,8 @@ class Relay:
 
     def __init__(self, services: Services) -> None:
         self.listings = Listings(services)
-        self.session_lanes = SessionRoutes()
-        self.request_lanes = ModernRoutes(services.info, services.expose)
+        self.session_routes = SessionRoutes()
+        self.modern_routes = ModernRoutes(services.info, services.expose)
         self._services = services
         self._guards: dict[tuple[str, str, str], tuple[object, ToolGuard]] = {}
 
@@ -79,33 +79,42 @@ class Relay:
         session: Session,
         asked: Asked,
         retry: RetryInput = NO_RETRY,
-        seat: Seat | None = None,
+        caller_factory: CallerFactory | None = None,
     ) -> Payload:
         """Return the child's result for one call, or the guard's refusal.
 
         A legacy client gets the result unchanged. `retry` is the input of a modern client's retry.
-        `seat` returns the `Caller`; by default that is the client of this request alone.
+        `caller_factory` returns the `Caller`; by default that is the client of this request alone.
 
         Raises: RouteError for a name without a route; RpcError that the child answered;
             InputNeededError if a modern client must be asked for input first,
             RootsNeededError if it must be asked for its roots.
         """
-        seat = seat or partial(_seated, ClientCaller.of(session, asked, retry))
+        caller_factory = caller_factory or partial(
+            _with_consent, ClientCaller.of(session, asked, retry)
+        )
         try:
-            return await self._take(session, asked, retry, seat)
+            return await self._take(session, asked, retry, caller_factory)
         except SearchError as exc:
             return tool_error(str(exc))
 
-    async def _take(self, session: Session, asked: Asked, retry: RetryInput, seat: Seat) -> Payload:
+    async def _take(
+        self, session: Session, asked: Asked, retry: RetryInput, caller_factory: CallerFactory
+    ) -> Payload:
         method = cast("CallMethod", asked.request.method)
         named = address(method, asked.request.params, expose=self._services.expose)
         try:
-            return await self._settled(session, asked, named, retry, seat)
+            return await self._settled(session, asked, named, retry, caller_factory)
         except ChildError as exc:
             return failed(method, str(exc))
 
     async def _settled(
-        self, session: Session, asked: Asked, named: Addressed, retry: RetryInput, seat: Seat
+        self,
+        session: Session,
+        asked: Asked,
+        named: Addressed,
+        retry: RetryInput,
+        caller_factory: CallerFactory,
     ) -> Payload:
         """Return a call's result; judge the call again while its verdict is stale before sending.
 
@@ -113,31 +122,36 @@ class Relay:
         """
         for _ in range(MAX_JUDGEMENTS):
             with suppress(StaleError):
-                return await self._call(session, asked, named, retry, seat)
+                return await self._call(session, asked, named, retry, caller_factory)
         with self._looking_up(session, named, named.servers(self._services.names)):
             raise ChildError(_TOO_FAST)
 
     async def _call(
-        self, session: Session, asked: Asked, named: Addressed, retry: RetryInput, seat: Seat
+        self,
+        session: Session,
+        asked: Asked,
+        named: Addressed,
+        retry: RetryInput,
+        caller_factory: CallerFactory,
     ) -> Payload:
         owners = named.servers(self._services.names)
         with self._looking_up(session, named, owners):
-            force = await session.force(asked.outlet)
+            effective = await session.effective(asked.outlet)
             self._ask(session, asked, need_before_looking(session, named, owners))
-            catalog = await self._catalog_for(session, force, named, owners)
-            if session.known_force() != force:
+            catalog = await self._catalog_for(session, effective, named, owners)
+            if session.known_effective() != effective:
                 raise StaleError  # the roots changed while the catalog was awaited
             route = self._route(session, named, owners, catalog)
         if isinstance(route, BuiltinRoute):
             if named.question is not None:
                 return answer(named.question, session, catalog, self.listings.missing)
-            return get_roots(session, force)
+            return get_roots(session, effective)
         check_headers(session, named, route)
-        slot = session.slot_for(self._services.servers[route.server], force)
+        slot = session.slot_for(self._services.servers[route.server], effective)
         call = named.call(catalog, route)
         guard = self._guard(slot.spec, call, route)
-        case = JudgingContext(session, asked, call, guard, force, slot, named.pointer, retry)
-        return await self._judged(case, seat, named.label)
+        case = JudgingContext(session, asked, call, guard, effective, slot, named.pointer, retry)
+        return await self._judged(case, caller_factory, named.label)
 
     def _looking_up(
         self, session: Session, named: Addressed, owners: Owners
@@ -159,7 +173,9 @@ class Relay:
                 raise
             raise ChildError(trouble) from None
 
-    async def _judged(self, case: JudgingContext, seat: Seat, label: str) -> Payload:
+    async def _judged(
+        self, case: JudgingContext, caller_factory: CallerFactory, label: str
+    ) -> Payload:
         """Return the child's result if the guard admits the call, or the refusal; audit both."""
         self._ask(case.session, case.asked, need_before_deciding(case))
         call, spec = case.call, case.slot.spec
@@ -170,7 +186,7 @@ class Relay:
             try:
                 with case.slot.in_use(), case.slot.health.trying():
                     child = await self._obtain(case)
-                    result = await self._answer(child, verdict, case, seat)
+                    result = await self._answer(child, verdict, case, caller_factory)
                 result = self._completed(case, result)
             except ChildError as exc:
                 record.failed(str(exc))
@@ -180,7 +196,7 @@ class Relay:
                 client, notifier = case.session.client, case.session.notifier
                 send_to_urls(client, notifier, spec, exc, CallState(consented=case.consented))
                 raise
-            return self._leaving_lane(label, case, child, result)
+            return self._keeping_route(label, case, child, result)
 
     def _ask(self, session: Session, asked: Asked, need: RootsRequirement | None) -> None:
         """Do nothing if `need` is None; otherwise remember it for the next calls of the same kind.
@@ -188,17 +204,17 @@ class Relay:
         Raises: RootsNeededError if there is a need: the client is asked for its roots.
         """
         if need is not None:
-            self.request_lanes.ask(session, asked.request, need)
+            self.modern_routes.ask(session, asked.request, need)
             raise RootsNeededError
 
-    def _leaving_lane(
+    def _keeping_route(
         self, label: str, case: JudgingContext, child: Child, result: Payload
     ) -> Payload:
         """Return `result`, and cache the resolved route for the next calls of the same tool."""
         if case.session.is_modern:
-            self.request_lanes.keep(case, child)
+            self.modern_routes.keep(case, child)
         elif (resolved := resolved_route_of(case, child)) is not None:
-            self.session_lanes.keep(case.session, label, resolved)
+            self.session_routes.keep(case.session, label, resolved)
         return result
 
     def _completed(self, case: JudgingContext, result: Payload) -> Payload:
@@ -220,18 +236,18 @@ class Relay:
         if not isinstance(verdict, Refused):
             return None
         with CallAudit(self._services, case.session, spec.name, case.call.name) as record:
-            record.verdict = refused = _explained(verdict, spec, case.force, case.here)
+            record.verdict = refused = _explained(verdict, spec, case.effective, case.here)
             case.session.refusals.add(spec, case.call, refused)
             return denied(case.call, refused, spec, case.pointer(refused.pointer))
 
     async def _catalog_for(
-        self, session: Session, force: EffectiveRoots, named: Addressed, owners: Owners
+        self, session: Session, effective: EffectiveRoots, named: Addressed, owners: Owners
     ) -> Catalog:
         if owners is None and named.question is None:
-            known = await self.listings.catalog(session, force, ())
+            known = await self.listings.catalog(session, effective, ())
             if named.is_listed(known):
                 return known
-        return await self.listings.catalog(session, force, owners)
+        return await self.listings.catalog(session, effective, owners)
 
     async def _obtain(self, case: JudgingContext) -> Child:
         try:
@@ -242,18 +258,18 @@ class Relay:
             raise StaleError from None
 
     async def _answer(
-        self, child: Child, admitted: Admitted, case: JudgingContext, seat: Seat
+        self, child: Child, admitted: Admitted, case: JudgingContext, caller_factory: CallerFactory
     ) -> Payload:
         log_level = case.session.notifier.log_level
         if log_level is not None and case.session.is_modern:
             await log_from(child, log_level)
         with anyio.CancelScope() as scope:
-            asker = seat(case, scope)
+            caller = caller_factory(case, scope)
             try:
-                return await child.call(admitted, asker, case.holds_with_room)
+                return await child.call(admitted, caller, case.holds_with_room)
             finally:
                 # The client gets the child's notifications before the result or the error.
-                await asker.flush()
+                await caller.flush()
         raise RootsNeededError
 
     async def _decide(self, case: JudgingContext, record: CallAudit) -> Admitted | Refused:
@@ -261,7 +277,7 @@ class Relay:
         refused = refusal_of(verdict)
         if refused is None:
             return verdict
-        refused = _explained(refused, case.slot.spec, case.force, case.here)
+        refused = _explained(refused, case.slot.spec, case.effective, case.here)
         case.session.refusals.add(case.slot.spec, case.call, refused, record.consent)
         if isinstance(verdict, Refused):
             verdict = record.verdict = refused
@@ -284,20 +300,20 @@ class Relay:
         return made
 
 
-def _seated(asker: ClientCaller, case: JudgingContext, for_roots: Stoppable) -> Caller:
-    asker.consented, asker.for_roots = case.consented, for_roots
-    return asker
+def _with_consent(caller: ClientCaller, case: JudgingContext, for_roots: Stoppable) -> Caller:
+    caller.consented, caller.for_roots = case.consented, for_roots
+    return caller
 
 
 def _explained(
-    refused: Refused, spec: ServerSpec, force: EffectiveRoots, at: EffectiveRoots
+    refused: Refused, spec: ServerSpec, effective: EffectiveRoots, at: EffectiveRoots
 ) -> Refused:
     """Return `refused`; if the roots and the server's own directories do not overlap, say so."""
-    if spec.ceiling is None or at.roots.roots or not force.roots.roots:
+    if spec.ceiling is None or at.roots.roots or not effective.roots.roots:
         return refused
     own = ", ".join(spec.ceiling.paths)
     reason = (
-        f"the client's roots ({', '.join(force.roots.paths)}) and the directories that server "
+        f"the client's roots ({', '.join(effective.roots.paths)}) and the directories that server "
         f"{spec.name!r} is started with ({own}) do not overlap; with `roots: {{args: replace}}` "
         "the client's roots stand in for them"
     )

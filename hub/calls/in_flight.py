@@ -139,7 +139,7 @@ class CallDispatcher:
             return None
         owner = route.owner
         begin = self._modern if type(route) is ModernRoute else InFlightCall
-        passage = begin(
+        in_flight = begin(
             owner,
             reply.outlet,
             token_in(request.params),
@@ -151,7 +151,7 @@ class CallDispatcher:
             reply=reply,
             began=owner.services.machine.clock(),
         )
-        return passage if passage.begin() else None
+        return in_flight if in_flight.begin() else None
 
 
 class InFlightCall(ClientCaller, eq=False, kw_only=True):
@@ -372,8 +372,8 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
 class _StartingOver:
     """Restarts a call whose child wants roots that the client was not asked for yet."""
 
-    def __init__(self, passage: InFlightCall) -> None:
-        self._passage = passage
+    def __init__(self, in_flight: InFlightCall) -> None:
+        self._in_flight = in_flight
 
     def cancel(self) -> None:
-        self._passage.start_over()
+        self._in_flight.start_over()

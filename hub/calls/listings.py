@@ -103,13 +103,13 @@ class Listings:
         """
         method, cursor = asked.request.method, asked.request.params.get("cursor")
         own = method == "tools/list" and self._services.expose == "search"
-        force = await session.force(asked.outlet)
-        catalog = await self.catalog(session, force, () if own else None)
+        effective = await session.effective(asked.outlet)
+        catalog = await self.catalog(session, effective, () if own else None)
         trouble = None if own else self._trouble_of_all(session)
         if trouble is not None and method != "tools/list":
             raise ChildError(trouble)
         at = cursor if isinstance(cursor, str) else None
-        told = session.telling(force) if method == "tools/list" else {}
+        told = session.telling(effective) if method == "tools/list" else {}
         if told or trouble is not None:  # only this client gets these descriptions: not cached
             tools = self._with_roots(catalog, told) if told else catalog.tools
             return encoded(method, tools if trouble is None else _saying(tools, trouble), at)
@@ -145,14 +145,17 @@ class Listings:
         return kept[1]
 
     async def catalog(
-        self, session: Session, force: EffectiveRoots, only: Collection[ServerName] | None = None
+        self,
+        session: Session,
+        effective: EffectiveRoots,
+        only: Collection[ServerName] | None = None,
     ) -> Catalog:
         """Return the catalog of `session` for these effective roots.
 
         A child that does not answer in time, or is gone, has its last known listing for the same
         roots. With `only`, other servers are not waited for.
         """
-        slots, last_known = self._places(session, force), self._services.children.last_known
+        slots, last_known = self._slots(session, effective), self._services.children.last_known
         awaited = [
             slot
             for name, slot in slots.items()
@@ -191,11 +194,11 @@ class Listings:
         told = self.missing(session, servers) or "none can be started"
         return f"None of the servers behind this hub is running now: {told}"
 
-    def _places(self, session: Session, force: EffectiveRoots) -> dict[ServerName, ChildSlot]:
+    def _slots(self, session: Session, effective: EffectiveRoots) -> dict[ServerName, ChildSlot]:
         slots: dict[ServerName, ChildSlot] = {}
         for name, spec in self._services.servers.items():
             try:
-                slots[name] = session.slot_for(spec, force)
+                slots[name] = session.slot_for(spec, effective)
             except HubError as exc:
                 self._log_no_plan(name, str(exc))
         return slots

@@ -45,23 +45,23 @@ class ModernCalls:
         return self._machine.clock()
 
     def route_for(
-        self, principal: str, asker: str | None, request: Request
+        self, principal: str, caller: str | None, request: Request
     ) -> ModernRoute | RootsRequested | None:
         """Return the cached route of a principal's call, or the result that asks for its roots.
 
-        None if the call needs the general path. `asker` is the key of its kept roots, if any.
+        None if the call needs the general path. `caller` is the key of its kept roots, if any.
         """
-        kept = self.kept.announced(asker)
-        return self._relay.request_lanes.find(principal, request, kept)
+        kept = self.kept.announced(caller)
+        return self._relay.modern_routes.find(principal, request, kept)
 
-    def kept_for(self, request: Request, asker: str | None) -> KeptAnswer | None:
-        """Return the kept roots of `asker` that a request is judged by.
+    def kept_for(self, request: Request, caller: str | None) -> KeptAnswer | None:
+        """Return the kept roots of `caller` that a request is judged by.
 
         A call handed over by the fast path keeps its own, even if they have expired since.
         """
         handed_over = self.parking.handed_over(request)
         if handed_over is None:
-            return self.kept.of(asker)
+            return self.kept.of(caller)
         kept = handed_over.kept
         return None if kept is None else KeptAnswer(kept, self._now())
 

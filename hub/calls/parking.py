@@ -72,14 +72,14 @@ class Parking:
 
         Raises: InputNeededError, and as `Relay.call` does.
         """
-        asker = ClientCaller.of(session, asked, retry)
+        caller = ClientCaller.of(session, asked, retry)
         handed_over = self._handed_over.pop(id(asked.request), None)
         if handed_over is not None:
-            return await self._take_over(handed_over, asker, asked)
+            return await self._take_over(handed_over, caller, asked)
         scope = anyio.CancelScope()
-        call = ParkedCall(asker, self.park, scope)
+        call = ParkedCall(caller, self.park, scope)
         self.tasks.start_soon(self._own, call, scope, asked, retry)
-        return await call.turn(asker)
+        return await call.turn(caller)
 
     async def resume(self, session: Session, asked: Asked, retry: RetryInput) -> Payload:
         """Return the result of a suspended call, or its refusal by the roots of the client's retry.
@@ -93,8 +93,8 @@ class Parking:
                 "requestState is not valid: its call has ended; make the call again without it",
             )
         try:
-            force = await session.force(asked.outlet)
-            case = replace(call.case, session=session, asked=asked, force=force)
+            effective = await session.effective(asked.outlet)
+            case = replace(call.case, session=session, asked=asked, effective=effective)
             refusal = await self._relay.judge_again(case)
         except BaseException:
             call.give_up(asked.reason)
@@ -134,7 +134,7 @@ class Parking:
     ) -> None:
         try:
             with scope:
-                call.end(await self._relay.call(call.owner, asked, retry, call.seat))
+                call.end(await self._relay.call(call.owner, asked, retry, call.caller_factory))
         except Exception as exc:  # noqa: BLE001 - the task ends, and the request gets the error
             call.end(exc)
         finally:
@@ -171,20 +171,20 @@ class Parking:
             self._parked.pop(call.key, None)
             self.take_back(one)
 
-    async def _take_over(self, one: HandedOver, asker: ClientCaller, asked: Asked) -> Payload:
-        session = asker.owner
+    async def _take_over(self, one: HandedOver, caller: ClientCaller, asked: Asked) -> Payload:
+        session = caller.owner
         try:
             one.parked.case = JudgingContext(
                 session=session,
                 asked=asked,
                 call=one.call,
                 guard=one.guard,
-                force=session.known_force(),
+                effective=session.known_effective(),
                 slot=one.slot,
                 pointer=str,  # pointers into the arguments need no translation
-                retry=asker.retry,
+                retry=caller.retry,
             )
-            return await one.parked.turn(asker)
+            return await one.parked.turn(caller)
         finally:
             session.close()
 

@@ -157,18 +157,18 @@ class SessionRoutes:
     """The cached routes of all legacy sessions, by session and by the tool's label."""
 
     def __init__(self) -> None:
-        self._lanes: dict[SessionKey, dict[str, SessionRoute]] = {}
+        self._routes: dict[SessionKey, dict[str, SessionRoute]] = {}
 
     def find(self, session: Session, request: Request) -> SessionRoute | None:
         """Return the cached route of the tool that a session calls; None if there is none open."""
-        own, its = self._lanes.get(session.key), request.params
+        own, its = self._routes.get(session.key), request.params
         if session.services.expose == "search":
             its = called(its) or {}
         name = its.get("name")
         found = own.get(name) if own is not None and isinstance(name, str) else None
         if found is None or found.is_open:
             return found
-        self._lanes[session.key].pop(str(name))
+        self._routes[session.key].pop(str(name))
         return None
 
     def keep(self, session: Session, label: str, resolved: ResolvedRoute) -> None:
@@ -177,8 +177,8 @@ class SessionRoutes:
         is_settled = state.awaits is None and state.failed is None
         if is_settled and not isinstance(state.phase, SessionClosed):
             kept = SessionRoute(resolved, session, state)
-            self._lanes.setdefault(session.key, {})[label] = kept
+            self._routes.setdefault(session.key, {})[label] = kept
 
     def forget(self, session: Session) -> None:
         """Forget all routes of a session that is closed."""
-        self._lanes.pop(session.key, None)
+        self._routes.pop(session.key, None)

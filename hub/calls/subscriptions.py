@@ -58,8 +58,8 @@ class Subscriptions:
         return result
 
     async def _owner_of(self, asked: Asked, uri: str) -> tuple[ServerName, str]:
-        force = await self._session.force(asked.outlet)
-        catalog = await self._relay.listings.catalog(self._session, force)
+        effective = await self._session.effective(asked.outlet)
+        catalog = await self._relay.listings.catalog(self._session, effective)
         route = catalog.resource(uri)
         if route is None:
             raise RouteError(f"Unknown resource: {uri}")
@@ -146,13 +146,13 @@ class ListenStream:
         session.notifier.listening = self._tell
         with children.listeners.listening(session.key, session.principal, self):
             # Notifications that come meanwhile are sent after the acknowledgement.
-            session.notifier.mailbox.put(self._acknowledge)
+            session.notifier.send_queue.put(self._acknowledge)
             try:
                 uris = tuple([uri for uri in wanted.uris if await self._subscribe(uri)])
                 self._honoured = ListenFilter(wanted.lists, uris)
                 self._settled.set()
                 await self._ended.wait()
-                await session.notifier.mailbox.flush()
+                await session.notifier.send_queue.flush()
             finally:
                 self._is_given_up = not self._settled.is_set()
                 self._settled.set()  # otherwise the send queue would wait until the connection ends

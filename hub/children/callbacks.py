@@ -32,7 +32,7 @@ class ChildRequest:
     def __init__(self, asked: Asked, tasks: TaskGroup) -> None:
         self._asked = asked
         self._token = token_in(asked.request.params)
-        self._mailbox = SendQueue(tasks)
+        self._send_queue = SendQueue(tasks)
 
     @property
     def reason(self) -> str:
@@ -60,7 +60,7 @@ class ChildRequest:
     async def _report(self, params: Payload) -> None:
         own: JsonObject = {**messages.as_object(params), "progressToken": self._token}
         report = Notification("notifications/progress", own)
-        self._mailbox.put(lambda: self._send(report), size_of(params))
+        self._send_queue.put(lambda: self._send(report), size_of(params))
 
     async def _send(self, report: Notification) -> None:
         with suppress(GoneError):
@@ -68,7 +68,7 @@ class ChildRequest:
 
     async def flush(self) -> None:
         """Return once every progress report has been sent to the child."""
-        await self._mailbox.flush()
+        await self._send_queue.flush()
 
 
 @asynccontextmanager
@@ -127,16 +127,16 @@ class ChildCallbacks:
 
     def serves(self, session: SessionKey) -> bool:
         """Return whether `session` has calls in flight."""
-        return any(asker.session == session for asker in self._calls)
+        return any(caller.session == session for caller in self._calls)
 
     def serves_others(self, sessions: Container[SessionKey]) -> bool:
         """Return whether a session that is not in `sessions` has calls in flight."""
-        return any(asker.session not in sessions for asker in self._calls)
+        return any(caller.session not in sessions for caller in self._calls)
 
     @contextmanager
-    def during(self, asker: Caller) -> Generator[None]:
-        """Count `asker` among the calls in flight while the context lasts."""
-        self.begin(asker)
+    def during(self, caller: Caller) -> Generator[None]:
+        """Count `caller` among the calls in flight while the context lasts."""
+        self.begin(caller)
         is_answered = False
         try:
             yield
@@ -145,60 +145,60 @@ class ChildCallbacks:
             is_answered = True
             raise
         finally:
-            self.end(asker)
-            self.preemption.ended(asker, is_answered=is_answered)
+            self.end(caller)
+            self.preemption.ended(caller, is_answered=is_answered)
             if not is_answered:
-                self.preemption.gave_up(asker)
+                self.preemption.gave_up(caller)
 
-    def begin(self, asker: Caller) -> None:
+    def begin(self, caller: Caller) -> None:
         """Add a call to those in flight; `end` must follow."""
-        self._calls[asker] = None
+        self._calls[caller] = None
 
-    def replace(self, asker: Caller, by: Caller) -> None:
+    def replace(self, caller: Caller, by: Caller) -> None:
         """Replace the caller of a call in flight; the call keeps its position."""
-        calls = [by if one is asker else one for one in self._calls]
+        calls = [by if one is caller else one for one in self._calls]
         self._calls.clear()
         self._calls.update(dict.fromkeys(calls))
 
-    def end(self, asker: Caller) -> None:
+    def end(self, caller: Caller) -> None:
         """Remove a call from those in flight."""
-        del self._calls[asker]
+        del self._calls[caller]
 
     async def answer(
         self,
         method: str,
         params: JsonObject,
-        asker: Caller | None,
+        caller: Caller | None,
         question: ChildRequest | None = None,
     ) -> Payload:
         """Answer a child's request: pings and roots here, other requests by asking a client.
 
-        That client is `asker`, the client of the call in flight, if it is given. Else `question`
+        That client is `caller`, the client of the call in flight, if it is given. Else `question`
         may name the call; else there must be only one possible client. Progress reports and a
         cancellation by the child go through `question`.
 
         Raises: RpcError if there is no such client, or the client refuses; RootsNeededError if
-            `asker` is given and its client must be asked for its roots first.
+            `caller` is given and its client must be asked for its roots first.
         """
         if method == "ping":
             return {}
         if method == "roots/list" and self.spec.answer_roots:
-            if asker is None:
+            if caller is None:
                 self._wanted_roots()
             if self.unknown and self._calls:
-                self._ask_again(asker)
+                self._ask_again(caller)
             return {"roots": self._shared_roots()}
         if method in FOR_CLIENTS:
-            asker = asker or self._meant(question) or await self._sole_asker(method)
-            return await asker.ask(method, params, question)
+            caller = caller or self._meant(question) or await self._sole_asker(method)
+            return await caller.ask(method, params, question)
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
-    def _ask_again(self, asker: Caller | None) -> None:
+    def _ask_again(self, caller: Caller | None) -> None:
         """End the call that needs roots, if it is known, so that its client repeats it with them.
 
-        Raises: RootsNeededError if `asker` is given; else RpcError, which is sent to the child.
+        Raises: RootsNeededError if `caller` is given; else RpcError, which is sent to the child.
         """
-        if asker is not None and asker.want_roots():
+        if caller is not None and caller.want_roots():
             raise RootsNeededError
         if len(self._calls) == 1 and next(iter(self._calls)).want_roots():
             raise RpcError(
@@ -208,7 +208,7 @@ class ChildCallbacks:
             INTERNAL_ERROR, "the client's roots are not known, and it cannot be asked now"
         )
 
-    async def inputs(self, wanted: JsonObject, asker: Caller) -> JsonObject:
+    async def inputs(self, wanted: JsonObject, caller: Caller) -> JsonObject:
         """Answer the requests in a modern child's `input_required` result, as the retry's params.
 
         Raises: RpcError; InputNeededError if the client must be asked by the result of its own
@@ -236,17 +236,17 @@ class ChildCallbacks:
             )
         if theirs or not own or wants_roots:
             round_ = ChildInputRound(self.spec.name, tuple(theirs), own, state, wants_roots)
-            answers |= await asker.inputs(self.spec, theirs, round_)
+            answers |= await caller.inputs(self.spec, theirs, round_)
         return _retry(answers, state)
 
-    async def resumed(self, asker: Caller) -> JsonObject:
+    async def resumed(self, caller: Caller) -> JsonObject:
         """Return the fields to add to the first request that a modern child gets for this call.
 
         They hold the client's responses, if the client was asked in an earlier round.
 
         Raises: RpcError if another child had asked.
         """
-        retry = asker.retry
+        retry = caller.retry
         child = retry.state.child
         if child is None:
             return {} if retry.is_retry else _retry(inward(retry.responses, None), None)
@@ -285,7 +285,7 @@ class ChildCallbacks:
         Raises: RpcError if that call is over.
         """
         served = None if question is None else question.served()
-        return next((asker for asker in self._calls if asker is served), None)
+        return next((caller for caller in self._calls if caller is served), None)
 
     async def _sole_asker(self, method: str) -> Caller:
         """Return the only possible caller, for a legacy child that does not name the call.
@@ -295,16 +295,16 @@ class ChildCallbacks:
 
         Raises: RpcError if there is no caller, or more than one.
         """
-        parties = {asker.party for asker in self._calls}
-        here = [asker for asker in reversed(self._calls) if asker.is_present]
-        present = {asker.party for asker in here}
+        parties = {caller.party for caller in self._calls}
+        here = [caller for caller in reversed(self._calls) if caller.is_present]
+        present = {caller.party for caller in here}
         sole = parties if len(parties) == 1 else present
         if len(sole) == 1 and self.preemption.lingering() <= sole:
-            others = [asker for asker in self._calls if asker.party not in sole]
+            others = [caller for caller in self._calls if caller.party not in sole]
             is_plain = not others or await self.preemption.until_answered(others)
-            left = [asker for asker in reversed(self._calls) if asker.party in sole]
+            left = [caller for caller in reversed(self._calls) if caller.party in sole]
             if is_plain and left:
-                return next((asker for asker in left if asker.is_present), left[0])
+                return next((caller for caller in left if caller.is_present), left[0])
         whose = "several clients have calls" if parties else "no client has a call"
         raise RpcError(
             METHOD_NOT_FOUND,
@@ -337,10 +337,10 @@ class ChildCallbacks:
 
     async def spread(self, notification: Notification) -> None:
         """Send a notification to each client of the child, within its call if one is in flight."""
-        callers = {asker.session: asker for asker in self._calls}
-        for session, asker in callers.items():
-            if asker.log_level is not None or not self._is_spared(session, notification):
-                await asker.tell(self.spec, notification)
+        callers = {caller.session: caller for caller in self._calls}
+        for session, caller in callers.items():
+            if caller.log_level is not None or not self._is_spared(session, notification):
+                await caller.tell(self.spec, notification)
         for session, user in self._notifier().items():
             if session not in callers and not self._is_spared(session, notification):
                 await user.told(self.spec, notification)

@@ -264,7 +264,7 @@ class Child:
     async def call(
         self,
         admitted: Admitted,
-        asker: Caller,
+        caller: Caller,
         is_still_valid: Callable[[], Awaitable[bool]] | None = None,
     ) -> Payload:
         """Send a call that the guard admitted, and return the child's result.
@@ -278,28 +278,28 @@ class Child:
             meanwhile.
         """
         ready = await self.ready()
-        async with self.limiter.one_for(asker.party):
+        async with self.limiter.one_for(caller.party):
             if (is_still_valid is not None and not await is_still_valid()) or isinstance(
                 self.state, Down
             ):
                 raise StaleError
-            with self.answers.during(asker):
-                return await self._call(admitted.call, ready.handshake, asker)
+            with self.answers.during(caller):
+                return await self._call(admitted.call, ready.handshake, caller)
 
-    async def _call(self, call: Call, handshake: ServerHandshake, asker: Caller) -> Payload:
-        params = worded(call.params, handshake, self.hub, asker)
+    async def _call(self, call: Call, handshake: ServerHandshake, caller: Caller) -> Payload:
+        params = worded(call.params, handshake, self.hub, caller)
         if handshake.era == "legacy":
-            if asker.retry.state.child is not None:
+            if caller.retry.state.child is not None:
                 raise RpcError(INVALID_PARAMS, f"server {self.spec.name!r} did not ask for input")
-            return await self.request(call.method, params, asker)
+            return await self.request(call.method, params, caller)
 
         async def send(more: JsonObject) -> Payload:
-            return await self.request(call.method, {**params, **more}, asker)
+            return await self.request(call.method, {**params, **more}, caller)
 
-        return without_server_info(await in_rounds(send, self.answers, asker))
+        return without_server_info(await in_rounds(send, self.answers, caller))
 
-    async def request(self, method: str, params: JsonObject, asker: Caller | None) -> Payload:
-        """Send a request to the child, on behalf of `asker` or, if that is None, of the hub.
+    async def request(self, method: str, params: JsonObject, caller: Caller | None) -> Payload:
+        """Send a request to the child, on behalf of `caller` or, if that is None, of the hub.
 
         `params` must have the fields of the child's era. At a modern child `resources/subscribe`
         opens a stream instead, and `resources/unsubscribe` closes it.
@@ -312,7 +312,7 @@ class Child:
         if self._listen_streams is not None and method in SUBSCRIBING:
             return await self._listen_streams.answer(method, params, self.spec.start_timeout)
         try:
-            return await peer.request(method, params, timeout=limit, request_owner=asker)
+            return await peer.request(method, params, timeout=limit, request_owner=caller)
         except (SilentError, LostError, GoneError) as exc:
             raise self.without_answer(exc) from exc
 

@@ -31,9 +31,9 @@ def unanswered(
 
 def no_slot_free(spec: ServerSpec) -> ChildError:
     """Return the error for a call that was not sent: all slots were taken for the whole timeout."""
-    limiter = "its only slot was" if spec.concurrency == 1 else f"all {spec.concurrency} slots were"
+    taken = "its only slot was" if spec.concurrency == 1 else f"all {spec.concurrency} slots were"
     return ChildError(
-        f"server {spec.name!r} was not called: {limiter} taken by other calls for the "
+        f"server {spec.name!r} was not called: {taken} taken by other calls for the "
         f"{spec.timeout:g} s that a call waits; call it again later, or have its `concurrency` "
         "raised (more calls at a time) or its `timeout` (longer waits)"
     )

@@ -97,7 +97,7 @@ async def _initialize(peer: Peer, hub: HubIdentity) -> ServerHandshake:
         error = _NoHandshakeError if version in MODERN_VERSIONS else ChildError
         raise error(f"it speaks protocol version {version!r}, the hub speaks {known}")
     await peer.notify("notifications/initialized", {})
-    return _greeting("legacy", version, result, hub)
+    return _handshake("legacy", version, result, hub)
 
 
 async def _discover(peer: Peer, hub: HubIdentity) -> ServerHandshake:
@@ -112,7 +112,7 @@ async def _discover(peer: Peer, hub: HubIdentity) -> ServerHandshake:
     offered = result.get("supportedVersions")
     if not isinstance(offered, list) or version not in offered:
         raise ChildError(f"it speaks protocol versions {offered!r}, the hub speaks {version}")
-    return _greeting("modern", version, result, hub)
+    return _handshake("modern", version, result, hub)
 
 
 def _offers(refusal: RpcError, version: str) -> bool:
@@ -133,7 +133,7 @@ def envelope(hub: HubIdentity, version: str) -> JsonObject:
     }
 
 
-def _greeting(era: Era, version: str, result: JsonObject, hub: HubIdentity) -> ServerHandshake:
+def _handshake(era: Era, version: str, result: JsonObject, hub: HubIdentity) -> ServerHandshake:
     instructions = result.get("instructions")
     info = result.get("serverInfo") or object_or_empty(result.get("_meta")).get(SERVER_INFO_META)
     return ServerHandshake(

@@ -21,18 +21,18 @@ MAX_INPUT_ROUNDS: Final = 8
 
 
 def worded(
-    params: JsonObject, handshake: ServerHandshake, hub: HubIdentity, asker: Caller
+    params: JsonObject, handshake: ServerHandshake, hub: HubIdentity, caller: Caller
 ) -> JsonObject:
-    """Return a call's params in the form of the child's era, on behalf of the client `asker`."""
+    """Return a call's params in the form of the child's era, on behalf of the client `caller`."""
     if handshake.era == "legacy":
         return params
-    return with_envelope(params, handshake, hub.on_behalf_of(asker.asks), asker.log_level)
+    return with_envelope(params, handshake, hub.on_behalf_of(caller.asks), caller.log_level)
 
 
 async def in_rounds(
     send: Callable[[JsonObject], Awaitable[Payload]],
     answers: ChildCallbacks,
-    asker: Caller,
+    caller: Caller,
     first: Payload | None = None,
 ) -> Payload:
     """Return a modern child's result; `send` sends the call with the fields that a round adds.
@@ -45,17 +45,17 @@ async def in_rounds(
     """
     result = first
     if result is None:
-        result = await _resume(send, await answers.resumed(asker), asker)
+        result = await _resume(send, await answers.resumed(caller), caller)
     rounds, ends = 0, anyio.current_time() + answers.spec.timeout
     while True:
         wanted = input_required(result)
         if wanted is None:
-            asker.done()
+            caller.done()
             return result
         # A result without `inputRequests` only asks for a repetition of the call. It counts as a
         # round when the call's time limit has passed.
         rounds += bool(wanted.get("inputRequests")) or anyio.current_time() > ends
-        more = await _inputs(wanted, answers, asker)
+        more = await _inputs(wanted, answers, caller)
         if rounds == MAX_INPUT_ROUNDS:
             raise ChildError(
                 f"server {answers.spec.name!r} asked for input {rounds} times within one call"
@@ -63,12 +63,12 @@ async def in_rounds(
         result = await send(more)
 
 
-async def _inputs(wanted: JsonObject, answers: ChildCallbacks, asker: Caller) -> JsonObject:
+async def _inputs(wanted: JsonObject, answers: ChildCallbacks, caller: Caller) -> JsonObject:
     """Return the input that the child asks for; the wait is limited, as the call holds a slot."""
     spec = answers.spec
     try:
         with anyio.fail_after(spec.timeout if wanted.get("inputRequests") else None):
-            return await answers.inputs(wanted, asker)
+            return await answers.inputs(wanted, caller)
     except TimeoutError:
         raise ChildError(
             f"server {spec.name!r} asked for input that the client did not give "
@@ -77,14 +77,14 @@ async def _inputs(wanted: JsonObject, answers: ChildCallbacks, asker: Caller) ->
 
 
 async def _resume(
-    send: Callable[[JsonObject], Awaitable[Payload]], more: JsonObject, asker: Caller
+    send: Callable[[JsonObject], Awaitable[Payload]], more: JsonObject, caller: Caller
 ) -> Payload:
     """Send the first request of a call or of a later round.
 
     With roots that it did not have before, the server may run as another process. That process need
     not know the state of the first one: if it rejects the state, the call is sent without it.
     """
-    child = asker.retry.state.child
+    child = caller.retry.state.child
     try:
         return await send(more)
     except RpcError as exc:

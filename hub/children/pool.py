@@ -186,17 +186,17 @@ class ChildPool:
         clock: Callable[[], float],
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._askers: set[ServerName] = set()
+        self._callers: set[ServerName] = set()
         self.listeners = Listeners()
         self._last_known: OrderedDict[ChildKey, Listing] = OrderedDict()
         self._instructions: dict[tuple[ServerName, str], str] = {}
         self._open = open_child
         self._info = info
         self._flavour = flavour
-        self._room = ChildLimits(max_children, max_per_session or max_children)
+        self._limits = ChildLimits(max_children, max_per_session or max_children)
         self._clock = clock
         self._chance = chance
-        self._places: dict[ChildKey, ChildSlot] = {}
+        self._slots: dict[ChildKey, ChildSlot] = {}
         self._tasks: TaskGroup | None = None
 
     @asynccontextmanager
@@ -215,10 +215,10 @@ class ChildPool:
         self, spec: ServerSpec, key: ChildKey, session: SessionKey, user: ChildUser
     ) -> ChildSlot:
         """Return the slot of `key`, with `session` among its users; no child is started here."""
-        slot = self._places.get(key)
+        slot = self._slots.get(key)
         if slot is None:
             health = ChildHealth(spec.name, self._clock, self._chance)
-            slot = self._places[key] = ChildSlot(key, spec, health=health)
+            slot = self._slots[key] = ChildSlot(key, spec, health=health)
         slot.users[session] = user
         slot.unused_since = None
         return slot
@@ -267,12 +267,12 @@ class ChildPool:
 
     def running_of(self, server: ServerName, principal: str) -> list[Child]:
         """Return the running or starting children of a server that this principal may use."""
-        slots = (p for p in self._places.values() if p.key.server == server and p.is_running)
+        slots = (p for p in self._slots.values() if p.key.server == server and p.is_running)
         return [p.child for p in slots if p.child and p.key.principal in {principal, ""}]
 
     def has_asked_for_roots(self, server: ServerName) -> bool:
         """Return whether a child of this server has sent `roots/list`."""
-        return server in self._askers
+        return server in self._callers
 
     def last_known(self, slot: ChildSlot) -> Listing | None:
         """Return the listing of this key's child: the present one, or else the last one known."""
@@ -296,7 +296,7 @@ class ChildPool:
         slot.started_at = self._clock()
         child = slot.child = Child(
             self._answers(slot),
-            self._introduction(slot),
+            self._identity(slot),
             lambda: self._open(slot.spec, slot.key.plan),
             slot.health,
         )
@@ -308,8 +308,8 @@ class ChildPool:
 
         A child that still has users is started again when they call it.
         """
-        running = [other for other in self._places.values() if other.is_running]
-        for spare in self._room.made_for(slot, running):
+        running = [other for other in self._slots.values() if other.is_running]
+        for spare in self._limits.made_for(slot, running):
             if spare.users and spare.child is not None:
                 spare.child.stop()
                 spare.child = None
@@ -323,10 +323,10 @@ class ChildPool:
             self._flavour,
             unknown=slot.key.unknown,
             notifier=lambda: {**self.listeners.of(slot.key.principal), **slot.users},
-            wanted_roots=lambda: self._askers.add(slot.spec.name),
+            wanted_roots=lambda: self._callers.add(slot.spec.name),
         )
 
-    def _introduction(self, slot: ChildSlot) -> HubIdentity:
+    def _identity(self, slot: ChildSlot) -> HubIdentity:
         asks = messages.as_object(Raw(slot.key.asks))
         key = slot.key
         is_private = key.plan is not None and key.plan.cwd is None
@@ -344,13 +344,13 @@ class ChildPool:
         key = replace(slot.key, roots=roots)
         if not roots.roots or not slot.key.roots.roots:
             return False  # the handshake tells whether there are any roots
-        if slot.key.plan is not None or len(slot.users) != 1 or key in self._places:
+        if slot.key.plan is not None or len(slot.users) != 1 or key in self._slots:
             return False
         if slot.child is not None and slot.child.answers.serves_others(slot.users):
             return False
-        del self._places[slot.key]
+        del self._slots[slot.key]
         slot.key = key
-        self._places[key] = slot
+        self._slots[key] = slot
         if slot.child is not None:
             await slot.child.share(roots)
         return True
@@ -358,7 +358,7 @@ class ChildPool:
     async def _sweep(self) -> None:
         while True:
             await anyio.sleep(SWEEP_EVERY)
-            for slot in list(self._places.values()):
+            for slot in list(self._slots.values()):
                 self._end_if_unused(slot)
 
     def _end_if_unused(self, slot: ChildSlot) -> None:
@@ -369,8 +369,8 @@ class ChildPool:
             self._end(slot)
 
     def _end(self, slot: ChildSlot) -> None:
-        if self._places.get(slot.key) is slot:
-            del self._places[slot.key]
+        if self._slots.get(slot.key) is slot:
+            del self._slots[slot.key]
         slot.is_kept = False
         if slot.child is not None:
             slot.child.stop()

@@ -192,20 +192,23 @@ def _plan(options: Namespace) -> int:
         log.warning(warning)
     servers = _servers(config, options)
     given = _environments(config, servers)
-    plans = [(_planned(spec, force, given.get(spec.name, {})), force) for spec, force in servers]
+    plans = [
+        (_planned(spec, effective, given.get(spec.name, {})), effective)
+        for spec, effective in servers
+    ]
     if options.json:
         print(json.dumps([entry for entry, _ in plans], indent=2))
     else:
-        print("\n\n".join(_text(entry, force) for entry, force in plans))
+        print("\n\n".join(_text(entry, effective) for entry, effective in plans))
     return 0
 
 
 def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, EffectiveRoots]]:
     machine = this_machine(os.environ)
     place = place_of(machine, config, config_path(options))
-    force = for_rootless(operator_roots(config.roots, options.root, place))
+    effective = for_rootless(operator_roots(config.roots, options.root, place))
     return [
-        (spec, for_server(force, spec.ceiling)) for spec in server_specs(config, place).values()
+        (spec, for_server(effective, spec.ceiling)) for spec in server_specs(config, place).values()
     ]
 
 
@@ -217,20 +220,21 @@ def _environments(
     return environments(config, specs, this_machine(os.environ))
 
 
-def _planned(spec: ServerSpec, force: EffectiveRoots, given: Mapping[str, str]) -> Planned:
+def _planned(spec: ServerSpec, effective: EffectiveRoots, given: Mapping[str, str]) -> Planned:
     if isinstance(spec.target, RemoteTarget):
-        return {"server": spec.name, "url": spec.target.shown, "roots": list(force.roots.uris)}
-    made = plan(spec.target, force.roots, os.environ, directories=spec.directories)
+        return {"server": spec.name, "url": spec.target.shown, "roots": list(effective.roots.uris)}
+    made = plan(spec.target, effective.roots, os.environ, directories=spec.directories)
     variables = [name for name, _ in spec.target.env]
     return {
         "server": spec.name,
         "argv": list(made.shown),
-        "cwd": made.cwd or ("(an empty private directory)" if force.enforcing else str(Path.cwd())),
+        "cwd": made.cwd
+        or ("(an empty private directory)" if effective.enforcing else str(Path.cwd())),
         "env": {name: value for name, value in made.env if name not in variables}
         | dict.fromkeys(variables, "(set)"),
         "inherits": sorted(given),
         "withheld": sorted(os.environ.keys() - given.keys() - {*variables}),
-        "roots": list(force.roots.uris),
+        "roots": list(effective.roots.uris),
         "confinement": str(confinement_status(spec.confine, spec.target, this_kernel())),
         "grants": _granted(spec, made, given),
     }
@@ -257,7 +261,7 @@ def _not_held() -> tuple[str, ...]:
     return missing(kernel.abi) if kernel.abi else ()
 
 
-def _text(entry: Planned, force: EffectiveRoots) -> str:
+def _text(entry: Planned, effective: EffectiveRoots) -> str:
     lines = [entry["server"]]
     if "url" in entry:
         lines.append(f"  url    {entry['url']}")
@@ -267,7 +271,7 @@ def _text(entry: Planned, force: EffectiveRoots) -> str:
         lines += [f"  env    {name}={value!r}" for name, value in entry["env"].items()]
         for key, names in (("inherits", entry["inherits"]), ("withheld", entry["withheld"])):
             lines.append(f"  {key} {', '.join(names) or '(nothing)'}")
-    lines += [f"  root   {uri}" for uri in entry["roots"] or [f"(none: {_why_none(force)})"]]
+    lines += [f"  root   {uri}" for uri in entry["roots"] or [f"(none: {_why_none(effective)})"]]
     if "argv" in entry:
         lines.append(f"  confinement {entry['confinement']}")
     if "argv" in entry and entry["grants"] is not None:
@@ -279,10 +283,10 @@ def _text(entry: Planned, force: EffectiveRoots) -> str:
     return "\n".join(lines)
 
 
-def _why_none(force: EffectiveRoots) -> str:
-    if not force.enforcing:
+def _why_none(effective: EffectiveRoots) -> str:
+    if not effective.enforcing:
         return "clients without roots are not held to any"
-    if force.source == "none":
+    if effective.source == "none":
         return "clients without roots reach none"
     return "nothing of what is given lies within the ceilings"
 
@@ -297,9 +301,9 @@ def _check(options: Namespace) -> int:
     for warning in warnings:
         print(f"warning: {warning}")
     servers = _servers(config, options)
-    for spec, force in servers:
+    for spec, effective in servers:
         if isinstance(spec.target, LaunchTemplate):
-            plan(spec.target, force.roots, os.environ, directories=spec.directories)
+            plan(spec.target, effective.roots, os.environ, directories=spec.directories)
     for sentence in _missed(config, servers):
         print(f"warning: {sentence}")
     settle_confinement((spec for spec, _ in servers), this_kernel())
@@ -349,7 +353,7 @@ async def _connect(config: HubConfig, setting: Setting) -> int:
 async def _start(services: Services, session: Session, spec: ServerSpec, failed: list[str]) -> None:
     began = services.machine.clock()
     try:
-        child = await services.children.obtain(session.slot_for(spec, session.known_force()))
+        child = await services.children.obtain(session.slot_for(spec, session.known_effective()))
         ready = await child.ready()
     except (ChildError, HubError) as exc:
         failed.append(spec.name)

@@ -194,17 +194,17 @@ def _case(options: Namespace) -> _Case:
     config = found[0] if found is not None else HubConfig(version=1)
     machine = this_machine(os.environ)
     place = place_of(machine, config, config_path(options))
-    force = for_rootless(operator_roots(config.roots, options.root, place))
+    effective = for_rootless(operator_roots(config.roots, options.root, place))
     if found is None:
         # Without a config: default policy, and the server runs in the first root.
         policy = ToolPolicy(Policy(unsafe=place.unsafe, own=place.own))
-        cwd = next((root.path for root in force.roots.roots if not root.is_file), None)
+        cwd = next((root.path for root in effective.roots.roots if not root.is_file), None)
         env = dict(machine.environment)
     else:
         spec = _spec(config, server, place)
         _ensure_offered(spec, tool)
-        policy, force = spec.policy_of(tool), for_server(force, spec.ceiling)
-        cwd, env = _launched(spec, force, config, machine)
+        policy, effective = spec.policy_of(tool), for_server(effective, spec.ceiling)
+        cwd, env = _launched(spec, effective, config, machine)
     definition = _definition(options, config if found is not None else None, server, tool)
     hints = definition.get("annotations")
     return _Case(
@@ -214,7 +214,12 @@ def _case(options: Namespace) -> _Case:
         read_only=isinstance(hints, dict) and hints.get("readOnlyHint") is True,
         policy=policy,
         context=CallContext(
-            force.roots, cwd, env, CachedDisk(machine.links), machine.flavour, force.enforcing
+            effective.roots,
+            cwd,
+            env,
+            CachedDisk(machine.links),
+            machine.flavour,
+            effective.enforcing,
         ),
     )
 
@@ -248,12 +253,12 @@ def _spec(config: HubConfig, server: str, place: PathContext) -> ServerSpec:
 
 
 def _launched(
-    spec: ServerSpec, force: EffectiveRoots, config: HubConfig, machine: Machine
+    spec: ServerSpec, effective: EffectiveRoots, config: HubConfig, machine: Machine
 ) -> tuple[str | None, dict[str, str]]:
     """Return the working directory and the environment of a server's process."""
     if not isinstance(spec.target, LaunchTemplate):
         return None, dict(machine.environment)
-    planned = plan(spec.target, force.roots, machine.environment, directories=spec.directories)
+    planned = plan(spec.target, effective.roots, machine.environment, directories=spec.directories)
     own = environments(config, {spec.name: spec}, machine)[spec.name]
     return planned.cwd, {**own, **dict(planned.env)}
 
@@ -292,7 +297,7 @@ async def _ask(config: HubConfig, setting: Setting, server: str, tool: str) -> J
     async with running_hub(config, setting) as services, anyio.create_task_group() as tasks:
         session = Session(services, tasks, principal="explain")
         spec = next(spec for name, spec in services.servers.items() if name == server)
-        child = await services.children.obtain(session.slot_for(spec, session.known_force()))
+        child = await services.children.obtain(session.slot_for(spec, session.known_effective()))
         ready = await child.ready()
         session.close()
         tasks.cancel_scope.cancel()

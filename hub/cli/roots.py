@@ -72,28 +72,30 @@ def _force(options: Namespace) -> EffectiveRoots:
 
 
 def _list(options: Namespace) -> int:
-    force = _force(options)
+    effective = _force(options)
     if options.json:
         entries = [
-            {"uri": root.uri, "name": root.name, "path": root.path} for root in force.roots.roots
+            {"uri": root.uri, "name": root.name, "path": root.path}
+            for root in effective.roots.roots
         ]
         print(
             json.dumps(
-                {"source": force.source, "enforcing": force.enforcing, "roots": entries}, indent=2
+                {"source": effective.source, "enforcing": effective.enforcing, "roots": entries},
+                indent=2,
             )
         )
         return 0
-    for root in force.roots.roots:
-        print(f"{root.path}  ({root.name}, {force.source})")
-    if not force.roots.roots:
+    for root in effective.roots.roots:
+        print(f"{root.path}  ({root.name}, {effective.source})")
+    if not effective.roots.roots:
         unbound = "is not restricted (roots.when_missing: allow)"
-        reach = "reaches none" if force.enforcing else unbound
+        reach = "reaches none" if effective.enforcing else unbound
         print(f"No roots: a client without roots of its own {reach}.")
     return 0
 
 
 def _contains(options: Namespace) -> int:
-    force, machine = _force(options), this_machine(os.environ)
+    effective, machine = _force(options), this_machine(os.environ)
     try:
         found = resolve(
             options.path, cwd=machine.directory, links=machine.links, flavour=machine.flavour
@@ -101,6 +103,6 @@ def _contains(options: Namespace) -> int:
     except PathError as exc:
         print(f"{options.path}: {exc.reason}")
         return 1
-    root = force.roots.covers(parts_of(found, machine.flavour))
+    root = effective.roots.covers(parts_of(found, machine.flavour))
     print(f"{found}: {f'inside {root.path}' if root is not None else 'outside of the roots'}")
     return 0 if root is not None else 1

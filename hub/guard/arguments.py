@@ -58,7 +58,7 @@ _IGNORE, _NEUTRAL, _PATH, _PAYLOAD = Kind.IGNORE, Kind.NEUTRAL, Kind.PATH, Kind.
 _COMMAND, _VIRTUAL, _WEAK = Kind.COMMAND, Kind.VIRTUAL, Kind.WEAK
 
 MAX_DEPTH = 64
-MAX_CLAIMS = 10_000
+MAX_CANDIDATES = 10_000
 
 _SHAPED = re.compile(
     r"[/\\~$]|^\s*-|\.\.|%(?:2[ef5]|5c|u)|file:|unix:|sqlite|duckdb"
@@ -79,7 +79,7 @@ _READ_AGAIN = 8
 _PER_STRING = 4
 # Units of effort, about a microsecond each.
 _PER_MEMBER = 5
-_PER_CLAIM = 5
+_PER_CANDIDATE = 5
 _CHARACTERS = 8
 """So many characters of a judged text, beyond the first `_FEW`, take one more unit of effort."""
 _FEW = 256
@@ -166,7 +166,7 @@ def _check_size(at: _Place, found: _Found) -> None:
     # Each candidate has its own copy of the pointer.
     if (
         at.depth > MAX_DEPTH
-        or len(found) - len(found.bare or ()) > MAX_CLAIMS
+        or len(found) - len(found.bare or ()) > MAX_CANDIDATES
         or found.strings < 0
         or len(at.pointer) > _LONGEST_POINTER
     ):
@@ -313,7 +313,7 @@ def is_shaped(value: str) -> bool:
 
 
 def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
-    found.spend(_PER_CLAIM + _effort_of(text))
+    found.spend(_PER_CANDIDATE + _effort_of(text))
     is_read = (at.inherited is not _PAYLOAD or node.structured) and not at.whole
     inside = json_in(text) if is_read else None
     if inside is not None:

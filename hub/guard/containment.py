@@ -111,7 +111,7 @@ class PathTracer:
         most: int = FULL_BUDGET.effort,
         reach: OwnFileRules | None = None,
     ) -> None:
-        self._around = context
+        self._context = context
         self._policy = policy
         self._needs_write = needs_write
         self._reach = reach
@@ -181,7 +181,7 @@ class PathTracer:
             PathError: the path cannot be read or compared for certain.
         """
         if self._posix and _DRIVE.match(text):
-            if strict and self._around.enforcing:
+            if strict and self._context.enforcing:
                 yield ReadingResult(text, how, None, OUTSIDE)
         elif split(text, self._flavour)[0]:
             yield from self._lead(text, how, None, strict=True)
@@ -189,11 +189,11 @@ class PathTracer:
             yield from self._follow_relative(text, how, strict=strict)
 
     def _follow_relative(self, text: str, how: str, *, strict: bool) -> Iterator[ReadingResult]:
-        if not self._bases and self._around.enforcing and (strict or ".." in text):
+        if not self._bases and self._context.enforcing and (strict or ".." in text):
             yield ReadingResult(text, how, None, OUTSIDE)
         for base in self._bases:
             if strict or self._is_near(text, base):
-                own = strict and base == self._around.cwd
+                own = strict and base == self._context.cwd
                 yield from self._lead(text, how, base, strict=own)
 
     def _directory(self, path: str) -> str:
@@ -247,7 +247,7 @@ class PathTracer:
 
     def _doubt(self, spelled: str, doubt: PathError) -> str:
         """Return the objection to a path that cannot be followed; outside the roots no details."""
-        if isinstance(doubt, TooMuchError) or not self._around.enforcing:
+        if isinstance(doubt, TooMuchError) or not self._context.enforcing:
             return doubt.reason
         # A path that is spelled inside may have left through a link.
         places = (spelled, self._links.last or spelled)
@@ -258,7 +258,7 @@ class PathTracer:
         if path == _NULL and self._posix:
             return None
         parts = parts_of(path, self._flavour)
-        policy, enforcing = self._policy, self._around.enforcing
+        policy, enforcing = self._policy, self._context.enforcing
         if enforcing and not self._starts(parts) and not self._is_granted(parts):
             return OUTSIDE
         if self._reach is not None and self._reach.has(path, parts, self._links):
@@ -275,7 +275,7 @@ class PathTracer:
         return [*starts, len(parts)] if parts in self._files else starts
 
     def _is_granted(self, parts: tuple[str, ...]) -> bool:
-        return any(place.covers(parts) for place in self._around.granted)
+        return any(place.covers(parts) for place in self._context.granted)
 
     def _denial(self, path: str) -> str | None:
         """Return the objection of the deny patterns, matched below each root that covers `path`.
@@ -286,9 +286,9 @@ class PathTracer:
         parts = parts_of(path, self._flavour)
         folded = self._flavour is not Flavour.POSIX
         starts = self._starts(parts)
-        if not starts and self._around.granted:
+        if not starts and self._context.granted:
             starts = list(range(len(parts)))
-        elif not starts and not self._around.enforcing:
+        elif not starts and not self._context.enforcing:
             starts = [0]
         self.effort.spend(len(starts) * (LEAST + self._policy.deny.effort(len(parts))))
         if any(self._policy.deny.refuses(parts[start:], folded=folded) for start in starts):

@@ -98,7 +98,7 @@ class Judge:
             context.flavour,
             folders=tuple(root.path for root in roots),
         )
-        self._whereabouts = PathTracer(
+        self._tracer = PathTracer(
             context, policy, needs_write=needs_write, most=budget.effort, reach=reach
         )
         self._to_read = Meter(budget.readings, "there is too much to judge")
@@ -106,7 +106,7 @@ class Judge:
     @property
     def is_at_its_end(self) -> bool:
         """Whether the budget was used up: a larger one may lead to another result."""
-        return self._to_read.is_spent or self._whereabouts.effort.is_spent
+        return self._to_read.is_spent or self._tracer.effort.is_spent
 
     def objection(self, candidate: PathCandidate) -> str | None:
         """Return the first objection to a value, or None."""
@@ -121,7 +121,7 @@ class Judge:
             and self._policy.paths == "local"
         ):
             # The value reads in one way only: its readings need not be listed.
-            return self._whereabouts.objection(value)
+            return self._tracer.objection(value)
         for evaluated in self.evaluate(candidate):
             if evaluated.objection is not None:
                 return evaluated.objection
@@ -144,7 +144,7 @@ class Judge:
             for text, how, kind in self._texts_of(candidate, value):
                 if how is not _A_NAME:
                     self._to_read.spend(1 + len(text) // _WEIGHT)
-                yield from self._weigh_text(text, how, kind, value)
+                yield from self._evaluate_text(text, how, kind, value)
         except PathError as exc:
             yield ReadingResult(value, "as given", None, exc.reason)
 
@@ -156,7 +156,7 @@ class Judge:
         if candidate.kind is not Kind.PATH or not isinstance(candidate.value, str):
             return None
         evaluated = list(self.evaluate(candidate))
-        if len(evaluated) != 1 or not self._whereabouts.is_absolute(candidate.value):
+        if len(evaluated) != 1 or not self._tracer.is_absolute(candidate.value):
             return None
         return evaluated[0].leads_to
 
@@ -271,7 +271,7 @@ class Judge:
         if word[:1] != "/" or not _WILDCARD.search(word):
             return
         first, _, rest = word.lstrip("/.").partition("/")
-        for top in self._whereabouts.matching_tops(plainly(first)):
+        for top in self._tracer.matching_tops(plainly(first)):
             yield f"/{top}/{rest}", "as a shell reads its wildcards", Kind.NEUTRAL
 
     def _names_in(self, text: str) -> Iterator[tuple[str, str, Kind]]:
@@ -337,28 +337,30 @@ class Judge:
         if text[:1] == "/" or _DRIVE.match(text):
             return self._is_meant(text, kind, text)
         first, slash, _ = text.partition("/")
-        return first in {"..", "~"} or (bool(slash) and self._whereabouts.has(first))
+        return first in {"..", "~"} or (bool(slash) and self._tracer.has(first))
 
     def _readings(self, text: str, kind: Kind, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
         for reading, how in readings(text, reader).items():
             yield reading, how, kind
 
-    def _weigh_text(self, text: str, how: str, kind: Kind, value: str) -> Iterator[ReadingResult]:
+    def _evaluate_text(
+        self, text: str, how: str, kind: Kind, value: str
+    ) -> Iterator[ReadingResult]:
         doubt = _doubt(text, kind)
         if doubt is not None:
             yield ReadingResult(text, how, None, doubt)
         elif kind is Kind.PATH:
             if text.strip() and not self._is_elsewhere(text, value):
-                yield from self._whereabouts.follow(text, how, strict=True)
+                yield from self._tracer.follow(text, how, strict=True)
         elif kind is Kind.GLOB:
-            yield from self._weigh_glob(text, how)
+            yield from self._evaluate_glob(text, how)
         elif self._is_meant(text, kind, value):
-            yield from self._whereabouts.follow(text, how, strict=False)
+            yield from self._tracer.follow(text, how, strict=False)
         elif text[:1] == "/" and self._policy.paths == "local" and text.strip("/. "):
             # Some servers read `/name` as a path below a root.
-            yield from self._whereabouts.follow(text.lstrip("/"), how, strict=False)
+            yield from self._tracer.follow(text.lstrip("/"), how, strict=False)
 
-    def _weigh_glob(self, text: str, how: str) -> Iterator[ReadingResult]:
+    def _evaluate_glob(self, text: str, how: str) -> Iterator[ReadingResult]:
         names = (text if self._posix else text.replace("\\", "/")).split("/")
         wild = next((n for n, name in enumerate(names) if _WILDCARD.search(name)), len(names))
         if any(_CLIMBING.search(name) for name in names[wild:]):
@@ -369,11 +371,11 @@ class Judge:
         if self._is_elsewhere(static, static):
             return
         if static and (static == "/" or self._is_meant(static, Kind.NEUTRAL, static)):
-            yield from self._whereabouts.follow(static, how, strict=False)
+            yield from self._tracer.follow(static, how, strict=False)
         is_name = self._posix and wild < len(names) and len(text) < PATH_MAX
         if is_name and self._is_meant(text, Kind.NEUTRAL, text):
             # Characters like `*` may be part of a real file name.
-            yield from self._whereabouts.follow(text, how, strict=False)
+            yield from self._tracer.follow(text, how, strict=False)
 
     def _is_meant(self, text: str, kind: Kind, value: str) -> bool:
         """Return whether a value that may be a path is meant as a path of this machine."""
@@ -396,11 +398,11 @@ class Judge:
 
     def _is_top(self, first: str) -> bool:
         """Return whether an entry of the file system's top directory has or matches this name."""
-        if self._whereabouts.tops(first):
+        if self._tracer.tops(first):
             return True
         if not _WILDCARD.search(first) or not any(map(str.isalnum, first)):
             return False  # `/*` and `/.*` are more likely part of a search pattern
-        return bool(self._whereabouts.matching_tops(first))
+        return bool(self._tracer.matching_tops(first))
 
     def _is_whole(self, text: str, value: str) -> bool:
         return text == value or text in readings(value, replace(self._reader, whole=True))
@@ -409,7 +411,7 @@ class Judge:
         """Return whether a path is an absolute path of another machine."""
         if self._policy.paths == "local" or _LOCAL.search(value):
             return False
-        return self._whereabouts.is_absolute(text)
+        return self._tracer.is_absolute(text)
 
 
 def _first(path: str) -> str:

@@ -185,19 +185,19 @@ class PlainPathCheck(Struct, frozen=True):
         patterns = len(policy.deny.lines) * len(roots.roots)
         if policy.rewrite != "verbatim" or patterns > _MUCH or policy.deny.brings_back:
             return None
-        folders = (root for root in roots.roots if _is_ground(root, policy))
+        folders = (root for root in roots.roots if _is_plain_root(root, policy))
         reach = None if policy.own is None else policy.own.rules_for(tool, writes=needs_write)
         bases = _bases(context, patterns)
         return PlainPathCheck(
             tuple(_folder(root, bounds, reach) for root in folders),
             bases,
-            _reserve(roots, policy, context.flavour, needs_write=needs_write),
+            _exceptions(roots, policy, context.flavour, needs_write=needs_write),
             _MOST // (max(1, len(bases)) * (1 + patterns // _PATTERNS)),
             reach,
             context.flavour,
         )
 
-    def admits(self, find_candidates: Sequence[PathCandidate], links: LinkReader) -> bool:
+    def admits(self, candidates: Sequence[PathCandidate], links: LinkReader) -> bool:
         """Return whether all candidates are plain paths straight down from a root, and not many.
 
         False is no refusal: the judge decides then.
@@ -205,9 +205,9 @@ class PlainPathCheck(Struct, frozen=True):
         Raises:
             PathError: the disk does not say what is at a path.
         """
-        if len(find_candidates) > self.most:
+        if len(candidates) > self.most:
             return False
-        for candidate in find_candidates:
+        for candidate in candidates:
             kind, value = candidate.kind, candidate.value
             if not isinstance(value, str):
                 return False
@@ -322,7 +322,7 @@ def _folder(root: Root, bounds: Sequence[Root], reach: OwnFileRules | None) -> _
     return _Folder(root.path, f"{root.path}/", tuple(marks), min(ends) + 1, near)
 
 
-def _reserve(
+def _exceptions(
     roots: RootSet, policy: Policy, flavour: Flavour, *, needs_write: bool
 ) -> _Exceptions | None:
     rules = policy.access if needs_write else ()
@@ -332,7 +332,7 @@ def _reserve(
     return _Exceptions(policy.deny, tuple(root.parts for root in roots.roots), read_only, flavour)
 
 
-def _is_ground(root: Root, policy: Policy) -> bool:
+def _is_plain_root(root: Root, policy: Policy) -> bool:
     """Return whether a root is a directory with a plain path, and nothing in it is unsafe.
 
     Paths that differ from process to process count as unsafe.

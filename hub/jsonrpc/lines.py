@@ -18,7 +18,7 @@ ENDS = 256
 """Bytes that are kept of the start and of the end of a line that is too long."""
 MAX_UNREAD = 64 * 1024 * 1024
 """Bytes of lines that may wait for `Lines.next`; beyond, the pipe is not read and fills up."""
-CROWD = 256
+MANY_LINES = 256
 """Lines that one chunk may have to be split at once; a chunk with more is split in portions."""
 LAST_LINES = 1.0
 """Seconds that reading the remaining output of an ended process may take."""
@@ -145,7 +145,7 @@ class Lines(asyncio.Protocol):
         self._has_come = True
         if self._is_over or self._has_ended:
             self._pause()
-        elif self._unsplit or (len(data) > CROWD and data.count(b"\n") > CROWD):
+        elif self._unsplit or (len(data) > MANY_LINES and data.count(b"\n") > MANY_LINES):
             self._unsplit.append(data)
             self._cut_later()
         else:

@@ -73,7 +73,7 @@ class PipeOutlet:
     def __init__(self, transport: asyncio.WriteTransport, flow: Flow) -> None:
         transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         self._transport = transport
-        self._gathering = BatchedWriter(transport)
+        self._writer = BatchedWriter(transport)
         self._flow = flow
 
     @property
@@ -89,7 +89,7 @@ class PipeOutlet:
         """Write `message` if the pipe accepts it now; return whether it was written."""
         if not self._flow.is_free or self._transport.is_closing():
             return False
-        self._gathering.write(to_line(message))
+        self._writer.write(to_line(message))
         return True
 
     async def send(self, message: Message) -> None:
@@ -97,7 +97,7 @@ class PipeOutlet:
             raise GoneError("the pipe is closed")
         # Wait before writing, too: otherwise each sender adds a message to a full pipe's buffer.
         await self._flow.drained()
-        self._gathering.write(to_line(message))
+        self._writer.write(to_line(message))
         await self._flow.drained()
 
     def abort(self) -> None:

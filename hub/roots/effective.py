@@ -89,15 +89,18 @@ def _unbounded(operator: OperatorRoots, rejected: tuple[Rejected, ...]) -> Effec
     return EffectiveRoots(EMPTY, "none", enforcing=False, rejected=rejected)
 
 
-def for_server(force: EffectiveRoots, ceiling: RootSet | None) -> EffectiveRoots:
+def for_server(effective: EffectiveRoots, ceiling: RootSet | None) -> EffectiveRoots:
     """Return the effective roots for calls to one server.
 
     `ceiling` are the directories in the server's own arguments; None if these name none.
     """
     if ceiling is None:
-        return force
-    if not force.enforcing:
-        return EffectiveRoots(ceiling, "server", rejected=force.rejected)
+        return effective
+    if not effective.enforcing:
+        return EffectiveRoots(ceiling, "server", rejected=effective.rejected)
     return EffectiveRoots(
-        force.roots.within(ceiling), force.source, stale=force.stale, rejected=force.rejected
+        effective.roots.within(ceiling),
+        effective.source,
+        stale=effective.stale,
+        rejected=effective.rejected,
     )

@@ -76,7 +76,7 @@ class ClientConnection:
     def close(self) -> None:
         """Close the connection and its session; requests under way are cancelled."""
         self.peer.close("the client is gone")
-        self._relay.session_lanes.forget(self.session)
+        self._relay.session_routes.forget(self.session)
         self.session.close()
 
     def end(self, why: str) -> None:
@@ -91,7 +91,7 @@ class ClientConnection:
             return None  # the general path answers with an error: wrong era
         if enveloped:
             return self._modern.route_for(request)
-        return self._relay.session_lanes.find(self.session, request)
+        return self._relay.session_routes.find(self.session, request)
 
     async def _serve(self, asked: Asked) -> Payload:
         """Return the result of one request.

@@ -39,7 +39,7 @@ from hub.protocol.input_requests import ASKABLE, ROOTS, ROOTS_KEY, wanting_roots
 from hub.protocol.listen_filter import LISTEN
 from hub.protocol.request_state import NO_RETRY, RetryInput
 from hub.sessions.client import Client
-from hub.sessions.kept_roots import KeptAnswer, asker_of
+from hub.sessions.kept_roots import KeptAnswer, principal_key_of
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.values import Json, JsonObject, object_or_empty
@@ -95,13 +95,13 @@ class Modern:
         self._connection = session
         self._tasks = tasks
         self._principal = session.principal
-        self._asker = asker_of(session.principal, session.key)
+        self._caller = principal_key_of(session.principal, session.key)
         self.headers: Sequence[tuple[str, str]] | None = None
         self._listening: set[ListenStream] = set()
 
     def route_for(self, request: Request) -> ModernRoute | RootsRequested | None:
         """Return how a tool call goes on the fast path (route or request for roots), or None."""
-        return self._rounds.route_for(self._principal, self._asker, request)
+        return self._rounds.route_for(self._principal, self._caller, request)
 
     async def serve(self, asked: Asked) -> Payload:
         """Return the result of one request.
@@ -130,7 +130,7 @@ class Modern:
     async def _answer(self, client: Client, asked: Asked) -> Payload:
         """Return the result of a call or list, or a result that asks for roots or input first."""
         method = asked.request.method
-        kept = self._rounds.kept_for(asked.request, self._asker)
+        kept = self._rounds.kept_for(asked.request, self._caller)
         has_all = kept is not None or not _lacks_roots(client, asked.request)
         retry = self._rounds.retry(asked.request, self._principal, is_complete=has_all)
         if retry.is_retry and not (has_all or retry.state.unasked):
@@ -161,7 +161,7 @@ class Modern:
         if ROOTS_KEY in retry.responses:
             announcement = session.roots.given(retry.responses[ROOTS_KEY])
             if announcement is not None:
-                self._rounds.kept.keep(self._asker, announcement)
+                self._rounds.kept.keep(self._caller, announcement)
         elif roots.kept is not None:
             session.roots.kept(roots.kept.announcement, roots.kept.at)
         elif roots.unasked:
@@ -171,7 +171,7 @@ class Modern:
 
     async def _listen(self, client: Client, asked: Asked) -> JsonObject:
         session = self._session(client, self._tasks, None)
-        roots = _Roots(self._rounds.kept.of(self._asker), unasked=True)
+        roots = _Roots(self._rounds.kept.of(self._caller), unasked=True)
         self._settle_roots(session, client, NO_RETRY, roots)
         listening = ListenStream(self._relay, session, asked, self._tasks)
         self._listening.add(listening)

@@ -55,7 +55,7 @@ class _Calls:
     """
 
     def __init__(self, connection: ClientConnection, outlet: PipeOutlet | FileOutlet) -> None:
-        self._front = connection
+        self._connection = connection
         self.outlet = outlet
         self.has_conversed = False
         self._taken = 0
@@ -70,22 +70,25 @@ class _Calls:
             return False
         self._taken += 1
         if self._taken == 2:  # noqa: PLR2004 - the first call that can have waited for an answer
-            self.has_conversed = self._front.peer.backlog.is_idle
-        if self._front.dispatcher.take(request, self._front.route_for(request), self) is None:
-            if not self._front.peer.backlog.accepts(request.id):
+            self.has_conversed = self._connection.peer.backlog.is_idle
+        if (
+            self._connection.dispatcher.take(request, self._connection.route_for(request), self)
+            is None
+        ):
+            if not self._connection.peer.backlog.accepts(request.id):
                 return False
             self.detour(request)
-        self._front.peer.backlog.add_size(request.id, len(line))
+        self._connection.peer.backlog.add_size(request.id, len(line))
         return True
 
     def give(self, answer: Answer) -> bool:
         return answer is None or self.outlet.post(answer)
 
     async def deliver(self, answer: Response | Failure) -> None:
-        await self._front.peer.answer_later(answer, self.outlet)
+        await self._connection.peer.answer_later(answer, self.outlet)
 
     def detour(self, request: Request) -> None:
-        self._front.peer.take(request, self.outlet)
+        self._connection.peer.take(request, self.outlet)
 
 
 async def _read(lines: Lines, outlet: Outlet, connection: ClientConnection) -> bool | None:

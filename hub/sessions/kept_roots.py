@@ -28,37 +28,37 @@ class KeptAnswer(Struct, frozen=True):
 
 
 class KeptRoots:
-    """The newest answer of each client (`asker`), kept for `reuse` seconds; 0 keeps none."""
+    """The newest answer of each client (`caller`), kept for `reuse` seconds; 0 keeps none."""
 
     def __init__(self, reuse: float, clock: Callable[[], float]) -> None:
         self._reuse = reuse
         self._clock = clock
         self._kept: dict[str, KeptAnswer] = {}
 
-    def keep(self, asker: str | None, announcement: Announcement) -> None:
-        """Keep an answer; it replaces the last one of the same `asker`."""
-        if asker is None or not self._reuse:
+    def keep(self, caller: str | None, announcement: Announcement) -> None:
+        """Keep an answer; it replaces the last one of the same `caller`."""
+        if caller is None or not self._reuse:
             return
-        self._kept.pop(asker, None)
+        self._kept.pop(caller, None)
         while len(self._kept) >= MAX_KEPT:
             del self._kept[next(iter(self._kept))]
-        self._kept[asker] = KeptAnswer(announcement, self._clock())
+        self._kept[caller] = KeptAnswer(announcement, self._clock())
 
-    def of(self, asker: str | None) -> KeptAnswer | None:
-        """Return the last answer of `asker`; None if there is none or it is too old."""
-        kept = self._kept.get(asker) if asker is not None else None
+    def of(self, caller: str | None) -> KeptAnswer | None:
+        """Return the last answer of `caller`; None if there is none or it is too old."""
+        kept = self._kept.get(caller) if caller is not None else None
         if kept is None or self._clock() - kept.at < self._reuse:
             return kept
-        del self._kept[asker or ""]
+        del self._kept[caller or ""]
         return None
 
-    def announced(self, asker: str | None) -> Announcement | None:
-        """Return the roots in the last answer of `asker`; None as `of`."""
-        kept = self.of(asker)
+    def announced(self, caller: str | None) -> Announcement | None:
+        """Return the roots in the last answer of `caller`; None as `of`."""
+        kept = self.of(caller)
         return None if kept is None else kept.announcement
 
 
-def asker_of(principal: str, connection: SessionKey | None) -> str | None:
+def principal_key_of(principal: str, connection: SessionKey | None) -> str | None:
     """Return the key under which a client's answers are kept; None if it is not identifiable.
 
     Only over stdio does the `connection` identify the client.

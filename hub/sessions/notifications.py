@@ -57,7 +57,7 @@ class ClientNotifier:
         self.log_level: str | None = None
         self.listening: Callable[[ServerSpec, Notification], None] | None = None
         self.subscriptions: dict[tuple[ServerName, str], str] = {}
-        self.mailbox = SendQueue(tasks)
+        self.send_queue = SendQueue(tasks)
         self._elicited: deque[str] = deque(maxlen=MAX_ELICITED)
         self._tasks = tasks
         self._addressee = addressee
@@ -105,7 +105,7 @@ class ClientNotifier:
         spec: ServerSpec,
         notification: Notification,
         outlet: Outlet | None = None,
-        mailbox: SendQueue | None = None,
+        send_queue: SendQueue | None = None,
     ) -> None:
         """Pass a child's notification on to the client, if the client wants it."""
         client = self._addressee.client
@@ -117,11 +117,11 @@ class ClientNotifier:
                 return
             # Only log messages of its own request, and only if the request asks for them.
             if outlet is not None and self.log_level and self._is_wanted_log(notification):
-                self.send(notification, outlet, mailbox)
+                self.send(notification, outlet, send_queue)
             return
         wanted = self._as_told(spec, notification)
         if wanted is not None:
-            self.send(wanted, outlet, mailbox)
+            self.send(wanted, outlet, send_queue)
 
     def _as_told(self, spec: ServerSpec, notification: Notification) -> Notification | None:
         """Return the notification for a client of the handshake era; None if it is not for it."""
@@ -155,13 +155,13 @@ class ClientNotifier:
         self,
         notification: Notification,
         outlet: Outlet | None = None,
-        mailbox: SendQueue | None = None,
+        send_queue: SendQueue | None = None,
     ) -> None:
-        """Queue a notification for the client, in `mailbox` or else in the client's own queue."""
+        """Queue a notification for the client, in `send_queue` or else in its own queue."""
         peer = self._addressee.peer
         if peer is not None:
             method, params = notification.method, notification.params
-            box = mailbox or self.mailbox
+            box = send_queue or self.send_queue
             box.put(lambda: peer.notify(method, params, outlet=outlet), size_of(params))
 
     def _is_wanted_log(self, notification: Notification) -> bool:

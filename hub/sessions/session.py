@@ -59,7 +59,7 @@ class Session:
         self._warned = False
         self._is_closed = False
         self._tasks = tasks
-        self._leases = SessionChildren(
+        self._session_children = SessionChildren(
             services, self.key, principal, self.asks, self._has_unknown_roots
         )
         self.roots = ClientRoots(
@@ -103,7 +103,7 @@ class Session:
         self._is_closed = True
         self._unfollow()
         self.roots.ended()
-        self._leases.release()
+        self._session_children.release()
 
     # Roots
 
@@ -127,15 +127,17 @@ class Session:
         if self.roots.state.awaits is None and not isinstance(self.roots.state.phase, NotConnected):
             self._roots_changed()
 
-    async def force(self, outlet: Outlet) -> EffectiveRoots:
+    async def effective(self, outlet: Outlet) -> EffectiveRoots:
         """Return the effective roots, after asking the client if its roots are not known."""
         if self.unasked:
             return NOT_ASKED
-        force = effective_roots(await self.roots.current(outlet), self.services.operator.roots())
-        if not (force.enforcing or self._warned):
+        effective = effective_roots(
+            await self.roots.current(outlet), self.services.operator.roots()
+        )
+        if not (effective.enforcing or self._warned):
             self._warned = True
             self._warn()
-        return force
+        return effective
 
     def _warn(self) -> None:
         name = self.client.info.get("name") if self.client is not None else None
@@ -146,7 +148,7 @@ class Session:
                 fix="set roots.fallback or --root, or roots.when_missing: deny",
             )
 
-    def known_force(self) -> EffectiveRoots:
+    def known_effective(self) -> EffectiveRoots:
         """Return the effective roots as far as they are known now, without asking."""
         return (
             NOT_ASKED
@@ -154,34 +156,34 @@ class Session:
             else effective_roots(self.roots.state, self.services.operator.roots())
         )
 
-    def at(self, spec: ServerSpec, force: EffectiveRoots) -> EffectiveRoots:
-        """Return the effective roots for calls to one server: `force`, cut to its ceiling."""
-        return for_server(force, self.services.operator.ceiling_of(spec.name))
+    def at(self, spec: ServerSpec, effective: EffectiveRoots) -> EffectiveRoots:
+        """Return the effective roots for calls to one server: `effective`, cut to its ceiling."""
+        return for_server(effective, self.services.operator.ceiling_of(spec.name))
 
-    def telling(self, force: EffectiveRoots) -> dict[ServerName, str | None]:
+    def telling(self, effective: EffectiveRoots) -> dict[ServerName, str | None]:
         """Return, and remember, the sentence on roots for tool descriptions of each server."""
         if self.unasked:
             return {}
         servers = self.services.servers.values()
-        self._told = {s.name: told_of(self.at(s, force)) for s in servers if s.describe_roots}
+        self._told = {s.name: told_of(self.at(s, effective)) for s in servers if s.describe_roots}
         return self._told
 
-    async def _tell_again(self, force: EffectiveRoots) -> None:
+    async def _tell_again(self, effective: EffectiveRoots) -> None:
         """Notify the client of a changed tool list if tool descriptions name other roots now."""
-        before, now = self._told, self.telling(force)
+        before, now = self._told, self.telling(effective)
         if before and before != now:
             spec = self.services.servers[next(iter(now))]
             await self.told(spec, Notification("notifications/tools/list_changed", {}))
 
     # Children
 
-    def slot_for(self, spec: ServerSpec, force: EffectiveRoots) -> ChildSlot:
-        """Return the slot of this session's child of a server for the effective roots `force`."""
-        return self._leases.slot_for(spec, self.at(spec, force), self)
+    def slot_for(self, spec: ServerSpec, effective: EffectiveRoots) -> ChildSlot:
+        """Return the slot of this session's child of a server for the roots `effective`."""
+        return self._session_children.slot_for(spec, self.at(spec, effective), self)
 
     def is_using(self, slot: ChildSlot) -> bool:
         """Return whether this session's calls to the server go to `slot` now."""
-        return self._leases.held.get(slot.spec.name) is slot
+        return self._session_children.held.get(slot.spec.name) is slot
 
     def is_current(self, server: ServerName, links: LinkReader) -> bool:
         """Return whether all roots that count at a server are unchanged on disk."""
@@ -203,7 +205,7 @@ class Session:
     @property
     def slots(self) -> Iterable[ChildSlot]:
         """The child slots that this session uses."""
-        return self._leases.held.values()
+        return self._session_children.held.values()
 
     async def _move_children(self) -> None:
         """Apply changed roots to the children in use.
@@ -213,17 +215,17 @@ class Session:
         """
         if self._is_closed:
             return
-        force = self.known_force()
-        self._tasks.start_soon(self._tell_again, force)
-        for slot in list(self._leases.held.values()):
-            roots = EMPTY if slot.spec.share == "all" else self.at(slot.spec, force).roots
+        effective = self.known_effective()
+        self._tasks.start_soon(self._tell_again, effective)
+        for slot in list(self._session_children.held.values()):
+            roots = EMPTY if slot.spec.share == "all" else self.at(slot.spec, effective).roots
             if roots == slot.key.roots or await self.services.children.share(slot, roots):
                 if slot.child is not None:
                     # Its subscriptions must be judged again, by the new roots.
                     slot.child.answers.leave(self.key)
                 self._renew_at(slot.spec)
                 continue
-            following = self.slot_for(slot.spec, force)
+            following = self.slot_for(slot.spec, effective)
             if slot.listing is not None:
                 self._tasks.start_soon(self._start, following)
         await self._start_eager()
@@ -238,7 +240,7 @@ class Session:
         async with anyio.create_task_group() as starting:
             for spec in filter(self.services.starts_early, self.services.servers.values()):
                 try:
-                    starting.start_soon(self._start, self.slot_for(spec, self.known_force()))
+                    starting.start_soon(self._start, self.slot_for(spec, self.known_effective()))
                 except HubError as exc:
                     log.warning("no launch plan", server=spec.name, error=str(exc))
 
@@ -279,10 +281,10 @@ class Session:
     async def set_level(self, level: str) -> None:
         """Set the least log level of all children, of those that start later, too."""
         self.notifier.log_level = level
-        for name in list(self._leases.held):
+        for name in list(self._session_children.held):
             await self._set_level_at(name, level)
 
     async def _set_level_at(self, server: ServerName, level: str) -> None:
-        slot = self._leases.held.get(server)
+        slot = self._session_children.held.get(server)
         if slot is not None and slot.child is not None:
             await log_from(slot.child, level, self.key)

@@ -130,18 +130,18 @@ async def test_a_call_is_given_up_whose_request_does_not_come() -> None:
         caller, reply = await known(hub, child), ReplySink()
         request = Request("r", "tools/call", caller.params())
         connection = caller.client.connection
-        passage = connection.dispatcher.take(request, connection.route_for(request), reply)
-        assert isinstance(passage, AskableCall)
-        assert passage.request_owner is passage
+        in_flight = connection.dispatcher.take(request, connection.route_for(request), reply)
+        assert isinstance(in_flight, AskableCall)
+        assert in_flight.request_owner is in_flight
         child.link.ask("q", ELICITATION, FORM)
         with anyio.fail_after(5):
             while not reply.detours:
                 await anyio.wait_all_tasks_blocked()
         assert reply.detours == [request]
-        assert isinstance(passage.request_owner, ParkedCall), "who is asked from now on"
+        assert isinstance(in_flight.request_owner, ParkedCall), "who is asked from now on"
         assert connection.peer.backlog.accepts("r"), "the request can come"
-        passage.cancel("enough")
-        passage.cancel("again")
+        in_flight.cancel("enough")
+        in_flight.cancel("again")
         told = await child.link.request("notifications/cancelled")
         assert told["params"]["reason"] == "enough"
         assert (await child.link.reply("q"))["error"]["code"] == INTERNAL_ERROR
@@ -156,16 +156,16 @@ async def test_a_child_that_says_within_which_call_it_asks_may_ask_again(
     async with scripted(child, config={"servers": {"files": {"command": "x", "era": era}}}) as hub:
         caller, reply = await known(hub, child), ReplySink()
         connection, request = caller.client.connection, Request("r", "tools/call", caller.params())
-        passage = connection.dispatcher.take(request, connection.route_for(request), reply)
-        assert isinstance(passage, AskableCall)
+        in_flight = connection.dispatcher.take(request, connection.route_for(request), reply)
+        assert isinstance(in_flight, AskableCall)
         sent = await child.link.request("tools/call")
-        waiter = passage.route.resolved.peer.pending.waiting(sent["id"])
+        waiter = in_flight.route.resolved.peer.pending.waiting(sent["id"])
         assert waiter is not None
-        assert waiter.request_owner is passage
+        assert waiter.request_owner is in_flight
         child.link.ask("q", ELICITATION, FORM)
         await anyio.wait_all_tasks_blocked()
         assert reply.detours == [request]
-        assert waiter.request_owner is passage.request_owner
+        assert waiter.request_owner is in_flight.request_owner
         assert isinstance(waiter.request_owner, ParkedCall), "who is asked from now on"
 
 
@@ -176,16 +176,16 @@ async def test_nothing_is_left_of_a_client_that_goes_before_it_is_sent_to_a_url(
         reply.outlet.stuck = True
         request = Request("r", "tools/call", caller.params(progressToken="t"))
         connection = caller.client.connection
-        passage = connection.dispatcher.take(request, connection.route_for(request), reply)
-        assert isinstance(passage, AskableCall)
+        in_flight = connection.dispatcher.take(request, connection.route_for(request), reply)
+        assert isinstance(in_flight, AskableCall)
         sent = await child.link.request("tools/call")
         token = sent["params"]["_meta"]["progressToken"]
         child.link.notify("notifications/progress", {"progressToken": token, "progress": 1})
         child.link.answer(sent["id"], NEEDS_URL)
         await anyio.wait_all_tasks_blocked()
-        assert passage.parking.handed_over(request) is not None
-        passage.cancel()
-        assert passage.parking.handed_over(request) is None
+        assert in_flight.parking.handed_over(request) is not None
+        in_flight.cancel()
+        assert in_flight.parking.handed_over(request) is None
 
 
 async def test_a_call_stays_judged_by_the_kept_roots_that_it_was_judged_by(top: Path) -> None:
@@ -223,15 +223,15 @@ async def test_a_request_that_has_come_takes_its_call_with_it() -> None:
         caller = await known(hub, child)
         connection, reply = caller.client.connection, ReplySink()
         request = Request("r", "tools/call", caller.params())
-        passage = connection.dispatcher.take(request, connection.route_for(request), reply)
-        assert passage is not None
+        in_flight = connection.dispatcher.take(request, connection.route_for(request), reply)
+        assert in_flight is not None
         child.link.ask("q", ELICITATION, FORM)
         with anyio.fail_after(5):
             while not reply.detours:
                 await anyio.wait_all_tasks_blocked()
         connection.peer.take(request, reply.outlet)
         await anyio.wait_all_tasks_blocked()
-        passage.cancel("the connection is gone")
+        in_flight.cancel("the connection is gone")
         child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": [], "n": 3})
         answer = await reply.outlet.next()
         assert isinstance(answer, Response)

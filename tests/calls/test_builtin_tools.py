@@ -23,7 +23,7 @@ def top(tmp_path: Path) -> Path:
 
 
 async def report(client: FakeClient) -> dict[str, Json]:
-    result = get_roots(client.session, await client.session.force(client.outlet))
+    result = get_roots(client.session, await client.session.effective(client.outlet))
     content, structured = result["content"], result["structuredContent"]
     assert isinstance(content, list)
     assert isinstance(structured, dict)
@@ -112,8 +112,8 @@ async def test_it_says_where_each_server_stands(top: Path) -> None:
     specs = {"files": files, "idle": remote("idle")}
     async with rig(specs, fakes, environment={"TOKEN": "s3cret"}) as at:
         client = at.client(top)
-        force = await client.session.force(client.outlet)
-        await at.services.children.obtain(client.session.slot_for(files, force))
+        effective = await client.session.effective(client.outlet)
+        await at.services.children.obtain(client.session.slot_for(files, effective))
         found = await report(client)
     servers = found["servers"]
     assert isinstance(servers, list)

@@ -23,7 +23,7 @@ ROUND = ChildInputRound(ServerName("files"), (), {}, "s")
 URL: JsonObject = {"mode": "url", "message": "Go", "url": "https://example.com"}
 
 
-def asker_of(client: FakeClient, token: str | None = None) -> ClientCaller:
+def principal_key_of(client: FakeClient, token: str | None = None) -> ClientCaller:
     return ClientCaller(client.session, client.outlet, token)
 
 
@@ -36,24 +36,24 @@ def modern(at: Rig) -> FakeClient:
 async def test_what_a_child_tells_during_a_call_goes_out_through_that_call() -> None:
     async with rig({}, {}) as at:
         client, response = at.client(), RecordingOutlet()
-        asker = ClientCaller(client.session, response, None)
-        assert asker.has_told_all
-        await asker.tell(FILES, LOG)
-        assert not asker.has_told_all
-        await asker.flush()
-        assert asker.has_told_all
+        caller = ClientCaller(client.session, response, None)
+        assert caller.has_told_all
+        await caller.tell(FILES, LOG)
+        assert not caller.has_told_all
+        await caller.flush()
+        assert caller.has_told_all
         assert response.messages == [LOG]
         assert client.outlet.messages == []
-        assert asker.session == client.session.key
+        assert caller.session == client.session.key
 
 
 async def test_reports_reach_the_client_under_its_own_token() -> None:
     async with rig({}, {}) as at:
         response = RecordingOutlet()
-        asker = ClientCaller(at.client().session, response, "mine")
-        assert asker.progress is not None
-        await asker.progress(Raw(b'{"progressToken":7,"progress":1}'))
-        await asker.flush()
+        caller = ClientCaller(at.client().session, response, "mine")
+        assert caller.progress is not None
+        await caller.progress(Raw(b'{"progressToken":7,"progress":1}'))
+        await caller.flush()
         assert response.messages == [
             Notification("notifications/progress", {"progressToken": "mine", "progress": 1})
         ]
@@ -61,38 +61,38 @@ async def test_reports_reach_the_client_under_its_own_token() -> None:
 
 async def test_a_client_without_a_token_wants_no_reports() -> None:
     async with rig({}, {}) as at:
-        asker = ClientCaller(at.client().session, RecordingOutlet(), None)
-        assert asker.progress is None
-        await asker.flush()
+        caller = ClientCaller(at.client().session, RecordingOutlet(), None)
+        assert caller.progress is None
+        await caller.flush()
 
 
 async def test_a_childs_question_is_answered_by_the_client_of_the_call() -> None:
     async with rig({}, {}) as at:
         client = at.client(capabilities={"sampling": {}})
         client.answers["sampling/createMessage"] = {"role": "assistant"}
-        asker = ClientCaller(client.session, client.outlet, None)
-        assert as_object(await asker.ask("sampling/createMessage", {})) == {"role": "assistant"}
+        caller = ClientCaller(client.session, client.outlet, None)
+        assert as_object(await caller.ask("sampling/createMessage", {})) == {"role": "assistant"}
 
 
 async def test_a_client_of_the_handshake_era_is_asked_one_thing_after_the_other() -> None:
     async with rig({}, {}) as at:
         client = at.client(capabilities=BOTH)
         client.answers = {SAMPLING: {"role": "assistant"}, ELICITATION: {"action": "accept"}}
-        asker = asker_of(client)
+        caller = principal_key_of(client)
         wanted: dict[str, JsonObject] = {
             "a": {"method": SAMPLING, "params": {"x": 1}},
             "b": {"method": ELICITATION, "params": URL},
             "c": {"method": ELICITATION, "params": {"message": "m"}},
         }
-        assert await asker.inputs(FILES, wanted, ROUND) == {
+        assert await caller.inputs(FILES, wanted, ROUND) == {
             "a": {"role": "assistant"},
             "b": {"action": "accept"},
             "c": {"action": "accept"},
         }
         asked = [line["params"] for line in client.outlet.lines if line["method"] == ELICITATION]
-        asker.done()
-        asker.done()
-        await asker.flush()
+        caller.done()
+        caller.done()
+        await caller.flush()
         (done,) = client.outlet.notified(ELICITED)
         assert done.params == {"elicitationId": asked[0]["elicitationId"]}
         assert "elicitationId" not in asked[1]
@@ -104,7 +104,7 @@ async def test_a_client_that_answers_with_an_error_or_cannot_be_asked_ends_the_c
         client.answers[SAMPLING] = failure(-1, "the user said no")
         for method, why in ((SAMPLING, "the user said no"), (ELICITATION, "does not support")):
             with pytest.raises(RpcError, match=why):
-                await asker_of(client).inputs(FILES, {"a": {"method": method}}, ROUND)
+                await principal_key_of(client).inputs(FILES, {"a": {"method": method}}, ROUND)
 
 
 async def test_a_child_that_asks_for_nothing_is_called_again_after_a_pause(
@@ -116,10 +116,10 @@ async def test_a_child_that_asks_for_nothing_is_called_again_after_a_pause(
         slept.append(seconds)
 
     async with rig({}, {}) as at:
-        asker = asker_of(at.client())
+        caller = principal_key_of(at.client())
         monkeypatch.setattr(asker_module.anyio, "sleep", sleep)
         for _ in range(8):
-            assert await asker.inputs(FILES, {}, ROUND) == {}
+            assert await caller.inputs(FILES, {}, ROUND) == {}
         monkeypatch.undo()
     assert slept == [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 2.0, 2.0]
 
@@ -127,15 +127,15 @@ async def test_a_child_that_asks_for_nothing_is_called_again_after_a_pause(
 async def test_a_modern_client_is_asked_by_the_result_and_told_of_no_end() -> None:
     async with rig({}, {}) as at:
         client = modern(at)
-        asker = asker_of(client)
-        asker.consented = "yes"
+        caller = principal_key_of(client)
+        caller.consented = "yes"
         wanted: dict[str, JsonObject] = {"a": {"method": SAMPLING}}
         for requests in (wanted, {}):
             with pytest.raises(InputNeededError) as caught:
-                await asker.inputs(FILES, requests, ROUND)
+                await caller.inputs(FILES, requests, ROUND)
             assert caught.value.requests == requests
             assert caught.value.state.child is ROUND
             assert caught.value.state.consented == "yes"
-        asker.done()
+        caller.done()
         await anyio.lowlevel.checkpoint()
         assert client.outlet.messages == []

@@ -523,7 +523,7 @@ async def test_a_call_under_way_survives_other_roots_while_its_child_starts(top:
             fake.answers["initialize"] = handshake
             client.shares(top / "a", top / "b")
             client.session.roots.list_changed()
-            await client.session.force(client.outlet)
+            await client.session.effective(client.outlet)
             await anyio.wait_all_tasks_blocked()
             first.answer(asked["id"], handshake)
 
@@ -544,7 +544,7 @@ async def test_a_call_judged_by_former_roots_ends_no_child_that_others_wait_for(
             asked_of_former = await former.request("initialize")
             client.shares(top / "b")
             client.session.roots.list_changed()
-            await client.session.force(client.outlet)
+            await client.session.effective(client.outlet)
             await anyio.wait_all_tasks_blocked()
             calls.start_soon(call)
             await anyio.wait_all_tasks_blocked()
@@ -569,7 +569,7 @@ async def test_a_call_survives_roots_that_go_and_come_back_while_its_child_start
             for name in names:
                 client.shares(top / name)
                 client.session.roots.list_changed()
-                await client.session.force(client.outlet)
+                await client.session.effective(client.outlet)
                 await anyio.wait_all_tasks_blocked()
 
         async def call() -> None:
@@ -608,7 +608,7 @@ async def test_a_call_that_waited_for_its_child_is_judged_by_the_roots_of_now(to
             fake.answers["initialize"] = handshake
             client.shares(top / "b")
             client.session.roots.list_changed()
-            await client.session.force(client.outlet)
+            await client.session.effective(client.outlet)
             await anyio.wait_all_tasks_blocked()
             first.answer(asked["id"], handshake)
         (slot,) = client.session.slots
@@ -661,7 +661,7 @@ async def test_a_call_that_waits_its_turn_is_judged_by_the_roots_of_its_turn(
             assert len(link.requests("tools/call")) == 1
             client.shares(*((top / "b", top / "a") if stays else (top / "b",)))
             client.session.roots.list_changed()
-            await client.session.force(client.outlet)
+            await client.session.effective(client.outlet)
             await anyio.wait_all_tasks_blocked()
             fake.answers["tools/call"] = {"content": []}
             link.answer(sent["id"], {"content": []})

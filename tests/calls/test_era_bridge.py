@@ -30,24 +30,24 @@ def request(method: str, params: JsonObject) -> JsonObject:
 
 
 async def test_within_a_call_only_a_url_gets_an_id_and_only_if_the_user_goes_there() -> None:
-    asker = RecordingAsker()
+    caller = RecordingAsker()
     for action, known in (("accept", True), ("decline", False), ("cancel", False)):
-        asker.answer = {"action": action}
-        answer, elicitation = await ask_within(asker.ask, request(ELICITATION, URL))
-        assert answer == asker.answer
+        caller.answer = {"action": action}
+        answer, elicitation = await ask_within(caller.ask, request(ELICITATION, URL))
+        assert answer == caller.answer
         assert (elicitation is not None) is known
-        method, params = asker.asked[-1]
+        method, params = caller.asked[-1]
         assert (method, {**params, "elicitationId": None}) == (
             ELICITATION,
             {**URL, "elicitationId": None},
         )
         assert elicitation in (None, params["elicitationId"])
-    ids = {str(params["elicitationId"]) for _, params in asker.asked}
+    ids = {str(params["elicitationId"]) for _, params in caller.asked}
     assert len(ids) == 3
     for method in (SAMPLING, ELICITATION):
-        asker.answer = {"action": "accept"}
-        assert await ask_within(asker.ask, request(method, {"a": 1})) == (asker.answer, None)
-        assert asker.asked[-1] == (method, {"a": 1})
+        caller.answer = {"action": "accept"}
+        assert await ask_within(caller.ask, request(method, {"a": 1})) == (caller.answer, None)
+        assert caller.asked[-1] == (method, {"a": 1})
 
 
 def test_by_the_result_requests_go_on_as_they_are_under_keys_of_their_own() -> None:
@@ -108,5 +108,5 @@ async def test_a_client_of_the_handshake_era_hears_of_the_end_of_what_an_error_n
         send_to_urls(client("legacy"), notifier, FILES, needing(ONE), CARRIED)
         for name in ("e1", "another"):
             notifier.tell(FILES, Notification(ELICITED, {"elicitationId": name}))
-        await notifier.mailbox.flush()
+        await notifier.send_queue.flush()
         assert [line["params"] for line in told.outlet.lines] == [{"elicitationId": "e1"}]

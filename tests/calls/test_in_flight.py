@@ -82,7 +82,7 @@ class ScriptedCaller:
         return self.send(Request(id_, "tools/call", given))
 
     def send(self, request: Request) -> bool:
-        route = self.at.relay.session_lanes.find(self.client.session, request)
+        route = self.at.relay.session_routes.find(self.client.session, request)
         return self.dispatcher.take(request, route, self.reply) is not None
 
     async def result(self, nth: int = 1) -> JsonObject:
@@ -546,7 +546,7 @@ async def test_an_error_that_names_urls_is_known_to_the_client(fake: FakeChild, 
         await caller.reply.signals.until(lambda: bool(caller.reply.answers))
         done = Notification("notifications/elicitation/complete", {"elicitationId": "e"})
         caller.client.session.notifier.tell(FILES, done)
-        await caller.client.session.notifier.mailbox.flush()
+        await caller.client.session.notifier.send_queue.flush()
         assert done in caller.client.outlet.messages
 
 

@@ -25,8 +25,8 @@ def names(catalog: Catalog) -> list[object]:
 
 async def shown(at: Rig, client: FakeClient, only: list[str] | None = None) -> list[object]:
     servers = None if only is None else [ServerName(name) for name in only]
-    force = await client.session.force(client.outlet)
-    return names(await at.relay.listings.catalog(client.session, force, servers))
+    effective = await client.session.effective(client.outlet)
+    return names(await at.relay.listings.catalog(client.session, effective, servers))
 
 
 async def page(at: Rig, client: FakeClient, method: str, **params: str) -> JsonObject:
@@ -256,15 +256,15 @@ async def test_a_merged_catalog_is_kept_while_its_listings_are_the_same(
     fake = FakeChild(ECHO)
     async with rig({"a": remote("a")}, {"a": fake}) as at:
         client, other = at.client(), at.client()
-        force = await client.session.force(client.outlet)
-        first = await at.relay.listings.catalog(client.session, force)
-        assert await at.relay.listings.catalog(other.session, force) is first
+        effective = await client.session.effective(client.outlet)
+        first = await at.relay.listings.catalog(client.session, effective)
+        assert await at.relay.listings.catalog(other.session, effective) is first
         fake.answers["tools/list"] = {"tools": [READ]}
         fake.link.notify("notifications/tools/list_changed", {})
         await client.outlet.signals.until(lambda: bool(client.outlet.messages))
-        second = await at.relay.listings.catalog(client.session, force)
+        second = await at.relay.listings.catalog(client.session, effective)
         assert names(second) == [GET_ROOTS, "read"]
-        assert await at.relay.listings.catalog(client.session, force) is second
+        assert await at.relay.listings.catalog(client.session, effective) is second
 
 
 async def test_many_who_list_at_once_start_each_child_once() -> None:

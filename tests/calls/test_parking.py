@@ -34,8 +34,8 @@ def modern(at: Rig, principal: str = "alice") -> FakeClient:
 def parked(
     parking: Parking, client: FakeClient, scope: anyio.CancelScope | None = None
 ) -> ParkedCall:
-    asker = ClientCaller(client.session, client.outlet, None)
-    return ParkedCall(asker, parking.park, scope or anyio.CancelScope())
+    caller = ClientCaller(client.session, client.outlet, None)
+    return ParkedCall(caller, parking.park, scope or anyio.CancelScope())
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ FILES = remote("files")
 
 
 def resolved(at: Rig, client: FakeClient, name: str = "read") -> SessionRoute | None:
-    return at.relay.session_lanes.find(client.session, Request(1, "tools/call", {"name": name}))
+    return at.relay.session_routes.find(client.session, Request(1, "tools/call", {"name": name}))
 
 
 @pytest.fixture

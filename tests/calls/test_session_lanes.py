@@ -24,7 +24,7 @@ def children() -> dict[str, FakeChild]:
 
 
 def resolved(at: Rig, client: FakeClient, name: str = "read") -> SessionRoute | None:
-    return at.relay.session_lanes.find(client.session, Request(1, "tools/call", {"name": name}))
+    return at.relay.session_routes.find(client.session, Request(1, "tools/call", {"name": name}))
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ async def test_a_tool_that_is_found_by_search_has_a_lane_of_its_own(top: Path) -
     inside, outside = f"{top}/a/f", f"{top}/b/f"
     fakes = {"files": FakeChild(READ, ECHO), "other": FakeChild(READ)}
     async with rig({name: remote(name) for name in fakes}, fakes, expose="search") as at:
-        client, routes = at.client(top / "a"), at.relay.session_lanes
+        client, routes = at.client(top / "a"), at.relay.session_routes
         params = call("files", "read", inside)
         assert routes.find(client.session, Request(1, "tools/call", params)) is None
         await client.call("call-tool", params["arguments"])
@@ -137,7 +137,7 @@ async def test_a_session_that_is_over_has_no_lanes(top: Path) -> None:
         client = at.client(top / "a")
         await client.call("read", {})
         assert resolved(at, client) is not None
-        at.relay.session_lanes.forget(client.session)
+        at.relay.session_routes.forget(client.session)
         assert resolved(at, client) is None
 
 
@@ -147,11 +147,11 @@ async def test_a_call_that_is_answered_as_its_session_ends_leaves_none(top: Path
         await client.call("read", {})
         kept = resolved(at, client)
         assert kept is not None
-        routes = at.relay.session_lanes
+        routes = at.relay.session_routes
         routes.forget(client.session)
         client.session.close()
         routes.keep(client.session, "read", kept.resolved)
-        assert not routes._lanes  # pyright: ignore[reportPrivateUsage] - nobody would look for it
+        assert not routes._routes  # pyright: ignore[reportPrivateUsage] - nobody would look for it
 
 
 @pytest.mark.parametrize("who", ["client", "operator"])

@@ -41,7 +41,7 @@ async def test_a_subscription_is_told_of_under_the_clients_own_name() -> None:
         made = of(at, client)
         await subscribe(made, client)
         await client.session.told(remote(), Notification(UPDATED, {"uri": "note://1"}))
-        await client.session.notifier.mailbox.flush()
+        await client.session.notifier.send_queue.flush()
         assert len(client.outlet.notified(UPDATED)) == 1
         await made.unsubscribe("note://1")
         assert client.session.notifier.subscriptions == {}

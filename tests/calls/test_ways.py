@@ -23,7 +23,7 @@ async def test_both_kinds_of_ways_admit_the_same_call(tmp_path: Path) -> None:
         client = at.client()
         plain: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/f"}}
         await client.call("read", {"path": f"{top}/a/f"})
-        found = at.relay.session_lanes.find(client.session, Request(1, "tools/call", plain))
+        found = at.relay.session_routes.find(client.session, Request(1, "tools/call", plain))
         ways: list[CallRoute | None] = [found, await called(at, given)]
         for route, made in zip(ways, (plain, given), strict=True):
             assert route is not None

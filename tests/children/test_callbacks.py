@@ -72,11 +72,11 @@ async def test_a_question_that_the_hub_does_not_know_is_refused() -> None:
 
 
 async def test_a_question_for_the_client_goes_to_the_one_whose_call_is_under_way() -> None:
-    made, asker = answers(), RecordingAsker()
-    with made.during(asker):
+    made, caller = answers(), RecordingAsker()
+    with made.during(caller):
         assert made.busy == 1
         assert await made.answer(SAMPLING, {"a": 1}, None) == {"answered": "caller"}
-    assert asker.asked == [(SAMPLING, {"a": 1})]
+    assert caller.asked == [(SAMPLING, {"a": 1})]
     assert made.busy == 0
 
 
@@ -89,8 +89,8 @@ async def test_several_calls_of_one_client_are_of_one_client() -> None:
 async def test_calls_of_one_party_are_of_one_client_and_the_one_that_waits_is_asked() -> None:
     made = answers()
     askers = [RecordingAsker(name) for name in ("a", "b", "c")]
-    for asker in askers:
-        asker.party = askers[0].party
+    for caller in askers:
+        caller.party = askers[0].party
     askers[2].is_present = False
     with made.during(askers[0]), made.during(askers[1]), made.during(askers[2]):
         assert await made.answer(SAMPLING, {}, None) == {"answered": "b"}
@@ -120,8 +120,8 @@ async def test_a_question_within_a_call_goes_to_that_calls_client() -> None:
 async def test_a_question_may_say_itself_whose_call_the_child_serves() -> None:
     made, outlet, pending = answers(), RecordingOutlet(), PendingRequests()
     askers = [RecordingAsker(name) for name in ("a", "b")]
-    for id_, asker in enumerate(askers):
-        pending.add(id_, AwaitedRequest(asker))
+    for id_, caller in enumerate(askers):
+        pending.add(id_, AwaitedRequest(caller))
     pending.add(2, AwaitedRequest(None))
 
     async def answer(within: int) -> Payload:
@@ -167,9 +167,9 @@ class Held:
         return isinstance(self.outcome, RpcError) and "several clients" in str(self.outcome)
 
 
-async def serve(made: ChildCallbacks, asker: RecordingAsker, end: anyio.Event, how: str) -> None:
+async def serve(made: ChildCallbacks, caller: RecordingAsker, end: anyio.Event, how: str) -> None:
     """Let a call be under way until it ends as it is to."""
-    with suppress(RpcError, GoneError), made.during(asker):
+    with suppress(RpcError, GoneError), made.during(caller):
         await end.wait()
         if how == "an error":
             raise RpcError(-1, "no")
@@ -249,11 +249,11 @@ async def test_a_question_does_not_wait_where_it_stays_open_whose_it_is(
     present: tuple[str, ...],
 ) -> None:
     held = Held("a", "b", "c")
-    for asker in held.askers:
-        asker.is_present = asker.party in present
+    for caller in held.askers:
+        caller.is_present = caller.party in present
     with ExitStack() as calls:
-        for asker in held.askers:
-            calls.enter_context(held.made.during(asker))
+        for caller in held.askers:
+            calls.enter_context(held.made.during(caller))
         with anyio.fail_after(5):
             await held.ask()
     assert held.is_refused()

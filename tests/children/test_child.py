@@ -63,9 +63,9 @@ async def owned(
             child.stop()
 
 
-async def error_of(child: Child, asker: RecordingAsker | None = None) -> str:
+async def error_of(child: Child, caller: RecordingAsker | None = None) -> str:
     with pytest.raises(ChildError) as caught:
-        await child.call(admitted(), asker or RecordingAsker())
+        await child.call(admitted(), caller or RecordingAsker())
     return str(caught.value)
 
 
@@ -98,8 +98,8 @@ async def test_a_call_gets_the_childs_result_as_it_came() -> None:
     result = b'{"content":[],"n":1e400,"m":1.10,"x":"\\ud83d","unknown":{"a":[1]}}'
     fake = FakeChild(ECHO, answers={"tools/call": result})
     async with owned(fake) as child:
-        asker = RecordingAsker()
-        assert await child.call(admitted("echo", {"a": 2**100}), asker) == Raw(result)
+        caller = RecordingAsker()
+        assert await child.call(admitted("echo", {"a": 2**100}), caller) == Raw(result)
         assert (await fake.link.request("tools/call"))["params"] == {
             "name": "echo",
             "arguments": {"a": 2**100},
@@ -120,8 +120,8 @@ async def test_64_callers_at_once_get_their_own_answers() -> None:
     async with owned(fake, replace(SPEC, concurrency=64)) as child:
 
         async def one(number: int) -> None:
-            asker = RecordingAsker(f"client {number % 2}")
-            results[number] = await child.call(admitted("echo", {"n": number}), asker)
+            caller = RecordingAsker(f"client {number % 2}")
+            results[number] = await child.call(admitted("echo", {"n": number}), caller)
 
         async with anyio.create_task_group() as callers:
             for number in range(64):
@@ -302,16 +302,16 @@ async def test_progress_goes_to_the_caller_alone() -> None:
 async def test_what_a_child_asks_is_answered_within_the_call() -> None:
     fake = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with owned(fake) as child:
-        asker = RecordingAsker()
+        caller = RecordingAsker()
         async with anyio.create_task_group() as callers:
-            callers.start_soon(child.call, admitted(), asker)
+            callers.start_soon(child.call, admitted(), caller)
             asked = await (await fake.connected()).request("tools/call")
             fake.link.ask("s1", SAMPLING, {"messages": []})
             assert (await fake.link.reply("s1"))["result"] == {"answered": "caller"}
             fake.link.ask(1, "no/such", {})
             assert (await fake.link.reply(1))["error"]["code"] == METHOD_NOT_FOUND
             fake.link.answer(asked["id"], {})
-    assert asker.asked == [(SAMPLING, {"messages": []})]
+    assert caller.asked == [(SAMPLING, {"messages": []})]
 
 
 async def test_what_a_child_says_is_heard_by_who_uses_it() -> None:
@@ -457,9 +457,9 @@ async def test_a_modern_child_gets_an_envelope_with_each_request() -> None:
 
 
 async def test_a_modern_child_that_asks_for_input_gets_it_and_its_state_back() -> None:
-    fake, asker = asking(1), RecordingAsker()
+    fake, caller = asking(1), RecordingAsker()
     async with owned(fake, MODERN) as child:
-        result = await child.call(admitted("echo", {"x": 1}), asker)
+        result = await child.call(admitted("echo", {"x": 1}), caller)
     assert b'"complete"' in bytes(result if isinstance(result, Raw) else b"")
     first, second = fake.link.requests("tools/call")
     assert "inputResponses" not in first["params"]
@@ -467,7 +467,7 @@ async def test_a_modern_child_that_asks_for_input_gets_it_and_its_state_back() -
     assert second["params"]["inputResponses"] == {"a": {"answered": "caller"}}
     assert second["params"]["requestState"] == "s"
     assert second["id"] != first["id"]
-    assert asker.asked == [(SAMPLING, {"n": 0})]
+    assert caller.asked == [(SAMPLING, {"n": 0})]
 
 
 async def test_a_modern_child_that_keeps_no_state_gets_none() -> None:

@@ -10,11 +10,11 @@ SPEC = ServerSpec(ServerName("files"), RemoteTarget("https://example.com/mcp"))
 
 async def test_whoever_can_be_asked_and_told_can_stand_behind_a_call() -> None:
     made = RecordingAsker("a")
-    asker: Caller = made
-    assert asker.session == SessionKey("a")
-    assert asker.progress is None
-    assert await asker.ask("sampling/createMessage", {}) == {"answered": "a"}
-    await asker.tell(SPEC, Notification("n", {}))
+    caller: Caller = made
+    assert caller.session == SessionKey("a")
+    assert caller.progress is None
+    assert await caller.ask("sampling/createMessage", {}) == {"answered": "a"}
+    await caller.tell(SPEC, Notification("n", {}))
     assert made.told == [Notification("n", {})]
 
 

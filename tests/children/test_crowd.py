@@ -19,11 +19,11 @@ class Rush:
         self.preemption = Preemption(self.calls.keys(), waiting=lambda: self.waiting)
 
     def leaving(self) -> list[bool]:
-        return [self.preemption.must_leave(asker) for asker in self.askers]
+        return [self.preemption.must_leave(caller) for caller in self.askers]
 
-    def end(self, asker: Caller, *, is_answered: bool) -> None:
-        del self.calls[asker]
-        self.preemption.ended(asker, is_answered=is_answered)
+    def end(self, caller: Caller, *, is_answered: bool) -> None:
+        del self.calls[caller]
+        self.preemption.ended(caller, is_answered=is_answered)
 
 
 def test_no_call_must_leave_while_nobody_waits() -> None:
@@ -39,7 +39,7 @@ def test_as_many_calls_must_leave_as_others_wait() -> None:
     assert rush.leaving() == [True, True, False]
     rush.end(rush.askers[0], is_answered=True)
     rush.waiting = 1
-    assert [rush.preemption.must_leave(asker) for asker in rush.askers[1:]] == [True, False]
+    assert [rush.preemption.must_leave(caller) for caller in rush.askers[1:]] == [True, False]
 
 
 def test_a_call_that_is_over_keeps_no_other_from_leaving() -> None:

@@ -52,10 +52,10 @@ def child(
 
 
 async def test_a_child_that_answers_at_once_is_sent_nothing_more() -> None:
-    (sent, send), asker = child(ANSWER), RecordingAsker()
-    assert await in_rounds(send, answers(), asker) == ANSWER
+    (sent, send), caller = child(ANSWER), RecordingAsker()
+    assert await in_rounds(send, answers(), caller) == ANSWER
     assert sent == [{}]
-    assert asker.is_done
+    assert caller.is_done
 
 
 async def test_roots_are_answered_by_the_hub_and_all_else_by_the_client() -> None:
@@ -64,33 +64,33 @@ async def test_roots_are_answered_by_the_hub_and_all_else_by_the_client() -> Non
         "s": {"method": SAMPLING, "params": {"n": 1}},
         "e": {"method": ELICITATION, "params": {"n": 2}},
     }
-    (sent, send), asker = child(wanting(requests, "state"), ANSWER), RecordingAsker()
-    await in_rounds(send, answers(), asker)
+    (sent, send), caller = child(wanting(requests, "state"), ANSWER), RecordingAsker()
+    await in_rounds(send, answers(), caller)
     said: JsonObject = {"answered": "caller"}
     assert sent[1] == {
         "inputResponses": {"r": SHARED, "s": said, "e": said},
         "requestState": "state",
     }
-    assert asker.asked == [(SAMPLING, {"n": 1}), (ELICITATION, {"n": 2})]
-    assert asker.rounds == [
+    assert caller.asked == [(SAMPLING, {"n": 1}), (ELICITATION, {"n": 2})]
+    assert caller.rounds == [
         ChildInputRound(ServerName("files"), ("s", "e"), {"r": "roots/list"}, "state")
     ]
 
 
 async def test_who_asks_for_roots_alone_does_not_trouble_the_client() -> None:
-    (sent, send), asker = (
+    (sent, send), caller = (
         child(wanting({"r": {"method": "roots/list"}}), wanting(None, "s"), ANSWER),
         RecordingAsker(),
     )
-    await in_rounds(send, answers(), asker)
+    await in_rounds(send, answers(), caller)
     assert sent == [{}, {"inputResponses": {"r": SHARED}}, {"requestState": "s"}]
-    assert [round_.keys for round_ in asker.rounds] == [()]
+    assert [round_.keys for round_ in caller.rounds] == [()]
 
 
 async def test_no_round_has_the_state_of_the_one_before() -> None:
     asks: JsonObject = {"s": {"method": SAMPLING, "params": {}}}
-    (sent, send), asker = child(wanting(asks, "one"), wanting(asks), ANSWER), RecordingAsker()
-    await in_rounds(send, answers(), asker)
+    (sent, send), caller = child(wanting(asks, "one"), wanting(asks), ANSWER), RecordingAsker()
+    await in_rounds(send, answers(), caller)
     assert [more.get("requestState") for more in sent] == [None, "one", None]
 
 
@@ -138,9 +138,9 @@ async def test_a_client_that_never_answers_is_waited_for_as_long_as_a_call_may_t
 
 
 def retry(child: ChildInputRound | None, **responses: Json) -> RecordingAsker:
-    asker = RecordingAsker()
-    asker.retry = RetryInput(CallState(child=child), dict(responses), is_retry=True)
-    return asker
+    caller = RecordingAsker()
+    caller.retry = RetryInput(CallState(child=child), dict(responses), is_retry=True)
+    return caller
 
 
 async def test_a_retry_brings_what_was_asked_and_the_childs_own_state() -> None:
@@ -152,8 +152,8 @@ async def test_a_retry_brings_what_was_asked_and_the_childs_own_state() -> None:
         ROOTS_KEY: {"roots": []},
         f"roots-hub/child/{ROOTS_KEY}": {},
     }
-    asker = retry(round_, **responses)
-    await in_rounds(send, answers(), asker)
+    caller = retry(round_, **responses)
+    await in_rounds(send, answers(), caller)
     assert sent == [
         {
             "inputResponses": {"r": SHARED, "a": {"n": 1}, ROOTS_KEY: {}},
@@ -179,15 +179,15 @@ async def test_a_state_of_another_child_reaches_nobody() -> None:
 async def test_responses_to_the_hub_are_none_to_a_child() -> None:
     sent, send = child(ANSWER)
     await in_rounds(send, answers(), retry(None, a={"n": 1}))
-    asker = RecordingAsker()
-    asker.retry = RetryInput(responses={ROOTS_KEY: {"roots": []}})
-    await in_rounds(send, answers(), asker)
+    caller = RecordingAsker()
+    caller.retry = RetryInput(responses={ROOTS_KEY: {"roots": []}})
+    await in_rounds(send, answers(), caller)
     assert sent == [{}, {}]
 
 
 async def test_responses_that_nobody_asked_for_reach_the_child_that_is_called() -> None:
     sent, send = child(ANSWER)
-    asker = RecordingAsker()
-    asker.retry = RetryInput(responses={"a": {"n": 1}, ROOTS_KEY: {"roots": []}})
-    await in_rounds(send, answers(), asker)
+    caller = RecordingAsker()
+    caller.retry = RetryInput(responses={"a": {"n": 1}, ROOTS_KEY: {"roots": []}})
+    await in_rounds(send, answers(), caller)
     assert sent == [{"inputResponses": {"a": {"n": 1}}}]

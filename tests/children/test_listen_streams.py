@@ -38,7 +38,7 @@ async def ready(fake: FakeChild) -> AsyncGenerator[tuple[Child, RecordingLessee]
     spec = remote(start_timeout=0.2)
     async with rig({"files": spec}, {"files": fake}) as at:
         client = at.client()
-        slot = client.session.slot_for(spec, await client.session.force(client.outlet))
+        slot = client.session.slot_for(spec, await client.session.effective(client.outlet))
         user = RecordingLessee()
         slot.users[client.session.key] = user
         yield await at.services.children.obtain(slot), user

@@ -27,7 +27,7 @@ async def ready(fake: FakeChild) -> AsyncGenerator[Child]:
 
 async def _place(at: Rig) -> ChildSlot:
     client = at.client()
-    return client.session.slot_for(remote(), await client.session.force(client.outlet))
+    return client.session.slot_for(remote(), await client.session.effective(client.outlet))
 
 
 async def test_a_child_is_told_once() -> None:

@@ -287,7 +287,7 @@ async def test_other_roots_of_the_operator_change_nothing(top: Path) -> None:
 def give_up(hub: ScriptedHub, which: Callable[[ChildSlot], bool]) -> None:
     """End children as if nobody had used them for long."""
     children: Any = hub.services.children
-    for slot in filter(which, list(children._places.values())):
+    for slot in filter(which, list(children._slots.values())):
         children._end(slot)
 
 
@@ -348,7 +348,7 @@ class World:
         await self._chance.choice(changes)()
         if self._chance.random() < 0.01:
             children: Any = self._hub.services.children
-            children._askers.update(self._hub.services.servers)
+            children._callers.update(self._hub.services.servers)
 
     async def _list(self) -> None:
         await self._clients[0].request("tools/list", {"_meta": envelope()})

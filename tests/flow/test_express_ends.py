@@ -46,10 +46,10 @@ class Calls:
         if self._chance.random() < 0.5:
             params["_meta"] = {"progressToken": f"{who}"}
         request = Request(id_, "tools/call", params)
-        route = caller.at.relay.session_lanes.find(caller.client.session, request)
-        passage = caller.dispatcher.take(request, route, caller.reply)
-        if isinstance(passage, InFlightCall):
-            self.taken[who][id_] = passage
+        route = caller.at.relay.session_routes.find(caller.client.session, request)
+        in_flight = caller.dispatcher.take(request, route, caller.reply)
+        if isinstance(in_flight, InFlightCall):
+            self.taken[who][id_] = in_flight
 
     @property
     def unanswered(self) -> list[int]:

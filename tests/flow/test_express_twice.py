@@ -38,7 +38,7 @@ async def call_twice(client: FakeClient, tool: str, arguments: JsonObject, verdi
     for _ in range(2):
         result = await client.call(tool, arguments)
         assert ("isError" not in result) is verdict, (tool, arguments)
-        route = client.rig.relay.session_lanes.find(client.session, request)
+        route = client.rig.relay.session_routes.find(client.session, request)
         assert route is not None
         assert (route.admit(request.params) is not None) is verdict, (tool, arguments)
 

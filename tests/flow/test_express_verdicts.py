@@ -218,9 +218,9 @@ class Judged:
 
     def _way(self, request: Request) -> CallRoute | None:
         if self._legacy is None:
-            found = self._at.relay.request_lanes.find("alice", request, self._kept)
+            found = self._at.relay.modern_routes.find("alice", request, self._kept)
             return found if isinstance(found, ModernRoute) else None
-        return self._at.relay.session_lanes.find(self._legacy.session, request)
+        return self._at.relay.session_routes.find(self._legacy.session, request)
 
     async def call(self, tool: str, arguments: JsonObject) -> None:
         """Make a call: if it may go by express, then the relay must admit the very same."""

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.guard.arguments import MAX_CLAIMS, PathCandidate, find_candidates
+from hub.guard.arguments import MAX_CANDIDATES, PathCandidate, find_candidates
 from hub.guard.budget import TooMuchError
 from hub.guard.keys.schema import compile_schema
 from hub.guard.keys.vocabulary import Kind
@@ -211,11 +211,11 @@ def test_a_path_in_strings_in_strings_is_found() -> None:
         nested(70, "x", lists=True),
         {"x": "[" * 100_000},
         {"x": '{"a": ' * 70 + "1" + "}" * 70},
-        {"x": [["/a"] * MAX_CLAIMS, ["/a"], {"path": "a"}]},
+        {"x": [["/a"] * MAX_CANDIDATES, ["/a"], {"path": "a"}]},
         {"x": '{"path": "a", "path": "/etc"}'},
         {"x": "[" + '"/a",' * 30_000},
         {"k" * 5000: {"a": "/a"}},
-        {"x": ["/a"] * MAX_CLAIMS + ["/a", '["a",]']},
+        {"x": ["/a"] * MAX_CANDIDATES + ["/a", '["a",]']},
         {"x": ["[" + "".join(f"'{n}a'," for n in range(5000))] * 10},
         {"x": hidden(40, "a" * 1000)},
         {"x": [hidden(40, "a" * 1000)]},

@@ -14,15 +14,15 @@ from hub.jsonrpc.send_queue import SendQueue
 class Post:
     """A mailbox, and a client that reads what is in it as long as it is `open`."""
 
-    def __init__(self, mailbox: SendQueue) -> None:
-        self.mailbox = mailbox
+    def __init__(self, send_queue: SendQueue) -> None:
+        self.send_queue = send_queue
         self.sent: list[int] = []
         self.open = anyio.Event()
         self.open.set()
 
     def put(self, *numbers: int, weight: int = 0) -> None:
         for number in numbers:
-            self.mailbox.put(lambda number=number: self._send(number), weight)
+            self.send_queue.put(lambda number=number: self._send(number), weight)
 
     async def _send(self, number: int) -> None:
         await self.open.wait()
@@ -41,16 +41,16 @@ async def test_messages_go_out_in_the_order_they_came_in() -> None:
     async with post() as at:
         at.put(*range(100))
         assert at.sent == [], "nobody waits for it"
-        await at.mailbox.flush()
+        await at.send_queue.flush()
         assert at.sent == list(range(100))
         at.put(100)
-        await at.mailbox.flush()
+        await at.send_queue.flush()
         assert at.sent[-1] == 100
 
 
 async def test_an_empty_mailbox_keeps_nobody() -> None:
     async with post() as at:
-        await at.mailbox.flush()
+        await at.send_queue.flush()
 
 
 async def test_a_message_that_comes_while_one_is_sent_has_its_turn_after_it() -> None:
@@ -61,9 +61,9 @@ async def test_a_message_that_comes_while_one_is_sent_has_its_turn_after_it() ->
             await anyio.lowlevel.checkpoint()
             at.sent.append(1)
 
-        at.mailbox.put(first)
-        await at.mailbox.flush()
-        await at.mailbox.flush()
+        at.send_queue.put(first)
+        await at.send_queue.flush()
+        await at.send_queue.flush()
         assert at.sent == [1, 2]
 
 
@@ -74,7 +74,7 @@ async def test_flushing_waits_for_what_was_put_before_and_for_nothing_after() ->
         flushed: list[list[int]] = []
 
         async def flush() -> None:
-            await at.mailbox.flush()
+            await at.send_queue.flush()
             flushed.append(list(at.sent))
 
         async with anyio.create_task_group() as tasks:
@@ -85,7 +85,7 @@ async def test_flushing_waits_for_what_was_put_before_and_for_nothing_after() ->
             async def never() -> None:
                 await anyio.sleep_forever()
 
-            at.mailbox.put(never)
+            at.send_queue.put(never)
             at.open.set()
         assert flushed == [[1, 2]]
 
@@ -101,7 +101,7 @@ async def test_a_client_that_does_not_read_loses_its_oldest_messages(
         with capture_logs() as logs:
             at.put(1, 2, 3, 4, 5)
             at.open.set()
-            await at.mailbox.flush()
+            await at.send_queue.flush()
         assert at.sent == [0, 3, 4, 5], "the one on its way, and the newest"
         assert [(entry["log_level"], entry.get("dropped")) for entry in logs] == [
             ("warning", None),
@@ -115,12 +115,12 @@ async def test_a_flood_that_nobody_reads_does_not_flood_the_log(
     monkeypatch.setattr(mailbox_module, "LIMIT", 3)
     with capture_logs() as logs:
         async with anyio.create_task_group() as tasks:
-            mailbox = SendQueue(tasks)
+            send_queue = SendQueue(tasks)
             for _ in range(1000):
-                mailbox.put(anyio.sleep_forever)
+                send_queue.put(anyio.sleep_forever)
             await anyio.wait_all_tasks_blocked()
             for _ in range(1000):
-                mailbox.put(anyio.sleep_forever)
+                send_queue.put(anyio.sleep_forever)
             tasks.cancel_scope.cancel()
     assert [entry.get("dropped") for entry in logs] == [None, 997 + 999]
 
@@ -139,7 +139,7 @@ async def test_a_client_that_does_not_read_loses_no_more_for_large_messages_than
         at.put(5, weight=1)
         at.put(6, weight=9)
         at.open.set()
-        await at.mailbox.flush()
+        await at.send_queue.flush()
         assert at.sent == [0, 5, 6], "the one on its way weighs nothing any more"
 
 
@@ -153,9 +153,9 @@ async def test_who_waits_for_dropped_messages_goes_on_once_the_client_reads(
         await anyio.wait_all_tasks_blocked()
         at.put(1)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(at.mailbox.flush)
+            tasks.start_soon(at.send_queue.flush)
             await anyio.wait_all_tasks_blocked()
             at.put(2)
             at.open.set()
-        await at.mailbox.flush()
+        await at.send_queue.flush()
         assert at.sent == [0, 2]

@@ -137,14 +137,14 @@ def test_a_client_that_knows_no_roots_is_one_that_declares_none(operator: Operat
 
 
 def test_a_server_without_directories_of_its_own_adds_nothing() -> None:
-    force = EffectiveRoots(PROJECT, "client", stale=True)
-    assert for_server(force, None) is force
+    effective = EffectiveRoots(PROJECT, "client", stale=True)
+    assert for_server(effective, None) is effective
 
 
 def test_a_servers_own_directories_narrow_the_clients_roots() -> None:
-    force = EffectiveRoots(PROJECT, "client", stale=True, rejected=REFUSED)
-    assert for_server(force, CEILING) == replace(force, roots=CEILING)
-    assert for_server(force, MEDIA) == replace(force, roots=EMPTY)
+    effective = EffectiveRoots(PROJECT, "client", stale=True, rejected=REFUSED)
+    assert for_server(effective, CEILING) == replace(effective, roots=CEILING)
+    assert for_server(effective, MEDIA) == replace(effective, roots=EMPTY)
 
 
 def test_a_client_without_roots_gets_a_servers_own_directories() -> None:

@@ -138,10 +138,10 @@ async def test_g05_what_a_call_is_judged_by_is_an_immutable_snapshot() -> None:
     async with flow_hub() as hub:
         client = await hub.connected()
         await client.read("/home/user/project/config.json")
-        force = client.connection.session.known_force()
+        effective = client.connection.session.known_effective()
         with pytest.raises(AttributeError, match="immutable"):
-            cast("Any", force).roots = RootSet(())
-        assert isinstance(force.roots.roots, tuple)
+            cast("Any", effective).roots = RootSet(())
+        assert isinstance(effective.roots.roots, tuple)
 
 
 @pytest.mark.usefixtures("home")
@@ -149,11 +149,11 @@ async def test_g05_the_same_roots_again_change_nothing() -> None:
     async with flow_hub({"roots": {"debounce": 0}}) as hub:
         client = await hub.connected()
         await client.read("/home/user/project/config.json")
-        before = client.connection.session.known_force()
+        before = client.connection.session.known_effective()
         await client.changed()
         await client.read("/home/user/project/config.json")
         assert len(client.asked) == 2
-        assert client.connection.session.known_force() == before
+        assert client.connection.session.known_effective() == before
         assert len(hub.children) == 1
         assert hub.child.heard("notifications/roots/list_changed") == 0
 

@@ -92,7 +92,7 @@ async def test_b03_roots_stay_known_during_a_refresh_and_are_replaced_on_success
         client.holds = True
         await client.changed()
         await client.until_asked(2)
-        known = client.connection.session.known_force()
+        known = client.connection.session.known_effective()
         assert (known.roots.paths[0], known.stale) == ("/home/user/project", True)
         params: JsonObject = {"name": "read_file", "arguments": {"path": IN_PROJECT}}
         call = await client.begin("tools/call", params)

@@ -289,7 +289,7 @@ async def test_what_nobody_foresaw_is_our_own_mistake_and_told_to_nobody(
         async def break_down(*_: object) -> None:
             raise LookupError("/home/secret")
 
-        monkeypatch.setattr(client.connection.session, "force", break_down)
+        monkeypatch.setattr(client.connection.session, "effective", break_down)
         with capture_logs() as logged:
             error = await refusal(client, "tools/call", SAY)
         assert error == {
@@ -318,7 +318,7 @@ async def test_an_error_that_says_whose_fault_it_is_is_told(
         async def fail(*_: object) -> None:
             raise error
 
-        monkeypatch.setattr(client.connection.session, "force", fail)
+        monkeypatch.setattr(client.connection.session, "effective", fail)
         told = await refusal(client, "prompts/get", {"name": "x"})
         assert told == {"code": code, "message": str(error)}
 

@@ -11,7 +11,7 @@ from hub.calls.rounds.modern_routes import ModernRoute
 from hub.jsonrpc.messages import Request
 from hub.roots.roots import EMPTY, Announcement
 from hub.sessions import kept_roots
-from hub.sessions.kept_roots import KeptRoots, asker_of
+from hub.sessions.kept_roots import KeptRoots, principal_key_of
 from hub.values import JsonObject, SessionKey
 from tests.kit.fakes import READ, FakeChild, FakeClock
 from tests.kit.scripted import refusal, scripted
@@ -56,16 +56,16 @@ def test_nothing_is_kept_without_a_time_or_of_nobody_in_particular() -> None:
 def test_the_oldest_answers_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_roots, "MAX_KEPT", 2)
     kept = KeptRoots(10.0, FakeClock())
-    for asker in ("a", "b", "a", "c"):
-        kept.keep(asker, NONE)
-    assert [asker for asker in "abc" if kept.of(asker)] == ["a", "c"]
+    for caller in ("a", "b", "a", "c"):
+        kept.keep(caller, NONE)
+    assert [caller for caller in "abc" if kept.of(caller)] == ["a", "c"]
 
 
 def test_an_asker_is_who_has_proven_who_he_is_or_a_pipe() -> None:
     one, other = SessionKey("1"), SessionKey("2")
-    assert asker_of("token", one) == asker_of("token", other) == "token"
-    assert asker_of("stdio", one) != asker_of("stdio", other)
-    assert asker_of("local", one) is None
+    assert principal_key_of("token", one) == principal_key_of("token", other) == "token"
+    assert principal_key_of("stdio", one) != principal_key_of("stdio", other)
+    assert principal_key_of("local", one) is None
 
 
 async def test_kept_roots_serve_the_next_requests(top: Path) -> None:

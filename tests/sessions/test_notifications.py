@@ -36,7 +36,7 @@ async def heard(client: FakeClient, notification: Notification) -> list[JsonObje
     """Tell a client something; returns what it heard."""
     before = len(client.outlet.messages)
     client.session.notifier.tell(FILES, notification, None)
-    await client.session.notifier.mailbox.flush()
+    await client.session.notifier.send_queue.flush()
     return client.outlet.lines[before:]
 
 
@@ -144,7 +144,7 @@ async def test_what_is_not_for_clients_stays_in_the_hub() -> None:
         nobody = ClientNotifier(Nobody(), at.tasks)
         nobody.tell(FILES, changed, None)
         nobody.send(changed, None)
-        await nobody.mailbox.flush()
+        await nobody.send_queue.flush()
 
 
 async def test_what_is_told_within_a_call_goes_out_with_that_call() -> None:
@@ -153,7 +153,7 @@ async def test_what_is_told_within_a_call_goes_out_with_that_call() -> None:
         notifier = client.session.notifier
         notifier.tell(FILES, Notification(MESSAGE, {"data": 1}), call)
         notifier.send(Notification("notifications/progress", {"progress": 1}), call)
-        await notifier.mailbox.flush()
+        await notifier.send_queue.flush()
         assert [line["method"] for line in call.lines] == [MESSAGE, "notifications/progress"]
         assert client.outlet.messages == []
 
@@ -188,5 +188,5 @@ async def test_a_modern_client_reads_logs_of_its_own_call_from_its_level_on() ->
                 for through in (None, outlet):
                     told = Notification(MESSAGE, {"level": said, "data": 1})
                     notifier.tell(FILES, told, through)
-        await notifier.mailbox.flush()
+        await notifier.send_queue.flush()
         assert [line["params"] for line in outlet.lines] == [{"level": "error", "data": 1}]

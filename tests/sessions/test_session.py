@@ -29,12 +29,12 @@ async def change(client: FakeClient, *paths: object) -> EffectiveRoots:
     """Let a client share other folders; returns what is in force then."""
     client.shares(*paths)
     client.session.roots.list_changed()
-    return await client.session.force(client.outlet)
+    return await client.session.effective(client.outlet)
 
 
 async def started(at: Rig, client: FakeClient, spec: ServerSpec) -> None:
-    force = await client.session.force(client.outlet)
-    await at.services.children.obtain(client.session.slot_for(spec, force))
+    effective = await client.session.effective(client.outlet)
+    await at.services.children.obtain(client.session.slot_for(spec, effective))
 
 
 async def test_every_session_has_a_key_of_its_own() -> None:
@@ -52,17 +52,17 @@ async def test_a_request_of_a_modern_client_is_a_session_of_its_connections_part
         assert first.refusals is second.refusals
         assert (first.client, first.peer, first.headers) == (client, whole.peer, headers)
         assert first.principal == whole.principal
-        assert (await first.force(RecordingOutlet())).source == "none"
+        assert (await first.effective(RecordingOutlet())).source == "none"
 
 
 async def test_a_clients_roots_are_in_force_for_it_and_for_nobody_else(top: Path) -> None:
     async with rig({}, {}) as at:
         alice, bob, carol = at.client(top / "a"), at.client(top / "b"), at.client()
-        forces = [await one.session.force(one.outlet) for one in (alice, bob, carol)]
-        assert [force.roots.paths for force in forces] == [(f"{top}/a",), (f"{top}/b",), ()]
-        assert [force.enforcing for force in forces] == [True, True, False]
+        forces = [await one.session.effective(one.outlet) for one in (alice, bob, carol)]
+        assert [effective.roots.paths for effective in forces] == [(f"{top}/a",), (f"{top}/b",), ()]
+        assert [effective.enforcing for effective in forces] == [True, True, False]
         await change(alice, top / "b")
-        assert bob.session.known_force() == forces[1]
+        assert bob.session.known_effective() == forces[1]
         assert len(bob.outlet.messages) == 1, "only the client that changed is asked again"
 
 
@@ -74,20 +74,20 @@ async def test_a_client_that_never_answers_is_judged_by_the_fallback_and_delays_
         silent, well = at.client(top / "a"), at.client(top / "a")
         silent.answers.clear()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(silent.session.force, silent.outlet)
+            tasks.start_soon(silent.session.effective, silent.outlet)
             await silent.outlet.next_request()
-            assert (await well.session.force(well.outlet)).source == "client"
+            assert (await well.session.effective(well.outlet)).source == "client"
             tasks.cancel_scope.cancel()
         silent.answers["roots/list"] = failure(-32600, "no roots here")
-        assert (await silent.session.force(silent.outlet)).source == "config"
+        assert (await silent.session.effective(silent.outlet)).source == "config"
 
 
 async def test_a_client_that_is_not_restricted_is_warned_about_once() -> None:
     async with rig({}, {}) as at:
         client = at.client()
         with capture_logs() as logs:
-            await client.session.force(client.outlet)
-            await client.session.force(client.outlet)
+            await client.session.effective(client.outlet)
+            await client.session.effective(client.outlet)
         warned = [entry for entry in logs if "NOT restricted" in entry["event"]]
         assert len(warned) == 1
 
@@ -97,7 +97,7 @@ async def test_a_client_whose_every_request_is_a_session_is_warned_about_once() 
         with capture_logs() as logs:
             for _ in range(2):
                 client = at.client()
-                await client.session.force(client.outlet)
+                await client.session.effective(client.outlet)
         warned = [entry for entry in logs if "NOT restricted" in entry["event"]]
         assert len(warned) == 1
 
@@ -117,8 +117,8 @@ async def test_a_child_with_other_roots_replaces_the_one_in_use(top: Path) -> No
     async with rig({"files": spec}, {"files": fake}) as at:
         client = at.client(top / "a")
         await started(at, client, spec)
-        force = await change(client, top / "b")
-        slot = client.session.slot_for(spec, force)
+        effective = await change(client, top / "b")
+        slot = client.session.slot_for(spec, effective)
         await at.services.children.obtain(slot)
         await fake.ended()
         assert [link.plan.argv[1] for link in fake.links if link.plan is not None] == [
@@ -126,7 +126,7 @@ async def test_a_child_with_other_roots_replaces_the_one_in_use(top: Path) -> No
             f"{top}/b",
         ]
         assert list(client.session.slots) == [slot]
-        assert client.session.slot_for(spec, force) is slot
+        assert client.session.slot_for(spec, effective) is slot
 
 
 async def test_a_remote_child_is_told_of_other_roots(top: Path) -> None:
@@ -199,7 +199,7 @@ async def test_what_a_child_tells_reaches_a_client_that_has_said_who_it_is() -> 
         await client.session.told(remote("files"), changed)
         nobody = Session(at.services, at.tasks, principal="")
         await nobody.told(remote("files"), changed)
-        await client.session.notifier.mailbox.flush()
+        await client.session.notifier.send_queue.flush()
         assert client.outlet.messages == [changed]
 
 
@@ -211,10 +211,10 @@ async def test_a_client_that_was_shown_a_list_without_a_child_is_told_when_it_co
         assert client.outlet.messages == []
         client.session.unlisted.add(spec.name)
         await client.session.came(spec)
-        await client.session.notifier.mailbox.flush()
+        await client.session.notifier.send_queue.flush()
         assert [line["method"] for line in client.outlet.lines] == list(LIST_CHANGED)
         await client.session.came(spec)
-        await client.session.notifier.mailbox.flush()
+        await client.session.notifier.send_queue.flush()
         assert len(client.outlet.messages) == len(LIST_CHANGED)
 
 
@@ -228,7 +228,7 @@ async def test_children_log_from_the_level_that_their_client_wants() -> None:
         client = at.client()
         for name in ("a", "b", "c"):
             await started(at, client, specs[name])
-        client.session.slot_for(specs["d"], await client.session.force(client.outlet))
+        client.session.slot_for(specs["d"], await client.session.effective(client.outlet))
         with capture_logs() as logs:
             await client.session.set_level("warning")
         sent = await logging.link.request("logging/setLevel")
@@ -268,7 +268,7 @@ async def test_an_eager_child_is_started_before_it_is_needed(top: Path) -> None:
     async with rig({"files": remote("files", eager=True)}, {"files": broken}) as at:
         client = at.client(top / "a")
         with capture_logs() as logs:
-            await client.session.force(client.outlet)
+            await client.session.effective(client.outlet)
             await anyio.wait_all_tasks_blocked()
         assert "not started" in [entry["event"] for entry in logs]
 

@@ -168,7 +168,7 @@ class ModernRoutes:
 
     def __init__(self, info: JsonObject, expose: Expose = "tools") -> None:
         self._expose: Expose = expose
-        self._lanes: OrderedDict[RequestKey, ModernRoute] = OrderedDict()
+        self._routes: OrderedDict[RequestKey, ModernRoute] = OrderedDict()
         self._needs: OrderedDict[RequestKey, RootsRequirement] = OrderedDict()
         self._asked = RootsRequested(Raw(encode(completed(wanting_roots(), info))))
 
@@ -188,13 +188,13 @@ class ModernRoutes:
         key = key_of(principal, params)
         if key is not None and key[2] == _NOT_BROUGHT and kept is not None:
             key = _kept(key)
-        found = self._lanes.get(key) if key is not None else None
+        found = self._routes.get(key) if key is not None else None
         if key is None or found is None:
             return None
         if not found.is_open or (key[2] == _KEPT and found.kept is not kept):
-            del self._lanes[key]
+            del self._routes[key]
             return None
-        self._lanes.move_to_end(key)
+        self._routes.move_to_end(key)
         return found
 
     def _called(self, request: Request) -> JsonObject | None:
@@ -238,7 +238,7 @@ class ModernRoutes:
             return
         found = _found(resolved, session, key[2], request.params.get("inputResponses"))
         if found is not None:
-            _add(self._lanes, key if found.kept is None else _kept(key), found)
+            _add(self._routes, key if found.kept is None else _kept(key), found)
 
 
 def _add(kept: OrderedDict[RequestKey, Kept], key: RequestKey, one: Kept) -> None:

@@ -77,7 +77,7 @@ class ParkedCall:
         self._outcome: Payload | Exception | None = None
         self._moved = anyio.Event()
 
-    def seat(self, case: JudgingContext, for_roots: Stoppable) -> Caller:
+    def caller_factory(self, case: JudgingContext, for_roots: Stoppable) -> Caller:
         """Store the context that the call was judged in; return this call as the child's caller."""
         self.case = case
         self.first.consented, self.first.for_roots = case.consented, for_roots

@@ -131,8 +131,13 @@ def need_before_deciding(case: JudgingContext) -> RootsRequirement | None:
 
 
 def _is_in_vain(case: JudgingContext) -> bool:
-    client, force = case.session.client, case.force
-    if client is None or client.declares("roots") or not force.enforcing or force.source != "none":
+    client, effective = case.session.client, case.effective
+    if (
+        client is None
+        or client.declares("roots")
+        or not effective.enforcing
+        or effective.source != "none"
+    ):
         return False
     refused = case.decide_within_inline_budget()
     hopeless = isinstance(refused, Refused) and refused.reason == OUTSIDE

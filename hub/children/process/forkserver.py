@@ -33,7 +33,7 @@ from hub.children.process.subreaper import (
     adopt,
     children_of,
     drain,
-    signal_all,
+    kill,
     unending,
     wake_pipe,
 )
@@ -134,7 +134,7 @@ class ForkServer:
             self._subreapers.discard(ended)
             if status:
                 for pid in set(children_of(os.getpid())) - self._subreapers:
-                    signal_all(pid)
+                    kill(pid)
 
 
 def main(arguments: list[str]) -> int:

@@ -133,7 +133,7 @@ class Process:
         child_log: ChildLog | None = None,
     ) -> None:
         self.private_directory = private_directory
-        self._family = tree
+        self._tree = tree
         self.conduct = PeerConduct(server, child_log)
         self.lines = Lines(conduct=self.conduct)
         self._server = server
@@ -151,7 +151,7 @@ class Process:
         try:
             cwd = self.private_directory or plan.cwd
             running = self._running = await spawn(
-                plan.argv, env=env, cwd=cwd, start=self._family.start
+                plan.argv, env=env, cwd=cwd, start=self._tree.start
             )
         except (OSError, ValueError) as exc:
             self.lines.close()
@@ -173,7 +173,7 @@ class Process:
     def _spoken(self) -> _Spoken:
         return _Spoken(self._stderr, self.conduct.pace)
 
-    def shutdown(self) -> str:
+    def how_it_ended(self) -> str:
         """Return how the process ended; log its last stderr lines, which may hold secrets."""
         code = self._running.popen.returncode if self._running is not None else None
         how = (
@@ -200,7 +200,7 @@ class Process:
                 raise
             with anyio.move_on_after(EXIT_GRACE):
                 await self._exited.wait()
-            raise GoneError(self.shutdown()) from None
+            raise GoneError(self.how_it_ended()) from None
 
     async def end(self) -> None:
         """Close stdin, then end the process and all processes that it has started."""
@@ -208,8 +208,8 @@ class Process:
             self._stdin.close()
         if self._running is not None:
             patience = (EOF_GRACE, EOF_GRACE_AT_END)
-            await self._family.shutdown.until(self._exited.wait, *patience)
-        await self._family.end()
+            await self._tree.shutdown.until(self._exited.wait, *patience)
+        await self._tree.end()
         if self._running is not None:
             with anyio.move_on_after(KILLED_GRACE):
                 await self._exited.wait()

@@ -160,11 +160,11 @@ class ProcessTree:
 
         A hub that shuts down does not wait for a descriptor: its watchdog has its own.
         """
-        while not await self._struck(termination, sign) and not self.shutdown.begun.is_set():
+        while not await self._signalled(termination, sign) and not self.shutdown.begun.is_set():
             with anyio.move_on_after(LOOK_AGAIN):
                 await self.shutdown.begun.wait()
 
-    async def _struck(self, termination: Termination, sign: int | None) -> bool:
+    async def _signalled(self, termination: Termination, sign: int | None) -> bool:
         try:
             termination.signal_all(await self._supervisor.look(), sign)
         except OSError as exc:

@@ -260,7 +260,7 @@ class Subreaper:
         while self._take_away() and time.monotonic() < until:
             found = set(children_of(os.getpid()))
             for pid in found:
-                signal_all(pid)
+                kill(pid)
             if found <= struck:
                 select.select([self._wake], [], [], _LOOK_EVERY)
                 drain(self._wake)
@@ -280,7 +280,7 @@ def ask_to_end(parent: int) -> None:
             send(pid, found.start, signal.SIGTERM)
 
 
-def signal_all(pid: int) -> None:
+def kill(pid: int) -> None:
     """Kill a child of this process that was not reaped yet."""
     try:
         os.kill(pid, signal.SIGKILL)

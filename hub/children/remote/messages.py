@@ -17,7 +17,7 @@ from hub.children.remote.http_client import Exchange, ExchangeError
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.encoding import to_bytes
 from hub.jsonrpc.exact_json import RequestId, WireError, request_id
-from hub.jsonrpc.lines import CROWD, PORTION
+from hub.jsonrpc.lines import MANY_LINES, PORTION
 from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, lost
 from hub.jsonrpc.peer import GoneError
@@ -148,7 +148,7 @@ class HttpOutbox:
     ) -> None:
         self._server = server
         self._transport = transport
-        self._arrivals = arrivals
+        self._inbound = arrivals
         self._tasks = tasks
         self._under_way: dict[RequestId, anyio.CancelScope] = {}
 
@@ -161,8 +161,8 @@ class HttpOutbox:
         Raises: GoneError when the connection has ended; WireError for a message that cannot be
             encoded.
         """
-        if self._arrivals.ended is not None:
-            raise GoneError(self._arrivals.ended)
+        if self._inbound.ended is not None:
+            raise GoneError(self._inbound.ended)
         if self.post(message):
             return
         body, id_ = to_bytes(message), taken_back(message)
@@ -175,7 +175,7 @@ class HttpOutbox:
 
     def post(self, message: Message) -> bool:
         """Start sending if `message` is a request, without waiting; return whether it is one."""
-        if not isinstance(message, Request) or self._arrivals.ended is not None:
+        if not isinstance(message, Request) or self._inbound.ended is not None:
             return False
         ask = self._transport.asking(message, to_bytes(message))
         scope = self._under_way[message.id] = anyio.CancelScope()
@@ -189,9 +189,9 @@ class HttpOutbox:
             with scope:
                 await ask()
         except ExchangeError as exc:
-            await self._arrivals.put(lost(id_, str(exc)))
+            await self._inbound.put(lost(id_, str(exc)))
         except GoneError as exc:
-            self._arrivals.end(str(exc))
+            self._inbound.end(str(exc))
         finally:
             if self._under_way.get(id_) is scope:
                 del self._under_way[id_]
@@ -253,7 +253,7 @@ async def _give_way(pace: LoopShare) -> None:
 
 
 def _pieces(chunk: bytes) -> Iterator[bytes]:
-    if chunk.count(b"\n") <= CROWD and chunk.count(b"\r") <= CROWD:
+    if chunk.count(b"\n") <= MANY_LINES and chunk.count(b"\r") <= MANY_LINES:
         yield chunk
         return
     for start in range(0, len(chunk), PORTION):

@@ -48,15 +48,15 @@ class SseLink:
         self._server = server
         self._endpoint = endpoint
         self.conduct = PeerConduct(server, log)
-        self._arrivals = InboundQueue(self.conduct)
+        self._inbound = InboundQueue(self.conduct)
         self._has_begun = False
-        self.outlet = HttpOutbox(server, self, self._arrivals, tasks)
+        self.outlet = HttpOutbox(server, self, self._inbound, tasks)
 
     async def next(self) -> Message:
-        return await self._arrivals.next()
+        return await self._inbound.next()
 
     def hand_answers_to(self, settle: Callable[[Response | Failure], bool]) -> None:
-        self._arrivals.settle = settle
+        self._inbound.settle = settle
 
     async def listen(self, *, task_status: TaskStatus[None]) -> None:
         """Read the child's event stream to its end; started once messages can be sent.
@@ -74,7 +74,7 @@ class SseLink:
             reason = str(exc)
         if not self._has_begun:
             raise ChildError(reason)
-        self._arrivals.end(reason)
+        self._inbound.end(reason)
 
     async def _read(self, exchange: Exchange, task_status: TaskStatus[None]) -> None:
         if exchange.status != _OK:
@@ -97,7 +97,7 @@ class SseLink:
 
     async def _take(self, event: ServerSentEvent) -> None:
         for message in messages_in(self.conduct, event):
-            await self._arrivals.put(message)
+            await self._inbound.put(message)
             if isinstance(message, Response | Failure):
                 self.outlet.give_up(message.id, after=DRAIN)
 
@@ -108,7 +108,7 @@ class SseLink:
     async def _ask(self, id_: RequestId, body: bytes) -> None:
         failed = await self._post(body, None)
         if failed is not None:
-            await self._arrivals.put(replace(failed, id=id_))
+            await self._inbound.put(replace(failed, id=id_))
 
     async def tell(self, message: Message, body: bytes) -> None:
         """Post a message that is not a request.

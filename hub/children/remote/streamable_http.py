@@ -135,19 +135,19 @@ class HttpLink:
         self._endpoint = endpoint
         self._tasks = tasks
         self.conduct = PeerConduct(server, child_log)
-        self._arrivals = InboundQueue(self.conduct)
+        self._inbound = InboundQueue(self.conduct)
         self._session = RemoteSession(server)
-        self.outlet = HttpOutbox(server, self, self._arrivals, tasks)
+        self.outlet = HttpOutbox(server, self, self._inbound, tasks)
 
     async def next(self) -> Message:
-        return await self._arrivals.next()
+        return await self._inbound.next()
 
     def hand_answers_to(self, settle: Callable[[Response | Failure], bool]) -> None:
-        self._arrivals.settle = settle
+        self._inbound.settle = settle
 
     async def leave(self) -> None:
         """Accept no further messages, and end the session at the child."""
-        self._arrivals.end("the connection ended")
+        self._inbound.end("the connection ended")
         if not self._session.has_id:
             return
         try:
@@ -223,18 +223,18 @@ class HttpLink:
         error = await refusal_in(exchange)
         self._heed(exchange, error)
         if error is not None:
-            await self._arrivals.put(replace(error, id=post.request.id))
+            await self._inbound.put(replace(error, id=post.request.id))
         elif exchange.status == _NOT_FOUND:
             # To a server of the other era the method is unknown: send what such a server means.
             unknown: JsonObject = {"code": METHOD_NOT_FOUND, "message": exchange.refusal}
-            await self._arrivals.put(Failure(post.request.id, unknown))
+            await self._inbound.put(Failure(post.request.id, unknown))
         else:
             raise ExchangeError(exchange.refusal)
 
     def _heed(self, exchange: Exchange, error: Failure | None) -> None:
         """End the connection if a refusal means that the session has ended."""
         if self._session.has_id and is_session_unknown(exchange.status, error):
-            self._arrivals.end("its session has ended")
+            self._inbound.end("its session has ended")
 
     async def _read(self, post: _Post, exchange: Exchange) -> None:
         """Queue the response that is the whole body."""
@@ -252,7 +252,7 @@ class HttpLink:
         if isinstance(answer, Response):
             with suppress(WireError):  # the caller gets the same error on reading the result
                 answer = Response(answer.id, self._session.learn(post.request, answer.result))
-        await self._arrivals.put(answer if answer.id == id_ else replace(answer, id=id_))
+        await self._inbound.put(answer if answer.id == id_ else replace(answer, id=id_))
 
     # Events
 
@@ -283,13 +283,13 @@ class HttpLink:
                 answered = True
             elif isinstance(message, Request):
                 within, (id_, method, params) = post.request.id, astuple(message)
-                await self._arrivals.put(RequestWithin(id_, method, params, within=within))
+                await self._inbound.put(RequestWithin(id_, method, params, within=within))
             else:
                 await self._pass_on(message)
         return answered
 
     async def _pass_on(self, message: Message) -> None:
-        await self._arrivals.put(message)
+        await self._inbound.put(message)
         if isinstance(message, Response | Failure):
             self.outlet.give_up(message.id)  # nothing more comes on that request's own stream
 
@@ -311,7 +311,7 @@ class HttpLink:
                     if await self._take(post, event):
                         return
         except SessionEndedError as exc:
-            self._arrivals.end(str(exc))
+            self._inbound.end(str(exc))
             return
         except ExchangeError as exc:
             raise ExchangeError(f"{_BROKE_OFF}, and cannot be resumed: {exc}") from exc
@@ -330,6 +330,6 @@ class HttpLink:
                     for message in messages_in(self.conduct, event):
                         await self._pass_on(message)
         except (SessionEndedError, GoneError) as exc:
-            self._arrivals.end(str(exc))
+            self._inbound.end(str(exc))
         except ExchangeError as exc:
             log.debug("no standing stream", server=self._server, error=str(exc))

@@ -103,7 +103,7 @@ class PlainCall:
         self._patience = patience
         self._line = line
         self._response = response
-        self._passage: Cancellable | None = None
+        self._in_flight: Cancellable | None = None
         self._outcome: FastOutcome = None
         self._is_there = False
         self._is_late = False
@@ -118,13 +118,13 @@ class PlainCall:
         """Start the call on the fast path if it can go there; return whether it did."""
         self._post.begin()
         try:
-            self._passage = self._post.pass_on(self)
+            self._in_flight = self._post.pass_on(self)
         finally:
-            if self._passage is None:
+            if self._in_flight is None:
                 self._post.end()
-        if self._passage is None:
+        if self._in_flight is None:
             return False
-        if self._passage.can_be_cancelled:
+        if self._in_flight.can_be_cancelled:
             self._patience.begin(self)  # a call that cannot be cancelled is answered already
         return True
 
@@ -157,7 +157,7 @@ class PlainCall:
         return self._post.status_of(answer) if isinstance(answer, Failure) else 200
 
     def _over(self) -> None:
-        self._line = self._passage = None
+        self._line = self._in_flight = None
         self._patience.end(self)
         self._post.end()
 
@@ -171,8 +171,8 @@ class PlainCall:
             self._over()
 
     def _give_up(self) -> None:
-        if self._passage is not None:
-            self._passage.cancel()
+        if self._in_flight is not None:
+            self._in_flight.cancel()
 
     async def send(self, message: Message) -> None:
         """Send a message that comes before the answer; a task takes over the response.

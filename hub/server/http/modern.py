@@ -178,12 +178,12 @@ class ModernPosts:
         self._open_connection = open_connection
         self._principal = principal
         self._underway = _Underway()
-        self._fronts: set[ClientConnection] = set()
+        self._builder: set[ClientConnection] = set()
         self.is_ending = False
 
     @property
     def _is_full(self) -> bool:
-        return len(self._underway) + len(self._fronts) >= MAX_UNDERWAY
+        return len(self._underway) + len(self._builder) >= MAX_UNDERWAY
 
     def pass_on(self, request: Request, tasks: TaskGroup, reply: ReplySink) -> Cancellable | None:
         """Start a tool call on the fast path if its route is known and valid; else return None."""
@@ -204,24 +204,24 @@ class ModernPosts:
         async with anyio.create_task_group() as tasks:
             connection = self._open_connection(response, tasks, self._principal)
             connection.repeats(RequestHeaders(fields).pairs)
-            self._fronts.add(connection)
+            self._builder.add(connection)
             try:
                 await answer_in(connection, request, receive, response, status_of)
             finally:
-                self._fronts.discard(connection)
+                self._builder.discard(connection)
                 connection.close()
             tasks.cancel_scope.cancel()
 
     def end_listening(self) -> None:
         """End the `subscriptions/listen` streams."""
-        for connection in self._fronts:
+        for connection in self._builder:
             connection.end_listening()
 
     def end(self) -> None:
         """Give up the requests under way, because the hub ends."""
         self.is_ending = True
         self._underway.cancel()
-        for connection in list(self._fronts):
+        for connection in list(self._builder):
             connection.end(ENDING)
 
 

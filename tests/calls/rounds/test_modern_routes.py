@@ -92,7 +92,7 @@ async def called(
     client = modern(at, *shared, unasked=unasked, kept=kept)
     await client.request(client.asked_for("tools/call", given))
     client.session.close()
-    found = at.relay.request_lanes.find("alice", Request(1, "tools/call", given), kept)
+    found = at.relay.modern_routes.find("alice", Request(1, "tools/call", given), kept)
     assert not isinstance(found, RootsRequested)
     return found
 
@@ -103,7 +103,7 @@ async def asked(at: Rig, given: JsonObject) -> RootsRequested | None:
     with pytest.raises(RootsNeededError):
         await client.request(client.asked_for("tools/call", given))
     client.session.close()
-    found = at.relay.request_lanes.find("alice", Request(1, "tools/call", given))
+    found = at.relay.modern_routes.find("alice", Request(1, "tools/call", given))
     assert not isinstance(found, ModernRoute)
     return found
 
@@ -122,7 +122,7 @@ async def test_a_call_leaves_its_lane_to_calls_that_bring_the_same_roots(top: Pa
         other = params(inside, capabilities=ROOTS, inputResponses=bringing(top / "b"))
         for principal, asked in (("alice", other), ("bob", given), ("alice", params(inside))):
             request = Request(2, "tools/call", asked)
-            assert at.relay.request_lanes.find(principal, request) is None
+            assert at.relay.modern_routes.find(principal, request) is None
 
 
 async def test_a_root_that_was_replaced_admits_nothing(top: Path) -> None:
@@ -160,7 +160,7 @@ async def test_without_roots_of_its_own_a_client_is_judged_by_the_operators(top:
         assert found.admit(params({"path": f"{top}/b/f"})) is None
         at.services.operator.take(OperatorRoots(fallback=roots_at(top / "b")))
         request = Request(1, "tools/call", given)
-        assert at.relay.request_lanes.find("alice", request) is None
+        assert at.relay.modern_routes.find("alice", request) is None
 
 
 async def test_roots_that_were_not_brought_admit_calls_without_paths_alone(top: Path) -> None:
@@ -193,7 +193,7 @@ async def test_only_so_many_lanes_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
         assert await called(at, params()) is not None
         assert await called(at, params(name="echo")) is not None
         request = Request(1, "tools/call", params())
-        assert at.relay.request_lanes.find("alice", request) is None
+        assert at.relay.modern_routes.find("alice", request) is None
 
 
 async def test_a_call_that_was_asked_for_roots_tells_what_the_next_is_answered() -> None:
@@ -224,10 +224,10 @@ async def test_a_tool_that_is_found_by_search_has_a_lane_and_a_need_of_its_own(t
         assert admitted is not None
         assert admitted.call.params == {"name": "read", "arguments": {"path": f"{top}/a/f"}}
         other = Request(1, "tools/call", searched("look", inputResponses=retry))
-        assert at.relay.request_lanes.find("alice", other) is None
+        assert at.relay.modern_routes.find("alice", other) is None
         assert await asked(at, searched("read")) is not None
         unknown = Request(1, "tools/call", searched("look"))
-        assert at.relay.request_lanes.find("alice", unknown) is None
+        assert at.relay.modern_routes.find("alice", unknown) is None
 
 
 async def test_only_so_many_needs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +236,7 @@ async def test_only_so_many_needs_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
         given = params(capabilities=ROOTS)
         assert await asked(at, given) is not None
         assert await asked(at, {**given, "name": "look"}) is not None
-        assert at.relay.request_lanes.find("alice", Request(1, "tools/call", given)) is None
+        assert at.relay.modern_routes.find("alice", Request(1, "tools/call", given)) is None
 
 
 async def test_what_is_too_long_to_be_kept_leaves_none(
@@ -309,7 +309,7 @@ async def test_a_child_of_one_request_alone_leaves_none() -> None:
         client = modern(at)
         await client.request(client.asked_for("tools/call", params()))
         request = Request(1, "tools/call", params())
-        assert at.relay.request_lanes.find("alice", request) is None
+        assert at.relay.modern_routes.find("alice", request) is None
 
 
 async def test_roots_that_are_to_be_kept_leave_none(top: Path) -> None:
@@ -332,11 +332,11 @@ async def test_calls_judged_by_the_same_kept_roots_go_one_way(top: Path) -> None
         assert found.admit(given) is not None
         assert found.admit(params({"path": f"{top}/b/f"}, capabilities=ROOTS)) is None
         request = Request(1, "tools/call", given)
-        assert at.relay.request_lanes.find("alice", request) is None, "they count no more"
-        assert at.relay.request_lanes.find("alice", request, one) is found
+        assert at.relay.modern_routes.find("alice", request) is None, "they count no more"
+        assert at.relay.modern_routes.find("alice", request, one) is found
         retry = Request(1, "tools/call", {**given, "inputResponses": bringing(top / "a")})
-        assert at.relay.request_lanes.find("alice", retry, one) is None, "they are brought anew"
-        assert at.relay.request_lanes.find("alice", request, same) is None, "these came after them"
+        assert at.relay.modern_routes.find("alice", retry, one) is None, "they are brought anew"
+        assert at.relay.modern_routes.find("alice", request, same) is None, "these came after them"
 
 
 async def test_a_kept_root_that_was_replaced_admits_nothing(top: Path) -> None:
@@ -356,7 +356,7 @@ async def test_kept_roots_are_not_for_who_has_none(top: Path) -> None:
         given = params({"path": f"{top}/a/f"})
         found = await called(at, given)
         request = Request(1, "tools/call", given)
-        assert at.relay.request_lanes.find("alice", request, announced(at, top / "b")) is found
+        assert at.relay.modern_routes.find("alice", request, announced(at, top / "b")) is found
 
 
 async def test_who_has_kept_roots_is_not_asked(top: Path) -> None:
@@ -364,7 +364,7 @@ async def test_who_has_kept_roots_is_not_asked(top: Path) -> None:
         given = params(capabilities=ROOTS)
         assert await asked(at, given) is not None
         request = Request(1, "tools/call", given)
-        assert at.relay.request_lanes.find("alice", request, announced(at, top / "a")) is None
+        assert at.relay.modern_routes.find("alice", request, announced(at, top / "a")) is None
 
 
 async def test_a_child_that_a_session_gave_other_roots_closes_the_lane(top: Path) -> None:

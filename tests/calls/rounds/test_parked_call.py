@@ -86,10 +86,10 @@ async def test_a_call_that_was_given_up_is_not_kept_for_a_retry() -> None:
 async def test_what_is_on_its_way_from_the_round_before_comes_first() -> None:
     async with rig({}, {}) as at:
         client, first = modern(at), RecordingOutlet()
-        asker = ClientCaller(client.session, first, "token", tasks=at.tasks)
-        call = ParkedCall(asker, lambda _: None, anyio.CancelScope())
+        caller = ClientCaller(client.session, first, "token", tasks=at.tasks)
+        call = ParkedCall(caller, lambda _: None, anyio.CancelScope())
         first.stuck = True
-        await asker.report({"progress": 1})
+        await caller.report({"progress": 1})
         call.end({})
         second = ClientCaller(client.session, RecordingOutlet(), "token")
         with anyio.move_on_after(0.01) as scope:
@@ -130,8 +130,8 @@ async def test_nothing_is_told_in_a_round_after_its_result(monkeypatch: pytest.M
                     at.tasks.start_soon(report, 2)
 
         first = Slow()
-        asker = ClientCaller(client.session, first, "token", tasks=at.tasks)
-        call = ParkedCall(asker, lambda _: None, anyio.CancelScope())
+        caller = ClientCaller(client.session, first, "token", tasks=at.tasks)
+        call = ParkedCall(caller, lambda _: None, anyio.CancelScope())
 
         async def report(done: int) -> None:
             assert call.progress is not None

@@ -201,7 +201,7 @@ sys.stdin.read()
             with anyio.fail_after(10):
                 while not any("caf" in str(entry.get("line")) for entry in logs):
                     await anyio.wait_all_tasks_blocked()
-            said = process.shutdown()
+            said = process.how_it_ended()
     lines = [entry["line"] for entry in logs if entry["event"] == "stderr"]
     assert lines == [*(f"line {n}" for n in range(7)), "(too long to show)", "caf\ufffd"]
     assert {entry["server"] for entry in logs} == {"files"}
@@ -218,7 +218,7 @@ async def test_last_words_need_no_end_of_line() -> None:
             with anyio.fail_after(10):
                 while not any(entry.get("line") == "boom" for entry in logs):
                     await anyio.wait_all_tasks_blocked()
-            process.shutdown()
+            process.how_it_ended()
     assert "said | boom" in [entry.get("said") for entry in logs]
 
 
@@ -227,7 +227,7 @@ async def test_a_process_ends_when_its_input_does() -> None:
     async with running(ECHO) as process:
         await process.outlet.send(Notification("hello", {}))
         await process.next_line()
-    assert process.shutdown() == "exited with code 0"
+    assert process.how_it_ended() == "exited with code 0"
 
 
 @live
@@ -237,7 +237,7 @@ async def test_a_process_that_ignores_the_end_of_its_input_is_asked_to_end(
     hurry(monkeypatch)
     async with running("import signal; print('x', flush=True); signal.pause()") as process:
         await process.next_line()
-    assert process.shutdown() == "was ended by SIGTERM"
+    assert process.how_it_ended() == "was ended by SIGTERM"
 
 
 @live
@@ -248,7 +248,7 @@ async def test_a_whole_group_that_refuses_to_end_is_ended(
     alive = Alive(tmp_path / "alive")
     async with running(STUBBORN, alive.path) as process:
         assert await process.next_line() == b"ready"
-    assert process.shutdown() == "was ended by SIGKILL"
+    assert process.how_it_ended() == "was ended by SIGKILL"
     await alive.all_gone()
 
 
@@ -350,7 +350,7 @@ async def test_a_private_directory_goes_with_a_process_that_does_not_start(
 async def test_a_process_that_has_not_begun_has_nothing_to_end() -> None:
     process = unlaunched()
     await process.end()
-    assert process.shutdown() == "closed its output"
+    assert process.how_it_ended() == "closed its output"
     process.lines.close()
 
 

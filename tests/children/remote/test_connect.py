@@ -167,11 +167,11 @@ async def test_what_a_child_behind_http_asks_goes_to_the_client_that_it_serves(
         owned(RemoteTarget(url), tmp_path, era="legacy") as child,
         anyio.create_task_group() as tasks,
     ):
-        for asker in askers:
-            arguments: JsonObject = {"text": asker.session}
-            tasks.start_soon(child.call, admitted("ask", arguments), asker)
-    for asker in askers:
-        assert [params["message"] for _, params in asker.asked] == [asker.session]
+        for caller in askers:
+            arguments: JsonObject = {"text": caller.session}
+            tasks.start_soon(child.call, admitted("ask", arguments), caller)
+    for caller in askers:
+        assert [params["message"] for _, params in caller.asked] == [caller.session]
 
 
 async def echoed(child: Child, text: str) -> object:

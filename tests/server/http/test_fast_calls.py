@@ -47,7 +47,7 @@ class Posted:
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
         route: CallRoute | RootsRequested | None = self._posts.known
-        route = route or self._posts.at.relay.session_lanes.find(
+        route = route or self._posts.at.relay.session_routes.find(
             self._posts.client.session, self._request
         )
         return self._posts.dispatcher.take(self._request, route, reply)

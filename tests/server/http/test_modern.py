@@ -52,7 +52,7 @@ class Ways:
         raise AssertionError("no conversation is needed")
 
     def route_for(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:
-        return self._at.relay.request_lanes.find(principal, request)
+        return self._at.relay.modern_routes.find(principal, request)
 
     def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
         return CallDispatcher(register, tasks)

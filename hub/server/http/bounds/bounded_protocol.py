@@ -65,7 +65,7 @@ class BoundedHttp(HttpToolsProtocol):
     def __init__(self, *args: Any, connections: Connections, **options: Any) -> None:
         super().__init__(*args, **options)
         self.logger = QUIET
-        self._among = connections
+        self._connections = connections
         self._waiting: Deadlines | None = None
         self._in_message = self._in_body = False
         self._is_proven = False
@@ -79,8 +79,8 @@ class BoundedHttp(HttpToolsProtocol):
         # The application calls `prove` on the connection when it lets the client in.
         self.app_state = dict[str, Any]({CONNECTION: self})
         self.address = network_of(self.client[0] if self.client is not None else "")
-        if self._among.add(self):
-            self._wait(self._among.line)
+        if self._connections.add(self):
+            self._wait(self._connections.line)
         else:
             self._refuse(503, _NO_ROOM)
 
@@ -88,7 +88,7 @@ class BoundedHttp(HttpToolsProtocol):
         """Mark the client as one that may use the hub."""
         if not self._is_proven:
             self._is_proven = True
-            self._among.prove(self)
+            self._connections.prove(self)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._served = cycle
@@ -98,7 +98,7 @@ class BoundedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
         self._wait(None)
         self._has_read()
-        self._among.remove(self)
+        self._connections.remove(self)
         self.app_state = {}
         served = self._served
         if served is not None and not served.response_complete:
@@ -128,11 +128,15 @@ class BoundedHttp(HttpToolsProtocol):
         cycle = self.cycle
         if self._in_body and cycle is not None:
             if cycle.response_complete:
-                return self._among.linger
-            return None if self.pipeline else self._among.body
+                return self._connections.linger
+            return None if self.pipeline else self._connections.body
         if cycle is not None and not cycle.response_complete:
             return None
-        return self._among.headers if self._in_message and self.headers else self._among.line
+        return (
+            self._connections.headers
+            if self._in_message and self.headers
+            else self._connections.line
+        )
 
     def _wait(self, kind: Deadlines | None) -> None:
         """Start the deadline `kind` for what the client does next; None: wait for nothing."""
@@ -172,7 +176,7 @@ class BoundedHttp(HttpToolsProtocol):
         if self._waiting is not None:
             self._wait(None)
             if self.cycle.response_complete:
-                self._wait(self._among.idle)
+                self._wait(self._connections.idle)
         super().on_message_complete()
 
     # Sending
@@ -189,10 +193,10 @@ class BoundedHttp(HttpToolsProtocol):
         if self._in_message or not self.cycle.response_complete:
             self._wait(self._part())
         elif self._waiting is None:
-            self._waiting = idle = self._among.idle
+            self._waiting = idle = self._connections.idle
             idle.begin(self)
         else:
-            self._wait(self._among.idle)
+            self._wait(self._connections.idle)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -213,19 +217,19 @@ class BoundedHttp(HttpToolsProtocol):
         size = self.transport.get_write_buffer_size()
         if size:
             self._unread.size, self._unread.since = size, self.loop.time()
-            self._among.unread.begin(self._unread)
-            self._among.unread_by(size, self._unread.since)
+            self._connections.unread.begin(self._unread)
+            self._connections.unread_by(size, self._unread.since)
 
     def _has_read(self) -> None:
         """End that deadline: the client has read enough."""
         unread = self._unread
         if unread.size:
-            self._among.unread.end(unread)
-            self._among.unread_bytes -= unread.size
+            self._connections.unread.end(unread)
+            self._connections.unread_bytes -= unread.size
             unread.size = 0
 
     def send_400_response(self, msg: str) -> None:
-        self._among.log.note("connection closed: no HTTP", self.address, msg)
+        self._connections.log.note("connection closed: no HTTP", self.address, msg)
         super().send_400_response(msg)
         self._wait(None)
         self._has_to_read()
@@ -251,7 +255,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _unset_keepalive_if_required(self) -> None:
         waiting = self._waiting
-        if waiting is not None and waiting is self._among.idle:
+        if waiting is not None and waiting is self._connections.idle:
             self._waiting = None
             waiting.end(self)
 
@@ -259,18 +263,18 @@ class BoundedHttp(HttpToolsProtocol):
         late, self._waiting = self._waiting, None
         if self.transport.is_closing() or late is None:
             return
-        if late is self._among.body and self._progress >= self._among.limits.progress:
+        if late is self._connections.body and self._progress >= self._connections.limits.progress:
             self._progress = 0
             self._wait(late)
-        elif late is self._among.idle:
+        elif late is self._connections.idle:
             self._close()
-        elif late is self._among.linger:
+        elif late is self._connections.linger:
             self.transport.abort()
         else:
             self._is_late(late)
 
     def _is_late(self, late: Deadlines) -> None:
-        among = self._among
+        among = self._connections
         part = {among.line: "line", among.headers: "headers"}.get(late, "body")
         among.log.note(f"connection closed: the request's {part} took too long", self.address)
         if self._in_message:
@@ -281,10 +285,10 @@ class BoundedHttp(HttpToolsProtocol):
     def unread_for_too_long(self) -> None:
         """Abort the connection, unless its client has read at least `progress` bytes."""
         left = self.transport.get_write_buffer_size()
-        if self._unread.size - left >= self._among.limits.progress:
+        if self._unread.size - left >= self._connections.limits.progress:
             self._has_to_read()
             return
-        self._among.log.note("connection closed: its client does not read", self.address)
+        self._connections.log.note("connection closed: its client does not read", self.address)
         self.transport.abort()
 
     def is_slow(self, patience: float, rate: float) -> bool:
