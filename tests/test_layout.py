@@ -1,6 +1,8 @@
 """Where code goes and how much of it: the rules a reviewer should not have to repeat."""
 
 import ast
+import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -11,9 +13,14 @@ import pytest
 PROJECT = Path(__file__).parent.parent
 OURS = {"hub", "tests"}
 FUNCTION_LINES = 40
+FOLDER_FILES = 15
+PACKAGE_LINES = range(8, 21)
+UNMIRRORED = {"conformance", "flow", "kit", "live", "oracle", "seeds"}
+"""Folders of tests that are about more than one package, or help the others."""
 NAMELESS = {"util", "utils", "helper", "helpers", "misc", "common"}
 VAGUE_ENDINGS = ("Manager", "Handler", "Helper")
 
+PACKAGES = sorted(path.parent for path in (PROJECT / "hub").rglob("*/__init__.py"))
 MODULES = sorted((PROJECT / "hub").rglob("*.py"))
 TESTS = sorted((PROJECT / "tests").rglob("*.py"))
 
@@ -80,3 +87,53 @@ def test_no_module_is_a_drawer_for_leftovers() -> None:
 def test_every_folder_of_modules_is_a_package() -> None:
     folders = {path.parent for path in MODULES + TESTS}
     assert [short(folder) for folder in folders if not (folder / "__init__.py").is_file()] == []
+
+
+def words_of(module: Path) -> Iterator[str]:
+    """Yield the classes and type aliases that other modules may import."""
+    for node in ast.parse(module.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
+            yield ast.unparse(node.target)
+
+
+WORDS = Counter(name for module in MODULES for name in words_of(module) if not name.startswith("_"))
+
+
+def test_one_word_means_one_thing() -> None:
+    assert [name for name, times in WORDS.items() if times > 1] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=short)
+def test_a_package_is_a_room_and_not_a_hall(package: Path) -> None:
+    files = [path for path in package.glob("*.py") if path.name != "__init__.py"]
+    assert len(files) <= FOLDER_FILES
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=short)
+def test_a_package_says_what_it_is_for(package: Path) -> None:
+    tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
+    assert len((ast.get_docstring(tree) or "").splitlines()) in PACKAGE_LINES
+    assert len(tree.body) == 1, "names are imported from the file that defines them"
+
+
+def test_tests_are_in_folders_like_those_of_the_packages() -> None:
+    folders = {path.parent.relative_to(PROJECT / "tests").as_posix() for path in TESTS}
+    packages = {path.relative_to(PROJECT / "hub").as_posix() for path in PACKAGES}
+    assert {one for one in folders if one.partition("/")[0] not in UNMIRRORED} <= {*packages, "."}
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "glossary.md"])
+def test_a_page_names_what_is_there(page: str) -> None:
+    text = (PROJECT / "docs" / page).read_text(encoding="utf-8")
+    paths = set(re.findall(r"`((?:hub|tests)/[\w/.]*)`", text))
+    names = set(re.findall(r"`([A-Z][a-z]\w+)(?:\.\w+)?`", text))
+    assert paths | names
+    assert [path for path in paths if not (PROJECT / path).exists()] == []
+    assert [name for name in names if name not in WORDS] == []
+
+
+def test_the_architecture_shows_every_package() -> None:
+    text = (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert [short(path) for path in PACKAGES if f"`{short(path)}/`" not in text] == []

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from hub.errors import ConfigError
 
-Raw: TypeAlias = dict[str, Any]
+ParsedYaml: TypeAlias = dict[str, Any]
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./~](?:[A-Za-z0-9_./~@+= -]*[A-Za-z0-9_./~@+=-])?")
 _NULL = "tag:yaml.org,2002:null"
@@ -54,21 +54,21 @@ def renamed(text: str, index: int, name: str) -> str:
     return _exactly(_Document(text).with_name(index, _scalar(name)), raw, names)
 
 
-def _loaded(text: str) -> Raw:
+def _loaded(text: str) -> ParsedYaml:
     raw = yaml.safe_load(text)
-    return cast("Raw", raw) if isinstance(raw, dict) else {}
+    return cast("ParsedYaml", raw) if isinstance(raw, dict) else {}
 
 
-def _listed(raw: Raw) -> list[Any]:
+def _listed(raw: ParsedYaml) -> list[Any]:
     return _section(raw).get("fallback") or []
 
 
-def _section(raw: Raw) -> Raw:
+def _section(raw: ParsedYaml) -> ParsedYaml:
     roots = raw.get("roots")
-    return cast("Raw", roots) if isinstance(roots, dict) else {}
+    return cast("ParsedYaml", roots) if isinstance(roots, dict) else {}
 
 
-def _exactly(text: str, before: Raw, fallback: list[Any]) -> str:
+def _exactly(text: str, before: ParsedYaml, fallback: list[Any]) -> str:
     expected = {**before, "roots": {**_section(before), "fallback": fallback}}
     try:
         found = yaml.safe_load(text)
@@ -83,7 +83,7 @@ def _same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
-        left, right = cast("Raw", one), cast("Raw", other)
+        left, right = cast("ParsedYaml", one), cast("ParsedYaml", other)
         return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
     if isinstance(one, list):
         ones, others = cast("list[Any]", one), cast("list[Any]", other)

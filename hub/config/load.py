@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from hub.config.fields import LoadContext
-from hub.config.mcp_servers import Raw, translated
+from hub.config.mcp_servers import ParsedConfig, translated
 from hub.config.models import HubConfig, check, json_schema
 from hub.errors import ConfigError
 from hub.launch.environments import Inherits
@@ -104,7 +104,7 @@ def config_from_command(
     return _validated({"version": 1, "servers": {name: server}}, context)
 
 
-def _validated(raw: Raw, context: LoadContext) -> HubConfig:
+def _validated(raw: ParsedConfig, context: LoadContext) -> HubConfig:
     try:
         config = HubConfig.model_validate(raw, context=context)
     except ValidationError as error:
@@ -145,7 +145,7 @@ def _fix(error: ErrorDetails) -> str:
 
 def _way(server: object) -> str:
     """Return the remedy for a server without exactly one of `command` and `url`."""
-    keys = map(str, cast("Raw", server)) if isinstance(server, dict) else ()
+    keys = map(str, cast("ParsedConfig", server)) if isinstance(server, dict) else ()
     near = [way for key in keys for way in difflib.get_close_matches(key, _WAYS) if way != key]
     return f"Did you mean {near[0]}?" if near else "Give it either a command or a url."
 
@@ -163,7 +163,7 @@ def _suggestion(key: str) -> str:
     return f"Did you mean {near[0]}? " if near else ""
 
 
-def _keys(part: Raw, parts: Raw, where: str) -> Iterator[tuple[str, str]]:
+def _keys(part: ParsedConfig, parts: ParsedConfig, where: str) -> Iterator[tuple[str, str]]:
     """Yield each key in a part of the config's JSON Schema, nested ones too, with its place."""
     part = parts[part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     for name, inner in part.get("properties", {}).items():
@@ -171,7 +171,7 @@ def _keys(part: Raw, parts: Raw, where: str) -> Iterator[tuple[str, str]]:
         yield from _keys(inner, parts, f"{where}.{name}".lstrip("."))
     for word, below in (("additionalProperties", ".NAME"), ("items", "[]")):
         if isinstance(inner := part.get(word), dict):
-            yield from _keys(cast("Raw", inner), parts, f"{where}{below}")
+            yield from _keys(cast("ParsedConfig", inner), parts, f"{where}{below}")
     for other in (*part.get("anyOf", ()), *part.get("oneOf", ())):
         yield from _keys(other, parts, where)
 
@@ -189,7 +189,7 @@ def _text(path: Path) -> str:
         raise ConfigError("is not UTF-8", "Save the file in that encoding.") from None
 
 
-def _json(text: str) -> Raw:
+def _json(text: str) -> ParsedConfig:
     """Return the mapping in a JSON text. Comments and trailing commas are allowed."""
     for _ in ("comments", "the commas that came before them"):
         text = _JSON_EXTRAS.sub(_blanked, text)
@@ -207,8 +207,8 @@ def _blanked(found: re.Match[str]) -> str:
     return text if text.startswith('"') else re.sub(r"[^\n]", " ", text)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> Raw:
-    seen: Raw = {}
+def _unique(pairs: list[tuple[str, Any]]) -> ParsedConfig:
+    seen: ParsedConfig = {}
     for key, value in pairs:
         if key in seen:
             raise ConfigError(f"duplicate key {key!r}", "Keep one of them.")
@@ -216,15 +216,15 @@ def _unique(pairs: list[tuple[str, Any]]) -> Raw:
     return seen
 
 
-def _yaml(text: str) -> Raw:
+def _yaml(text: str) -> ParsedConfig:
     from hub.config.strict_yaml import read_yaml  # noqa: PLC0415 - PyYAML is slow to load; JSON and `wrap` need none
 
     return _mapping(read_yaml(text))
 
 
-def _mapping(raw: object) -> Raw:
+def _mapping(raw: object) -> ParsedConfig:
     if raw is None:
         return {}
     if not isinstance(raw, dict):
         raise ConfigError("must be a mapping", "Start with `version: 1` and `servers:`.")
-    return cast("Raw", raw)
+    return cast("ParsedConfig", raw)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from hub.errors import ConfigError
 from hub.launch.templates import literal
 
-Raw: TypeAlias = dict[str, Any]
+ParsedConfig: TypeAlias = dict[str, Any]
 """A mapping as parsed from a file."""
 
 _KEPT: Final = ("command", "args", "env", "cwd", "url", "headers")
@@ -53,12 +53,12 @@ _THEIR_PLACEHOLDER: Final = re.compile(
 class Translated(Struct, frozen=True):
     """A client's config in the hub's shape; `section` is the key that held its servers."""
 
-    raw: Raw
+    raw: ParsedConfig
     section: str
     warnings: tuple[str, ...]
 
 
-def translated(raw: Raw, *, home: str | None, plain_servers: bool) -> Translated | None:
+def translated(raw: ParsedConfig, *, home: str | None, plain_servers: bool) -> Translated | None:
     """Return `raw` in the hub's shape, or None if `raw` is not a client's config.
 
     With `plain_servers`, a bare `servers` without `version` (VS Code) counts as a client's config.
@@ -74,7 +74,7 @@ def translated(raw: Raw, *, home: str | None, plain_servers: bool) -> Translated
     if not isinstance(entries, dict):
         raise ConfigError(f"{section}: must be a mapping", "Name each server in it.")
     warnings = _left_out("", (key for key in raw if key != section))
-    servers: Raw = {}
+    servers: ParsedConfig = {}
     for name, entry in _items(entries):
         where = f"{section}.{name}"
         if not isinstance(entry, dict):
@@ -91,7 +91,7 @@ def translated(raw: Raw, *, home: str | None, plain_servers: bool) -> Translated
     return Translated({"version": 1, "servers": servers}, section, tuple(warnings))
 
 
-def _is_off(where: str, fields: Raw) -> bool:
+def _is_off(where: str, fields: ParsedConfig) -> bool:
     for switch in _SWITCHES:
         if not isinstance(fields.get(switch), bool | None):
             raise ConfigError(
@@ -100,7 +100,7 @@ def _is_off(where: str, fields: Raw) -> bool:
     return any(fields.get(switch) is off for switch, off in _SWITCHES.items())
 
 
-def _flat(fields: Raw) -> Raw:
+def _flat(fields: ParsedConfig) -> ParsedConfig:
     """Return an entry with a nested `command` mapping flattened: older Zeds write that."""
     command = fields.get("command")
     if not isinstance(command, dict):
@@ -110,8 +110,8 @@ def _flat(fields: Raw) -> Raw:
     return {**fields, **inner}
 
 
-def _tools(where: str, fields: Raw) -> Raw:
-    tools: Raw = {}
+def _tools(where: str, fields: ParsedConfig) -> ParsedConfig:
+    tools: ParsedConfig = {}
     for key, ours in _TOOLS.items():
         names = fields.get(key)
         if isinstance(names, list):
@@ -121,7 +121,7 @@ def _tools(where: str, fields: Raw) -> Raw:
     return tools
 
 
-def _server(where: str, fields: Raw, home: str | None) -> Raw:
+def _server(where: str, fields: ParsedConfig, home: str | None) -> ParsedConfig:
     kept = {key: fields[key] for key in _KEPT if fields.get(key) is not None}
     if tools := _tools(where, fields):
         kept["tools"] = tools
@@ -148,7 +148,7 @@ def _transport(where: str, kind: object) -> str | None:
     return _TRANSPORTS[kind]
 
 
-def _choose(kept: Raw, transport: str | None) -> None:
+def _choose(kept: ParsedConfig, transport: str | None) -> None:
     if transport is None:
         kept.pop("url", None)
     else:

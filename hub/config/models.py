@@ -56,7 +56,7 @@ from hub.specs import Allowance
 GuardMode: TypeAlias = Annotated[
     Literal["enforce", "report", "off"], BeforeValidator(off_spelled_false)
 ]
-ConfineMode: TypeAlias = Annotated[
+ConfineModeText: TypeAlias = Annotated[
     Literal["off", "auto", "require"], BeforeValidator(off_spelled_false)
 ]
 
@@ -85,7 +85,7 @@ GuardKey: TypeAlias = Annotated[
 class Confine(Part):
     """What the kernel keeps a child process to; `read` and `write` are allowed beside its roots."""
 
-    mode: ConfineMode = "off"
+    mode: ConfineModeText = "off"
     read: tuple[PathText, ...] = ()
     write: tuple[PathText, ...] = ()
     allow: tuple[Allowance, ...] = ()
@@ -99,7 +99,7 @@ class Confine(Part):
 
 
 ConfineKey: TypeAlias = Annotated[
-    Confine, BeforeValidator(mode_alone, json_schema_input_type=ConfineMode | Confine)
+    Confine, BeforeValidator(mode_alone, json_schema_input_type=ConfineModeText | Confine)
 ]
 
 
