@@ -112,6 +112,8 @@ class Child:
         self.limiter = answers.limiter
         self.deadlines = Deadlines(self.spec.timeout)
         self._conduct = PeerConduct(self.spec.name)
+        self._roots_changes = 0
+        self._is_telling = False
 
     async def own(self) -> None:
         """Open the connection, keep it, and close it after `stop` or when the child is gone."""
@@ -328,11 +330,26 @@ class Child:
         ready = await self.ready()
         return await self.request(method, with_envelope(params, ready.handshake, self.hub), None)
 
-    async def share(self, roots: RootSet) -> None:
-        """Give the child other roots, and notify it that they changed."""
+    def share(self, roots: RootSet, tasks: TaskGroup) -> None:
+        """Give the child other roots; a task of `tasks` notifies it that they changed.
+
+        A child that does not read its input keeps nobody waiting, and gets one notification for
+        all changes meanwhile.
+        """
         self.answers.share(roots)
-        if self.peer is not None and isinstance(self.state, Ready):
-            await self.peer.notify("notifications/roots/list_changed", {})
+        self._roots_changes += 1
+        if isinstance(self.state, Ready) and not self._is_telling:
+            self._is_telling = True
+            tasks.start_soon(self._tell_of_roots)
+
+    async def _tell_of_roots(self) -> None:
+        told = 0
+        try:
+            while self.peer is not None and told != self._roots_changes:
+                told = self._roots_changes
+                await self.peer.notify("notifications/roots/list_changed", {})
+        finally:
+            self._is_telling = False
 
     async def _serve(self, tasks: TaskGroup, asked: Asked) -> Payload:
         method, params = asked.request.method, asked.request.params

@@ -335,7 +335,7 @@ class ChildPool:
             asks = {**roots, **asks}
         return HubIdentity(self._info, asks)
 
-    async def share(self, slot: ChildSlot, roots: RootSet) -> bool:
+    def share(self, slot: ChildSlot, roots: RootSet) -> bool:
         """Give a remote child other roots without a restart; return whether that was possible.
 
         It is not possible for a launched child, if the old or new roots are empty, if other
@@ -351,8 +351,8 @@ class ChildPool:
         del self._slots[slot.key]
         slot.key = key
         self._slots[key] = slot
-        if slot.child is not None:
-            await slot.child.share(roots)
+        if slot.child is not None and self._tasks is not None:
+            slot.child.share(roots, self._tasks)
         return True
 
     async def _sweep(self) -> None:

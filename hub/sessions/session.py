@@ -219,7 +219,7 @@ class Session:
         self._tasks.start_soon(self._tell_again, effective)
         for slot in list(self._session_children.held.values()):
             roots = EMPTY if slot.spec.share == "all" else self.at(slot.spec, effective).roots
-            if roots == slot.key.roots or await self.services.children.share(slot, roots):
+            if roots == slot.key.roots or self.services.children.share(slot, roots):
                 if slot.child is not None:
                     # Its subscriptions must be judged again, by the new roots.
                     slot.child.answers.leave(self.key)

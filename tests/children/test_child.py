@@ -276,7 +276,8 @@ async def test_a_child_that_is_not_there_yet_cannot_be_asked() -> None:
     child = child_of(FakeChild())
     with pytest.raises(ChildError, match="server 'files' is not running"):
         await child.request("tools/call", {}, None)
-    await child.share(roots_at("/"))
+    async with anyio.create_task_group() as tasks:
+        child.share(roots_at("/"), tasks)
     assert child.answers.roots == roots_at("/")
 
 
@@ -415,9 +416,9 @@ async def test_a_request_without_paths_can_be_forwarded() -> None:
 
 async def test_a_child_with_other_roots_is_told_and_asks_for_them(tmp_path: object) -> None:
     fake = FakeChild(ECHO)
-    async with owned(fake) as child:
+    async with anyio.create_task_group() as tasks, owned(fake) as child:
         await child.ready()
-        await child.share(roots_at(tmp_path))
+        child.share(roots_at(tmp_path), tasks)
         await fake.link.request("notifications/roots/list_changed")
         fake.link.ask("r", "roots/list", {})
         reply = await fake.link.reply("r")

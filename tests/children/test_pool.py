@@ -417,10 +417,10 @@ async def test_a_remote_child_of_one_session_gets_other_roots_in_place(tmp_path:
     first, second = roots_at(tmp_path), roots_at("/")
     async with home() as at:
         slot = at.lease(roots=first)
-        assert await at.children.share(slot, second)
+        assert at.children.share(slot, second)
         assert (slot.key.roots, at.fake.links) == (second, [])
         await at.children.obtain(slot)
-        assert await at.children.share(slot, first)
+        assert at.children.share(slot, first)
         await at.fake.link.request("notifications/roots/list_changed")
         assert at.lease(roots=first) is slot, "it is found under its new key"
         assert await at.children.obtain(slot) is slot.child
@@ -432,7 +432,7 @@ async def test_a_child_that_has_no_roots_or_shall_have_none_does_not(tmp_path: o
         for before, after in ((EMPTY, rooted), (rooted, EMPTY)):
             slot = at.lease(roots=before)
             await at.children.obtain(slot)
-            assert not await at.children.share(slot, after)
+            assert not at.children.share(slot, after)
             assert slot.key.roots == before
             assert at.fake.link.requests("notifications/roots/list_changed") == []
 
@@ -445,9 +445,9 @@ async def test_a_child_keeps_its_roots_while_calls_of_others_are_under_way(
         slot = at.lease(roots=first)
         child = await at.children.obtain(slot)
         with child.answers.during(RecordingAsker("somebody else")):
-            assert not await at.children.share(slot, second)
+            assert not at.children.share(slot, second)
         with child.answers.during(RecordingAsker(ALICE)):
-            assert await at.children.share(slot, second)
+            assert at.children.share(slot, second)
 
 
 @pytest.mark.parametrize("why", ["launched", "shared", "taken"])
@@ -459,7 +459,7 @@ async def test_another_child_does_not(tmp_path: object, why: str) -> None:
             at.lease(BOB, roots=roots)
         if why == "taken":
             at.lease(BOB, roots=others)
-        assert not await at.children.share(slot, others)
+        assert not at.children.share(slot, others)
         assert slot.key.roots == roots
 
 

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -16,9 +17,11 @@ from hub.config import watch as config_watch
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
 from hub.config.watch import ConfigWatch, Watched
+from hub.guard.containment import OUTSIDE
+from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from hub.values import Json, JsonObject
 from tests.conftest import PROJECT
-from tests.kit.hubs import SOON, FakeClient, FlowHub, flow_hub, text_of
+from tests.kit.hubs import SOON, FakeChild, FakeClient, FlowHub, flow_hub, text_of
 from tests.kit.trees import plant
 
 ROOTS_HUB = str(PROJECT / ".venv/bin/roots-hub")
@@ -329,3 +332,85 @@ def text_of_roots(answer: JsonObject) -> list[str]:
     roots = result["roots"]
     assert isinstance(roots, list)
     return [str(root["uri"]) for root in roots if isinstance(root, dict)]
+
+
+REMOTE: JsonObject = {"url": "http://127.0.0.1:9/mcp"}
+
+
+async def test_o04_a_change_notifies_every_child_and_a_slow_one_holds_up_no_other(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A remote child is told of a change; one of three reads nothing."""
+    changed = "notifications/roots/list_changed"
+    servers = {"slow": REMOTE, "one": {**REMOTE}, "two": {**REMOTE}}
+    plant(home, "home/user/project/config.json", "home/user/documents/readme.txt")
+    async with flow_hub({"servers": servers}) as hub:
+        client = await hub.connected([{"uri": "file:///home/user/project"}])
+        slow, one, two = [await child_of(hub, client, server) for server in servers]
+
+        async def read_nothing(_: object) -> None:
+            await anyio.sleep_forever()
+
+        monkeypatch.setattr(slow, "send", read_nothing)
+        client.roots = [{"uri": "file:///home/user/documents"}]
+        await client.changed()
+        for child in (one, two):
+            await child.until_heard(changed)
+            assert text_of_roots(await child.ask("roots/list")) == ["file:///home/user/documents"]
+        admitted = await client.call("one__read_file", path="/home/user/documents/readme.txt")
+        assert not text_of(admitted).startswith("Access denied: ")
+        assert slow.heard(changed) == 0
+
+
+async def child_of(hub: FlowHub, client: FakeClient, server: str) -> FakeChild:
+    """Call a server, which connects the hub to it, and return its child."""
+    await client.call(f"{server}__read_file", path="/home/user/project/config.json")
+    return next(child for child in reversed(hub.children) if child.calls)
+
+
+@pytest.mark.usefixtures("home")
+async def test_o09_protocol_errors_have_their_code_and_their_reason() -> None:
+    async with flow_hub(resources=({"uri": "memo:///a", "name": "a"},)) as hub:
+        client = await hub.connected()
+
+        async def error(method: str, params: JsonObject) -> dict[str, Any]:
+            answer = await client.end(await client.begin(method, params))
+            return cast("dict[str, Any]", answer["error"])
+
+        assert (await error("no/such", {}))["code"] == METHOD_NOT_FOUND
+        refused = await error("resources/read", {"uri": "file:///etc/passwd"})
+        assert refused["code"] == INVALID_PARAMS
+        assert refused["data"]["roots-hub/refusal"]["reason"] == OUTSIDE
+        await client.request("resources/read", {"uri": "memo:///a"})
+        hub.broken.add("files")
+        hub.child.die()
+        gone = await error("resources/read", {"uri": "memo:///a"})
+        assert gone["code"] == INTERNAL_ERROR
+        assert "files" in gone["message"]
+
+
+async def test_o10_a_call_is_written_down_with_what_its_user_said(
+    home: Path, tmp_path: Path
+) -> None:
+    """Consent and audit of one call; `get-roots` says what the kernel holds a server to."""
+    plant(home, "srv/other/x")
+    config = {"audit": {"file": str(tmp_path / "audit.jsonl")}, "guard": {"on_refused": "ask"}}
+    async with flow_hub(config) as hub:
+        client = await hub.connected(capabilities={"roots": {}, "elicitation": {}})
+        arguments: JsonObject = {"name": "read_file", "arguments": {"path": "/srv/other/x"}}
+        for decision in ("refuse", "allow once"):
+            id_ = await client.begin("tools/call", arguments)
+            await client.until(lambda: bool(questions(client)))
+            answer: JsonObject = {"action": "accept", "content": {"decision": decision}}
+            await client.answer(questions(client).pop(), answer)
+            assert ("isError" in str(await client.end(id_))) is (decision == "refuse")
+            client.received.clear()
+        report = await client.get_roots()
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    said = [(line["verdict"], line["consent"]) for line in lines if line["tool"] == "read_file"]
+    assert said == [("refused", "refused"), ("admitted", "once")]
+    assert [server["confinement"] for server in cast("list[Any]", report["servers"])] == ["off"]
+
+
+def questions(client: FakeClient) -> list[JsonObject]:
+    return [one for one in client.received if one.get("method") == "elicitation/create"]
