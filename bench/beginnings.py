@@ -15,7 +15,7 @@ from bench.on_stdio import BARE_ROW
 from bench.peers import Peer
 from bench.piped import Piped, WrongAnswerError
 from bench.posting import Session
-from bench.programs import BARE, CHILD, ListenStream, free_port, hub_config, hub_on_stdio
+from bench.programs import BARE, CHILD, HttpProgram, free_port, hub_config, hub_on_stdio
 from bench.streaming import StreamSession
 
 HUB, SLOW = "hub", "hub, child that takes 300 ms to start"
@@ -87,9 +87,7 @@ class Beginnings:
         peer.require()
         port = free_port()
         began = time.perf_counter()
-        server = ListenStream(
-            peer.argv(self._folder.parent, port), port, folder=self._folder.parent
-        )
+        server = HttpProgram(peer.argv(self._folder.parent, port), port, folder=self._folder.parent)
         kind = StreamSession if peer.streams else Session
         try:
             server.ready(pause=0.002)

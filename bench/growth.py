@@ -20,7 +20,7 @@ from bench.holdings import memory
 from bench.piped import Piped
 from bench.placing import cpu_seconds, place_us
 from bench.posting import Session
-from bench.programs import CHILD, ListenStream, free_port, hub_config, hub_on_http, hub_on_stdio
+from bench.programs import CHILD, HttpProgram, free_port, hub_config, hub_on_http, hub_on_stdio
 
 ROUNDS = 5
 SESSIONS = (1, 10, 100, 1000)
@@ -142,7 +142,7 @@ class OnHttp:
     def __init__(self, stack: ExitStack, size: int) -> None:
         self._folder, port = folder_in(stack), free_port()
         argv = hub_on_http(hub_config(self._folder.parent, {"child": CHILD}), port)
-        self._hub = ListenStream(argv, port, folder=self._folder.parent)
+        self._hub = HttpProgram(argv, port, folder=self._folder.parent)
         stack.callback(self._hub.end)
         self._hub.ready()
         self._open(stack)

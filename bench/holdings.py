@@ -19,7 +19,7 @@ from bench.posting import Session
 from bench.programs import (
     BARE,
     CHILD,
-    ListenStream,
+    HttpProgram,
     free_port,
     hub_config,
     hub_on_http,
@@ -72,7 +72,7 @@ def sessions(stack: ExitStack, many: int = MANY) -> list[str]:
     """Return what a hub on HTTP holds with ten children, and after so many sessions."""
     folder = folder_in(stack)
     config, port = hub_config(folder.parent, CHILDREN), free_port()
-    hub = ListenStream(hub_on_http(config, port), port, folder=folder.parent)
+    hub = HttpProgram(hub_on_http(config, port), port, folder=folder.parent)
     stack.callback(hub.end)
     hub.ready()
     pid = hub.process.pid
@@ -90,7 +90,7 @@ def sessions(stack: ExitStack, many: int = MANY) -> list[str]:
     ]
 
 
-def _visit(hub: ListenStream, folder: Path) -> None:
+def _visit(hub: HttpProgram, folder: Path) -> None:
     """Be one client: come, list, call each child once, and go."""
     session = Session(hub.address, "/mcp", roots=[folder])
     session.begin()
@@ -148,7 +148,7 @@ def _piped(
 def _posted(stack: ExitStack, folder: Path, peer: Peer) -> int:
     peer.require()
     port = free_port()
-    server = ListenStream(peer.argv(folder.parent, port), port, folder=folder.parent)
+    server = HttpProgram(peer.argv(folder.parent, port), port, folder=folder.parent)
     stack.callback(server.end)
     server.ready()
     session = (StreamSession if peer.streams else Session)(

@@ -28,7 +28,7 @@ from bench.piped import CHUNK, WrongAnswerError
 from bench.placing import prioritise
 from bench.posting import Session
 from bench.programs import (
-    ListenStream,
+    HttpProgram,
     exit_on_sigterm,
     free_port,
     hub_config,
@@ -169,7 +169,7 @@ class OnHttp:
 
     def __init__(self, config: Path) -> None:
         port = free_port()
-        self._hub = ListenStream(hub_on_http(config, port), port, folder=config.parent)
+        self._hub = HttpProgram(hub_on_http(config, port), port, folder=config.parent)
         self._hub.ready()
         self.process = self._hub.process
         self._session = Session(self._hub.address, "/mcp")

@@ -25,13 +25,13 @@ from bench.peers import Peer
 from bench.piped import WrongAnswerError, within
 from bench.placing import cpu_seconds, place
 from bench.posting import Session
-from bench.programs import CHILD, HERE, YARD, ListenStream, free_port, hub_config, hub_on_http
+from bench.programs import CHILD, HERE, YARD, HttpProgram, free_port, hub_config, hub_on_http
 from bench.streaming import StreamSession
 
 ASKED = "hub, modern that is asked for roots, one path"
 ERAS = ("legacy", "modern")
 LOOPS = {BARE_ROW: "asyncio", "bare relay on uvloop": "uvloop"}
-Row = tuple[ListenStream, list[Session], Params]
+Row = tuple[HttpProgram, list[Session], Params]
 Rows = dict[str, Row]
 
 
@@ -41,10 +41,10 @@ class Servers:
     def __init__(self, stack: ExitStack, folder: Path, many: int) -> None:
         self._stack, self._folder, self._many = stack, folder, many
 
-    def open(self, argv: Callable[[int], list[str]]) -> ListenStream:
+    def open(self, argv: Callable[[int], list[str]]) -> HttpProgram:
         """Start a server, whose command `argv` returns for a port."""
         port = free_port()
-        server = ListenStream(argv(port), port, folder=self._folder.parent)
+        server = HttpProgram(argv(port), port, folder=self._folder.parent)
         self._stack.callback(server.end)
         server.ready()
         return server
@@ -70,7 +70,7 @@ class Ours(Servers):
         self._operator = self.open(lambda port: hub_on_http(config, port, folder))
 
     def row(
-        self, server: ListenStream, params: Params, *, modern: bool = False, roots: bool = True
+        self, server: HttpProgram, params: Params, *, modern: bool = False, roots: bool = True
     ) -> Row:
         """Return a call of many new clients, each of which has made it once."""
         shared = [self._folder] if roots else None
@@ -109,7 +109,7 @@ class Programs:
         self.folder = folder_in(stack)
         self.peers = {peer.name: peer for peer in peers}
         self.failed: dict[str, str] = {}
-        self._joined: dict[str, tuple[ListenStream, list[Session]]] = {}
+        self._joined: dict[str, tuple[HttpProgram, list[Session]]] = {}
         for peer in peers:
             self._join(peer, Servers(stack, self.folder, many))
 
@@ -202,7 +202,7 @@ class OnHttp:
     def _measure(
         self,
         name: str,
-        server: ListenStream,
+        server: HttpProgram,
         sessions: list[Session],
         params: Params,
         *,

@@ -15,7 +15,7 @@ from bench.on_stdio import PATH, PLAIN, Programs, Rows
 from bench.peers import Peer
 from bench.piped import Piped
 from bench.placing import cpu_seconds, place
-from bench.programs import CHILD, HERE, YARD, ListenStream, free_port
+from bench.programs import CHILD, HERE, YARD, HttpProgram, free_port
 
 BRIDGE_ROW = "bare bridge"
 
@@ -30,7 +30,7 @@ class OnRemote:
         port = free_port()
         self._url = f"http://127.0.0.1:{port}/mcp"
         relay = [YARD, str(HERE / "bare_asgi.py"), "uvloop", str(port), *CHILD]
-        self._server = ListenStream(relay, port, folder=folder_in(stack).parent)
+        self._server = HttpProgram(relay, port, folder=folder_in(stack).parent)
         stack.callback(self._server.end)
         self._server.ready()
         self._programs = Programs(stack, peers, self._url, port)

@@ -87,7 +87,7 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-class ListenStream:
+class HttpProgram:
     """A process that serves on a port of the loopback interface."""
 
     def __init__(
