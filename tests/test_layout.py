@@ -80,6 +80,20 @@ def test_a_name_is_imported_from_the_module_that_defines_it(module: Path) -> Non
     assert not elsewhere, f"{short(module)}: {elsewhere}"
 
 
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    """Python before 3.11.5, which Debian 12 has, lets such patterns match what they do not say."""
+    repeated = re.compile(r"\)(?:[*+?]|\{[\d,]+\})\+|\(\?>")
+    found = [
+        f"{short(module)}: {node.value}"
+        for module in MODULES
+        for node in nodes(module)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str | bytes)
+        and repeated.search(node.value if isinstance(node.value, str) else node.value.decode())
+    ]
+    assert found == ["hub/paths/file_uris.py: /-._~!$&'()*+,;=:@"]
+
+
 def test_no_module_is_a_drawer_for_leftovers() -> None:
     assert [short(path) for path in MODULES + TESTS if path.stem in NAMELESS] == []
 

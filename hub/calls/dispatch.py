@@ -285,18 +285,20 @@ class Relay:
 
     def _guard(self, spec: ServerSpec, call: Call, route: ChildRoute) -> ToolGuard:
         """Return the compiled guard of a call; compile again only if the definition has changed."""
-        key = (spec.name, call.method, route.name if call.method == "tools/call" else "")
-        kept = self._guards.get(key)
-        if kept is not None and kept[0] is route.definition:
-            return kept[1]
         is_tool = call.method == "tools/call"
-        hints = route.definition.get("annotations") if is_tool else None
+        # All prompts of a server have one guard, and so have all its resources.
+        definition = route.definition if is_tool else None
+        key = (spec.name, call.method, route.name if is_tool else "")
+        kept = self._guards.get(key)
+        if kept is not None and kept[0] is definition:
+            return kept[1]
+        hints = None if definition is None else definition.get("annotations")
         read_only = not is_tool or (isinstance(hints, dict) and hints.get("readOnlyHint") is True)
-        schema = route.definition.get("inputSchema") if is_tool else None
+        schema = None if definition is None else definition.get("inputSchema")
         made = compile_tool(
             schema, read_only=read_only, policy=spec.policy_of(call.name if is_tool else "")
         )
-        self._guards[key] = (route.definition, made)
+        self._guards[key] = (definition, made)
         return made
 
 

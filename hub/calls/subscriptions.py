@@ -12,7 +12,7 @@ from hub.children.clients import RootsNeededError
 from hub.errors import ChildError, HubError, RouteError
 from hub.jsonrpc.messages import Notification, Payload, Request, as_object
 from hub.jsonrpc.peer import Asked, Outlet, RpcError
-from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED
+from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED, RESOURCE_NOT_FOUND
 from hub.protocol.listen_filter import (
     ACKNOWLEDGED,
     SUBSCRIPTION_ID_META,
@@ -113,7 +113,7 @@ class Subscriptions:
 
 def _is_final(exc: RouteError | RpcError) -> bool:
     """Return whether the resource does not exist, or the guard refuses it with these roots."""
-    return isinstance(exc, RouteError) or exc.code == INVALID_PARAMS
+    return isinstance(exc, RouteError) or exc.code in {INVALID_PARAMS, RESOURCE_NOT_FOUND}
 
 
 class ListenStream:

@@ -55,8 +55,8 @@ def _form(text: str, wildcards: str = "") -> _Form:
     def compiled(letters: str) -> re.Pattern[str]:
         signs = rf"{wildcards}{letters}@+()\[\]-"
         # A dot after a space could be the start of `../`.
-        name = rf"(?!\.\.?(?:/|$))[.{signs}]++(?: [{signs}][.{signs}]*+)*+"
-        return re.compile(text.replace("N", rf"{name}(?:/{name})*+"))
+        name = rf"(?!\.\.?(?:/|$))[.{signs}]++(?: [{signs}][.{signs}]*+)*"
+        return re.compile(text.replace("N", rf"{name}(?:/{name})*"))
 
     return _Form(compiled("a-zA-Z0-9_"), compiled(r"\w"))
 
@@ -66,7 +66,7 @@ _ABSOLUTE = _form(r"/N/?")
 # Text that begins with another sign could be an option, a list or a reference like `@file`.
 _RELATIVE = _form(r"\.|(?:\./|(?=[.\w]))N/?")
 _GLOB = _form(r"(?:/|\./|(?=[.\w*?]))N/?", wildcards="*?")
-_SIMPLE = re.compile(r"(?:/[a-zA-Z0-9_][a-zA-Z0-9_.-]*+)++")
+_SIMPLE = re.compile(r"(?:/[a-zA-Z0-9_][a-zA-Z0-9_.-]*+)+")
 """The simplest absolute path, which no child splits: most paths match, and this is quickest."""
 _URI = "file:///"
 """The start of a URI before the names of its path; a plain URI has no percent-encoding."""

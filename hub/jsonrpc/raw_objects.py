@@ -14,7 +14,7 @@ from hub.protocol.constants import INVALID_REQUEST
 from hub.values import Json
 
 _top = msgspec.json.Decoder(dict[str, Raw])
-_KEY = re.compile(rb'\s*"(?:[^"\\]|\\.)*+"\s*:\s*')
+_KEY = re.compile(rb'\s*"[^"\\]*+(?:\\.[^"\\]*+)*"\s*:\s*')
 _BEGINNING = re.compile(rb"\s*\{\s*")
 _BEHIND = re.compile(rb"\s*[,}]")
 

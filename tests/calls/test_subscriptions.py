@@ -8,7 +8,7 @@ import pytest
 from hub.calls.subscriptions import Subscriptions
 from hub.errors import RouteError
 from hub.jsonrpc.messages import Notification
-from hub.protocol.constants import INTERNAL_ERROR
+from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from hub.values import Json
 from tests.kit.fakes import FakeChild, failure
 from tests.kit.rigs import FakeClient, Rig, remote, rig
@@ -140,3 +140,18 @@ async def test_a_child_that_does_not_take_it_again_is_asked_once_more_later() ->
         await made.renew(remote().name)
         await made.renew(remote().name)
         assert len(fake.link.requests(SUBSCRIBE)) == 2
+
+
+@pytest.mark.parametrize("code", [INVALID_PARAMS, RESOURCE_NOT_FOUND])
+async def test_a_child_that_has_the_resource_no_more_is_not_asked_again(code: int) -> None:
+    fake = noting()
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client()
+        await subscribe(of(at, client), client)
+        fake.link.crash()
+        await fake.ended()
+        fake.answers[SUBSCRIBE] = failure(code, "no such resource")
+        await at.services.children.obtain(next(iter(client.session.slots)))
+        await fake.link.request(SUBSCRIBE)
+        await anyio.wait_all_tasks_blocked()
+        assert client.session.notifier.subscriptions == {}

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterator
 
 _TOKEN = re.compile(
-    r"""(?P<word>(?:'[^']*+'|"[^"\\]*+(?:\\.[^"\\]*+)*+"|\\.|[^\s;&|<>()`'"\\]++)+)"""
+    r"""(?P<word>(?:'[^']*+'|"[^"\\]*+(?:\\.[^"\\]*+)*"|\\.|[^\s;&|<>()`'"\\]++)+)"""
     r"""|(?P<mark>[;&|<>()`\n'"])""",
     re.DOTALL,
 )
-_QUOTING = re.compile(r"""'([^']*+)'|"([^"\\]*+(?:\\.[^"\\]*+)*+)"|\\(.)""", re.DOTALL)
-_ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*+)'", re.DOTALL)
+_QUOTING = re.compile(r"""'([^']*+)'|"([^"\\]*+(?:\\.[^"\\]*+)*)"|\\(.)""", re.DOTALL)
+_ANSI = re.compile(r"\$'([^'\\]*+(?:\\.[^'\\]*+)*)'", re.DOTALL)
 _CODE = re.compile(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3}))|\\(.)",
     re.DOTALL,
