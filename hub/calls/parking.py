@@ -7,6 +7,7 @@ such task, because its child's answer ends the call.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -113,9 +114,17 @@ class Parking:
             return
         principal = call.owner.principal
         of_one = [one for one in self._parked.values() if one.owner.principal == principal]
-        if len(self._parked) >= MAX_PARKED or len(of_one) >= MAX_PARKED_OF_ONE:
+        if len(of_one) >= MAX_PARKED_OF_ONE:
             self._give_up_one(of_one)
+        elif len(self._parked) >= MAX_PARKED:
+            self._give_up_one(self._by_principals())
         self._parked[call.key] = call
+
+    def _by_principals(self) -> list[ParkedCall]:
+        """Return all parked calls, those of the principal with the most first, then by age."""
+        calls = list(self._parked.values())
+        counts = Counter(one.owner.principal for one in calls)
+        return sorted(calls, key=lambda one: -counts[one.owner.principal])
 
     def _give_up_one(self, calls: Sequence[ParkedCall]) -> None:
         """Give up the first of `calls` that was abandoned by its client.

@@ -63,6 +63,26 @@ async def test_a_call_that_was_left_for_long_gives_way_to_one_of_the_same_princi
         assert [scope.cancel_called for scope in scopes] == [False, True, False, False]
 
 
+async def test_abandoned_calls_of_who_has_the_most_make_room_for_other_principals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parking_module, "MAX_PARKED", 3)
+    monkeypatch.setattr(parked_module, "PATIENCE", 0)
+    async with parkings() as (at, parking):
+        names = ("bob", "alice", "alice", "carol")
+        scopes = [anyio.CancelScope() for _ in names]
+        calls = [
+            parked(parking, modern(at, name), scope)
+            for name, scope in zip(names, scopes, strict=True)
+        ]
+        for call in calls[:3]:
+            call.end({})
+            await call.turn(call.first)
+            parking.park(call)
+        parking.park(calls[3])
+        assert [scope.cancel_called for scope in scopes] == [False, True, False, False]
+
+
 async def test_a_call_without_questions_is_none_that_is_parked() -> None:
     async with parkings() as (at, parking):
         call = parked(parking, modern(at))
