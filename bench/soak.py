@@ -131,7 +131,7 @@ async def settled(pid: int) -> Figures:
     return before
 
 
-async def preemption(url: str, sets: list[list[Path]], seconds: float) -> Tally:
+async def crowd(url: str, sets: list[list[Path]], seconds: float) -> Tally:
     """Let clients come and go until there were `CLIENTS` and the time is over."""
     tally, chance, until = Tally(), random.Random(5), time.monotonic() + seconds  # noqa: S311 - no secret
     begun = 0
@@ -180,9 +180,9 @@ async def main() -> None:
         assert hub.stdout is not None
         url = (await hub.stdout.readline()).decode().removeprefix("roots-hub serves ").strip()
         start = figures(hub.pid)
-        warm_up = await preemption(url, sets, 10)
+        warm_up = await crowd(url, sets, 10)
         warm = await settled(hub.pid)
-        tally = await preemption(url, sets, seconds)
+        tally = await crowd(url, sets, seconds)
         peak = figures(hub.pid)
         end = await settled(hub.pid)
         hub.terminate()

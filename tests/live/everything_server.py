@@ -202,7 +202,7 @@ server._tool_manager._tools["json_schema_2020_12_tool"].parameters = _schema_of_
 
 
 @server.tool()
-def shake_hands(name: str) -> str:
+def greet(name: str) -> str:
     """Greet somebody."""
     return f"Hello, {name}!"
 
