@@ -16,7 +16,7 @@ from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META, UPDATED
 from hub.values import Json, JsonObject
-from tests.calls.test_listening import acknowledging
+from tests.calls.test_listen_streams import acknowledging
 from tests.kit.fakes import ECHO, SILENT, Answer, FakeChild, RecordingLessee, failure
 from tests.kit.rigs import remote, rig
 
