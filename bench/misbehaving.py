@@ -375,7 +375,10 @@ def main() -> None:
     if sys.argv[1:2] == [":"]:
         keep_provoking(int(sys.argv[2]))
         return
-    run(sys.argv[1:] or KINDS)
+    kinds = sys.argv[1:] or KINDS
+    if unknown := set(kinds) - set(KINDS):
+        sys.exit(f"no such ways: {', '.join(unknown)}; there are: {', '.join(KINDS)}")
+    run(kinds)
 
 
 if __name__ == "__main__":
