@@ -19,7 +19,7 @@ from tests.oracle.promises import EXEMPTIONS, Exemption
 from tests.oracle.search import GateAt, Opener, escapes, in_python, report
 from tests.oracle.shells import SHELLS, Shell
 from tests.oracle.spellings import Attack, attacks
-from tests.oracle.trees import TOP, ChildConnection, Tree, planted
+from tests.oracle.trees import TOP, PlantedLink, Tree, planted
 from tests.oracle.verdicts import Guard
 
 # What is found is made as small as can be before it is shown.
@@ -29,9 +29,9 @@ WORDS = tuple(key for key in KEYS if "command" in key.arguments)
 ONE_OF_EACH = tuple({(key.family, key.inside): key for key in KEYS}.values())
 LINKED = Tree(
     (
-        ChildConnection("project", "leak", "file"),
-        ChildConnection("project", "leakdir", "folder"),
-        ChildConnection("project", "up", "up"),
+        PlantedLink("project", "leak", "file"),
+        PlantedLink("project", "leakdir", "folder"),
+        PlantedLink("project", "up", "up"),
     )
 )
 # Each is some hundred calls: enough of them for a build, and rounds of a minute in `make fuzz`.

@@ -70,7 +70,7 @@ BEYOND = {
 """How a link of each kind is followed to what lies outside; `file/..` is for whoever resolves."""
 
 
-class ChildConnection(NamedTuple):
+class PlantedLink(NamedTuple):
     """One link: where it is, its name, and what it leads to."""
 
     place: str
@@ -81,7 +81,7 @@ class ChildConnection(NamedTuple):
 class Tree(NamedTuple):
     """A tree to be planted."""
 
-    links: tuple[ChildConnection, ...] = ()
+    links: tuple[PlantedLink, ...] = ()
 
     def ways(self) -> list[str]:
         """Return ways to what lies outside, from `project` or with `/R` as the top."""
@@ -192,7 +192,7 @@ def _link(top: Path, tree: Tree) -> Iterator[Path]:
 
 
 LINKS = st.builds(
-    ChildConnection,
+    PlantedLink,
     st.sampled_from(PLACES),
     st.sampled_from(NAMES),
     st.sampled_from(sorted(TARGETS)),
