@@ -122,14 +122,14 @@ async def test_why_it_is_taken_back_is_what_the_child_says() -> None:
         assert question.reason == "enough"
 
 
-class PendingRequest:
+class Waiter:
     """Somebody who waits for an answer without a task, on his own behalf."""
 
     progress = None
     reason = UNSAID
 
     @property
-    def request_owner(self) -> PendingRequest:
+    def request_owner(self) -> Waiter:
         return self
 
     def settle(self, answer: Answer) -> None:
@@ -138,7 +138,7 @@ class PendingRequest:
 
 @pytest.mark.parametrize("has_task", [True, False])
 async def test_a_child_may_say_within_which_request_it_asks(*, has_task: bool) -> None:
-    pending, waiter = PendingRequests(), PendingRequest()
+    pending, waiter = PendingRequests(), Waiter()
     pending.add(7, AwaitedRequest(waiter) if has_task else waiter)
     pending.add(8, AwaitedRequest(None))
     outlet = RecordingOutlet()

@@ -127,12 +127,12 @@ async def test_an_end_that_a_transport_took_is_closed_by_it_alone(route: str) ->
     end = End(number)
     lost = asyncio.Event()
 
-    class RoutingHeaders(asyncio.Protocol):
+    class Told(asyncio.Protocol):
         def connection_lost(self, exc: Exception | None) -> None:
             lost.set()
 
     connect = loop.connect_read_pipe if route == "read" else loop.connect_write_pipe
-    transport, _ = await connect(RoutingHeaders, end.taken(loop))
+    transport, _ = await connect(Told, end.taken(loop))
     transport.close()
     await lost.wait()
     await anyio.wait_all_tasks_blocked()

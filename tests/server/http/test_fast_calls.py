@@ -32,7 +32,7 @@ REPORTED: JsonObject = {"progressToken": "mine"}
 class Posted:
     """A request of a client whose calls of `echo` are plain; any other is answered with 418."""
 
-    def __init__(self, posts: HttpOutbox, request: Request) -> None:
+    def __init__(self, posts: Posts, request: Request) -> None:
         self.in_flight = 0
         self.went_generally = False
         self.says: Failure | None = None
@@ -69,7 +69,7 @@ class Posted:
 class Wired:
     """A connection's response, which is written at once if the connection is free."""
 
-    def __init__(self, posts: HttpOutbox, connection: Connection) -> None:
+    def __init__(self, posts: Posts, connection: Connection) -> None:
         self.written: list[tuple[int, bytes]] = []
         self.is_free = True
         self.connection = connection
@@ -86,7 +86,7 @@ class Wired:
         self._posts.at.tasks.start_soon(self.connection.serve, app, scope)
 
 
-class HttpOutbox:
+class Posts:
     """A client over HTTP whose calls of `echo` are plain."""
 
     def __init__(self, at: Rig, client: FakeClient, patience: float) -> None:
@@ -122,15 +122,13 @@ class HttpOutbox:
 
 
 @asynccontextmanager
-async def posting(
-    fake: FakeChild, *, patience: float = 60, **spec: Any
-) -> AsyncGenerator[HttpOutbox]:
+async def posting(fake: FakeChild, *, patience: float = 60, **spec: Any) -> AsyncGenerator[Posts]:
     async with rig({"files": replace(remote("files"), **spec)}, {"files": fake}) as at:
         client = at.client()
         answer, fake.answers["tools/call"] = fake.answers["tools/call"], {}
         await client.call("echo", {})
         fake.answers["tools/call"] = answer
-        posts = HttpOutbox(at, client, patience)
+        posts = Posts(at, client, patience)
         yield posts
         assert not any(posted.in_flight for posted in posts.posted)
 

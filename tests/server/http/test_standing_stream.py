@@ -22,7 +22,7 @@ def new_standing() -> NotificationStream:
     return NotificationStream(EventStore(FakeClock()).journal())
 
 
-class OpenConnection:
+class Held:
     def __init__(
         self,
         notification_stream: NotificationStream,
@@ -59,10 +59,10 @@ class OpenConnection:
 @asynccontextmanager
 async def held(
     notification_stream: NotificationStream, *, primed: bool = False, after: EventId | None = None
-) -> AsyncGenerator[OpenConnection]:
+) -> AsyncGenerator[Held]:
     connection = Connection()
     async with anyio.create_task_group() as tasks:
-        stream = OpenConnection(notification_stream, connection, primed=primed, after=after)
+        stream = Held(notification_stream, connection, primed=primed, after=after)
         tasks.start_soon(stream.serve)
         await connection.signals.until(lambda: len(connection.sent) >= 2)
         yield stream
@@ -97,7 +97,7 @@ async def test_a_stream_is_claimed_before_the_client_reads_it() -> None:
     notification_stream, connection = new_standing(), Connection()
     connection.accepts = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        stream = OpenConnection(notification_stream, connection)
+        stream = Held(notification_stream, connection)
         tasks.start_soon(stream.serve)
         await anyio.wait_all_tasks_blocked()
         assert notification_stream.is_open
@@ -129,7 +129,7 @@ async def test_what_is_told_while_a_stream_opens_goes_out_in_order() -> None:
         await notification_stream.send(Notification(f"n{number}", {}))
     connection = Interrupting(notification_stream)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(OpenConnection(notification_stream, connection).serve)
+        tasks.start_soon(Held(notification_stream, connection).serve)
         events = await connection.heard(4)
         assert [one["method"] for one in events] == ["n1", "n2", "n3", "n4"]
         tasks.cancel_scope.cancel()
