@@ -61,7 +61,7 @@ _BY_SHAPE = frozenset({Kind.NEUTRAL, Kind.WEAK})
 _NAMED = frozenset({Kind.PATH, Kind.WEAK})
 _LONGEST_LIST = 1024
 _ITEMS = re.compile(r"[,;|\x00-\x1f\"'`<>(){}\[\]]+")
-_ENCLOSED = re.compile(r"[\x00-\x1f\"'`<>(){}\[\]]+")
+_ENCLOSED = re.compile(r"[\x00-\x1f\"'`<>(){}\[\]\u201c\u201d\u2018\u2019\u00ab\u00bb]+")
 _BRACED = re.compile(r"(?!.*\x00).*[\"'`<>(){}\[\]]", re.S)
 _SIDES = re.compile(r"[=@:!+&?#]+")
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
@@ -256,6 +256,8 @@ class Judge:
             yield from self._texts_of_path(word)
         elif self._posix and not (is_shaped(word) or _WILDCARD.search(word) or "%" in word):
             yield from self._names_in(word)
+            if is_prose(word):
+                yield from ((name, _A_NAME, Kind.NEUTRAL) for name in _quoted_in(word))
         else:
             is_top = not word.rstrip("/.") or word.rstrip("/.")[-1] in "=@"
             kind = Kind.WEAK if is_top or word[0] == "~" else Kind.NEUTRAL
@@ -431,6 +433,12 @@ def _names_of(text: str, *, words: bool) -> Iterator[str]:
                 if name and name not in seen and len(name) <= _LONGEST_NAME:
                     seen.add(name)
                     yield name
+
+
+def _quoted_in(text: str) -> Iterator[str]:
+    """Yield what stands between any two quotes and brackets, also where they do not match."""
+    pieces = dict.fromkeys(piece.strip() for piece in _ENCLOSED.split(text))
+    yield from (piece for piece in pieces if 0 < len(piece) <= _LONGEST_NAME)
 
 
 def _arguments(command: str) -> Iterator[str]:

@@ -380,6 +380,16 @@ def test_other_ways_to_write_a_path_are_read(world: CallContext, kind: Kind, val
     assert objection(world, kind, value) is not None
 
 
+@pytest.mark.parametrize(
+    "words", ['"a.txt" ""a.txt" "x y""', "see 'a.txt', then 'x y", "one, two, three and “x y”"]
+)
+def test_a_link_that_a_command_quotes_in_prose_is_followed(tmp_path: Path, words: str) -> None:
+    top = plant(tmp_path, "project/a.txt", "private/x", "project/x y => ../private/x")
+    here = context(share(top / "project"), top / "project")
+    assert objection(here, COMMAND, words) == OUTSIDE
+    assert objection(here, COMMAND, words.replace("x y", "y x")) is None
+
+
 @pytest.mark.parametrize("name", ["my root", "a, b", "x: y", "(old)", "[g]", "C#", "p=q", "a;b"])
 def test_a_folder_with_signs_in_its_name_is_worked_in(tmp_path: Path, name: str) -> None:
     top = plant(tmp_path, f"{name}/src/a.py", "private/secret.txt", f"{name}/out => ../private")
