@@ -64,6 +64,7 @@ _ITEMS = re.compile(r"[,;|\x00-\x1f\"'`<>(){}\[\]]+")
 _ENCLOSED = re.compile(r"[\x00-\x1f\"'`<>(){}\[\]\u201c\u201d\u2018\u2019\u00ab\u00bb]+")
 _BRACED = re.compile(r"(?!.*\x00).*[\"'`<>(){}\[\]]", re.S)
 _SIDES = re.compile(r"[=@:!+&?#]+")
+_MOST_SIGNS = 8
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _LONGEST_WORD = 512
 _BRACKET = re.compile(r"[()\[\]{}<>]")
@@ -426,13 +427,25 @@ def _names_of(text: str, *, words: bool) -> Iterator[str]:
     seen = {text}
     spaces = _SPACES.split(text) if words else ()
     sides = () if "\x00" in text else (text, text.strip().strip("\"'`<>"))
-    for item in (*sides, *_ENCLOSED.split(text), *_ITEMS.split(text), *spaces):
-        for piece in (item, *_SIDES.split(item)):
+    lists = (item for sign in ",;|" if sign in text for item in text.split(sign))
+    for item in (*sides, *_ENCLOSED.split(text), *_ITEMS.split(text), *lists, *spaces):
+        for piece in _sides_of(item):
             word = piece.strip()
             for name in (word, word[2:] if _SHORT_OPTION.match(word) else ""):
                 if name and name not in seen and len(name) <= _LONGEST_NAME:
                     seen.add(name)
                     yield name
+
+
+def _sides_of(item: str) -> Iterator[str]:
+    """Yield an item, and what stands between any two of its signs: a name may have signs too."""
+    yield item
+    signs = [sign.span() for sign in _SIDES.finditer(item)]
+    starts, ends = [0, *(end for _, end in signs)], [*(start for start, _ in signs), len(item)]
+    for n, start in enumerate(starts):
+        for end in (*ends[n : n + _MOST_SIGNS], ends[-1]):
+            yield item[start:end]
+    yield from (item[:end] for end in ends[_MOST_SIGNS:])
 
 
 def _quoted_in(text: str) -> Iterator[str]:

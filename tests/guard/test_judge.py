@@ -380,6 +380,34 @@ def test_other_ways_to_write_a_path_are_read(world: CallContext, kind: Kind, val
     assert objection(world, kind, value) is not None
 
 
+@pytest.mark.parametrize("name", ["a:b", "a=b", "x+y@z", "a&b#c"])
+@pytest.mark.parametrize("value", ["k={}", "x,k={}", "{}:ro", "k={}:ro", "k=@{}", "u:k={}@h"])
+def test_a_link_with_a_sign_in_its_name_is_followed(tmp_path: Path, name: str, value: str) -> None:
+    top = plant(tmp_path, "project/a.txt", "private/x", f"project/{name} => ../private/x")
+    here = context(share(top / "project"), top / "project")
+    for kind in (COMMAND, NEUTRAL):
+        assert objection(here, kind, value.format(name)) == OUTSIDE
+
+
+@pytest.mark.parametrize(("name", "sign"), [("a,b", ";"), ("a,b", "|"), ("a;b", ","), ("a|b", ";")])
+def test_a_link_with_another_sign_than_its_list_is_followed(
+    tmp_path: Path, name: str, sign: str
+) -> None:
+    top = plant(tmp_path, "project/a.txt", "private/x", f"project/{name} => ../private/x")
+    here = context(share(top / "project"), top / "project")
+    for value in (f"a.txt{sign}{name}", f"src/x{sign}{name}", f"{name}{sign}a.txt"):
+        assert objection(here, NEUTRAL, value) == OUTSIDE
+
+
+@pytest.mark.parametrize("name", ["a:b", "a=b", "a+b", "a!b"])
+@pytest.mark.parametrize("value", ["k=src/{}", "src/{}:ro", "k=src/{}:ro", "src/{}:/in/it:ro"])
+def test_a_path_with_a_sign_in_it_is_followed(tmp_path: Path, name: str, value: str) -> None:
+    top = plant(tmp_path, "project/src/a.txt", "private/x", f"project/src/{name} => ../../private")
+    here = context(share(top / "project"), top / "project")
+    for kind in (COMMAND, NEUTRAL, WEAK, PATH):
+        assert objection(here, kind, value.format(name)) == OUTSIDE
+
+
 @pytest.mark.parametrize(
     "words", ['"a.txt" ""a.txt" "x y""', "see 'a.txt', then 'x y", "one, two, three and “x y”"]
 )

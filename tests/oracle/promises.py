@@ -40,7 +40,7 @@ _SAYING_NOTHING = {"neutral", "file key", "key"}
 _PROSE = 4
 _OF_PROSE = {"words", "lines", "quoted", "list"}
 _LISTS = {"list", "lines", "assigned", "scheme", "words", "option"}
-_FINDERS = {"glob", "sh", "bash"}
+_FINDERS = {"glob", "dash", "bash"}
 _WILD = re.compile(r"[*?\[]")
 
 

@@ -22,6 +22,7 @@ _MAX_TOTAL = 16 * 4096
 _MAX_MARKS = 100
 _MAX_CODED = 8
 _MAX_NAMES = 32
+_MAX_COLONS = 8
 _TOO_MANY_WAYS = "it can be read in too many ways"
 
 Readings: TypeAlias = "dict[str, str]"
@@ -88,6 +89,7 @@ _LIST = re.compile(r"[,;|\n]")
 _LISTS = {sign: re.compile(re.escape(sign)) for sign in (",", ";", "|", "\n", "&&")}
 _COMMANDS = re.compile(r"[;|]|&&")
 _COLON = re.compile(r":")
+_LAST_COLON = re.compile(r":(?=[^:]*\Z)")
 _ASSIGNED = re.compile(r"[=@!]|(?<=\w)\+(?=[/~.])")
 _SIGNS = "@!<>+"
 _CUT = re.compile(r"[?#]")
@@ -314,6 +316,8 @@ def _listed(text: str, reader: Reader) -> Iterable[str]:
         yield from _chained(text, reader)
         yield text.partition(":")[2]
         yield from _pieces(_COLON, text, reader)
+        if text.count(":") <= _MAX_COLONS:
+            yield from _pieces(_LAST_COLON, text, reader)[:1]
     yield from (match[0] for match in _EMBEDDED_URI.finditer(text))
 
 
