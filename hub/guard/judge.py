@@ -57,13 +57,14 @@ _A_NAME = "one item of a list"  # of a text without path signs: costs a disk que
 _SHAPE_OF_A_NAME = re.compile(r"[\w.-]+")
 _SPACES = re.compile(r"\s+")
 _LONGEST_NAME = 255
+_LONGEST_PIECE = _LONGEST_NAME + len("-o")
 _BY_SHAPE = frozenset({Kind.NEUTRAL, Kind.WEAK})
 _NAMED = frozenset({Kind.PATH, Kind.WEAK})
 _LONGEST_LIST = 1024
 _ITEMS = re.compile(r"[,;|\x00-\x1f\"'`<>(){}\[\]]+")
 _ENCLOSED = re.compile(r"[\x00-\x1f\"'`<>(){}\[\]\u201c\u201d\u2018\u2019\u00ab\u00bb]+")
 _BRACED = re.compile(r"(?!.*\x00).*[\"'`<>(){}\[\]]", re.S)
-_SIDES = re.compile(r"[=@:!+&?#]+")
+_SIDES = re.compile(r"([=@:!+&?#]+)\s*")
 _MOST_SIGNS = 8
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _LONGEST_WORD = 512
@@ -438,14 +439,29 @@ def _names_of(text: str, *, words: bool) -> Iterator[str]:
 
 
 def _sides_of(item: str) -> Iterator[str]:
-    """Yield an item, and what stands between any two of its signs: a name may have signs too."""
+    """Yield an item, and what stands between any two of its signs: a name may have signs too.
+
+    What is longer than any name is left out before it is cut: an item may have very many signs.
+    """
     yield item
-    signs = [sign.span() for sign in _SIDES.finditer(item)]
-    starts, ends = [0, *(end for _, end in signs)], [*(start for start, _ in signs), len(item)]
+    starts, ends = _edges_of(item)
     for n, start in enumerate(starts):
         for end in (*ends[n : n + _MOST_SIGNS], ends[-1]):
-            yield item[start:end]
-    yield from (item[:end] for end in ends[_MOST_SIGNS:])
+            if end - start <= _LONGEST_PIECE:
+                yield item[start:end]
+    first = starts[0]
+    yield from (item[first:end] for end in ends[_MOST_SIGNS:] if end - first <= _LONGEST_PIECE)
+
+
+def _edges_of(item: str) -> tuple[list[int], list[int]]:
+    """Return where the texts between the signs of an item start and end, without spaces around."""
+    starts, ends, after = [len(item) - len(item.lstrip())], list[int](), 0
+    for sign in _SIDES.finditer(item):
+        ends.append(after + len(item[after : sign.start()].rstrip()))
+        after = sign.end(1)
+        starts.append(sign.end())
+    ends.append(after + len(item[after:].rstrip()))
+    return starts, ends
 
 
 def _quoted_in(text: str) -> Iterator[str]:
