@@ -22,7 +22,7 @@ from hub.roots.effective import EffectiveRoots, for_rootless
 
 def register(subparsers: Subparsers) -> None:
     """Add the subcommand `roots` with its subcommands."""
-    roots = subparsers.add_parser("roots", help="detect, list, test and keep roots").add_subparsers(
+    roots = subparsers.add_parser("roots", help="detect, list, test and edit roots").add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
     detect = roots.add_parser("detect", help="find projects that could be roots")

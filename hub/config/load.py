@@ -31,12 +31,12 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "dict_type": "must be a mapping",
     "model_type": "must be a mapping",
     "model_attributes_type": "must be a mapping",
-    "string_type": "must be a text; write it in quotes",
+    "string_type": "must be a string; put it in quotes",
 }
 
 _FOREIGN: Final[Mapping[str, str]] = {
-    "type": "Leave it out: `command` or `url` says it, and `transport: sse`. ",
-    "disabled": "Make its server a comment. ",
+    "type": "Leave it out: `command` or `url` tells the transport (SSE: `transport: sse`). ",
+    "disabled": "To disable a server, comment it out. ",
 }
 """Advice for keys of other programs' configs that hub.yaml does not have."""
 

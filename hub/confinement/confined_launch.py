@@ -96,7 +96,7 @@ def confined_plan(
     found = _program(spec, plan, environment)
     granted = _grants(spec, plan, found, places, environment)
     for grant in granted.unheld:
-        log.warning("not held by the kernel", server=spec.name, what=grant)
+        log.warning("not enforced by the kernel", server=spec.name, what=grant)
     _must_open_no_keys(spec, granted)
     _furnish(places, environment, keeps=_is_runner(plan))
     rules = [("r", grant) for grant in granted.read] + [("w", grant) for grant in granted.write]
@@ -129,8 +129,8 @@ def _must_open_no_keys(spec: ServerSpec, granted: FileGrants) -> None:
     opened = [path for path in granted.keys if Path(path).is_dir() and any(Path(path).iterdir())]
     for path in opened:
         if spec.confine.mode == "require":
-            why = f"what it is granted holds the hub's keys, {path}"
-            raise ChildError(f"it must be confined and cannot be: {why}")
+            why = f"it is granted {path}, which has the hub's keys"
+            raise ChildError(f"it cannot be confined, and `confine: require` is set: {why}")
         log.warning("CAN READ the hub's keys", server=spec.name, keys=path, asked="confine: auto")
 
 

@@ -266,7 +266,7 @@ class PathTracer:
         if enforcing and policy.unsafe is not None and policy.unsafe.refuses(parts):
             return "it is not safe for sharing"
         if self._needs_write and policy.access and policy.access_at(parts) == "read":
-            return "it may only be read"
+            return "it is read-only"
         return self._denial(path) if policy.deny else None
 
     def _starts(self, parts: tuple[str, ...]) -> list[int]:
@@ -292,7 +292,7 @@ class PathTracer:
             starts = [0]
         self.effort.spend(len(starts) * (LEAST + self._policy.deny.effort(len(parts))))
         if any(self._policy.deny.refuses(parts[start:], folded=folded) for start in starts):
-            return "the operator denies it"
+            return "it matches one of the operator's deny patterns"
         return None
 
 

@@ -15,8 +15,8 @@ from hub.paths.resolve import Flavour, collapse
 
 _DOUBTS = (
     (re.compile(r"[\x00-\x1f\x7f-\x9f]"), "it contains a control character"),
-    (re.compile(r"[\ud800-\udfff]"), "it contains half of a character"),
-    (re.compile(r"\$\(|`|\$env:|\$\{\w*[^\w}]", re.I), "it is a substitution"),
+    (re.compile(r"[\ud800-\udfff]"), "it contains an unpaired surrogate"),
+    (re.compile(r"\$\(|`|\$env:|\$\{\w*[^\w}]", re.I), "it contains a shell substitution"),
 )
 _COMPUTED = re.compile(r"\$\(|\$\{\w+(?:[%#/^@]|,,?|:\d)", re.I)
 _SUSPECT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff$`~]")
@@ -89,13 +89,13 @@ class LocalPaths(Struct, frozen=True):
 def doubt_about(text: str, kind: Kind) -> str | None:
     """Return why a text cannot be judged as a path, whatever is on the disk, or None."""
     if is_special(text) or (kind is Kind.PATH and _FOREIGN.match(text)):
-        return "it opens something that is no file"
+        return "it opens something that is not a file"
     if not _SUSPECT.search(text):
         return None
     if _USERS_HOME.match(text) and ("/" in text or kind in _NAMED):
-        return "nobody knows whose home it starts in"
+        return "it starts with '~' and a name, which the hub does not resolve"
     if kind is Kind.WEAK and _COMPUTED.search(text) and not is_prose(text):
-        return "it is a substitution"
+        return "it contains a shell substitution"
     if kind is not Kind.PATH:
         return "it contains a NUL character" if "\x00" in text else None
     return next((reason for doubt, reason in _DOUBTS if doubt.search(text)), None)

@@ -55,7 +55,7 @@ def test_a_file_that_others_may_read_is_taken_from_them_and_the_log_says_so(tmp_
         audit.write(RECORD)
     assert mode(path) == 0o600
     assert [(entry["event"], entry["mode_was"]) for entry in logs] == [
-        ("audit file is its owner's alone now", "644")
+        ("audit file could be accessed by other users: set to mode 0600", "644")
     ]
     assert path.read_bytes().startswith(b"{}\n")
 
@@ -100,7 +100,7 @@ def test_a_file_with_other_names_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     path.touch(0o600)
     (tmp_path / "other").hardlink_to(path)
-    with pytest.raises(UnfitFileError, match="other names"):
+    with pytest.raises(UnfitFileError, match="hard link"):
         audit_log(path)
 
 

@@ -112,7 +112,7 @@ def test_never_leaves_out_what_several_servers_have_and_says_which() -> None:
     assert made.tool("x") is None
     (clash,) = made.left_out.values()
     assert (clash.kind, clash.name, clash.servers) == ("tool", "x", (A, B))
-    assert "'x' is left out: a and b have one" in clash.what
+    assert "'x' is left out: servers a and b have one" in clash.what
     assert "tools.deny" in clash.fix
 
 

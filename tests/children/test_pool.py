@@ -320,7 +320,7 @@ async def test_a_child_that_crashes_over_and_over_is_left_alone_until_one_call_h
         text = await at.failure_of(slot)
         assert text == (
             "server 'files' is not running: exited with code 7; "
-            "after 3 failures in a row one call may try it in 2.0 s"
+            "after 3 failures in a row, one call may try it again in 2.0 s"
         )
         assert (slot.health.breaker, slot.health.retry_at) == ("open", at.clock.now + 2)
         at.clock.advance(2)
@@ -380,7 +380,7 @@ async def test_a_place_that_was_given_up_starts_nothing() -> None:
     async with home() as at:
         slot = at.lease()
         at.children.release(slot, ALICE, at_once=True)
-        assert await at.failure_of(slot) == "server 'files' was let go: its roots have changed"
+        assert await at.failure_of(slot) == "server 'files' was stopped: its roots have changed"
         assert at.fake.links == []
 
 

@@ -136,7 +136,7 @@ def test_a_check_names_what_a_servers_text_mentions_and_does_not_get(
     configure(monkeypatch, {"s": {"command": "sh", "args": ["-c", "curl -H $S_TOKEN x"]}})
     assert run("check") == 0
     shown = capsys.readouterr().out
-    assert "warning: servers.s: names S_TOKEN, which its process does not get" in shown
+    assert "warning: servers.s: uses S_TOKEN, which its process does not inherit" in shown
     assert "s3cret" not in shown
 
 
@@ -147,12 +147,12 @@ def test_without_roots_a_child_is_planned_where_the_hub_runs_unless_clients_are_
     (shown,) = planned(capsys)
     assert (shown["cwd"], shown["roots"]) == (str(top), [])
     assert run("plan") == 0
-    assert "  root   (none: clients without roots are not held to any)" in capsys.readouterr().out
+    assert "  root   (none: clients without roots are not restricted)" in capsys.readouterr().out
     configure(monkeypatch, {"s": {"command": "x"}}, roots={"when_missing": "deny"})
     (shown,) = planned(capsys)
     assert shown["cwd"] == "(an empty private directory)"
     assert run("plan") == 0
-    assert "  root   (none: clients without roots reach none)" in capsys.readouterr().out
+    assert "  root   (none: clients without roots may name no path)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("bound", ["server", "operator"])
@@ -163,7 +163,7 @@ def test_a_plan_says_that_no_root_is_left_where_it_may_be(
     command = {"command": "npx", "args": ["@modelcontextprotocol/server-filesystem", *args]}
     configure(monkeypatch, {"files": command}, roots={"ceiling": [f"{top}/a"]})
     assert run("plan", "--root", "my files") == 0
-    told = "  root   (none: nothing of what is given lies within the ceilings)"
+    told = "  root   (none: no root is inside the ceilings)"
     assert told in capsys.readouterr().out
 
 

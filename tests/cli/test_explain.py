@@ -63,7 +63,7 @@ def test_who_has_no_roots_is_told_that_there_are_none_to_be_held_to(
 ) -> None:
     arguments = ("a.b", "--arguments", '{"path": "/etc/passwd"}')
     assert run(*arguments) == 0
-    told = "There are no roots to hold it to; --root DIR names one.\n"
+    told = "No roots are set, so paths are not compared with any; set one with --root DIR.\n"
     assert capsys.readouterr().out.endswith(f"/etc/passwd  fine\n\n{told}")
     assert run(*arguments, "--json") == 0
     assert json.loads(capsys.readouterr().out)["enforcing"] is False
@@ -118,7 +118,7 @@ def test_a_config_decides_about_modes_roots_and_directories(
     )
     named = ("--config", str(config))
     assert run("files.read", "--arguments", '{"path": "/etc"}', *named) == 1
-    assert "files.read: allowed, but only reported" in capsys.readouterr().out
+    assert "files.read: allowed, because refusals are only reported" in capsys.readouterr().out
     assert run("files.read", "--arguments", '{"path": "b.md"}', *named) == 0
     assert f"{tree}/docs/b.md" in capsys.readouterr().out
     assert run("far.read", "--arguments", '{"path": "b.md"}', *named) == 0
@@ -131,7 +131,7 @@ def test_a_tool_that_clients_are_not_offered_is_not_said_to_be_callable(tree: Pa
     config = tree / "hub.json"
     config.write_text(json.dumps({"version": 1, "servers": {"git": server}}))
     assert run("git.git_log", "--config", str(config)) == 0
-    with pytest.raises(RouteError, match=r"^servers\.git\.tools: leaves out 'git_reset'"):
+    with pytest.raises(RouteError, match=r"^servers\.git\.tools: hides 'git_reset'"):
         run("git.git_reset", "--config", str(config))
 
 
@@ -152,7 +152,7 @@ def test_a_server_is_asked_for_its_own_schema(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "say SERVER.TOOL and --arguments '{...}', or --batch FILE"),
+        ((), "give SERVER.TOOL and --arguments '{...}', or --batch FILE"),
         (("server",), "'server' is not SERVER.TOOL, like files.read_file"),
         (("files__read",), "'files__read' is not SERVER.TOOL, like files.read_file"),
         (("a.b", "--arguments", "{"), "--arguments: not JSON: "),

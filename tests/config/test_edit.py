@@ -154,7 +154,7 @@ def test_what_cannot_be_changed_safely_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as raised:
         added(text, "./new", None)
     assert raised.value.where.startswith("roots.fallback: ")
-    assert raised.value.fix == "Nothing was written. Change the list by hand."
+    assert raised.value.fix == "Nothing was changed. Edit the list by hand."
 
 
 def test_the_entries_are_known_as_they_are_written() -> None:

@@ -123,7 +123,7 @@ servers:
         ),
         (
             "version: 1\nservers: {a: {command: x, args: [8080]}}",
-            "servers.a.args[0]: must be a text",
+            "servers.a.args[0]: must be a string",
         ),
         (
             "version: 1\nservers: {a: {command: x, args: ['${rots}']}}",
@@ -295,7 +295,10 @@ def test_a_command_lines_mistake_names_the_argument() -> None:
     ("text", "fix"),
     [
         ("version: 1\nservers: {a: {command: x, type: stdio}}", "Leave it out: "),
-        ("version: 1\nservers: {a: {command: x, disabled: true}}", "Make its server a comment. "),
+        (
+            "version: 1\nservers: {a: {command: x, disabled: true}}",
+            "To disable a server, comment it out. ",
+        ),
     ],
 )
 def test_keys_that_other_programs_have_are_known_to_be_theirs(

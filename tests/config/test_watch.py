@@ -79,7 +79,7 @@ async def test_new_roots_are_taken_over(top: Path) -> None:
     assert at.names == ["a", "Two"]
     assert at.operator.roots().ceiling is not None
     assert at.times == 1
-    assert line["event"] == "roots taken over from the config"
+    assert line["event"] == "roots reloaded from the config"
     assert line["fallback"] == [f"{top}/a", f"{top}/b"]
 
 
@@ -143,7 +143,7 @@ async def test_what_needs_a_restart_is_said_once(top: Path) -> None:
     assert line["keys"] == ["guard", "roots.deny"]
     assert at.times == 0
     lines = await at.becomes(text.replace("[a]", "[b]"))
-    assert [line["event"] for line in lines] == ["roots taken over from the config"]
+    assert [line["event"] for line in lines] == ["roots reloaded from the config"]
     assert await at.becomes(config("{fallback: [b]}")) == []
 
 

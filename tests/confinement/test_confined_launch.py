@@ -230,7 +230,7 @@ async def test_one_that_must_be_confined_and_cannot_be_is_not_started(
 ) -> None:
     left = tmp_path / "left"
     argv = ("/bin/sh", "-c", f"touch {left}")
-    with pytest.raises(ChildError, match=r"must be confined.*no Landlock here"):
+    with pytest.raises(ChildError, match=r"cannot be confined.*no Landlock here"):
         async with opened(spec(*argv, mode="require"), plan(*argv), environment, UNABLE):
             pytest.fail("it runs")
     assert not await anyio.Path(left).exists()
@@ -271,7 +271,7 @@ async def test_what_the_kernel_cannot_hold_is_said(
         async with opened(spec(*argv, policy=policy), plan(*argv, roots=roots), environment):
             pass
     assert [entry["event"] for entry in logs if entry["log_level"] == "warning"] == [
-        "not held by the kernel"
+        "not enforced by the kernel"
     ]
 
 
@@ -336,7 +336,7 @@ async def test_keys_in_a_root_end_the_start_where_it_must_be_confined_and_are_to
     planned = plan(*argv, cwd=str(root), roots=roots_at(root))
     await told(spec(*argv, mode="require", policy=policy), planned, environment)
     (keys / "key").write_text("k")
-    with pytest.raises(ChildError, match="holds the hub's keys"):
+    with pytest.raises(ChildError, match="has the hub's keys"):
         await told(spec(*argv, mode="require", policy=policy), planned, environment)
     with capture_logs() as logs:
         await told(spec(*argv, mode="auto", policy=policy), planned, environment)

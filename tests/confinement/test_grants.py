@@ -83,7 +83,7 @@ def test_a_read_only_place_in_a_writable_root_is_said_not_to_be_held() -> None:
     found = file_grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
     assert found.write == (FileGrant("/team", (1, 7)),)
     (note,) = found.unheld
-    assert note.startswith("/team/vendor is read-only for the guard alone")
+    assert note.startswith("only the guard keeps /team/vendor read-only")
 
 
 def test_rules_inside_a_root_that_is_a_file_mean_nothing() -> None:
@@ -182,8 +182,8 @@ def test_what_is_the_hubs_own_in_a_writable_grant_is_told_and_keys_in_any() -> N
     policy = Policy(own=OwnFiles(secret=(keys,), kept=(config,)))
     found = file_grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
     assert found.unheld == (
-        "/team/hub.yaml is the hub's own for the guard alone: /team is writable",
-        "/team/state/roots-hub is the hub's own for the guard alone: /team is writable",
+        "only the guard protects the hub's /team/hub.yaml: /team is writable",
+        "only the guard protects the hub's /team/state/roots-hub: /team is writable",
     )
     assert found.keys == ("/team/state/roots-hub",)
     for read in ("/team/state", "/team/state/roots-hub/key", "/"):

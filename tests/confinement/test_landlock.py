@@ -107,7 +107,7 @@ class _Libc:
 
 @pytest.mark.parametrize(
     ("error", "says"),
-    [(38, "5.13 or newer"), (95, "lsm="), (1, "seccomp"), (22, "does not answer: Invalid")],
+    [(38, "5.13 or newer"), (95, "lsm="), (1, "seccomp"), (22, "cannot be queried: Invalid")],
 )
 def test_a_machine_that_cannot_says_why_and_what_to_do(
     error: int, says: str, monkeypatch: pytest.MonkeyPatch

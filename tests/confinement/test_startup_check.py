@@ -22,7 +22,7 @@ def server(mode: ConfineMode, command: str = "server") -> ServerSpec:
 def test_a_server_that_must_be_confined_and_cannot_be_is_an_error_at_load() -> None:
     with pytest.raises(ConfigError, match="no Landlock here") as caught:
         settle_confinement([server("require")], UNABLE)
-    assert caught.value.where.startswith("servers.files.confine: require")
+    assert caught.value.where.startswith("servers.files.confine: is require")
     assert "check --confine" in caught.value.fix
 
 
@@ -53,7 +53,7 @@ def test_one_whose_system_calls_are_not_filtered_is_warned_of_or_not_launched() 
 def test_what_an_older_kernel_does_not_hold_is_named() -> None:
     with capture_logs() as logs:
         settle_confinement([server("require")], Kernel(4, ""))
-    assert {one["event"] for one in logs} == {"not held by this kernel"}
+    assert {one["event"] for one in logs} == {"not enforced by this kernel"}
     assert [one["what"].split()[0] for one in logs] == ["ioctl", "signals"]
 
 

@@ -214,7 +214,9 @@ def test_the_question_says_who_wants_what(top: Path) -> None:
         f'argument "/path" wants to read the file "{top}/private/secret.txt"'
     )
     assert asking(one(top, "private")).endswith(f'read all of the directory "{top}/private"')
-    assert asking(one(top, "private/new")).endswith(f'what is not there yet: "{top}/private/new"')
+    assert asking(one(top, "private/new")).endswith(
+        f'"{top}/private/new", which does not exist yet'
+    )
     uri = Call("resources/read", "file:///x", {}, {})
     wide = question(secret, uri, "s", writes=True, pointer="/uri", lasting=False)
     assert 'resource "file:///x", argument "/uri" wants to read and write' in str(wide["message"])

@@ -96,7 +96,7 @@ def test_what_starts_at_the_top(tmp_path: Path) -> None:
 def test_patterns_hold_for_a_name_and_for_what_it_leads_to(tmp_path: Path) -> None:
     top = plant(tmp_path, "p/.env", "p/alias => .env", "p/x", "q/.env => ../p/x")
     where = of(context(share(top / "p", top / "q"), top / "p"), DENY_ENV)
-    denied = "the operator denies it"
+    denied = "it matches one of the operator's deny patterns"
     assert denied in objections(where, "alias", strict=True)
     assert denied in objections(where, f"{top}/q/.env", strict=True)
     assert denied not in objections(where, f"{top}/p/x", strict=True)
@@ -105,7 +105,9 @@ def test_patterns_hold_for_a_name_and_for_what_it_leads_to(tmp_path: Path) -> No
 
 def test_patterns_have_no_case_on_windows() -> None:
     where = of(on_windows("C:\\R"), DENY_ENV)
-    assert "the operator denies it" in objections(where, "C:\\R\\.ENV", strict=True)
+    assert "it matches one of the operator's deny patterns" in objections(
+        where, "C:\\R\\.ENV", strict=True
+    )
 
 
 def test_a_granted_place_is_inside_and_the_operators_patterns_hold_there(tmp_path: Path) -> None:
@@ -118,7 +120,9 @@ def test_a_granted_place_is_inside_and_the_operators_patterns_hold_there(tmp_pat
     anchored = Policy(deny=DenyPatterns(("/secret",)))
     denying = PathTracer(at, anchored, needs_write=False)
     assert denying.objection(f"{top}/b/x") is None
-    assert denying.objection(f"{top}/b/secret/x") == "the operator denies it"
+    assert (
+        denying.objection(f"{top}/b/secret/x") == "it matches one of the operator's deny patterns"
+    )
 
 
 def test_what_was_too_much_is_no_answer(tmp_path: Path) -> None:

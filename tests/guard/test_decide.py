@@ -583,7 +583,7 @@ def test_one_call_has_no_more_than_its_share_of_the_hub(
         assert isinstance(verdict, Refused) is refused
         if isinstance(verdict, Refused):
             assert verdict.reason in {
-                "the call names more paths for these roots than are judged at once",
+                "the call names too many paths to judge for these roots",
                 "there is too much to judge",
             }
 

@@ -57,4 +57,4 @@ def test_a_long_text_is_a_path_if_its_start_is_one(tmp_path: Path, start: str) -
 def test_a_text_that_cannot_be_judged_is_told_by_kind() -> None:
     assert doubt_about("a\x1bb", Kind.PATH) == "it contains a control character"
     assert doubt_about("a\x1bb", NEUTRAL) is None
-    assert doubt_about("expect://id", NEUTRAL) == "it opens something that is no file"
+    assert doubt_about("expect://id", NEUTRAL) == "it opens something that is not a file"

@@ -133,7 +133,7 @@ def test_a_message_that_is_not_taken_is_answered_under_its_own_id(
     ],
 )
 def test_an_answer_of_a_client_that_is_none_ends_the_wait_for_it(line: bytes, what: str) -> None:
-    text = f"The {what} that was answered is no object"
+    text = f"The {what} of the response is not an object"
     assert parse_client(line) == Failure(7, {"code": INVALID_REQUEST, "message": text})
 
 

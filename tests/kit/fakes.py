@@ -67,7 +67,7 @@ class FakeLinks(LinkReader):
 
     def entry(self, path: str) -> Entry | None:
         if path in self.unreadable:
-            raise PathError("the system would not say where it leads: Permission denied")
+            raise PathError("the system cannot look it up: Permission denied")
         return self.entries.get(path)
 
     def target(self, path: str) -> str:

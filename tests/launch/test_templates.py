@@ -58,7 +58,7 @@ def test_roots_alone_spread_only_where_they_may() -> None:
     assert parse_template("${roots}", spread=True).elements(ENVIRONMENT.get, ()) == ()
     with pytest.raises(TemplateError, match="argument of its own"):
         parse_template("${roots}")
-    with pytest.raises(TemplateError, match="several elements"):
+    with pytest.raises(TemplateError, match="several arguments"):
         parse_template("${roots}", spread=True).fill(ENVIRONMENT.get, ROOTS)
 
 

@@ -92,7 +92,7 @@ def test_a_path_leads_where_the_kernel_would_go(tmp_path: Path, raw: str, leads_
         ("a/" * 3000, "it is longer than any path can be"),
         ("nope/../a.txt", "it has '..' after a component that does not exist"),
         ("project/loop/x", "it passes through too many symbolic links"),
-        ("n" * 300, "the system would not say where it leads: File name too long"),
+        ("n" * 300, "the system cannot look it up: File name too long"),
         ("/proc/self/root", "/proc means something else in the process that opens it"),
         ("project/pl/a.txt", "/proc means something else in the process that opens it"),
         ("/dev/fd/0", "/dev/fd means something else in the process that opens it"),

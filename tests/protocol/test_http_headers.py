@@ -202,7 +202,7 @@ def test_headers_that_say_the_same_fit() -> None:
         ({"region": None}, [("mcp-param-region", "null")], "no such argument"),
         ({"region": []}, [("mcp-param-region", "[]")], "no such argument"),
         ({"region": "a"}, [("mcp-param-region", "a"), ("Mcp-Param-Region", "a")], "more than once"),
-        ({"region": "a"}, [("mcp-param-region", "=?base64?YQ?=")], "not well encoded"),
+        ({"region": "a"}, [("mcp-param-region", "=?base64?YQ?=")], "not encoded correctly"),
         ({"region": "1"}, [("mcp-param-region", "1.0")], "'region' do not match"),
         ({"page": 42}, [("mcp-param-page", "42.5")], "'page' do not match"),
         ({"page": 42}, [("mcp-param-page", "4.2e1")], "'page' do not match"),

@@ -162,7 +162,7 @@ def test_what_nobody_reads_holds_up_nobody_and_is_counted(monkeypatch: pytest.Mo
     unread.read.set()
     flush()
     assert ["one" in unread.lines[0], "three" in unread.lines[2]] == [True, True]
-    assert unread.lines[1].startswith("(2 lines of the log were lost: nobody read it)\n")
+    assert unread.lines[1].startswith("(2 lines of the log were lost: stderr was not read)\n")
     assert "two" in unread.lines[1]
     a_logger().warning("six")
     flush()

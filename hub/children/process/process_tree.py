@@ -89,7 +89,7 @@ class ProcessTree:
             self._parent = (self._supervised.subreaper, _start(self._supervised.subreaper) or 0)
             self.begun(self._supervised.pid)
             return self._supervised
-        raise ChildProcessError(errno.ECHILD, "what was to start it has ended")
+        raise ChildProcessError(errno.ECHILD, "the fork server has ended")
 
     def _start_here(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: ChildPipes
@@ -144,7 +144,7 @@ class ProcessTree:
             await self._supervised.finish()
             termination.prune()
         if termination.left:
-            log.error("processes left that cannot be ended", pids=sorted(termination.left))
+            log.error("processes that cannot be killed were left", pids=sorted(termination.left))
         for pid, start in self._leader.items():
             self._supervisor.leaders.pop(pid, None)
             self._supervisor.tell(f"- {pid} {start}\n")
@@ -227,7 +227,7 @@ class ProcessSupervisor:
     def sees(self, hindrance: OSError | None) -> None:
         """Record whether an error prevents looking for processes, and log each change of that."""
         if hindrance is not None and not self._is_blind:
-            log.error("servers are not ended yet: raise `ulimit -n`", error=str(hindrance))
+            log.error("servers cannot be ended for now: raise `ulimit -n`", error=str(hindrance))
         elif hindrance is None and self._is_blind:
             log.info("servers can be ended again")
         self._is_blind = hindrance is not None

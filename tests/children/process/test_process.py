@@ -205,8 +205,8 @@ sys.stdin.read()
     lines = [entry["line"] for entry in logs if entry["event"] == "stderr"]
     assert lines == [*(f"line {n}" for n in range(7)), "(too long to show)", "caf\ufffd"]
     assert {entry["server"] for entry in logs} == {"files"}
-    assert said == "closed its output (the hub's log has its last words)"
-    last = [entry["said"] for entry in logs if entry["event"] == "last words"]
+    assert said == "closed its output (the hub's log has its last stderr lines)"
+    last = [entry["said"] for entry in logs if entry["event"] == "last stderr lines"]
     assert last[0] == "line 4 | line 5 | line 6 | (too long to show) | caf\ufffd"
 
 
@@ -309,7 +309,7 @@ async def test_a_command_that_cannot_run_for_want_of_descriptors_says_what_to_ra
     [
         (("no-such-command",), "/", "there is no command 'no-such-command' on the PATH"),
         (("/no/such/command",), "/", "there is no command '/no/such/command'"),
-        (("sh",), "/no/such/directory", "its `cwd` is no directory (`plan` shows which it is)"),
+        (("sh",), "/no/such/directory", "its `cwd` is not a directory (`roots-hub plan` shows it)"),
         (("sh", "a\0b"), "/", "embedded null byte"),
         (("test_spawn.py",), HERE, "No such file or directory"),
     ],
@@ -370,8 +370,10 @@ sys.exit(4)
             await process.outlet.send(Notification("go", {}))
             with pytest.raises(GoneError) as caught:
                 await process.next_line()
-    assert str(caught.value) == "exited with code 4 (the hub's log has its last words)"
-    last = [(entry["server"], entry["said"]) for entry in logs if entry["event"] == "last words"]
+    assert str(caught.value) == "exited with code 4 (the hub's log has its last stderr lines)"
+    last = [
+        (entry["server"], entry["said"]) for entry in logs if entry["event"] == "last stderr lines"
+    ]
     assert last == [("files", "the key is s3cret")]
 
 

@@ -165,7 +165,7 @@ async def test_who_cannot_be_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> N
             patch.setattr(watchdog, "send", lambda *_: None)  # pyright: ignore
             await tree.end()
         assert [(entry["event"], entry["pids"]) for entry in logs] == [
-            ("processes left that cannot be ended", [pid])
+            ("processes that cannot be killed were left", [pid])
         ]
 
 
@@ -194,7 +194,7 @@ async def test_a_family_ends_when_a_descriptor_is_free_to_look_for_it_with(
         assert there(pids) == []
     said = [(entry["log_level"], entry["event"]) for entry in logs]
     assert said == [
-        ("error", "servers are not ended yet: raise `ulimit -n`"),
+        ("error", "servers cannot be ended for now: raise `ulimit -n`"),
         ("info", "servers can be ended again"),
     ]
 

@@ -209,9 +209,9 @@ async def test_redirects_without_end_are_an_error() -> None:
 @pytest.mark.parametrize(
     ("status", "asked"),
     [
-        (401, " (are its headers right?)"),
-        (404, " (is its url right?)"),
-        (405, " (are its url and transport right?)"),
+        (401, " (check its headers)"),
+        (404, " (check its url)"),
+        (405, " (check its url and transport)"),
         (500, ""),
     ],
 )
@@ -265,11 +265,11 @@ async def test_messages_may_go_to_another_place_at_the_same_origin() -> None:
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        ("http://other.example/m?k=s3cret", "elsewhere, at http://other.example/m, which"),
-        ("//other.example/m", "elsewhere, at http://other.example/m, which"),
-        ("https://child.example/m", "elsewhere, at https://child.example/m, which"),
-        ("http://me:s3cret@child.example/m", "elsewhere, at http://child.example/m, which"),
-        ("http://x:y/", "it names an endpoint that is no address"),
+        ("http://other.example/m?k=s3cret", "another server, http://other.example/m, which"),
+        ("//other.example/m", "another server, http://other.example/m, which"),
+        ("https://child.example/m", "another server, https://child.example/m, which"),
+        ("http://me:s3cret@child.example/m", "another server, http://child.example/m, which"),
+        ("http://x:y/", "its `endpoint` event has no valid URL"),
     ],
 )
 async def test_messages_go_nowhere_else(reference: str, said: str) -> None:

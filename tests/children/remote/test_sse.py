@@ -141,11 +141,11 @@ async def test_a_message_that_is_not_taken_fails_its_own_request(
         (httpx2.ConnectError("refused"), r"it cannot be reached \(refused\)"),
         (httpx2.Response(401), "it answered with HTTP status 401"),
         (httpx2.Response(200, content=b""), "it answered with content of type ''"),
-        (events(), "it did not say where messages go"),
+        (events(), "it sent no `endpoint` event"),
         (events(b"data: x\n\n", b"BREAK"), r"the connection broke \(reset\)"),
         (
             events(b"event: endpoint\ndata: http://other.example/m\n\n"),
-            "it wants its messages elsewhere, at http://other.example/m",
+            "its `endpoint` event names another server, http://other.example/m",
         ),
     ],
 )
@@ -266,5 +266,5 @@ async def test_an_event_without_an_end_is_the_end_of_the_child(
         child.feed.write(b"data: ")
         for _ in range(60):
             child.feed.write(b"x" * 60_000)
-        with pytest.raises(GoneError, match="events without an end"):
+        with pytest.raises(GoneError, match="events that do not end"):
             await child.next()

@@ -301,7 +301,7 @@ def html(status: int = 200) -> httpx2.Response:
         (html(500), "it answered with HTTP status 500"),
         (httpx2.Response(503, json={"error": "no"}), "it answered with HTTP status 503"),
         (httpx2.Response(502, stream=Feed(b"BREAK")), "it answered with HTTP status 502"),
-        (httpx2.Response(401), "it answered with HTTP status 401 (are its headers right?)"),
+        (httpx2.Response(401), "it answered with HTTP status 401 (check its headers)"),
         (httpx2.Response(204), "it answered with HTTP status 204"),
         (
             httpx2.Response(307, headers={"location": "http://x/?k=s3cret"}),
@@ -309,8 +309,8 @@ def html(status: int = 200) -> httpx2.Response:
         ),
         (html(), "it answered with content of type 'text/html'"),
         (httpx2.Response(200), "it answered with content of type ''"),
-        (TAKEN, "it accepted the request, and gives no answer (HTTP status 202)"),
-        (json_body(NEWS), "it answered with a message that is no answer"),
+        (TAKEN, "it accepted the request but will not answer it (HTTP status 202)"),
+        (json_body(NEWS), "it answered with a message that is not a response"),
         (
             httpx2.Response(
                 200, headers={"content-type": "application/json"}, stream=Feed(b"{", b"BREAK")
@@ -360,7 +360,7 @@ async def test_an_unknown_method_is_no_end_where_there_is_no_session() -> None:
         assert isinstance(failed, Failure)
         assert failed.error == {
             "code": METHOD_NOT_FOUND,
-            "message": "it answered with HTTP status 404 (is its url right?)",
+            "message": "it answered with HTTP status 404 (check its url)",
         }
 
 

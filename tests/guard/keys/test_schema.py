@@ -188,7 +188,7 @@ def test_the_operator_decides_by_pointer() -> None:
     compiled = compile_schema(schema, overrides)
     path = compiled.member("path")
     assert (path.kind, path.why, path.values) == (
-        *(Kind.IGNORE, "the operator says so"),
+        *(Kind.IGNORE, "set by the operator"),
         frozenset(),
     )
     files = compiled.member("files")
