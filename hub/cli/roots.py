@@ -64,7 +64,7 @@ def _detect(options: Namespace) -> int:
     return 0
 
 
-def _force(options: Namespace) -> EffectiveRoots:
+def _effective_roots(options: Namespace) -> EffectiveRoots:
     found = configured(options)
     roots = found[0].roots if found is not None else Roots()
     place = place_of(this_machine(os.environ), None if found is None else found[0])
@@ -72,7 +72,7 @@ def _force(options: Namespace) -> EffectiveRoots:
 
 
 def _list(options: Namespace) -> int:
-    effective = _force(options)
+    effective = _effective_roots(options)
     if options.json:
         entries = [
             {"uri": root.uri, "name": root.name, "path": root.path}
@@ -95,7 +95,7 @@ def _list(options: Namespace) -> int:
 
 
 def _contains(options: Namespace) -> int:
-    effective, machine = _force(options), this_machine(os.environ)
+    effective, machine = _effective_roots(options), this_machine(os.environ)
     try:
         found = resolve(
             options.path, cwd=machine.directory, links=machine.links, flavour=machine.flavour

@@ -104,13 +104,13 @@ def confined_plan(
         rules.append(("w", FileGrant(".")))
     file = Path(private, "held")
     encoded = landlock.encode([(kind, one.path, one.identity) for kind, one in rules])
-    file.write_bytes(_held(spec.confine, encoded, found_here))
+    file.write_bytes(_launcher_file(spec.confine, encoded, found_here))
     before = (sys.executable, "-I", "-S", "-B", launcher.__file__, str(file), found.command)
     env = {**_env(places, plan), **found.env, **dict(plan.env)}
     return replace(plan, argv=(*before, *plan.argv), env=tuple(sorted(env.items())))
 
 
-def _held(setting: ConfineSetting, encoded: bytes, found: Confined) -> bytes:
+def _launcher_file(setting: ConfineSetting, encoded: bytes, found: Confined) -> bytes:
     """Return the content of the launcher's file: grants, seccomp filter, kept capabilities."""
     refused = b""
     machine = seccomp.machine()

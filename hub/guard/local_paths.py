@@ -75,7 +75,7 @@ class LocalPaths(Struct, frozen=True):
 
     def _is_top(self, first: str) -> bool:
         """Return whether an entry of the file system's top directory has or matches this name."""
-        if self.tracer.tops(first):
+        if self.tracer.is_top(first):
             return True
         if not _WILDCARD.search(first) or not any(map(str.isalnum, first)):
             return False  # `/*` and `/.*` are more likely part of a search pattern

@@ -82,9 +82,9 @@ def test_whether_something_is_there(tmp_path: Path) -> None:
 
 
 def test_whether_a_name_is_at_the_top(tmp_path: Path) -> None:
-    assert of(context(share(tmp_path))).tops("etc")
-    assert not of(context(share(tmp_path))).tops("no-such-folder")
-    assert of(on_windows("D:\\R")).tops("Windows")
+    assert of(context(share(tmp_path))).is_top("etc")
+    assert not of(context(share(tmp_path))).is_top("no-such-folder")
+    assert of(on_windows("D:\\R")).is_top("Windows")
 
 
 def test_what_starts_at_the_top(tmp_path: Path) -> None:

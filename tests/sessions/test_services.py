@@ -78,12 +78,12 @@ def test_that_nothing_restricts_a_client_is_news_once_and_with_other_roots_again
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     operator = Operator(OperatorRoots(), {}, machine())
-    assert [operator.is_news("local", "code") for _ in range(2)] == [True, False]
-    assert operator.is_news("token", "code")
+    assert [operator.is_first_warning("local", "code") for _ in range(2)] == [True, False]
+    assert operator.is_first_warning("token", "code")
     operator.take(OperatorRoots(strict=True))
-    assert operator.is_news("local", "code")
+    assert operator.is_first_warning("local", "code")
     monkeypatch.setattr(operator_roots, "MAX_WARNED", 1)
-    assert not operator.is_news("local", "other")
+    assert not operator.is_first_warning("local", "other")
 
 
 def test_who_follows_the_operator_is_told_of_other_roots_until_it_has_enough(

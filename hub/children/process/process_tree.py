@@ -87,7 +87,7 @@ class ProcessTree:
                 await anyio.sleep(LOOK_EVERY)
                 continue
             self._parent = (self._supervised.subreaper, _start(self._supervised.subreaper) or 0)
-            self.begun(self._supervised.pid)
+            self.add_leader(self._supervised.pid)
             return self._supervised
         raise ChildProcessError(errno.ECHILD, "the fork server has ended")
 
@@ -99,7 +99,7 @@ class ProcessTree:
             begun = popen(argv, marked, cwd, streams)
         finally:
             self.mark_none()
-        self.begun(begun.pid)
+        self.add_leader(begun.pid)
         return begun
 
     def mark_next(self, env: dict[str, str]) -> dict[str, str]:
@@ -115,7 +115,7 @@ class ProcessTree:
         """Start processes without a child's mark from now on."""
         self._supervisor.mark_none()
 
-    def begun(self, pid: int) -> None:
+    def add_leader(self, pid: int) -> None:
         """Record the child's process, which leads a session of its own."""
         start = _start(pid)
         if start is not None:
@@ -168,9 +168,9 @@ class ProcessTree:
         try:
             termination.signal_all(await self._supervisor.look(), sign)
         except OSError as exc:
-            self._supervisor.sees(exc)
+            self._supervisor.note_obstacle(exc)
             return False
-        self._supervisor.sees(None)
+        self._supervisor.note_obstacle(None)
         return True
 
 
@@ -224,7 +224,7 @@ class ProcessSupervisor:
                 self._seen = began
             return self._table
 
-    def sees(self, hindrance: OSError | None) -> None:
+    def note_obstacle(self, hindrance: OSError | None) -> None:
         """Record whether an error prevents looking for processes, and log each change of that."""
         if hindrance is not None and not self._is_blind:
             log.error("servers cannot be ended for now: raise `ulimit -n`", error=str(hindrance))

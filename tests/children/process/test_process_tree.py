@@ -57,7 +57,7 @@ def begin(tree: ProcessTree, *arguments: str) -> list[int]:
         text=True,
     )
     tree.mark_none()
-    tree.begun(process.pid)
+    tree.add_leader(process.pid)
     assert process.stdout is not None
     with process.stdout:
         lines = iter(process.stdout.readline, "")
@@ -215,13 +215,13 @@ async def test_who_begins_while_no_descriptor_is_free_ends_by_its_marks(
 ) -> None:
     async with kept() as supervisor:
         tree = ProcessTree(supervisor)
-        begun = tree.begun
+        add_leader = tree.add_leader
 
         def unnoticed(pid: int) -> None:
             with no_descriptor_free():
-                begun(pid)
+                add_leader(pid)
 
-        monkeypatch.setattr(tree, "begun", unnoticed)
+        monkeypatch.setattr(tree, "add_leader", unnoticed)
         pids = starts(tree)
         assert supervisor.leaders == {}
         await tree.end()

@@ -19,9 +19,9 @@ from hub.children.process.watchdog import (
     end,
     look,
     row,
-    said,
     send,
     start_of,
+    update_leaders,
 )
 from tests.kit.fakes import no_descriptor_free
 
@@ -211,10 +211,10 @@ def test_without_a_table_of_processes_a_group_is_ended(
 
 def test_the_hub_says_who_comes_and_goes() -> None:
     leaders: dict[int, int] = {}
-    said(leaders, b"+ 5 100\n")
-    said(leaders, b"+ 6 101\n")
-    said(leaders, b"- 5 100\n")
-    said(leaders, b"- 9 9\n")
+    update_leaders(leaders, b"+ 5 100\n")
+    update_leaders(leaders, b"+ 6 101\n")
+    update_leaders(leaders, b"- 5 100\n")
+    update_leaders(leaders, b"- 9 9\n")
     assert leaders == {6: 101}
 
 
