@@ -93,7 +93,9 @@ def appended(monkeypatch: pytest.MonkeyPatch) -> Appended:
     return Appended(monkeypatch)
 
 
-def test_what_has_come_meanwhile_is_written_together(tmp_path: Path, appended: Appended) -> None:
+def test_records_that_arrive_during_a_write_are_written_together(
+    tmp_path: Path, appended: Appended
+) -> None:
     path = tmp_path / "audit.jsonl"
     with audit_log(path) as audit:
         for record in numbered(audit_module.BATCH + 5):
@@ -102,7 +104,7 @@ def test_what_has_come_meanwhile_is_written_together(tmp_path: Path, appended: A
     assert len(lines(path)) == audit_module.BATCH + 5
 
 
-def test_what_comes_while_lines_are_made_waits_for_the_next_ones(
+def test_records_that_arrive_during_formatting_wait_for_the_next_write(
     tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second, third, later = numbered(4)
@@ -122,7 +124,7 @@ def test_what_comes_while_lines_are_made_waits_for_the_next_ones(
     assert appended.batches == [3, 3]
 
 
-def test_few_records_are_put_into_words_at_once_and_one_path_at_most(
+def test_one_batch_formats_few_records_and_at_most_one_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines_of, sizes = audit_module._lines, list[int]()  # pyright: ignore[reportPrivateUsage] - to count
@@ -162,14 +164,14 @@ def test_the_thread_is_called_once_for_all_that_it_collects(tmp_path: Path) -> N
     assert calls == [True]
 
 
-def test_a_name_that_is_no_text_is_written_as_it_can_be(tmp_path: Path) -> None:
+def test_a_name_that_is_not_unicode_is_written_with_replacements(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     with audit_log(path) as audit:
         audit.write(replace(RECORD, path=os.fsdecode(b"/caf\xe9")))
     assert lines(path)[0]["path"] == "/caf\\udce9"
 
 
-def test_a_log_that_was_taken_away_is_begun_anew(tmp_path: Path) -> None:
+def test_a_log_that_was_moved_away_is_created_again(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     with audit_log(path) as audit:
         path.unlink()
@@ -182,7 +184,7 @@ def test_a_log_that_cannot_be_opened_is_an_error_at_the_start(tmp_path: Path) ->
         audit_log(tmp_path / "none" / "audit.jsonl")
 
 
-def test_a_pipe_that_nobody_reads_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_without_a_reader_is_an_error_at_once(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with pytest.raises(OSError, match="No such device or address"):
@@ -200,13 +202,13 @@ def test_a_pipe_can_be_a_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_what_is_no_file_fails_by_its_own_word() -> None:
+def test_a_path_that_is_not_a_file_fails_with_the_systems_error() -> None:
     with capture_logs() as logs, audit_log(Path("/dev/full")) as audit:
         audit.write(RECORD)
     assert [entry["error"] for entry in logs] == ["[Errno 28] No space left on device"]
 
 
-def test_records_beyond_what_may_wait_are_counted_and_the_count_is_logged(
+def test_records_over_the_queue_limit_are_dropped_and_their_number_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audit_module, "BACKLOG", 2)

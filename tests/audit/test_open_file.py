@@ -36,7 +36,7 @@ def mode(path: Path) -> int:
     return path.lstat().st_mode & 0o777
 
 
-def test_a_new_file_is_its_owners_alone_and_so_is_what_is_put_aside(
+def test_a_new_file_and_the_rotated_one_have_mode_0600(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audit_module, "MAX_FILE_BYTES", 1)
@@ -82,7 +82,7 @@ def test_a_link_that_comes_later_is_not_followed_either(tmp_path: Path) -> None:
     assert [(entry["event"], entry["lines"]) for entry in logs] == [("audit lines lost", 1)]
 
 
-def test_a_link_in_the_place_of_what_is_put_aside_is_replaced(
+def test_a_link_with_the_name_of_the_rotated_file_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audit_module, "MAX_FILE_BYTES", 1)
@@ -96,7 +96,7 @@ def test_a_link_in_the_place_of_what_is_put_aside_is_replaced(
     assert not (tmp_path / "audit.jsonl.1").is_symlink()
 
 
-def test_a_file_with_other_names_is_refused(tmp_path: Path) -> None:
+def test_a_file_with_hard_links_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     path.touch(0o600)
     (tmp_path / "other").hardlink_to(path)

@@ -181,7 +181,7 @@ async def test_a_place_that_was_never_used_is_forgotten() -> None:
         assert at.lease() is not slot
 
 
-async def test_calls_under_way_finish_on_a_child_that_is_let_go(
+async def test_calls_in_progress_finish_on_a_released_child(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(children_module, "SWEEP_EVERY", 0.001)
@@ -204,7 +204,7 @@ async def test_calls_under_way_finish_on_a_child_that_is_let_go(
         await fake.ended()
 
 
-async def test_a_child_that_fell_is_started_again_by_the_next_who_needs_it() -> None:
+async def test_a_failed_child_is_started_again_by_the_next_call() -> None:
     async with home() as at:
         slot = at.lease()
         first = await at.children.obtain(slot)
@@ -252,7 +252,7 @@ async def test_there_are_no_more_children_than_the_operator_wants() -> None:
             calls.cancel_scope.cancel()
 
 
-async def test_a_child_that_nobody_uses_makes_room_the_longest_unused_first() -> None:
+async def test_an_unused_child_makes_room_the_least_recently_used_first() -> None:
     async with home(max_children=2) as at:
         slots = [at.lease(SessionKey(str(n)), principal=str(n)) for n in range(3)]
         for number in (1, 0):
@@ -266,7 +266,7 @@ async def test_a_child_that_nobody_uses_makes_room_the_longest_unused_first() ->
         assert at.lease(SessionKey("1"), principal="1") is not slots[1]
 
 
-async def test_a_child_that_somebody_holds_makes_room_last_and_is_started_again() -> None:
+async def test_a_leased_idle_child_makes_room_last_and_is_started_again() -> None:
     async with home(max_children=2) as at:
         held, nobodys, new = (at.lease(SessionKey(n), principal=n) for n in "abc")
         await at.children.obtain(held)
@@ -306,9 +306,7 @@ async def test_a_child_that_never_starts_is_tried_ever_more_seldom() -> None:
         await at.children.obtain(slot)
 
 
-async def test_a_child_that_crashes_over_and_over_is_left_alone_until_one_call_has_tried_it() -> (
-    None
-):
+async def test_a_child_that_crashes_again_and_again_is_tried_by_one_call_at_a_time() -> None:
     async with home() as at:
         slot = at.lease()
         for number, pause in enumerate((0, 1, 2), 1):
@@ -384,7 +382,7 @@ async def test_a_place_that_was_given_up_starts_nothing() -> None:
         assert at.fake.links == []
 
 
-async def test_the_trouble_of_a_child_is_why_it_fell() -> None:
+async def test_the_trouble_of_a_child_is_the_reason_of_its_failure() -> None:
     async with home() as at:
         slot = at.lease()
         assert slot.trouble is None
@@ -395,7 +393,7 @@ async def test_the_trouble_of_a_child_is_why_it_fell() -> None:
         assert slot.trouble == "exited with code 9"
 
 
-async def test_a_child_that_fell_takes_no_room() -> None:
+async def test_a_failed_child_does_not_count_against_the_limit() -> None:
     async with home(max_children=1) as at:
         first, second = at.lease(principal="a"), at.lease(principal="b")
         await at.children.obtain(first)

@@ -26,7 +26,7 @@ class Rush:
         self.preemption.ended(caller, is_answered=is_answered)
 
 
-def test_no_call_must_leave_while_nobody_waits() -> None:
+def test_no_call_is_preempted_while_no_other_waits() -> None:
     assert Rush(2).leaving() == [False, False]
 
 
@@ -52,7 +52,7 @@ def test_a_call_that_is_over_keeps_no_other_from_leaving() -> None:
 
 
 @pytest.mark.parametrize("answered", [2, 1, 0])
-async def test_it_is_plain_whose_a_question_is_once_the_child_has_answered_all_others(
+async def test_a_questions_call_is_known_once_all_other_calls_are_answered(
     answered: int,
 ) -> None:
     rush, found = Rush(3), list[bool]()

@@ -129,7 +129,7 @@ def test_a_plan_names_what_a_server_inherits_and_what_not_and_shows_no_value(
     assert ", S_REGION" in shown
 
 
-def test_a_check_names_what_a_servers_text_mentions_and_does_not_get(
+def test_a_check_names_variables_that_a_server_mentions_and_does_not_get(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("S_TOKEN", "s3cret")
@@ -192,7 +192,7 @@ def test_a_config_that_is_fine_is_said_to_be(
     assert capsys.readouterr().out == "2 servers: a, b. The config is fine.\n"
 
 
-def test_a_check_asks_whose_the_absolute_paths_of_a_server_elsewhere_are(
+def test_a_check_asks_to_set_paths_for_a_remote_server(
     top: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure(
@@ -228,7 +228,7 @@ def test_nothing_is_started_by_a_check(top: Path, monkeypatch: pytest.MonkeyPatc
         ({"a": {"command": "x"}}, {"guards": "off"}, "guards"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(
+def test_an_error_names_its_place_in_the_config(
     monkeypatch: pytest.MonkeyPatch, servers: dict[str, Any], keys: dict[str, Any], where: str
 ) -> None:
     configure(monkeypatch, servers, **keys)

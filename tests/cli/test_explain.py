@@ -48,7 +48,7 @@ def test_an_allowed_call_says_so(tree: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == ("files.read: allowed\nNo argument is judged as a path.\n")
 
 
-def test_what_is_weighed_twice_to_the_same_end_is_shown_once(
+def test_equal_results_of_a_value_are_shown_once(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = {"version": 1, "roots": {"deny": ["*.key"]}, "servers": {"files": {"command": "x"}}}
@@ -58,7 +58,7 @@ def test_what_is_weighed_twice_to_the_same_end_is_shown_once(
     assert capsys.readouterr().out.count("as given") == 1
 
 
-def test_who_has_no_roots_is_told_that_there_are_none_to_be_held_to(
+def test_without_roots_the_output_says_that_paths_are_not_compared(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ("a.b", "--arguments", '{"path": "/etc/passwd"}')
@@ -82,7 +82,7 @@ def test_it_can_be_read_by_a_program(tree: Path, capsys: pytest.CaptureFixture[s
     assert (shown["verdict"], shown["message"], shown["pointer"]) == ("allow", None, None)
 
 
-def test_what_is_too_deep_is_refused_as_a_whole(
+def test_arguments_that_are_nested_too_deeply_are_refused(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     deep = '{"a":' * 70 + "1" + "}" * 70

@@ -80,13 +80,15 @@ def test_a_name_with_a_placeholder_in_it_is_only_a_name(top: Path) -> None:
     assert shared(top) == [("${HOME}", None), ("~x", None)]
 
 
-def test_a_path_over_a_link_leads_where_it_was_checked(top: Path) -> None:
+def test_a_path_over_a_link_is_stored_as_the_checked_target(top: Path) -> None:
     plant(top, "deep/er/target/", "link => deep/er")
     assert roots("add", "link/../er/target") == 0
     assert shared(top) == [("deep/er/target", None)]
 
 
-def test_what_is_there_is_not_added_again(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_root_that_is_listed_already_is_not_added_again(
+    top: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plant(top, "link => docs")
     write(top, "roots: {fallback: [{path: ../docs, name: Documents}]}\n")
     before = (top / "conf/hub.yaml").stat()
@@ -234,7 +236,7 @@ def test_a_config_that_does_not_load_is_not_written(
     assert read(top) == "bogus: 1\n"
 
 
-def test_a_spelling_that_cannot_be_changed_safely_is_refused(
+def test_a_list_that_cannot_be_edited_safely_is_refused(
     top: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = "roots:\n  fallback: &all [../docs]\n  ceiling: *all\n"
@@ -244,7 +246,7 @@ def test_a_spelling_that_cannot_be_changed_safely_is_refused(
     assert read(top) == text
 
 
-def test_a_list_that_somebody_else_changes_meanwhile_is_left_alone(
+def test_a_list_that_another_program_changes_meanwhile_is_not_edited(
     top: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(roots_edit, "entries", str.splitlines)

@@ -139,7 +139,7 @@ servers:
         ("a: \x07", "not YAML"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, where: str) -> None:
+def test_an_error_names_its_place(tmp_path: Path, text: str, where: str) -> None:
     assert refused(tmp_path, text).where.startswith(f"hub.yaml: {where}")
 
 
@@ -164,11 +164,11 @@ def test_a_near_miss_is_corrected(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_to_do_is_said_of_that_mistake(tmp_path: Path, text: str, fix: str) -> None:
+def test_an_error_says_what_to_do(tmp_path: Path, text: str, fix: str) -> None:
     assert refused(tmp_path, text).fix.startswith(fix)
 
 
-def test_a_key_of_what_stands_in_a_list_is_known_too(tmp_path: Path) -> None:
+def test_keys_of_list_items_are_known_too(tmp_path: Path) -> None:
     text = MINIMAL + "roots: {fallback: [{path: /a, nmae: x}]}"
     assert refused(tmp_path, text).fix.startswith("Did you mean name?")
 
@@ -239,7 +239,7 @@ def test_json_can_have_comments_and_trailing_commas(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_in_json_is_told_with_its_place(tmp_path: Path, text: str, where: str) -> None:
+def test_an_error_in_json_names_its_place(tmp_path: Path, text: str, where: str) -> None:
     assert refused(tmp_path, text, "mcp.json").where.startswith(f"mcp.json: {where}")
 
 

@@ -83,7 +83,7 @@ async def test_new_roots_are_taken_over(top: Path) -> None:
     assert line["fallback"] == [f"{top}/a", f"{top}/b"]
 
 
-async def test_what_is_said_of_missing_roots_is_taken_over(top: Path) -> None:
+async def test_settings_for_missing_roots_are_reloaded(top: Path) -> None:
     at = Followed(top, config("{}"))
     await at.becomes(config("{when_missing: deny, when_empty: allow, strict: true}"))
     assert at.operator.roots() == OperatorRoots(
@@ -115,7 +115,7 @@ async def test_a_config_that_does_not_load_changes_nothing(
     assert line["fix"]
 
 
-async def test_a_file_that_is_gone_changes_nothing(top: Path) -> None:
+async def test_a_removed_config_file_changes_nothing(top: Path) -> None:
     at = Followed(top, config("{fallback: [a]}"))
     at.file.unlink()
     with capture_logs() as logged:
@@ -135,7 +135,7 @@ def broken(roots: object) -> OperatorRoots:
     raise RecursionError
 
 
-async def test_what_needs_a_restart_is_said_once(top: Path) -> None:
+async def test_keys_that_need_a_restart_are_logged_once(top: Path) -> None:
     at = Followed(top, config("{fallback: [a]}"))
     text = config("{fallback: [a], deny: [x]}", f"guard: report\n{SERVERS}")
     (line,) = await at.becomes(text)

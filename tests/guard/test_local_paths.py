@@ -40,7 +40,7 @@ def test_which_texts_are_paths_of_this_machine(
     assert local_paths(tmp_path).is_meant(text, kind, value) is is_meant
 
 
-def test_an_absolute_path_of_another_machine_is_none_of_this_one(tmp_path: Path) -> None:
+def test_with_paths_remote_absolute_paths_are_of_another_machine(tmp_path: Path) -> None:
     remote = local_paths(tmp_path, all_local=False)
     assert remote.is_elsewhere("/etc/x", "/etc/x")
     assert not remote.is_elsewhere("/etc/x", "file:///etc/x")
@@ -54,7 +54,7 @@ def test_a_long_text_is_a_path_if_its_start_is_one(tmp_path: Path, start: str) -
     assert not local_paths(tmp_path).is_long_path("none/" + "x/" * 3000, NEUTRAL)
 
 
-def test_a_text_that_cannot_be_judged_is_told_by_kind() -> None:
+def test_whether_a_text_can_be_judged_depends_on_its_kind() -> None:
     assert doubt_about("a\x1bb", Kind.PATH) == "it contains a control character"
     assert doubt_about("a\x1bb", NEUTRAL) is None
     assert doubt_about("expect://id", NEUTRAL) == "it opens something that is not a file"

@@ -11,7 +11,7 @@ from hub.values import Json
 
 @pytest.mark.parametrize("ends", ["sent", "closed"])
 @pytest.mark.parametrize(("most", "weight"), [("MAX_UNSENT", 0), ("MAX_UNREAD", 2)])
-async def test_somebody_who_does_not_read_has_to_wait(
+async def test_a_sender_that_does_not_read_its_answers_has_to_wait(
     most: str, weight: int, ends: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backlog_module, most, 1)
@@ -70,7 +70,7 @@ def test_a_request_is_taken_back_by_its_very_id(id_: Json, expected: list[str]) 
     assert given_up == expected
 
 
-def test_a_request_hears_why_it_is_taken_back() -> None:
+def test_a_cancelled_request_gets_the_reason() -> None:
     backlog = InboundRequests()
     for id_, said, heard in ((1, "enough", "enough"), (2, None, UNSAID)):
         underway = Cancellable(f"{id_}", [])
@@ -79,7 +79,7 @@ def test_a_request_hears_why_it_is_taken_back() -> None:
         assert underway.reason == heard
 
 
-def test_at_the_end_what_came_last_is_given_up_first() -> None:
+def test_on_close_the_latest_requests_are_cancelled_first() -> None:
     backlog, given_up = InboundRequests(), list[str]()
     for name in "abc":
         backlog.enter(name, Cancellable(name, given_up))

@@ -48,7 +48,7 @@ async def test_messages_go_out_in_the_order_they_came_in() -> None:
         assert at.sent[-1] == 100
 
 
-async def test_an_empty_mailbox_keeps_nobody() -> None:
+async def test_flushing_an_empty_queue_does_not_wait() -> None:
     async with post() as at:
         await at.send_queue.flush()
 
@@ -109,7 +109,7 @@ async def test_a_client_that_does_not_read_loses_its_oldest_messages(
         ]
 
 
-async def test_a_flood_that_nobody_reads_does_not_flood_the_log(
+async def test_an_unread_flood_is_logged_in_two_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mailbox_module, "LIMIT", 3)
@@ -143,7 +143,7 @@ async def test_a_client_that_does_not_read_loses_no_more_for_large_messages_than
         assert at.sent == [0, 5, 6], "the one on its way weighs nothing any more"
 
 
-async def test_who_waits_for_dropped_messages_goes_on_once_the_client_reads(
+async def test_a_flush_ends_although_messages_were_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mailbox_module, "LIMIT", 1)

@@ -33,7 +33,7 @@ def gathering(given: Transport | None = None) -> tuple[BatchedWriter, Transport]
     return BatchedWriter(cast("asyncio.WriteTransport", transport)), transport
 
 
-def test_what_is_written_on_no_arrival_is_written_at_once() -> None:
+def test_outside_of_a_read_batch_data_is_written_at_once() -> None:
     made, transport = gathering()
     for piece in (b"a", b"b", b"x" * (LARGE + 1)):
         made.write(piece)
@@ -52,7 +52,7 @@ def test_a_large_piece_is_written_at_once_after_what_was_before_it() -> None:
     assert transport.written == [b"a", large, b"b"]
 
 
-def test_what_waits_can_be_written_now() -> None:
+def test_a_flush_writes_the_waiting_data() -> None:
     made, transport = gathering()
     with arrival:
         made.write(b"a")

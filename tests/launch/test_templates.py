@@ -48,7 +48,7 @@ def test_placeholders_are_replaced_once(text: str, filled: str) -> None:
         "${input:key}",
     ],
 )
-def test_what_is_no_placeholder_is_an_error(text: str) -> None:
+def test_an_unknown_placeholder_is_an_error(text: str) -> None:
     with pytest.raises(TemplateError):
         parse_template(text, spread=True)
 

@@ -25,7 +25,7 @@ def leases(on: Rig, session: str, **asks: JsonObject) -> SessionChildren:
     )
 
 
-async def test_one_place_is_held_of_each_server_while_the_roots_are_the_same(top: Path) -> None:
+async def test_a_session_keeps_one_slot_per_server_while_the_roots_are_the_same(top: Path) -> None:
     spec = launched("files")
     async with rig({"files": spec}, {}) as on:
         mine, user = leases(on, "s1"), on.client().session

@@ -49,7 +49,7 @@ async def test_one_piece_of_work_is_done_after_the_other() -> None:
     assert sorted(order) == list(range(5))
 
 
-async def test_what_goes_wrong_is_told_to_who_wanted_it() -> None:
+async def test_an_error_is_raised_to_the_caller_of_the_work() -> None:
     def work() -> None:
         raise ValueError("no")
 
@@ -57,7 +57,7 @@ async def test_what_goes_wrong_is_told_to_who_wanted_it() -> None:
         await FairWorker().run(ONE, work)
 
 
-async def test_nobody_waits_for_all_that_another_wants() -> None:
+async def test_callers_are_served_in_turn() -> None:
     aside, order = FairWorker(), list[str]()
 
     async def run(party: SessionKey) -> None:
@@ -70,7 +70,7 @@ async def test_nobody_waits_for_all_that_another_wants() -> None:
     assert order.index(OTHER) == 1
 
 
-async def test_who_leaves_the_line_holds_up_nobody() -> None:
+async def test_a_cancelled_waiter_delays_no_other() -> None:
     aside, order, may_end = FairWorker(), list[str](), threading.Event()
 
     async def run(party: SessionKey, name: str) -> None:
@@ -93,7 +93,7 @@ async def test_who_leaves_the_line_holds_up_nobody() -> None:
     assert order == ["first", "last"]
 
 
-async def test_who_is_cancelled_while_its_work_is_done_gets_nothing_of_it() -> None:
+async def test_a_caller_cancelled_during_its_work_gets_no_result() -> None:
     began, may_end, found = threading.Event(), threading.Event(), list[str]()
 
     def work() -> str:
@@ -112,7 +112,7 @@ async def test_who_is_cancelled_while_its_work_is_done_gets_nothing_of_it() -> N
     assert found == []
 
 
-async def test_the_work_alone_gives_way_soon() -> None:
+async def test_only_the_worker_thread_yields_often() -> None:
     usual = sys.getswitchinterval()
     assert await FairWorker().run(ONE, sys.getswitchinterval) == pytest.approx(GIVES_WAY)
     assert sys.getswitchinterval() == pytest.approx(usual)

@@ -63,7 +63,7 @@ async def posting() -> AsyncGenerator[tuple[HttpOutbox, Scripted]]:
             tasks.cancel_scope.cancel()
 
 
-async def test_a_request_is_under_way_until_it_ends_and_nobody_waits_for_it() -> None:
+async def test_sending_a_request_does_not_wait_for_its_response() -> None:
     async with posting() as (posts, transport):
         assert posts.post(CALL)
         await posts.send(Request("x", "ping", {}))
@@ -79,7 +79,7 @@ async def test_a_request_is_under_way_until_it_ends_and_nobody_waits_for_it() ->
         assert posts.has("x")
 
 
-async def test_what_is_no_request_is_told_and_waited_for() -> None:
+async def test_sending_a_notification_waits_until_it_is_accepted() -> None:
     async with posting() as (posts, transport):
         assert not posts.post(TOLD)
         assert transport.told == []
@@ -154,7 +154,7 @@ async def test_after_the_end_nothing_is_sent() -> None:
         assert (transport.asked, transport.told) == ([], [])
 
 
-async def test_what_cannot_be_written_is_not_sent() -> None:
+async def test_a_message_that_cannot_be_encoded_is_not_sent() -> None:
     async with posting() as (posts, transport):
         for message in (Request(7, "m", {"a": "\ud800"}), Notification("n", {"a": "\ud800"})):
             with pytest.raises(WireError):

@@ -80,7 +80,7 @@ async def test_messages_go_where_the_child_says_and_come_by_its_events() -> None
     assert sent[0].body == to_bytes(CALL)
 
 
-async def test_what_the_child_asks_and_tells_comes_too() -> None:
+async def test_requests_and_notifications_of_the_child_are_received() -> None:
     async with far() as child:
         child.feed.write(b'data: {"jsonrpc":"2.0","id":1,"method":"ping"}\n\n' + BEGIN)
         assert await child.next() == Request(1, "ping", {})
@@ -149,7 +149,7 @@ async def test_a_message_that_is_not_taken_fails_its_own_request(
         ),
     ],
 )
-async def test_a_child_that_cannot_be_spoken_to_says_why(stream: Answer, why: str) -> None:
+async def test_a_child_that_cannot_be_connected_has_a_reason(stream: Answer, why: str) -> None:
     with pytest.raises((ChildError, ExceptionGroup)) as caught:
         async with far(stream=stream):
             pytest.fail("it is open")
@@ -192,7 +192,7 @@ class Hanging:
             self.ended.set()
 
 
-async def test_a_cancelled_request_is_told_of_and_not_waited_for() -> None:
+async def test_a_cancelled_request_is_reported_to_the_child_and_not_waited_for() -> None:
     hanging = Hanging()
     async with far(hanging) as child:
         await child.link.outlet.send(CALL)
@@ -204,7 +204,7 @@ async def test_a_cancelled_request_is_told_of_and_not_waited_for() -> None:
         await child.link.outlet.send(Notification("notifications/cancelled", {}))
 
 
-async def test_once_there_is_an_answer_nobody_waits_for_its_request_to_be_taken(
+async def test_a_request_with_an_answer_does_not_wait_for_the_end_of_its_post(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("hub.children.remote.sse.DRAIN", 0)
@@ -237,7 +237,7 @@ async def test_an_answer_that_is_too_large_fails_its_own_request(
         b'data: {"jsonrpc":"2.0","id":1}\n\n',
     ],
 )
-async def test_a_stream_of_what_is_of_no_use_is_the_end_of_the_child(event: bytes) -> None:
+async def test_a_child_that_streams_useless_events_is_ended(event: bytes) -> None:
     async with far() as child, anyio.create_task_group() as tasks:
         turns = 0
 

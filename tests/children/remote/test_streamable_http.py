@@ -173,7 +173,7 @@ async def test_a_child_without_a_session_is_left_without_a_word() -> None:
         assert len(child.http.sent) == 1
 
 
-async def test_an_end_that_cannot_be_told_is_no_matter() -> None:
+async def test_a_failed_delete_of_the_session_is_ignored() -> None:
     async with greeted(lambda _: httpx2.ConnectError("refused")) as child:
         await child.link.leave()
         assert child.http.sent[-1].method == "DELETE"
@@ -218,7 +218,7 @@ async def test_in_the_modern_era_only_requests_are_sent() -> None:
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_a_cancelled_request_is_ended_and_a_legacy_child_is_told(era: str) -> None:
+async def test_a_cancelled_request_is_closed_and_a_legacy_child_is_notified(era: str) -> None:
     feed = Feed(event(NEWS))
     async with greeted(lambda _: events(feed)) if era == "legacy" else far(events(feed)) as child:
         assert await child.ask(MODERN_CALL) == HEARD
@@ -230,7 +230,7 @@ async def test_a_cancelled_request_is_ended_and_a_legacy_child_is_told(era: str)
         await child.nothing_more()
 
 
-async def test_what_is_cancelled_before_its_answer_begins_is_ended_too() -> None:
+async def test_a_request_that_is_cancelled_before_its_response_begins_is_closed_too() -> None:
     ended = anyio.Event()
 
     async def script(_: Sent) -> Answer:
@@ -247,7 +247,7 @@ async def test_what_is_cancelled_before_its_answer_begins_is_ended_too() -> None
             await ended.wait()
 
 
-async def test_what_is_not_under_way_is_not_cancelled() -> None:
+async def test_a_request_that_is_not_in_progress_is_not_cancelled() -> None:
     async with greeted(lambda _: json_body(ANSWER)) as child:
         await child.ask()
         count = len(child.http.sent)
@@ -266,7 +266,7 @@ async def test_an_answer_may_come_as_an_event_after_others() -> None:
             assert found == [HEARD, RequestWithin("q", "roots/list", {}, within=7), ANSWERED]
 
 
-async def test_what_is_asked_on_the_standing_stream_is_asked_within_no_request() -> None:
+async def test_a_request_on_the_get_stream_belongs_to_no_call() -> None:
     asked = b'{"jsonrpc":"2.0","id":"q","method":"roots/list"}'
     async with greeted(lambda _: TAKEN, lambda _: events(event(asked))) as child:
         assert await child.next() == Request("q", "roots/list", {})
@@ -321,7 +321,7 @@ def html(status: int = 200) -> httpx2.Response:
         (events(b": nothing\n\n"), "the connection broke off"),
     ],
 )
-async def test_what_breaks_breaks_its_own_request(answer: Answer, why: str) -> None:
+async def test_a_broken_connection_fails_only_its_own_request(answer: Answer, why: str) -> None:
     async with far(answer) as child:
         assert await child.ask() == lost(7, why)
         await child.nothing_more()
@@ -432,7 +432,7 @@ async def test_in_the_modern_era_nothing_is_resumed() -> None:
         assert len(child.http.sent) == 1
 
 
-async def test_what_a_child_says_of_its_own_accord_comes() -> None:
+async def test_unsolicited_messages_are_received() -> None:
     first, second = Feed(event(NEWS, b"5")), Feed(event(NEWS))
     feeds = [first, second]
     async with greeted(lambda _: TAKEN, lambda _: events(feeds.pop(0))) as child:
@@ -443,13 +443,13 @@ async def test_what_a_child_says_of_its_own_accord_comes() -> None:
     assert second.is_closed
 
 
-async def test_a_session_may_end_at_the_standing_stream() -> None:
+async def test_a_session_may_end_on_the_get_stream() -> None:
     async with greeted(lambda _: TAKEN, lambda _: html(404)) as child:
         with pytest.raises(GoneError, match="its session has ended"):
             await child.next()
 
 
-async def test_an_answer_on_the_standing_stream_ends_the_wait_for_it() -> None:
+async def test_an_answer_on_the_get_stream_completes_its_request() -> None:
     feed, standing = Feed(event(NEWS)), Feed()
     async with greeted(lambda _: events(feed), lambda _: events(standing)) as child:
         assert await child.ask() == HEARD
@@ -518,7 +518,7 @@ async def test_a_message_that_cannot_be_written_is_the_senders_matter() -> None:
 
 
 @pytest.mark.parametrize("answers", [True, False])
-async def test_a_stream_of_what_is_of_no_use_is_the_end_of_the_child(*, answers: bool) -> None:
+async def test_a_child_that_streams_useless_events_is_ended(*, answers: bool) -> None:
     flood = b"data: this is no message\n\n" * (MAX_STRAYS + 1)
 
     def script(sent: Sent) -> Answer:
