@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hub.audit import log_file as audit_module
+from hub.audit import log_file as log_file_module
 from hub.audit.log_file import audit_log
 from hub.audit.open_file import UnfitFileError, open_to_add
 from hub.audit.record import AuditRecord
@@ -39,7 +39,7 @@ def mode(path: Path) -> int:
 def test_a_new_file_and_the_rotated_one_have_mode_0600(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_module, "MAX_FILE_BYTES", 1)
+    monkeypatch.setattr(log_file_module, "MAX_FILE_BYTES", 1)
     path = tmp_path / "audit.jsonl"
     for _ in range(2):
         with audit_log(path) as audit:
@@ -85,7 +85,7 @@ def test_a_link_that_comes_later_is_not_followed_either(tmp_path: Path) -> None:
 def test_a_link_with_the_name_of_the_rotated_file_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_module, "MAX_FILE_BYTES", 1)
+    monkeypatch.setattr(log_file_module, "MAX_FILE_BYTES", 1)
     elsewhere, path = tmp_path / "elsewhere", tmp_path / "audit.jsonl"
     elsewhere.write_bytes(b"kept")
     (tmp_path / "audit.jsonl.1").symlink_to(elsewhere)

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from hub.jsonrpc import send_queue as mailbox_module
+from hub.jsonrpc import send_queue as send_queue_module
 from hub.jsonrpc.send_queue import SendQueue
 
 
@@ -93,7 +93,7 @@ async def test_flushing_waits_for_what_was_put_before_and_for_nothing_after() ->
 async def test_a_client_that_does_not_read_loses_its_oldest_messages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mailbox_module, "LIMIT", 3)
+    monkeypatch.setattr(send_queue_module, "LIMIT", 3)
     async with post() as at:
         at.open = anyio.Event()
         at.put(0)
@@ -112,7 +112,7 @@ async def test_a_client_that_does_not_read_loses_its_oldest_messages(
 async def test_an_unread_flood_is_logged_in_two_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mailbox_module, "LIMIT", 3)
+    monkeypatch.setattr(send_queue_module, "LIMIT", 3)
     with capture_logs() as logs:
         async with anyio.create_task_group() as tasks:
             send_queue = SendQueue(tasks)
@@ -128,7 +128,7 @@ async def test_an_unread_flood_is_logged_in_two_lines(
 async def test_a_client_that_does_not_read_loses_no_more_for_large_messages_than_must_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mailbox_module, "MAX_WEIGHT", 10)
+    monkeypatch.setattr(send_queue_module, "MAX_WEIGHT", 10)
     async with post() as at:
         at.open = anyio.Event()
         at.put(0, weight=100)
@@ -146,7 +146,7 @@ async def test_a_client_that_does_not_read_loses_no_more_for_large_messages_than
 async def test_a_flush_ends_although_messages_were_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mailbox_module, "LIMIT", 1)
+    monkeypatch.setattr(send_queue_module, "LIMIT", 1)
     async with post() as at:
         at.open = anyio.Event()
         at.put(0)

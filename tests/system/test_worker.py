@@ -33,7 +33,7 @@ async def test_the_loop_goes_on_while_work_is_done_aside() -> None:
 
 
 async def test_one_piece_of_work_is_done_after_the_other() -> None:
-    aside, busy, order = FairWorker(), threading.Lock(), list[int]()
+    worker, busy, order = FairWorker(), threading.Lock(), list[int]()
 
     def work(number: int) -> None:
         assert busy.acquire(blocking=False)
@@ -41,7 +41,7 @@ async def test_one_piece_of_work_is_done_after_the_other() -> None:
         busy.release()
 
     async def run(number: int) -> None:
-        await aside.run(ONE, lambda: work(number))
+        await worker.run(ONE, lambda: work(number))
 
     async with anyio.create_task_group() as tasks:
         for number in range(5):
@@ -58,10 +58,10 @@ async def test_an_error_is_raised_to_the_caller_of_the_work() -> None:
 
 
 async def test_callers_are_served_in_turn() -> None:
-    aside, order = FairWorker(), list[str]()
+    worker, order = FairWorker(), list[str]()
 
     async def run(party: SessionKey) -> None:
-        await aside.run(party, lambda: order.append(party))
+        await worker.run(party, lambda: order.append(party))
 
     async with anyio.create_task_group() as tasks:
         for _ in range(5):
@@ -71,14 +71,14 @@ async def test_callers_are_served_in_turn() -> None:
 
 
 async def test_a_cancelled_waiter_delays_no_other() -> None:
-    aside, order, may_end = FairWorker(), list[str](), threading.Event()
+    worker, order, may_end = FairWorker(), list[str](), threading.Event()
 
     async def run(party: SessionKey, name: str) -> None:
         def work() -> None:
             assert may_end.wait(5)
             order.append(name)
 
-        await aside.run(party, work)
+        await worker.run(party, work)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run, ONE, "first")

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from hub.children.process import process as process_module
-from hub.children.process import process_tree as brood_module
+from hub.children.process import process_tree as process_tree_module
 from hub.children.process.process import STDERR_LINE_LIMIT, Process, launch
 from hub.children.process.process_tree import ProcessSupervisor, ProcessTree, keeping
 from hub.errors import ChildError
@@ -66,7 +66,7 @@ def python(code: str, *arguments: str, cwd: str | None = "/") -> LaunchPlan:
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_module, "EOF_GRACE", 0.05)
-    monkeypatch.setattr(brood_module, "TERM_GRACE", 0.05)
+    monkeypatch.setattr(process_tree_module, "TERM_GRACE", 0.05)
 
 
 def exists(path: str | Path) -> bool:

@@ -47,7 +47,7 @@ time.sleep(60)
 
 
 def begin(tree: ProcessTree, *arguments: str) -> list[int]:
-    """Start a Python program in a family; return the processes that it says it has, and its own."""
+    """Start a Python program in a process tree; return the processes that it says it has, and its own."""
     env = tree.mark_next({"PATH": os.environ["PATH"]})
     process = subprocess.Popen(  # noqa: S603 - this Python
         [sys.executable, "-I", "-S", "-c", *arguments],
@@ -120,18 +120,18 @@ async def test_trees_that_end_together_share_one_scan_of_the_process_table(
         return look(hub, since)
 
     async with kept() as supervisor:
-        families = [ProcessTree(supervisor) for _ in range(8)]
-        pids = [pid for each in families for pid in begin(each, SLEEPS)]
+        trees = [ProcessTree(supervisor) for _ in range(8)]
+        pids = [pid for each in trees for pid in begin(each, SLEEPS)]
         monkeypatch.setattr(watchdog, "look", counted)
         async with anyio.create_task_group() as tasks:
             for _ in range(20):
                 tasks.start_soon(supervisor.look)
         assert len(looks) == 1
         async with anyio.create_task_group() as tasks:
-            for each in families:
+            for each in trees:
                 tasks.start_soon(each.end)
         assert there(pids) == []
-    assert len(looks) < 1 + len(families)
+    assert len(looks) < 1 + len(trees)
 
 
 async def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,12 +183,12 @@ async def test_a_tree_is_ended_once_a_descriptor_for_scanning_is_free(
 
     monkeypatch.setattr(ProcessSupervisor, "look", looked)
     async with kept() as supervisor:
-        families = [ProcessTree(supervisor) for _ in range(2)]
-        pids = [pid for tree in families for pid in starts(tree)]
+        trees = [ProcessTree(supervisor) for _ in range(2)]
+        pids = [pid for tree in trees for pid in starts(tree)]
         with capture_logs() as logs:
             async with anyio.create_task_group() as tasks:
                 with no_descriptor_free():
-                    for tree in families:
+                    for tree in trees:
                         tasks.start_soon(tree.end)
                     while len(looks) < 6:
                         await anyio.lowlevel.checkpoint()

@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from hub.children.process import process_tree as brood_module
+from hub.children.process import process_tree as process_tree_module
 from hub.children.process import subreaper, supervised, watchdog
 from hub.children.process.process_tree import ProcessSupervisor, ProcessTree, keeping
 from hub.children.process.spawn import Spawned, spawn
@@ -202,7 +202,7 @@ async def test_a_large_environment_arrives() -> None:
 async def test_no_descendant_gets_away_without_any_mark(
     route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(brood_module, "TERM_GRACE", 0.05)
+    monkeypatch.setattr(process_tree_module, "TERM_GRACE", 0.05)
     async with kept() as supervisor:
         tree = ProcessTree(supervisor)
         spawned = await begin(tree, EVADES, route)
@@ -216,8 +216,8 @@ async def test_no_descendant_gets_away_without_any_mark(
 async def test_a_process_that_forks_again_and_again_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(brood_module, "TERM_GRACE", 0.05)
-    monkeypatch.setattr(brood_module, "PATIENCE", 0.2)
+    monkeypatch.setattr(process_tree_module, "TERM_GRACE", 0.05)
+    monkeypatch.setattr(process_tree_module, "PATIENCE", 0.2)
     async with kept() as supervisor:
         tree = ProcessTree(supervisor)
         spawned = await begin(tree, HOPS, str(time.monotonic() + 15))
@@ -285,7 +285,7 @@ async def test_a_fork_server_that_does_not_answer_is_given_up(
     monkeypatch.setattr(ForkServerClient, "program", str(program))
     monkeypatch.setattr(supervised, "START_PATIENCE", 0.05)
     monkeypatch.setattr(watchdog, "GRACE", 0.0)
-    monkeypatch.setattr(brood_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(process_tree_module, "PATIENCE", 0.05)
     async with kept() as supervisor:
         tree = ProcessTree(supervisor)
         supervisor.next_mark()

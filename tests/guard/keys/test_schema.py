@@ -1,6 +1,6 @@
 import pytest
 
-from hub.guard.keys import schema as detection
+from hub.guard.keys import schema as schema_module
 from hub.guard.keys.schema import ArgumentNode, compile_schema, nodes_of
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject
@@ -126,7 +126,7 @@ def test_a_schema_is_read_as_far_as_its_size_justifies(monkeypatch: pytest.Monke
         read.append(len(text))
         return named
 
-    monkeypatch.setattr(detection, "_described", described)
+    monkeypatch.setattr(schema_module, "_described", described)
     shared: list[Json] = [{"description": "input " * 40} for _ in range(60)]
     again: Json = {"allOf": shared, "properties": {f"p{n}": {"$ref": "#"} for n in range(9)}}
     own: Json = {"properties": {f"p{n}": {"allOf": shared, "title": str(n)} for n in range(9)}}
@@ -200,7 +200,7 @@ def test_the_operator_decides_by_pointer() -> None:
 def test_a_partly_read_schema_is_judged_by_names(monkeypatch: pytest.MonkeyPatch) -> None:
     schema: Json = {"properties": {"path": {"anyOf": [{"type": "integer"}, {"type": "string"}]}}}
     for most in range(2, 8):
-        monkeypatch.setattr(detection, "_MOST", most)
+        monkeypatch.setattr(schema_module, "_MOST", most)
         assert compile_schema(schema, {}).member("path").kind is Kind.PATH, most
 
 
