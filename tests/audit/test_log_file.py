@@ -73,7 +73,7 @@ def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(
 
 
 class Appended:
-    """Remembers what was written, and how much at once."""
+    """Records what was written, and the size of each write."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.batches: list[int] = []

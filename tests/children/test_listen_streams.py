@@ -1,4 +1,4 @@
-"""What a modern child tells of its own accord, on the streams that the hub asks it for."""
+"""Notifications of a modern child, on the listen streams that the hub opens."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def handshake(*capabilities: str) -> ServerHandshake:
 
 
 class Asked:
-    """A child's listings; remembers what was asked for."""
+    """A child's listings; records the requests."""
 
     def __init__(self, answer: Pages) -> None:
         self.asked: list[tuple[str, JsonObject]] = []

@@ -32,7 +32,7 @@ from tests.kit.trees import plant
 
 
 class Served:
-    """Stands in for the two ways to serve: remembers what it was to serve, and how."""
+    """A fake for both transports: records what was to be served, and how."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.services: list[Services] = []

@@ -28,7 +28,7 @@ SERVERS = "servers: {files: {command: files-server}}\n"
 
 
 class Followed:
-    """An operator's roots that follow a config file, and how often they were told of as changed."""
+    """An operator's roots that follow a config file; counts the change notifications."""
 
     def __init__(self, top: Path, text: str, given: tuple[str, ...] = ()) -> None:
         self.file = top / "hub.yaml"
@@ -52,7 +52,7 @@ class Followed:
         changed.set()
 
     async def becomes(self, text: str) -> list[Mapping[str, object]]:
-        """Write the file, take it over, and return what is logged."""
+        """Write the file, reload it, and return the log."""
         self.file.write_text(text)
         with capture_logs() as logged:
             await self.watch.take_over()

@@ -61,14 +61,14 @@ print(json.dumps({"jsonrpc": "2.0", "method": "told", "params": told}), flush=Tr
 
 @pytest.fixture(autouse=True)
 def collected() -> Generator[None]:
-    """Let what a test leaves behind be collected within it."""
+    """Collect a test's garbage before the test ends."""
     yield
     gc.collect()
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """The environment of a hub whose user has a home with a name in it."""
+    """The environment of a hub whose user has a home directory with a git name."""
     home = tmp_path / "user"
     home.mkdir()
     (home / ".gitconfig").write_text(
@@ -110,7 +110,7 @@ async def opened(
 
 
 async def told(given: ServerSpec, planned: LaunchPlan, environment: Mapping[str, str]) -> Any:
-    """Run the telling child, and return what it found."""
+    """Run the reporting child, and return its report."""
     async with opened(given, planned, environment) as link:
         message = await link.next()
         with pytest.raises(GoneError):

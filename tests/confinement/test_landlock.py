@@ -141,7 +141,7 @@ def test_a_launcher_without_its_grants_runs_nothing(
 
 
 class _Kernel:
-    """A C library whose kernel has Landlock, and remembers what it is told."""
+    """A C library whose kernel has Landlock, and records the system calls."""
 
     def __init__(self, version: int = 7, *, failing: int | None = None) -> None:
         self.version = version

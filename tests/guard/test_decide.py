@@ -269,7 +269,7 @@ def test_the_operators_access_goes_before_the_tools_own_hint() -> None:
 
 
 class Looking(LazyContext):
-    """Looks at a world that is what it was, or at none."""
+    """A lazy context of the given world; None: there is no quick check."""
 
     def __init__(
         self, world: CallContext | None, plain_check: PlainPathCheck | None = None
@@ -335,7 +335,7 @@ def test_the_quick_check_admits_only_what_the_guard_admits(tmp_path: Path) -> No
 
 
 class Remembering(Looking):
-    """Notes what is looked at on the disk."""
+    """Records the paths that are looked up on the disk."""
 
     def __init__(self, world: CallContext | None, plain_check: PlainPathCheck | None) -> None:
         super().__init__(world, plain_check)
@@ -589,7 +589,7 @@ def test_one_call_has_no_more_than_its_share_of_the_hub(
 
 
 class Counting(OsDisk):
-    """Counts what is asked of the disk."""
+    """Counts the disk queries."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -10,7 +10,7 @@ from tests.kit.fakes import Signals
 
 
 class Call:
-    """Something under way, which ends another when it expires if it is told to."""
+    """An entry that can end another entry when it expires."""
 
     def __init__(self, said: list[str], name: str, signals: Signals) -> None:
         self._said = said
@@ -27,7 +27,7 @@ class Call:
 
 
 class Calls:
-    """Calls that are told apart, and what became of them."""
+    """Named entries, and a record of those that expired."""
 
     def __init__(self) -> None:
         self.expired: list[str] = []

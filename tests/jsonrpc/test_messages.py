@@ -144,7 +144,7 @@ SPELLINGS = (
 
 
 def spelled(id_: bytes, params: bytes) -> list[bytes]:
-    """Return a request in both orders that are read at once, and in one that is not."""
+    """Return a request in both key orders that are parsed quickly, and in one that is not."""
     leading, trailing = SPELLINGS
     return [
         leading % (id_, params),

@@ -22,7 +22,7 @@ from hub.values import Json, JsonObject
 
 
 class Note:
-    """A waiter that keeps what it is given."""
+    """A pending request that records its outcome."""
 
     def __init__(self, progress: Progress | None = None) -> None:
         self.progress = progress

@@ -12,7 +12,7 @@ from hub.jsonrpc.send_queue import SendQueue
 
 
 class Post:
-    """A mailbox, and a client that reads what is in it as long as it is `open`."""
+    """A send queue, and a client that reads from it while `open` is set."""
 
     def __init__(self, send_queue: SendQueue) -> None:
         self.send_queue = send_queue

@@ -1,4 +1,4 @@
-"""The table of DESIGN.md, "Roots": what a client says, and which roots are in force for it."""
+"""The table of DESIGN.md, "Roots": a client's state, and its effective roots."""
 
 import pytest
 from msgspec.structs import replace

@@ -33,7 +33,7 @@ def modern(at: Rig) -> FakeClient:
 
 
 async def heard(client: FakeClient, notification: Notification) -> list[JsonObject]:
-    """Tell a client something; returns what it heard."""
+    """Send a client notifications; returns those that it received."""
     before = len(client.outlet.messages)
     client.session.notifier.tell(FILES, notification, None)
     await client.session.notifier.send_queue.flush()

@@ -26,7 +26,7 @@ def top(tmp_path: Path) -> Path:
 
 
 async def change(client: FakeClient, *paths: object) -> EffectiveRoots:
-    """Let a client share other folders; returns what is in force then."""
+    """Let a client share other folders; returns its effective roots."""
     client.shares(*paths)
     client.session.roots.list_changed()
     return await client.session.effective(client.outlet)

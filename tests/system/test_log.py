@@ -20,7 +20,7 @@ def flush() -> None:
 
 
 def written(capsys: pytest.CaptureFixture[str]) -> str:
-    """Return what is on stderr once all that was logged is there."""
+    """Return the text on stderr after all log lines are written."""
     flush()
     return capsys.readouterr().err
 
@@ -137,7 +137,7 @@ def test_an_unknown_level_is_our_own_mistake() -> None:
 
 
 class Unread:
-    """A stderr whose reader does not read until it is told to."""
+    """A stderr whose reader waits for the test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.read = threading.Event()

@@ -47,7 +47,7 @@ time.sleep(60)
 
 
 def begin(tree: ProcessTree, *arguments: str) -> list[int]:
-    """Start a Python program in a process tree; return the processes that it says it has, and its own."""
+    """Start a Python program in `tree`; return its id and those of the processes it started."""
     env = tree.mark_next({"PATH": os.environ["PATH"]})
     process = subprocess.Popen(  # noqa: S603 - this Python
         [sys.executable, "-I", "-S", "-c", *arguments],

@@ -21,7 +21,7 @@ CANCELLED = Notification("notifications/cancelled", {"requestId": 7})
 
 
 class Scripted:
-    """A transport whose requests end when the test says so, and who was asked and told."""
+    """A transport that records requests and notifications; a test decides when a request ends."""
 
     def __init__(self) -> None:
         self.arrivals = InboundQueue(PeerConduct("far"))

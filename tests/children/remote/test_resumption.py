@@ -23,7 +23,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Streams:
-    """Reads what comes when each request for events is answered in turn."""
+    """Reads the events of a series of scripted responses."""
 
     def __init__(self, *answers: Answer, session: bool = True) -> None:
         self._answers = list(answers)
