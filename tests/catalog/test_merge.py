@@ -112,7 +112,7 @@ def test_names_never_leaves_out_names_of_several_servers_and_lists_them() -> Non
     assert made.tool("x") is None
     (clash,) = made.left_out.values()
     assert (clash.kind, clash.name, clash.servers) == ("tool", "x", (A, B))
-    assert "'x' is left out: servers a and b have one" in clash.what
+    assert "'x' is left out: a and b have one" in clash.what
     assert "tools.deny" in clash.fix
 
 
