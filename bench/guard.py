@@ -1,7 +1,7 @@
-"""What the guard takes of a call: `python -m bench.guard` prints microseconds, best of five rounds.
+"""What judging a call costs: `python -m bench.guard` prints microseconds, best of five rounds.
 
-"At once" is how calls are judged of tools that were called a moment ago; "anew" how all others are,
-and those that are not admitted at once. Nothing is kept from one call to the next.
+"At once" is the quick check for tools that were called before; "anew" is the full judgement, for
+all other calls and for those that the quick check does not admit. Nothing is cached between calls.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SCHEMA: Json = {
 
 
 class Here(LazyContext):
-    """One client's folder on the real disk, and what its operator says."""
+    """One client's folder on the real disk, with a policy."""
 
     def __init__(self, folder: Path, policy: Policy) -> None:
         root = root_from_path(

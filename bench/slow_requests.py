@@ -26,7 +26,7 @@ SIZE = 128 * 1024
 
 
 class Client:
-    """One that finishes what it begins."""
+    """A client that completes its requests."""
 
     def __init__(self, address: str, path: str) -> None:
         self._host, _, port = address.rpartition(":")

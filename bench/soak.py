@@ -84,7 +84,7 @@ def descendants(pid: int) -> set[int]:
 
 
 async def visit(url: str, sets: list[list[Path]], chance: random.Random, tally: Tally) -> None:
-    """Be one client: come, call, perhaps change roots, and go."""
+    """Run one client: connect, call, perhaps change roots, and disconnect."""
     roots = chance.choice(sets)
     async with httpx2.AsyncClient(timeout=60.0) as http:
         client = PlainClient(http, url, roots)
@@ -107,7 +107,7 @@ async def visit(url: str, sets: list[list[Path]], chance: random.Random, tally: 
 
 
 async def one_call(client: PlainClient, id_: int, chance: random.Random, tally: Tally) -> None:
-    """Make one call, and hold the answer to what it must be."""
+    """Make one call, and check its answer."""
     text = str(chance.random())
     path = chance.choice(list(client.roots)) / "f"
     name = f"{chance.choice(SERVERS)}__mine"

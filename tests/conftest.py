@@ -60,7 +60,7 @@ def npm_package() -> Callable[[str], str]:
 
 @pytest.fixture
 def hangups() -> Generator[None]:
-    """Let a SIGHUP reach what a test starts, even if `nohup` has the run of the tests ignore it.
+    """Let SIGHUP reach the programs that a test starts, even if the tests run under `nohup`.
 
     The run is still not ended by one: a signal that is caught has its default in new programs.
     """

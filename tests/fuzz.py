@@ -1,4 +1,4 @@
-"""Runs the guard's property tests on ever new examples: python -m tests.fuzz [SECONDS].
+"""Runs the guard's property tests on new examples again and again: python -m tests.fuzz [SECONDS].
 
 A round is one property in a run of pytest of its own, with hypothesis' `deep` profile and another
 seed, so that what it finds can be found again. Ends with the first failure, or when the time is

@@ -53,7 +53,7 @@ def test_children_inherit_neither_the_hubs_settings_nor_its_token() -> None:
     assert len(environment) == 8
 
 
-def test_a_token_that_is_nobodys_value_takes_nothing_away() -> None:
+def test_a_token_that_is_no_variables_value_removes_nothing() -> None:
     config = read()
     listen = config.listen.model_copy(update={"token": SecretStr("s3cret")})
     config = config.model_copy(update={"listen": listen})
@@ -100,7 +100,7 @@ def test_the_platform_says_how_paths_are_written(
     assert this_machine({}).flavour is flavour
 
 
-def test_what_is_not_safe_to_share_is_known_at_homes_real_place(
+def test_unsafe_places_are_found_at_the_real_path_of_the_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     top = plant(tmp_path, "real/.ssh/", "home => real")
@@ -201,7 +201,7 @@ async def test_an_audit_file_that_is_a_link_ends_the_start(tmp_path: Path) -> No
 
 # The audit log leaves its file to the collector.
 @pytest.mark.filterwarnings("ignore:.*FileIO:pytest.PytestUnraisableExceptionWarning")
-async def test_what_clients_call_is_written_down(tmp_path: Path) -> None:
+async def test_calls_of_clients_are_audited(tmp_path: Path) -> None:
     file = tmp_path / "audit.jsonl"
     async with scripted(FakeChild(ECHO), config={"audit": {"file": str(file)}}) as hub:
         client = await hub.greeted()

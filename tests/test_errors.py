@@ -21,7 +21,7 @@ def test_an_operators_error_says_what_and_where_and_then_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("kind", [RootError, RouteError, ChildError])
-def test_every_error_is_one_that_a_user_may_read(kind: type[HubError]) -> None:
+def test_every_error_has_a_readable_text(kind: type[HubError]) -> None:
     assert issubclass(kind, HubError)
     assert str(kind("Path is not accessible")) == "Path is not accessible"
 

@@ -26,7 +26,7 @@ HIDDEN = [
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
-def test_what_is_not_seen_is_written_out(hidden: str) -> None:
+def test_invisible_characters_are_escaped(hidden: str) -> None:
     spelled = hidden.encode("unicode_escape").decode()
     assert legible(f"é{hidden}b\n") == f"é{spelled}b\n"
     assert on_one_line(f"é{hidden}b\n") == f"é{spelled}b\\n"
@@ -45,7 +45,7 @@ def test_what_is_not_seen_is_written_out(hidden: str) -> None:
         "",
     ],
 )
-def test_what_people_write_is_left_as_it_is(text: str) -> None:
+def test_ordinary_text_is_unchanged(text: str) -> None:
     assert legible(text) == text
 
 
@@ -60,7 +60,7 @@ def test_what_people_write_is_left_as_it_is(text: str) -> None:
         ("a\rb", "a\\rb"),
     ],
 )
-def test_what_people_write_hides_nothing_where_it_has_no_place(text: str, shown: str) -> None:
+def test_joiners_are_escaped_where_no_script_needs_them(text: str, shown: str) -> None:
     assert legible(text) == shown
 
 

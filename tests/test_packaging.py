@@ -92,7 +92,7 @@ def test_the_image_asks_the_port_that_it_serves_for_its_health() -> None:
     compile(check[2], "HEALTHCHECK", "exec")
 
 
-def test_the_image_copies_what_is_there_and_not_ignored() -> None:
+def test_the_image_copies_only_existing_files_that_are_not_ignored() -> None:
     allowed = [
         line[1:]
         for line in (PROJECT / ".dockerignore").read_text().splitlines()

@@ -78,7 +78,7 @@ def test_the_answer_of_get_roots_in_the_readme_has_the_real_fields() -> None:
 def test_the_example_keys_in_the_guards_page_are_of_the_kinds_it_says() -> None:
     rows = re.findall(r"^\| (path|glob|weak|payload|command) \| (`.*?`) \|", GUARD, re.MULTILINE)
     shown = {kind: re.findall(r"`(.*?)`", keys) for kind, keys in rows}
-    shown["neutral"] = re.findall(r'`{"(\w+)": "/usr"}` under a key that says', GUARD)
+    shown["neutral"] = re.findall(r'`{"(\w+)": "/usr"}` under a key that does not tell', GUARD)
     assert len(shown) == 6
     for kind, keys in shown.items():
         assert keys

@@ -22,7 +22,7 @@ def test_a_tools_own_policy_goes_before_the_servers() -> None:
     assert spec.policy_of("write") == ToolPolicy(Policy())
 
 
-def test_what_nobody_configured_enforces() -> None:
+def test_the_default_policy_enforces() -> None:
     assert SPEC.policy_of("anything").policy.mode is Mode.ENFORCE
     assert (SPEC.share, SPEC.answer_roots, SPEC.eager) == ("roots", True, None)
 

@@ -11,7 +11,7 @@ from hub.values import (
 )
 
 
-def test_a_call_holds_the_very_arguments_that_are_sent() -> None:
+def test_a_call_has_the_same_arguments_object_as_its_params() -> None:
     arguments: JsonObject = {"path": "/a"}
     call = Call("tools/call", "read", arguments, {"name": "read", "arguments": arguments})
     assert call.params["arguments"] is call.arguments
@@ -36,7 +36,7 @@ def test_routes_are_equal_if_they_lead_to_the_same_place() -> None:
     assert BuiltinRoute("t") != ChildRoute(ServerName("a"), "t", {})
 
 
-def test_what_is_no_object_counts_as_an_empty_one() -> None:
+def test_a_value_that_is_not_an_object_counts_as_empty() -> None:
     given: JsonObject = {"a": 1}
     assert object_or_empty(given) is given
     others: list[Json] = [None, [], "x", 0, True]

@@ -65,13 +65,15 @@ def _must_be_fit(path: str, descriptor: int) -> None:
     ):
         return  # a device belongs to the system
     if found.st_uid != os.geteuid():
-        raise UnfitFileError("it is another user's", "Name a file of the hub's own user.")
+        raise UnfitFileError("it belongs to another user", "Name a file of the hub's own user.")
     if found.st_nlink > 1:
         raise UnfitFileError(
-            "it has other names, too (hard links)", "Remove them, or name a new file."
+            "it has more than one hard link", "Remove the other links, or name a new file."
         )
     if found.st_mode & _OTHERS:
         os.fchmod(descriptor, MODE)
         log.warning(
-            "audit file is its owner's alone now", file=path, mode_was=f"{found.st_mode & 0o777:o}"
+            "audit file could be accessed by other users: set to mode 0600",
+            file=path,
+            mode_was=f"{found.st_mode & 0o777:o}",
         )

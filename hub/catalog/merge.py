@@ -68,13 +68,13 @@ class Clash(Struct, frozen=True):
         servers = " and ".join(self.servers)
         return (
             f"{self.kind.capitalize()} {self.name!r} is left out: {servers} have one of that name, "
-            "and `names: never` leaves nothing to tell them apart by"
+            "and `names: never` adds no prefix to tell them apart"
         )
 
     @property
     def fix(self) -> str:
         """The remedy for the operator."""
-        return "Set names: auto, or leave it out of all of them but one with tools.deny."
+        return "Set names: auto, or hide it on all servers but one with tools.deny."
 
 
 class TemplateRoute(Struct, frozen=True):

@@ -181,7 +181,9 @@ class ChildHealth:
             return "the next call starts it again"
         if self.breaker == "closed":
             return f"it can be started again in {pause:.1f} s"
-        return f"after {self.failures} failures in a row one call may try it in {pause:.1f} s"
+        return (
+            f"after {self.failures} failures in a row, one call may try it again in {pause:.1f} s"
+        )
 
     def looked(self) -> float:
         """Record that a caller wants the child; return the seconds until it may be started."""

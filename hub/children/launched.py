@@ -50,7 +50,7 @@ async def open_launched(  # noqa: PLR0913, PLR0917 - a launch depends on all of 
                 log.warning("system calls are NOT filtered", server=spec.name, reason=reason)
             opened = _open_confined(spec, plan, environment, supervisor, child_log, found)
         case Unconfined(reason) if spec.confine.mode == "require":
-            raise ChildError(f"it must be confined and cannot be: {reason}")
+            raise ChildError(f"it cannot be confined, and `confine: require` is set: {reason}")
         case Unconfined(reason):
             log.warning("NOT confined", server=spec.name, reason=reason)
             opened = open_process(spec.name, plan, environment, supervisor, child_log)

@@ -119,7 +119,9 @@ class ChildListenStreams:
         if self._subscribed.get(uri) is stream:
             del self._subscribed[uri]
         stream.scope.cancel()
-        raise stream.error or RpcError(INVALID_PARAMS, f"The server does not tell of {uri}")
+        raise stream.error or RpcError(
+            INVALID_PARAMS, f"The server does not report updates of {uri}"
+        )
 
     async def _keep(self, stream: _Stream) -> None:
         """Keep a stream open: request it again when it ends, unless the child refuses it."""

@@ -242,7 +242,7 @@ class ChildPool:
         Raises: ChildError if it does not start, has just failed, or the slot was given up.
         """
         if not slot.is_kept:
-            raise ChildError(f"server {slot.spec.name!r} was let go: its roots have changed")
+            raise ChildError(f"server {slot.spec.name!r} was stopped: its roots have changed")
         slot.used_at = self._clock()
         child = slot.child
         if child is None or isinstance(child.state, Down):

@@ -77,11 +77,13 @@ def confinement_report() -> tuple[list[str], bool]:
     if kernel.no_seccomp:
         lines.append(f"System calls are NOT filtered: {kernel.no_seccomp}.")
     else:
-        lines.append("seccomp: system calls that reach beyond a server are refused.")
+        lines.append(
+            "seccomp: system calls that affect other processes or the machine are refused."
+        )
     trouble = _tried(filters=not kernel.no_seccomp)
     if trouble is not None:
         return [*lines, f"A trial FAILED: {trouble}"], False
-    lines.append("Tried: a confined program read the file it was granted, and not the one beside.")
+    lines.append("Tried: a confined program could read the file it was granted, and no other file.")
     return lines, not kernel.no_seccomp
 
 
@@ -110,11 +112,11 @@ def _tried(*, filters: bool) -> str | None:
         except (OSError, subprocess.SubprocessError) as exc:
             return str(exc)
     if "secret" in tried.stdout:
-        return "the file beside was read, too"
+        return "a file that was not granted could be read"
     if "granted" not in tried.stdout or "PermissionError" not in tried.stderr:
-        return (tried.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        return (tried.stderr.strip().splitlines() or ["it printed nothing"])[-1]
     if filters and "filtered" not in tried.stdout:
-        return "the limits of another process could be asked for"
+        return "the limits of another process could be read"
     return None
 
 
@@ -285,10 +287,10 @@ def _text(entry: Planned, effective: EffectiveRoots) -> str:
 
 def _why_none(effective: EffectiveRoots) -> str:
     if not effective.enforcing:
-        return "clients without roots are not held to any"
+        return "clients without roots are not restricted"
     if effective.source == "none":
-        return "clients without roots reach none"
-    return "nothing of what is given lies within the ceilings"
+        return "clients without roots may name no path"
+    return "no root is inside the ceilings"
 
 
 def _check(options: Namespace) -> int:

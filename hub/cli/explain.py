@@ -228,7 +228,7 @@ def _named(options: Namespace) -> tuple[str, str]:
     """Return the server and the tool of the argument `SERVER.TOOL`."""
     call: str = options.call or ""
     if not call:
-        options.usage_error("say SERVER.TOOL and --arguments '{...}', or --batch FILE")
+        options.usage_error("give SERVER.TOOL and --arguments '{...}', or --batch FILE")
     server, _, tool = call.partition(".")
     if not server or not tool:
         options.usage_error(f"{call!r} is not SERVER.TOOL, like files.read_file")
@@ -238,7 +238,7 @@ def _named(options: Namespace) -> tuple[str, str]:
 def _ensure_offered(spec: ServerSpec, tool: str) -> None:
     if not spec.offer.includes(tool):
         raise RouteError(
-            f"servers.{spec.name}.tools: leaves out {tool!r}: clients neither see nor call it\n"
+            f"servers.{spec.name}.tools: hides {tool!r}: clients can neither see nor call it\n"
             "Name it in tools.allow, or take it out of tools.deny."
         )
 
@@ -325,14 +325,19 @@ def _text(case: _Case, verdict: Admitted | Refused, judged: tuple[Judged, ...]) 
     if not judged and refused is None:
         lines.append("No argument is judged as a path.")
     elif not case.context.enforcing:
-        lines += ["", "There are no roots to hold it to; --root DIR names one."]
+        lines += [
+            "",
+            "No roots are set, so paths are not compared with any; set one with --root DIR.",
+        ]
     return "\n".join(lines)
 
 
 def _outcome(verdict: Admitted | Refused) -> str:
     if isinstance(verdict, Refused):
         return "refused"
-    return "allowed" if verdict.would_refuse is None else "allowed, but only reported"
+    return (
+        "allowed" if verdict.would_refuse is None else "allowed, because refusals are only reported"
+    )
 
 
 def _json(case: _Case, verdict: Admitted | Refused, judged: tuple[Judged, ...]) -> str:

@@ -73,13 +73,13 @@ def parser(command: str | None = None) -> ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"roots-hub {__version__}")
     top.add_argument(
-        "--log-format", choices=("text", "json"), default="text", help="form of the log on stderr"
+        "--log-format", choices=("text", "json"), default="text", help="format of the log on stderr"
     )
     top.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
         default="info",
-        help="least level logged",
+        help="lowest level that is logged",
     )
     subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     owners = [module for module, names in _COMMANDS.items() if command in names]

@@ -22,7 +22,7 @@ from hub.roots.effective import EffectiveRoots, for_rootless
 
 def register(subparsers: Subparsers) -> None:
     """Add the subcommand `roots` with its subcommands."""
-    roots = subparsers.add_parser("roots", help="detect, list, test and keep roots").add_subparsers(
+    roots = subparsers.add_parser("roots", help="detect, list, test and edit roots").add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
     detect = roots.add_parser("detect", help="find projects that could be roots")
@@ -64,7 +64,7 @@ def _detect(options: Namespace) -> int:
     return 0
 
 
-def _force(options: Namespace) -> EffectiveRoots:
+def _effective_roots(options: Namespace) -> EffectiveRoots:
     found = configured(options)
     roots = found[0].roots if found is not None else Roots()
     place = place_of(this_machine(os.environ), None if found is None else found[0])
@@ -72,7 +72,7 @@ def _force(options: Namespace) -> EffectiveRoots:
 
 
 def _list(options: Namespace) -> int:
-    effective = _force(options)
+    effective = _effective_roots(options)
     if options.json:
         entries = [
             {"uri": root.uri, "name": root.name, "path": root.path}
@@ -95,7 +95,7 @@ def _list(options: Namespace) -> int:
 
 
 def _contains(options: Namespace) -> int:
-    effective, machine = _force(options), this_machine(os.environ)
+    effective, machine = _effective_roots(options), this_machine(os.environ)
     try:
         found = resolve(
             options.path, cwd=machine.directory, links=machine.links, flavour=machine.flavour

@@ -26,21 +26,21 @@ from hub.paths.resolve import PathError, resolve
 from hub.roots.roots import Root
 from hub.system.atomic_file import FileEdit, opened
 
-_NOTED = "A hub that runs with this file takes the change over."
+_NOTED = "A running hub with this config applies the change."
 
 
 def register(roots: Subparsers) -> None:
     """Add `add`, `remove` and `rename` to the subcommand `roots`."""
-    add = roots.add_parser("add", help="keep one more root in the config (roots.fallback)")
+    add = roots.add_parser("add", help="add a root to the config (roots.fallback)")
     add_config_option(add)
     add.add_argument("path", metavar="PATH", help="a directory, or a single file")
     add.add_argument("--name", metavar="NAME", help="what to call it (default: its last part)")
     add.set_defaults(perform=_add)
-    remove = roots.add_parser("remove", help="take a root out of the config")
+    remove = roots.add_parser("remove", help="remove a root from the config")
     add_config_option(remove)
     remove.add_argument("which", metavar="PATH-or-NAME")
     remove.set_defaults(perform=_remove)
-    rename = roots.add_parser("rename", help="give a root in the config another name")
+    rename = roots.add_parser("rename", help="rename a root in the config")
     add_config_option(rename)
     rename.add_argument("which", metavar="PATH-or-NAME")
     rename.add_argument("name", metavar="NEW")
@@ -78,12 +78,10 @@ class _Config(Struct, frozen=True):
         found = sorted({*by_path, *by_name})
         if not found:
             known = ", ".join(f"{one.path} ({one.name})" for one in self.kept) or "none"
-            raise StartError(
-                f"{self.source}: roots.fallback has no {which}", f"What it has: {known}."
-            )
+            raise StartError(f"{self.source}: roots.fallback has no {which}", f"It has: {known}.")
         if len({self.kept[i].path for i in found}) > 1:
             could = ", ".join(self.kept[i].path for i in found)
-            raise StartError(f"{which}: could be each of {could}", "Write the whole path.")
+            raise StartError(f"{which}: is ambiguous: {could}", "Write the whole path.")
         return found
 
 
@@ -92,12 +90,12 @@ def _opened(options: Namespace) -> Generator[_Config]:
     context = load_context()
     source = config_source(options.config, os.environ)
     if source is None:
-        raise ConfigError("no config to keep roots in", "Name one by --config or HUB_CONFIG.")
+        raise ConfigError("no config to edit", "Name one by --config or HUB_CONFIG.")
     load_config(source, context)  # first: its errors name the place
     if not is_own_config(source, context):
         shown = "the config" if source.lstrip().startswith("{") else source
         raise ConfigError(
-            f"{shown}: is not a hub.yaml, and no other program's config is written",
+            f"{shown}: is not a hub.yaml; configs of other programs are not edited",
             "Make a hub.yaml with `version: 1` and these servers, and name it by --config.",
         )
     with opened(context.directory / source) as file:
@@ -106,7 +104,7 @@ def _opened(options: Namespace) -> Generator[_Config]:
         place = place_of(this_machine(os.environ), config)
         written = entries(file.text)
         if len(written) != len(config.roots.fallback):
-            raise StartError(f"{source}: is being changed by somebody else", "Try again.")
+            raise StartError(f"{source}: another program is changing it", "Try again.")
         kept = [
             _kept(entry, text, place)
             for entry, text in zip(config.roots.fallback, written, strict=True)
@@ -158,7 +156,7 @@ def _rename(options: Namespace) -> int:
         for index in found:
             text = renamed(text, index, options.name)
         config.file.replace(text)
-    print(f"{old.path} is called {options.name} now in {config.source}", _NOTED, sep="\n")
+    print(f"{old.path} is now called {options.name} in {config.source}", _NOTED, sep="\n")
     return 0
 
 

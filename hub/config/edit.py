@@ -93,8 +93,8 @@ def _same(one: Any, other: Any) -> bool:
 
 def _awkward() -> NoReturn:
     raise ConfigError(
-        "roots.fallback: is written in a way that cannot be changed safely by a program",
-        "Nothing was written. Change the list by hand.",
+        "roots.fallback: cannot be edited safely in the form it is written in",
+        "Nothing was changed. Edit the list by hand.",
     )
 
 

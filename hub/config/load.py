@@ -23,7 +23,7 @@ from hub.launch.filesystem_servers import program_index, short_name
 from hub.launch.templates import TemplateError
 
 _JSON_EXTRAS: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
-_WAYS: Final = ("command", "url")
+_TARGETS: Final = ("command", "url")
 _SENTENCES: Final[Mapping[str, str]] = {
     "extra_forbidden": "unknown key",
     "missing": "is missing",
@@ -31,12 +31,12 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "dict_type": "must be a mapping",
     "model_type": "must be a mapping",
     "model_attributes_type": "must be a mapping",
-    "string_type": "must be a text; write it in quotes",
+    "string_type": "must be a string; put it in quotes",
 }
 
 _FOREIGN: Final[Mapping[str, str]] = {
-    "type": "Leave it out: `command` or `url` says it, and `transport: sse`. ",
-    "disabled": "Make its server a comment. ",
+    "type": "Leave it out: `command` or `url` tells the transport (SSE: `transport: sse`). ",
+    "disabled": "To disable a server, comment it out. ",
 }
 """Advice for keys of other programs' configs that hub.yaml does not have."""
 
@@ -138,15 +138,15 @@ def _fix(error: ErrorDetails) -> str:
         case "extra_forbidden", (*_, key):
             return _suggestion(str(key)) + see
         case "one_way", _:
-            return _way(error["input"])
+            return _target_fix(error["input"])
         case _:
             return see
 
 
-def _way(server: object) -> str:
+def _target_fix(server: object) -> str:
     """Return the remedy for a server without exactly one of `command` and `url`."""
     keys = map(str, cast("ParsedConfig", server)) if isinstance(server, dict) else ()
-    near = [way for key in keys for way in difflib.get_close_matches(key, _WAYS) if way != key]
+    near = [one for key in keys for one in difflib.get_close_matches(key, _TARGETS) if one != key]
     return f"Did you mean {near[0]}?" if near else "Give it either a command or a url."
 
 

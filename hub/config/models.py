@@ -94,7 +94,7 @@ class Confine(Part):
     @model_validator(mode="after")
     def _asks_with_effect(self) -> Self:
         if self.abi > 1 and self.mode != "require":
-            raise ValueError("abi needs mode: require, without which an older kernel does")
+            raise ValueError("abi needs mode: require; other modes accept older kernels")
         return self
 
 

@@ -133,7 +133,7 @@ def _access_rules(config: HubConfig, place: PathContext) -> tuple[AccessRule, ..
             )
         except PathError as exc:
             where = f"roots.access[{index}].path: {entry.path}: {exc}"
-            raise ConfigError(where, "Name a path that the hub may look at.") from exc
+            raise ConfigError(where, "Name a path that the hub may read.") from exc
         rules.append(AccessRule(parts_of(found, place.flavour), entry.access))
     return tuple(rules)
 

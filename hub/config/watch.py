@@ -96,11 +96,11 @@ class ConfigWatch:
             config, roots = await anyio.to_thread.run_sync(self._load)
         except HubError as exc:
             where, _, fix = str(exc).partition("\n")
-            log.error("config not taken over: the old roots stay", where=where, fix=fix)  # noqa: TRY400 - a mistake in the file needs no traceback
+            log.error("config not reloaded: the old roots stay", where=where, fix=fix)  # noqa: TRY400 - a mistake in the file needs no traceback
             return
         except Exception:
             # No content of the file may end a running hub.
-            log.exception("config not taken over: the old roots stay", config=source)
+            log.exception("config not reloaded: the old roots stay", config=source)
             return
         latest, self._latest = self._latest, config
         waiting = needs_restart(self._running, config)
@@ -137,7 +137,7 @@ def _same(old: object, new: object, key: str) -> bool:
 
 def _tell(source: str, old: Roots, new: Roots, roots: OperatorRoots) -> None:
     log.info(
-        "roots taken over from the config",
+        "roots reloaded from the config",
         config=source,
         fallback=None if roots.fallback is None else list(roots.fallback.paths),
         ceiling=None if roots.ceiling is None else list(roots.ceiling.paths),

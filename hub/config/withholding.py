@@ -36,13 +36,13 @@ def missed(spec: ServerSpec, given: Mapping[str, str], environment: Mapping[str,
         # URL and headers may hold secrets: show only names that are set in the environment.
         names = [name for name in mentioned(texts, environment, {}) if _is_sent(name, texts)]
         return [
-            f"servers.{spec.name}: ${name} is sent as it is written: write ${{{name}}}"
+            f"servers.{spec.name}: ${name} is sent literally, not replaced: write ${{{name}}}"
             for name in names
             if name in environment
         ]
     names = list(mentioned(_texts(spec.target), environment, {*given, *dict(spec.target.env)}))
     return [
-        f"servers.{spec.name}: names {name}, which its process does not get (environment: "
+        f"servers.{spec.name}: uses {name}, which its process does not inherit (environment: "
         f'{_shown(spec)}): write env: {{{name}: "${{{name}}}"}}'
         for name in names
     ]

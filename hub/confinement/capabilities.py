@@ -47,11 +47,13 @@ def drop(kept: tuple[int, ...] = ()) -> None:
     libc.prctl(_AMBIENT, _CLEAR_ALL, 0, 0, 0)  # fails on kernels without ambient capabilities
     header, halves = _Header(_VERSION, 0), (_Half * 2)()
     if libc.capget(ctypes.byref(header), halves):
-        raise CapabilitiesError(f"they cannot be read: {os.strerror(ctypes.get_errno())}")
+        raise CapabilitiesError(f"capabilities cannot be read: {os.strerror(ctypes.get_errno())}")
     wanted = sum(1 << number for number in kept)
     for at, half in enumerate(halves):
         half.permitted &= wanted >> 32 * at & 0xFFFF_FFFF
         half.effective &= half.permitted
         half.inheritable = 0
     if libc.capset(ctypes.byref(header), halves):
-        raise CapabilitiesError(f"they cannot be given up: {os.strerror(ctypes.get_errno())}")
+        raise CapabilitiesError(
+            f"capabilities cannot be dropped: {os.strerror(ctypes.get_errno())}"
+        )

@@ -96,7 +96,7 @@ def confined_plan(
     found = _program(spec, plan, environment)
     granted = _grants(spec, plan, found, places, environment)
     for grant in granted.unheld:
-        log.warning("not held by the kernel", server=spec.name, what=grant)
+        log.warning("not enforced by the kernel", server=spec.name, what=grant)
     _must_open_no_keys(spec, granted)
     _furnish(places, environment, keeps=_is_runner(plan))
     rules = [("r", grant) for grant in granted.read] + [("w", grant) for grant in granted.write]
@@ -104,13 +104,13 @@ def confined_plan(
         rules.append(("w", FileGrant(".")))
     file = Path(private, "held")
     encoded = landlock.encode([(kind, one.path, one.identity) for kind, one in rules])
-    file.write_bytes(_held(spec.confine, encoded, found_here))
+    file.write_bytes(_launcher_file(spec.confine, encoded, found_here))
     before = (sys.executable, "-I", "-S", "-B", launcher.__file__, str(file), found.command)
     env = {**_env(places, plan), **found.env, **dict(plan.env)}
     return replace(plan, argv=(*before, *plan.argv), env=tuple(sorted(env.items())))
 
 
-def _held(setting: ConfineSetting, encoded: bytes, found: Confined) -> bytes:
+def _launcher_file(setting: ConfineSetting, encoded: bytes, found: Confined) -> bytes:
     """Return the content of the launcher's file: grants, seccomp filter, kept capabilities."""
     refused = b""
     machine = seccomp.machine()
@@ -129,8 +129,8 @@ def _must_open_no_keys(spec: ServerSpec, granted: FileGrants) -> None:
     opened = [path for path in granted.keys if Path(path).is_dir() and any(Path(path).iterdir())]
     for path in opened:
         if spec.confine.mode == "require":
-            why = f"what it is granted holds the hub's keys, {path}"
-            raise ChildError(f"it must be confined and cannot be: {why}")
+            why = f"it is granted {path}, which has the hub's keys"
+            raise ChildError(f"it cannot be confined, and `confine: require` is set: {why}")
         log.warning("CAN READ the hub's keys", server=spec.name, keys=path, asked="confine: auto")
 
 

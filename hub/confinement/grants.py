@@ -70,7 +70,7 @@ def file_grants(
             if rule.access == "write" and not writable:
                 write.append(FileGrant(path))
             elif rule.access == "read" and writable:
-                unheld.append(f"{path} is read-only for the guard alone: {root.path} is writable")
+                unheld.append(f"only the guard keeps {path} read-only: {root.path} is writable")
     written = frozenset(write)
     return FileGrants(
         tuple(grant for grant in dict.fromkeys(read) if grant not in written),
@@ -86,7 +86,7 @@ def _unheld_own(policy: Policy, write: Sequence[FileGrant]) -> Iterator[str]:
     for grant in write:
         for place in (*own.kept, *own.secret):
             if _opens(grant, place):
-                yield f"{place.path} is the hub's own for the guard alone: {grant.path} is writable"
+                yield f"only the guard protects the hub's {place.path}: {grant.path} is writable"
 
 
 def _opened_keys(policy: Policy, granted: Iterable[FileGrant]) -> tuple[str, ...]:
@@ -144,8 +144,8 @@ def confinement_status(
         return NotAsked()
     if runs_elsewhere((template.command.fill(lambda _: "", ()),)):
         return Unconfined(
-            "its command starts the server elsewhere, where this kernel has no say: "
-            "let the container confine it, and set confine: off"
+            "its command runs the server elsewhere (a container, a machine), where the hub cannot "
+            "confine it: confine it there, and set confine: off"
         )
     if kernel.abi == 0:
         return Unconfined(kernel.why_not)

@@ -67,7 +67,7 @@ def why_not() -> str:
         return (
             "a container forbids Landlock: allow the landlock_* system calls in its seccomp rules"
         )
-    return f"Landlock does not answer: {os.strerror(error)}"
+    return f"Landlock cannot be queried: {os.strerror(error)}"
 
 
 _EPERM, _ENOSYS, _EOPNOTSUPP = 1, 38, 95

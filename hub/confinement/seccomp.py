@@ -42,14 +42,14 @@ def why_not() -> str:
     if not sys.platform.startswith("linux"):
         return "only Linux has seccomp"
     if machine() is None:
-        return "the hub has seccomp filters for x86_64 and aarch64 (64 bit) alone"
+        return "the hub has seccomp filters only for x86_64 and aarch64 (64 bit)"
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_SET, _FILTER, None, 0, 0)  # a null filter: EFAULT means a real one loads
     error = ctypes.get_errno()
     if error == _EFAULT:
         return ""
     if error == _EPERM:
-        return "a container forbids seccomp filters: allow prctl and seccomp in its own"
+        return "a container forbids seccomp filters: allow prctl and seccomp in its profile"
     return "this kernel has no seccomp filters: it was built without SECCOMP_FILTER"
 
 
@@ -63,7 +63,9 @@ def load(program: bytes) -> None:
     if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(
         _SET, ctypes.c_ulong(_FILTER), ctypes.byref(filled), 0, 0
     ):
-        raise SeccompError(f"no system call can be refused: {os.strerror(ctypes.get_errno())}")
+        raise SeccompError(
+            f"the filter of system calls cannot be loaded: {os.strerror(ctypes.get_errno())}"
+        )
 
 
 def filled_in(program: bytes, numbers: dict[int, int]) -> bytes:

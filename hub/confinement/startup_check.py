@@ -36,8 +36,8 @@ def _settle(spec: ServerSpec, found: ConfinementStatus) -> None:
     match found:
         case Unconfined(reason) if spec.confine.mode == "require":
             raise ConfigError(
-                f"servers.{spec.name}.confine: require, and it cannot be: {reason}",
-                "`roots-hub check --confine` tries it. With confine: auto it runs unconfined.",
+                f"servers.{spec.name}.confine: is require, but confining fails: {reason}",
+                "`roots-hub check --confine` shows why. With confine: auto it runs unconfined.",
             )
         case Unconfined(reason):
             log.warning("NOT confined", server=spec.name, asked="confine: auto", reason=reason)
@@ -45,6 +45,6 @@ def _settle(spec: ServerSpec, found: ConfinementStatus) -> None:
             if no_seccomp:
                 log.warning("confined WITHOUT seccomp", server=spec.name, reason=no_seccomp)
             for text in missing(abi):
-                log.warning("not held by this kernel", server=spec.name, abi=abi, what=text)
+                log.warning("not enforced by this kernel", server=spec.name, abi=abi, what=text)
         case NotAsked():
             pass

@@ -14,7 +14,7 @@ class TooMuchError(PathError):
     """Judging the call would take more work than its budget allows."""
 
     def __init__(
-        self, reason: str = "the call names more paths for these roots than are judged at once"
+        self, reason: str = "the call names too many paths to judge for these roots"
     ) -> None:
         super().__init__(reason)
 

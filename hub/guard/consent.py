@@ -146,7 +146,7 @@ def _described(asked: Wanted) -> str:
     # At the end of the message and never cut: the user must be able to read all of it.
     path = _quoted(asked.root.path)
     if not asked.exists:
-        return f"what is not there yet: {path}"
+        return f"{path}, which does not exist yet"
     return f"the file {path}" if asked.root.is_file else f"all of the directory {path}"
 
 

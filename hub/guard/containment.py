@@ -141,11 +141,11 @@ class PathTracer:
         """Return the objection to a plain absolute path, or None."""
         try:
             self.effort.spend(LEAST)
-            return self._speaks_against(self._directory(plain))
+            return self._objection_to(self._directory(plain))
         except PathError as exc:
             return self._doubt(plain, exc)
 
-    def tops(self, name: str) -> bool:
+    def is_top(self, name: str) -> bool:
         """Return whether an entry `name` is, or may be, in the file system's top directory."""
         if self._posix:
             return self.exists(f"/{name}")
@@ -184,7 +184,7 @@ class PathTracer:
             if strict and self._context.enforcing:
                 yield ReadingResult(text, how, None, OUTSIDE)
         elif split(text, self._flavour)[0]:
-            yield from self._lead(text, how, None, strict=True)
+            yield from self._resolve(text, how, None, strict=True)
         else:
             yield from self._follow_relative(text, how, strict=strict)
 
@@ -194,7 +194,7 @@ class PathTracer:
         for base in self._bases:
             if strict or self._is_near(text, base):
                 own = strict and base == self._context.cwd
-                yield from self._lead(text, how, base, strict=own)
+                yield from self._resolve(text, how, base, strict=own)
 
     def _directory(self, path: str) -> str:
         """Return a plain absolute path with links followed; caches each directory for the call."""
@@ -216,7 +216,7 @@ class PathTracer:
             return True
         return self.exists(f"{base}/{text.partition('/')[0]}")
 
-    def _lead(
+    def _resolve(
         self, text: str, how: str, base: str | None, *, strict: bool
     ) -> Iterator[ReadingResult]:
         """Yield the result as the kernel resolves `text`, and with each `..` removed as text."""
@@ -231,19 +231,19 @@ class PathTracer:
                 ends = isinstance(exc, DeadEndError) and not strict
                 if ends and lexical is not None and path is not lexical:
                     # The kernel cannot open it. A child that removes `..` itself still may.
-                    yield self._lead_leniently(text, base)
+                    yield self._resolve_leniently(text, base)
                     continue
                 yield ReadingResult(path, how, None, self._doubt(spelled, exc))
                 return
             met = how if path is text else f"{how}, '..' removed first"
-            yield ReadingResult(path, met, found, self._speaks_against(found))
+            yield ReadingResult(path, met, found, self._objection_to(found))
         if self._policy.deny:
             yield ReadingResult(text, how, spelled, self._denial(spelled))
 
-    def _lead_leniently(self, text: str, base: str | None) -> ReadingResult:
+    def _resolve_leniently(self, text: str, base: str | None) -> ReadingResult:
         found = resolve(text, cwd=base, links=self._links, flavour=self._flavour, is_lenient=True)
         how = "'..' removed where a link led"
-        return ReadingResult(text, how, found, self._speaks_against(found))
+        return ReadingResult(text, how, found, self._objection_to(found))
 
     def _doubt(self, spelled: str, doubt: PathError) -> str:
         """Return the objection to a path that cannot be followed; outside the roots no details."""
@@ -251,25 +251,25 @@ class PathTracer:
             return doubt.reason
         # A path that is spelled inside may have left through a link.
         places = (spelled, self._links.last or spelled)
-        inside = all(self._starts(parts_of(place, self._flavour)) for place in places)
+        inside = all(self._root_depths(parts_of(place, self._flavour)) for place in places)
         return doubt.reason if inside else OUTSIDE
 
-    def _speaks_against(self, path: str) -> str | None:
+    def _objection_to(self, path: str) -> str | None:
         if path == _NULL and self._posix:
             return None
         parts = parts_of(path, self._flavour)
         policy, enforcing = self._policy, self._context.enforcing
-        if enforcing and not self._starts(parts) and not self._is_granted(parts):
+        if enforcing and not self._root_depths(parts) and not self._is_granted(parts):
             return OUTSIDE
         if self._reach is not None and self._reach.has(path, parts, self._links):
             return OWN
         if enforcing and policy.unsafe is not None and policy.unsafe.refuses(parts):
             return "it is not safe for sharing"
         if self._needs_write and policy.access and policy.access_at(parts) == "read":
-            return "it may only be read"
+            return "it is read-only"
         return self._denial(path) if policy.deny else None
 
-    def _starts(self, parts: tuple[str, ...]) -> list[int]:
+    def _root_depths(self, parts: tuple[str, ...]) -> list[int]:
         """Return, for each root that covers `parts`, how many components the root has."""
         starts = [depth for depth in self._depths if parts[:depth] in self._directories]
         return [*starts, len(parts)] if parts in self._files else starts
@@ -285,14 +285,14 @@ class PathTracer:
         """
         parts = parts_of(path, self._flavour)
         folded = self._flavour is not Flavour.POSIX
-        starts = self._starts(parts)
+        starts = self._root_depths(parts)
         if not starts and self._context.granted:
             starts = list(range(len(parts)))
         elif not starts and not self._context.enforcing:
             starts = [0]
         self.effort.spend(len(starts) * (LEAST + self._policy.deny.effort(len(parts))))
         if any(self._policy.deny.refuses(parts[start:], folded=folded) for start in starts):
-            return "the operator denies it"
+            return "it matches one of the operator's deny patterns"
         return None
 
 

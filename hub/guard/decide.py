@@ -135,7 +135,7 @@ def admit(call: Call, guard: ToolGuard, lazy: LazyContext) -> Admitted | None:
         context = lazy.context(lazy.memory() if is_single else links)
         if context is None:
             return None
-        evaluated = _evaluate(call, _Said(found, named), guard, context, INLINE_BUDGET)
+        evaluated = _evaluate(call, _Findings(found, named), guard, context, INLINE_BUDGET)
     except Exception:  # noqa: BLE001 - `decide` then gives the reason
         return None
     return None if evaluated.refused is not None else Admitted(evaluated.call, token=_TOKEN)
@@ -176,10 +176,10 @@ def _decided(
     if policy.mode is _OFF and policy.own is None:
         return Admitted(call, token=_TOKEN), True
     try:
-        said = _said(call, guard, budget)
-        evaluated = _evaluate(call, said, guard, context, budget)
+        findings = _find(call, guard, budget)
+        evaluated = _evaluate(call, findings, guard, context, budget)
         if policy.mode is Mode.REPORT and evaluated.refused is not None:
-            own = _evaluate_own(call, said, guard, context, budget)
+            own = _evaluate_own(call, findings, guard, context, budget)
             if own.refused is not None:
                 return own.refused, own.is_final
             return Admitted(evaluated.call, evaluated.refused, token=_TOKEN), evaluated.is_final
@@ -201,8 +201,8 @@ def explain(call: Call, guard: ToolGuard, context: CallContext) -> tuple[Judged,
     Raises:
         PathError: the arguments are nested too deeply, too many, or cannot be read for certain.
     """
-    said = _said(call, guard, FULL_BUDGET)
-    judge = _judge(call, said, guard, context, FULL_BUDGET)
+    findings = _find(call, guard, FULL_BUDGET)
+    judge = _judge(call, findings, guard, context, FULL_BUDGET)
     return tuple(
         Judged(
             candidate.pointer,
@@ -211,7 +211,7 @@ def explain(call: Call, guard: ToolGuard, context: CallContext) -> tuple[Judged,
             candidate.value,
             tuple(judge.evaluate(candidate)),
         )
-        for candidate in said.found
+        for candidate in findings.found
     )
 
 
@@ -227,14 +227,14 @@ class _Evaluation(Struct, frozen=True):
 
 
 def _evaluate(
-    call: Call, said: _Said, guard: ToolGuard, context: CallContext, budget: Budget
+    call: Call, findings: _Findings, guard: ToolGuard, context: CallContext, budget: Budget
 ) -> _Evaluation:
-    found, policy = said.found, guard.policy.policy
+    found, policy = findings.found, guard.policy.policy
     if not found or policy.mode is _OFF or not (context.enforcing or policy.deny or policy.access):
-        return _evaluate_own(call, said, guard, context, budget)
+        return _evaluate_own(call, findings, guard, context, budget)
     if len(found) * LEAST > budget.effort:
         return _too_much(call, context)
-    judge = _judge(call, said, guard, context, budget)
+    judge = _judge(call, findings, guard, context, budget)
     for candidate in found:
         objection = judge.objection(candidate)
         if objection is not None:
@@ -250,16 +250,16 @@ def _evaluate(
 
 
 def _evaluate_own(
-    call: Call, said: _Said, guard: ToolGuard, context: CallContext, budget: Budget
+    call: Call, findings: _Findings, guard: ToolGuard, context: CallContext, budget: Budget
 ) -> _Evaluation:
     """Judge a call by the rules for the hub's own files only."""
-    own, found = guard.policy.policy.own, said.found
+    own, found = guard.policy.policy.own, findings.found
     if own is None or not found:
         return _Evaluation(None, call)
     if len(found) * LEAST > budget.effort:
         return _too_much(call, context)
     anywhere = replace(context, enforcing=False)
-    judge = _judge(call, said, guard, anywhere, budget, Policy(own=own))
+    judge = _judge(call, findings, guard, anywhere, budget, Policy(own=own))
     for candidate in found:
         if judge.objection(candidate) is None:
             continue  # quicker than `evaluate`, and most candidates have no objection
@@ -295,22 +295,22 @@ def _is_own(
     return any(_is_own(one, again, judge, own, turns - 1) for one in judge.evaluate(again))
 
 
-class _Said(NamedTuple):
+class _Findings(NamedTuple):
     """The path candidates of a call, and which names of the hub's own files it has."""
 
     found: list[PathCandidate]
     named: OwnNames
 
 
-def _said(call: Call, guard: ToolGuard, budget: Budget) -> _Said:
+def _find(call: Call, guard: ToolGuard, budget: Budget) -> _Findings:
     """Return what is judged of a call. Raises PathError like `find_candidates`."""
     found = find_candidates(guard.shape, call.arguments, budget.search)
-    return _Said(found, own_names_in(guard.policy.policy.own, call.arguments))
+    return _Findings(found, own_names_in(guard.policy.policy.own, call.arguments))
 
 
 def _judge(  # noqa: PLR0913, PLR0917 - a judge needs them all
     call: Call,
-    said: _Said,
+    findings: _Findings,
     guard: ToolGuard,
     context: CallContext,
     budget: Budget,
@@ -319,13 +319,13 @@ def _judge(  # noqa: PLR0913, PLR0917 - a judge needs them all
     policy = policy or guard.policy.policy
     writes, reach = guard.needs_write, None
     if policy.own is not None:
-        words = (candidate.value for candidate in said.found if candidate.kind is Kind.COMMAND)
+        words = (candidate.value for candidate in findings.found if candidate.kind is Kind.COMMAND)
         reach = policy.own.rules_for(
             call.name,
             writes=writes,
             commands=[text for text in words if isinstance(text, str)],
-            names_kept=said.named.ends,
-            names_secret=said.named.begins,
+            names_kept=findings.named.ends,
+            names_secret=findings.named.begins,
         )
     return Judge(context, policy, needs_write=writes, budget=budget, reach=reach)
 

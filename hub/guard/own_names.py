@@ -38,7 +38,7 @@ def own_names_in(own: OwnFiles | None, arguments: JsonObject) -> OwnNames:
     """
     found = OwnNames()
     if own is not None and _may_name(own, arguments):
-        _look(arguments, own, found)
+        _search(arguments, own, found)
     return found
 
 
@@ -54,18 +54,18 @@ def _may_name(own: OwnFiles, arguments: JsonObject) -> bool:
     return False
 
 
-def _look(value: Json, own: OwnFiles, found: OwnNames) -> None:
+def _search(value: Json, own: OwnFiles, found: OwnNames) -> None:
     if isinstance(value, str):
-        _see(value, own, found)
+        _search_text(value, own, found)
     elif isinstance(value, dict):
         for item in value.values():
-            _look(item, own, found)
+            _search(item, own, found)
     elif isinstance(value, list):
         for item in value:
-            _look(item, own, found)
+            _search(item, own, found)
 
 
-def _see(value: str, own: OwnFiles, found: OwnNames) -> None:
+def _search_text(value: str, own: OwnFiles, found: OwnNames) -> None:
     if len(value) > _LONGEST:
         return
     folded = value.strip().casefold()

@@ -231,7 +231,7 @@ class Lines(asyncio.Protocol):
             self._read_on()
 
     def _count(self, data: bytes, conduct: PeerConduct) -> None:
-        what = "it writes empty lines, or one without an end"
+        what = "it writes empty lines, or a line that does not end"
         why = conduct.verdict(what, len(data), data.count(b"\n"))
         if why is not None:
             self.fail(why)

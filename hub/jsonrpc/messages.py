@@ -237,7 +237,7 @@ def _asking(value: JsonObject, id_: RequestId | None) -> Request | Notification:
 def _answered(value: Json, what: str) -> JsonObject:
     if isinstance(value, dict) and what == "error":
         return value
-    return {"code": INVALID_REQUEST, "message": f"The {what} that was answered is no object"}
+    return {"code": INVALID_REQUEST, "message": f"The {what} of the response is not an object"}
 
 
 class _Envelope(msgspec.Struct, gc=False):

@@ -57,7 +57,7 @@ class PeerConduct:
 
         Raises: GoneError if the limit is exceeded.
         """
-        self.log.debug("of no use", what=what, bytes=size)
+        self.log.debug("stray message", what=what, bytes=size)
         self.count(what, size)
 
     def count(self, what: str, size: int) -> None:

@@ -60,7 +60,10 @@ class SendQueue:
         self._next()
         self._done += 1
         if not self._dropped:
-            log.warning("messages are not read: the oldest are dropped", kept=len(self._waiting))
+            log.warning(
+                "messages are not read in time: the oldest are dropped",
+                kept=len(self._waiting),
+            )
         self._dropped += 1
 
     def _next(self) -> Send:

@@ -29,9 +29,9 @@ class ReadBatch:
     def __exit__(self, *_: object) -> None:
         self.is_under_way = False
         waiting, self.waiting = self.waiting, []
-        for gathering in waiting:
+        for writer in waiting:
             try:
-                gathering.flush()
+                writer.flush()
             except Exception:
                 # A failed write must not break the connection that received the data.
                 log.exception("not written")

@@ -120,7 +120,7 @@ def _part(found: re.Match[str]) -> TemplatePart:
         return "${"
     body = found["body"]
     if found["open"] or body is None:
-        raise TemplateError("a placeholder is not closed, or holds another")
+        raise TemplateError("a placeholder is not closed, or contains another")
     if body == "roots":
         return EachRoot()
     if body == "root":
@@ -147,7 +147,7 @@ def _filled(part: TemplatePart, lookup: Lookup, roots: Sequence[str]) -> str:
         case JoinedRoots(separator):
             return separator.join(roots)
         case EachRoot():
-            raise TemplateError("${roots} is several elements, not a text")
+            raise TemplateError("${roots} becomes several arguments and cannot be part of one")
         case _:
             assert_never(part)
 

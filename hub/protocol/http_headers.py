@@ -158,7 +158,9 @@ def _below(
 def _header(path: tuple[str, ...] | None, node: JsonObject) -> ParamHeader:
     token, kind = node[_ANNOTATION], node.get("type")
     if not path:
-        raise AnnotationError(f"{_ANNOTATION} stands where no chain of properties leads")
+        raise AnnotationError(
+            f"{_ANNOTATION} may only be on properties of the arguments, or of objects in them"
+        )
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise AnnotationError(f"{_where(path)}: its {_ANNOTATION} cannot be in a header's name")
     if not isinstance(kind, str) or kind not in _KINDS:
@@ -198,14 +200,14 @@ def _text(value: Json) -> str | None:
 def _objection(param: ParamHeader, text: str | None, given: list[str]) -> str | None:
     where = f"{param.name} and {_where(param.path)}"
     if len(given) > 1:
-        return f"{param.name} stands more than once"
+        return f"{param.name} occurs more than once"
     if text is None:
         return f"{where} do not match: there is no such argument" if given else None
     if not given:
         return f"{where} do not match: the header is missing"
     said = decoded(given[0])
     if said is None:
-        return f"{param.name} is not well encoded"
+        return f"{param.name} is not encoded correctly"
     same = said == text or (param.kind == "integer" and _is_same_number(said, text))
     return None if same else f"{where} do not match"
 

@@ -200,7 +200,7 @@ class ClientRoots:
             self._asking = scope
             await self._ask_once(number, outlet)
         if scope.cancelled_caught:
-            reason = "the way to the client is gone"
+            reason = "the connection to the client is closed"
             self._feed(Failed(number, reason, self._clock(), unreachable=True))
 
     async def _ask_once(self, number: int, outlet: Outlet | None) -> None:
@@ -212,7 +212,7 @@ class ClientRoots:
             lost = outlet is None and not self._is_certain
             self._feed(Failed(number, str(exc), self._clock(), unreachable=lost))
         except (RpcError, WireError) as exc:
-            self._feed(Failed(number, f"the client answered: {exc}", self._clock()))
+            self._feed(Failed(number, f"the client's answer: {exc}", self._clock()))
         else:
             self._feed(RootsAnswered(number, self._taken(raw), self._clock()))
 

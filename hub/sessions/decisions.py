@@ -49,16 +49,16 @@ class ConsentGrants:
     """Paths outside the roots that the user allowed, each for one server, to read or to write."""
 
     def __init__(self) -> None:
-        self._slots: dict[tuple[ServerName, bool, tuple[str, ...], bool], Root] = {}
+        self._places: dict[tuple[ServerName, bool, tuple[str, ...], bool], Root] = {}
 
-    def add(self, server: ServerName, slot: Root, *, writes: bool) -> None:
-        """Allow a server's tools to use `slot`; tools that write need a grant with `writes`."""
-        self._slots[server, writes, slot.parts, slot.is_file] = slot
+    def add(self, server: ServerName, place: Root, *, writes: bool) -> None:
+        """Allow a server's tools to use `place`; tools that write need a grant with `writes`."""
+        self._places[server, writes, place.parts, place.is_file] = place
 
     def of(self, server: ServerName, *, writes: bool) -> tuple[Root, ...]:
         """Return the paths granted for a server; with `writes`, only those that may be written."""
         return tuple(
-            slot
-            for (owner, written, _, _), slot in self._slots.items()
+            place
+            for (owner, written, _, _), place in self._places.items()
             if owner == server and (written or not writes)
         )

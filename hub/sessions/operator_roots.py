@@ -57,7 +57,7 @@ class Operator:
 
         return end
 
-    def is_news(self, principal: str, client: str) -> bool:
+    def is_first_warning(self, principal: str, client: str) -> bool:
         """Return whether to log that this client is unrestricted: True once per client.
 
         Clients with the same principal and name count as one: many have a session per request.
@@ -88,11 +88,11 @@ class Operator:
         They are the ceilings and the client's roots (`shared`, or the fallback if None). Returns
         None if the last check found a directory of a ceiling gone or replaced.
         """
-        standings = [one for one in (self._ceiling, self._servers[server]) if one is not None]
-        if any(presence.absent for presence in standings):
+        ceilings = [one for one in (self._ceiling, self._servers[server]) if one is not None]
+        if any(presence.absent for presence in ceilings):
             return None
         own = _present(self._fallback) if shared is None else shared
-        sets = [*(presence.present for presence in standings), *([] if own is None else [own])]
+        sets = [*(presence.present for presence in ceilings), *([] if own is None else [own])]
         return tuple(root for each in sets for root in each.roots)
 
     def is_current(self, server: ServerName, links: LinkReader) -> bool:

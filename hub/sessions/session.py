@@ -55,7 +55,7 @@ class Session:
         self.renew: Callable[[ServerName], Coroutine[None, None, None]] | None = None
         self.unasked = False
         self.headers: Sequence[tuple[str, str]] | None = None
-        self._told: dict[ServerName, str | None] = {}
+        self._root_hints: dict[ServerName, str | None] = {}
         self._warned = False
         self._is_closed = False
         self._tasks = tasks
@@ -141,7 +141,7 @@ class Session:
 
     def _warn(self) -> None:
         name = self.client.info.get("name") if self.client is not None else None
-        if self.services.operator.is_news(self.principal, str(name)):
+        if self.services.operator.is_first_warning(self.principal, str(name)):
             log.warning(
                 "this client is NOT restricted: it shares no roots, and there is no fallback",
                 client=name,
@@ -165,12 +165,14 @@ class Session:
         if self.unasked:
             return {}
         servers = self.services.servers.values()
-        self._told = {s.name: told_of(self.at(s, effective)) for s in servers if s.describe_roots}
-        return self._told
+        self._root_hints = {
+            s.name: told_of(self.at(s, effective)) for s in servers if s.describe_roots
+        }
+        return self._root_hints
 
-    async def _tell_again(self, effective: EffectiveRoots) -> None:
+    async def _notify_if_hints_changed(self, effective: EffectiveRoots) -> None:
         """Notify the client of a changed tool list if tool descriptions name other roots now."""
-        before, now = self._told, self.telling(effective)
+        before, now = self._root_hints, self.telling(effective)
         if before and before != now:
             spec = self.services.servers[next(iter(now))]
             await self.told(spec, Notification("notifications/tools/list_changed", {}))
@@ -216,7 +218,7 @@ class Session:
         if self._is_closed:
             return
         effective = self.known_effective()
-        self._tasks.start_soon(self._tell_again, effective)
+        self._tasks.start_soon(self._notify_if_hints_changed, effective)
         for slot in list(self._session_children.held.values()):
             roots = EMPTY if slot.spec.share == "all" else self.at(slot.spec, effective).roots
             if roots == slot.key.roots or self.services.children.share(slot, roots):

@@ -68,7 +68,7 @@ class FileEdit(Struct, frozen=True):
 
     def _must_be_unchanged(self) -> None:
         if look(self.path) != self.seen:
-            raise _unwritten(self.path, "somebody else has changed it meanwhile")
+            raise _unwritten(self.path, "another program changed it in the meantime")
 
 
 @contextmanager

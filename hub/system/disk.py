@@ -83,7 +83,7 @@ class CachedDisk(LinkReader):
 
 
 def _sentence(exc: OSError) -> str:
-    return f"the system would not say where it leads: {exc.strerror}"
+    return f"the system cannot look it up: {exc.strerror}"
 
 
 GRACE: Final = 0.2

@@ -42,7 +42,7 @@ class _Stderr(logging.Handler):
         while True:
             line = self._lines.get()
             lost, self._lost = self._lost, 0
-            note = f"({lost} lines of the log were lost: nobody read it)\n" if lost else ""
+            note = f"({lost} lines of the log were lost: stderr was not read)\n" if lost else ""
             with suppress(OSError):
                 _write(f"{note}{line}\n")
             self._lines.task_done()

@@ -16,7 +16,7 @@ class Kernel(Struct, frozen=True):
     """
 
     abi: int = 0
-    why_not: str = "this machine was not asked"
+    why_not: str = "not determined yet"
     no_seccomp: str = ""
 
 

@@ -12,14 +12,14 @@ import pytest
 from msgspec.structs import asdict, replace
 from structlog.testing import capture_logs
 
-from hub.audit import log_file as audit_module
+from hub.audit import log_file as log_file_module
 from hub.audit.log_file import NoAudit, audit_log
 from hub.audit.record import AuditRecord
 from hub.jsonrpc import exact_json
 from hub.values import SessionKey
 from tests.kit.fakes import no_descriptor_free
 
-Writer = audit_module._Writer  # pyright: ignore[reportPrivateUsage] - its thread is watched
+Writer = log_file_module._Writer  # pyright: ignore[reportPrivateUsage] - its thread is watched
 RECORD = AuditRecord(
     time="2026-01-02T03:04:05.678+00:00",
     session=SessionKey("abc"),
@@ -63,17 +63,17 @@ def test_a_log_is_continued(tmp_path: Path) -> None:
 def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_module, "MAX_FILE_BYTES", 1)
-    path, aside = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
+    monkeypatch.setattr(log_file_module, "MAX_FILE_BYTES", 1)
+    path, rotated = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
     writer = Writer(path)
     for record in numbered(3):
         writer._append(exact_json.encode(record) + b"\n")  # pyright: ignore[reportPrivateUsage] - to know when
         assert [line["tool"] for line in lines(path)] == [record.tool]
-    assert [line["tool"] for line in lines(aside)] == ["t1"]
+    assert [line["tool"] for line in lines(rotated)] == ["t1"]
 
 
 class Appended:
-    """Remembers what was written, and how much at once."""
+    """Records what was written, and the size of each write."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.batches: list[int] = []
@@ -93,27 +93,29 @@ def appended(monkeypatch: pytest.MonkeyPatch) -> Appended:
     return Appended(monkeypatch)
 
 
-def test_what_has_come_meanwhile_is_written_together(tmp_path: Path, appended: Appended) -> None:
+def test_records_that_arrive_during_a_write_are_written_together(
+    tmp_path: Path, appended: Appended
+) -> None:
     path = tmp_path / "audit.jsonl"
     with audit_log(path) as audit:
-        for record in numbered(audit_module.BATCH + 5):
+        for record in numbered(log_file_module.BATCH + 5):
             audit.write(record)
-    assert appended.batches == [audit_module.BATCH + 5]
-    assert len(lines(path)) == audit_module.BATCH + 5
+    assert appended.batches == [log_file_module.BATCH + 5]
+    assert len(lines(path)) == log_file_module.BATCH + 5
 
 
-def test_what_comes_while_lines_are_made_waits_for_the_next_ones(
+def test_records_that_arrive_during_formatting_wait_for_the_next_write(
     tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second, third, later = numbered(4)
-    lines_of = audit_module._lines  # pyright: ignore[reportPrivateUsage] - to know when
+    lines_of = log_file_module._lines  # pyright: ignore[reportPrivateUsage] - to know when
 
     def lines_meanwhile(records: list[AuditRecord]) -> bytes:
         if records != [later]:
             writer.write(later)
         return lines_of(records)
 
-    monkeypatch.setattr(audit_module, "_lines", lines_meanwhile)
+    monkeypatch.setattr(log_file_module, "_lines", lines_meanwhile)
     writer = Writer(tmp_path / "audit.jsonl")
     for record in (first, second, third):
         writer.write(record)
@@ -122,29 +124,29 @@ def test_what_comes_while_lines_are_made_waits_for_the_next_ones(
     assert appended.batches == [3, 3]
 
 
-def test_few_records_are_put_into_words_at_once_and_one_path_at_most(
+def test_one_batch_formats_few_records_and_at_most_one_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines_of, sizes = audit_module._lines, list[int]()  # pyright: ignore[reportPrivateUsage] - to count
+    lines_of, sizes = log_file_module._lines, list[int]()  # pyright: ignore[reportPrivateUsage] - to count
 
     def counted(records: list[AuditRecord]) -> bytes:
         sizes.append(len(records))
         return lines_of(records)
 
-    monkeypatch.setattr(audit_module, "_lines", counted)
+    monkeypatch.setattr(log_file_module, "_lines", counted)
     path, plain = tmp_path / "audit.jsonl", replace(RECORD, path=None)
-    every = [*[plain] * (audit_module.BATCH + 1), *numbered(2), plain]
+    every = [*[plain] * (log_file_module.BATCH + 1), *numbered(2), plain]
     with audit_log(path) as audit:
         for record in every:
             audit.write(record)
-    assert sizes == [audit_module.BATCH, 2, 1, 1]
+    assert sizes == [log_file_module.BATCH, 2, 1, 1]
     assert [line["tool"] for line in lines(path)] == [record.tool for record in every]
 
 
 def test_records_are_on_the_disk_soon_without_more_of_them(
     tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_module, "PAUSE", 0.001)
+    monkeypatch.setattr(log_file_module, "PAUSE", 0.001)
     path = tmp_path / "audit.jsonl"
     with audit_log(path) as audit:
         for number, record in enumerate(numbered(3), 1):
@@ -162,14 +164,14 @@ def test_the_thread_is_called_once_for_all_that_it_collects(tmp_path: Path) -> N
     assert calls == [True]
 
 
-def test_a_name_that_is_no_text_is_written_as_it_can_be(tmp_path: Path) -> None:
+def test_a_name_that_is_not_unicode_is_written_with_replacements(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     with audit_log(path) as audit:
         audit.write(replace(RECORD, path=os.fsdecode(b"/caf\xe9")))
     assert lines(path)[0]["path"] == "/caf\\udce9"
 
 
-def test_a_log_that_was_taken_away_is_begun_anew(tmp_path: Path) -> None:
+def test_a_log_that_was_moved_away_is_created_again(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     with audit_log(path) as audit:
         path.unlink()
@@ -182,7 +184,7 @@ def test_a_log_that_cannot_be_opened_is_an_error_at_the_start(tmp_path: Path) ->
         audit_log(tmp_path / "none" / "audit.jsonl")
 
 
-def test_a_pipe_that_nobody_reads_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_without_a_reader_is_an_error_at_once(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with pytest.raises(OSError, match="No such device or address"):
@@ -200,16 +202,16 @@ def test_a_pipe_can_be_a_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_what_is_no_file_fails_by_its_own_word() -> None:
+def test_a_path_that_is_not_a_file_fails_with_the_systems_error() -> None:
     with capture_logs() as logs, audit_log(Path("/dev/full")) as audit:
         audit.write(RECORD)
     assert [entry["error"] for entry in logs] == ["[Errno 28] No space left on device"]
 
 
-def test_records_beyond_what_may_wait_are_counted_and_the_count_is_logged(
+def test_records_over_the_queue_limit_are_dropped_and_their_number_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_module, "BACKLOG", 2)
+    monkeypatch.setattr(log_file_module, "BACKLOG", 2)
     path = tmp_path / "audit.jsonl"
     path.touch(0o600)
     writer = Writer(path)
@@ -283,16 +285,16 @@ def test_a_disk_that_is_full_gets_no_half_line(tmp_path: Path) -> None:
 def test_many_long_lines_are_not_collected_and_a_log_is_put_aside_between_them(
     tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_module, "MAX_FILE_BYTES", 3 * 1024 * 1024)
+    monkeypatch.setattr(log_file_module, "MAX_FILE_BYTES", 3 * 1024 * 1024)
     path = tmp_path / "audit.jsonl"
     with audit_log(path) as audit:
         for record in numbered(50):
             audit.write(replace(record, path="x" * 100_000))
     assert max(appended.batches) == 11
     assert sum(appended.batches) == 50
-    aside = lines(path.with_name("audit.jsonl.1"))
-    assert [line["tool"] for line in (*aside, *lines(path))] == [f"t{n}" for n in range(50)]
-    assert path.stat().st_size < audit_module.MAX_FILE_BYTES
+    rotated = lines(path.with_name("audit.jsonl.1"))
+    assert [line["tool"] for line in (*rotated, *lines(path))] == [f"t{n}" for n in range(50)]
+    assert path.stat().st_size < log_file_module.MAX_FILE_BYTES
 
 
 def test_no_audit_keeps_nothing() -> None:

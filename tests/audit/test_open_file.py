@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hub.audit import log_file as audit_module
+from hub.audit import log_file as log_file_module
 from hub.audit.log_file import audit_log
 from hub.audit.open_file import UnfitFileError, open_to_add
 from hub.audit.record import AuditRecord
@@ -36,10 +36,10 @@ def mode(path: Path) -> int:
     return path.lstat().st_mode & 0o777
 
 
-def test_a_new_file_is_its_owners_alone_and_so_is_what_is_put_aside(
+def test_a_new_file_and_the_rotated_one_have_mode_0600(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_module, "MAX_FILE_BYTES", 1)
+    monkeypatch.setattr(log_file_module, "MAX_FILE_BYTES", 1)
     path = tmp_path / "audit.jsonl"
     for _ in range(2):
         with audit_log(path) as audit:
@@ -55,7 +55,7 @@ def test_a_file_that_others_may_read_is_taken_from_them_and_the_log_says_so(tmp_
         audit.write(RECORD)
     assert mode(path) == 0o600
     assert [(entry["event"], entry["mode_was"]) for entry in logs] == [
-        ("audit file is its owner's alone now", "644")
+        ("audit file could be accessed by other users: set to mode 0600", "644")
     ]
     assert path.read_bytes().startswith(b"{}\n")
 
@@ -82,10 +82,10 @@ def test_a_link_that_comes_later_is_not_followed_either(tmp_path: Path) -> None:
     assert [(entry["event"], entry["lines"]) for entry in logs] == [("audit lines lost", 1)]
 
 
-def test_a_link_in_the_place_of_what_is_put_aside_is_replaced(
+def test_a_link_with_the_name_of_the_rotated_file_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_module, "MAX_FILE_BYTES", 1)
+    monkeypatch.setattr(log_file_module, "MAX_FILE_BYTES", 1)
     elsewhere, path = tmp_path / "elsewhere", tmp_path / "audit.jsonl"
     elsewhere.write_bytes(b"kept")
     (tmp_path / "audit.jsonl.1").symlink_to(elsewhere)
@@ -96,11 +96,11 @@ def test_a_link_in_the_place_of_what_is_put_aside_is_replaced(
     assert not (tmp_path / "audit.jsonl.1").is_symlink()
 
 
-def test_a_file_with_other_names_is_refused(tmp_path: Path) -> None:
+def test_a_file_with_hard_links_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     path.touch(0o600)
     (tmp_path / "other").hardlink_to(path)
-    with pytest.raises(UnfitFileError, match="other names"):
+    with pytest.raises(UnfitFileError, match="hard link"):
         audit_log(path)
 
 

@@ -42,7 +42,7 @@ def test_a_records_line_has_fixed_names_in_a_fixed_order() -> None:
     assert all(written[name] == getattr(RECORD, name) for name in written)
 
 
-def test_when_it_was_is_written_in_utc_to_the_millisecond() -> None:
+def test_the_time_is_written_in_utc_to_the_millisecond() -> None:
     assert moment(1767323045.6789) == "2026-01-02T03:04:05.678+00:00"
     assert moment(0.0) == "1970-01-01T00:00:00.000+00:00"
 
@@ -71,7 +71,7 @@ def test_nothing_is_said_against_other_calls() -> None:
     assert refusal_of(None) is None
 
 
-def test_an_operator_is_told_what_was_refused_and_what_the_user_said() -> None:
+def test_a_refusal_has_the_path_and_the_users_consent() -> None:
     call = Call("tools/call", "read", {"path": "/x"}, {"name": "read"})
     details = refusal_details(ServerName("files"), call, Refused("/path", "/x", "no", ()), None)
     assert details == {

@@ -8,7 +8,7 @@ from tests.kit.worlds import Directories, share
 FILES, GIT = ServerName("files"), ServerName("git")
 
 
-def test_a_single_servers_text_is_left_as_it_is() -> None:
+def test_the_text_of_a_single_server_is_unchanged() -> None:
     assert merged({FILES: " Read first.\n"}, preface=None, several=False) == " Read first.\n"
 
 
@@ -32,7 +32,7 @@ def test_nothing_in_a_servers_text_is_hidden(several: bool) -> None:
 
 
 @pytest.mark.parametrize("several", [True, False])
-def test_who_has_nothing_to_say_has_no_heading(several: bool) -> None:
+def test_a_server_without_instructions_has_no_heading(several: bool) -> None:
     assert merged({FILES: "", GIT: " \n"}, preface=None, several=several) is None
 
 

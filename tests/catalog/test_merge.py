@@ -104,7 +104,7 @@ def test_a_child_that_has_the_prefixed_name_too_keeps_both() -> None:
     assert leads_to(catalog.tool(listed(catalog.tools)[2])) == (A, "get-roots")
 
 
-def test_never_leaves_out_what_several_servers_have_and_says_which() -> None:
+def test_names_never_leaves_out_names_of_several_servers_and_lists_them() -> None:
     never = Names([A, B], "never")
     assert listed(merge({A: tools("x"), B: tools("y")}, names=never).tools) == ["x", "y"]
     made = merge({A: tools("x", "y"), B: tools("x", "z")}, names=never)
@@ -116,7 +116,7 @@ def test_never_leaves_out_what_several_servers_have_and_says_which() -> None:
     assert "tools.deny" in clash.fix
 
 
-def test_what_is_left_out_of_all_servers_but_one_is_no_clash() -> None:
+def test_a_name_that_all_servers_but_one_hide_is_not_a_clash() -> None:
     offers = {B: Offer(deny=("x",))}
     made = merge({A: tools("x"), B: tools("x")}, names=Names([A, B], "never"), offers=offers)
     assert listed(made.tools) == ["x"]
@@ -124,7 +124,9 @@ def test_what_is_left_out_of_all_servers_but_one_is_no_clash() -> None:
 
 
 @pytest.mark.parametrize("hidden", ["\x1b[2J", "\u202e", "\u200b", "\U000e0041", "\x9b", "\n"])
-def test_a_name_with_something_hidden_is_shown_without_and_leads_to_its_tool(hidden: str) -> None:
+def test_a_name_with_invisible_characters_is_listed_without_them_and_routes_to_its_tool(
+    hidden: str,
+) -> None:
     name = f"rm{hidden}all"
     for names in (Names([A]), Names([A, B])):
         made = merge({A: tools(name)}, names=names)
@@ -135,7 +137,7 @@ def test_a_name_with_something_hidden_is_shown_without_and_leads_to_its_tool(hid
         assert route.name == name
 
 
-def test_what_is_hidden_in_texts_is_written_out_and_nothing_else_changes() -> None:
+def test_invisible_characters_in_texts_are_escaped_and_nothing_else_changes() -> None:
     schema: JsonObject = {
         "type": "object",
         "properties": {
@@ -162,7 +164,7 @@ def test_what_is_hidden_in_texts_is_written_out_and_nothing_else_changes() -> No
     assert plain == listing.tools[1]
 
 
-def test_what_is_hidden_in_prompts_and_resources_is_written_out() -> None:
+def test_invisible_characters_in_prompts_and_resources_are_escaped() -> None:
     prompt: JsonObject = {"name": "p", "arguments": [{"name": "a", "description": "x\u2066"}]}
     resource: JsonObject = {"uri": "file:///a", "name": "n\x07\n", "description": "d\x9b"}
     template: JsonObject = {"uriTemplate": "file:///{a}", "name": "t\ufeff"}
@@ -197,7 +199,7 @@ def test_a_child_cannot_list_itself_as_another_server() -> None:
     assert leads_to(catalog.resource("hub+b://u%3A2")) == (B, "u:2")
 
 
-def test_templates_route_what_nobody_lists() -> None:
+def test_templates_route_resources_that_are_not_listed() -> None:
     catalog = both(templates("t://{id}"), templates("t://{id}", "s://{+path}"))
     second = "hub+b://t%3A%2F%2F{id}"
     assert listed(catalog.templates, "uriTemplate") == ["t://{id}", second, "s://{+path}"]
@@ -207,7 +209,7 @@ def test_templates_route_what_nobody_lists() -> None:
     assert catalog.resource("other:1") is None
 
 
-def test_a_template_for_everything_does_not_take_what_names_another_server() -> None:
+def test_a_template_that_matches_everything_does_not_match_another_servers_uri() -> None:
     catalog = both(templates("{+any}", "hub+b://{x}"), resources("u:1"))
     assert leads_to(catalog.resource("hub+b://u%3A2")) == (B, "u:2")
     assert leads_to(catalog.resource("u:2")) == (A, "u:2")

@@ -30,7 +30,7 @@ def test_the_mode_decides_for_one_server(mode: NamesMode, public: str) -> None:
     assert Names(["files"], mode).public(FILES, "x") == public
 
 
-def test_never_leaves_any_name_as_it_is() -> None:
+def test_names_never_changes_no_name() -> None:
     assert Names(["files", "git"], "never").public(GIT, "a b" * 50) == "a b" * 50
 
 
@@ -38,7 +38,7 @@ def test_a_bare_hub_can_still_prefix_one_name() -> None:
     assert Names(["files"]).prefixed(FILES, "get-roots") == "files__get-roots"
 
 
-def test_what_is_too_long_or_illegal_gets_a_hash_that_stays_the_same() -> None:
+def test_a_name_that_is_too_long_or_illegal_gets_a_stable_hash() -> None:
     long = join("files", "x" * 80)
     assert long == join("files", "x" * 80)
     assert long.startswith("files__xxx")
@@ -53,7 +53,7 @@ def test_a_name_that_looks_shortened_is_shortened_too() -> None:
     assert join("files", forged) != shorten("files", "a/b")
 
 
-def test_a_tool_cannot_pass_for_one_of_a_longer_servers() -> None:
+def test_a_tool_cannot_be_taken_for_one_of_a_server_with_a_longer_name() -> None:
     a, ab = ServerName("a"), ServerName("a__b")
     both = Names([a, ab])
     assert both.public(ab, "c") == "a__b__c"
@@ -62,7 +62,7 @@ def test_a_tool_cannot_pass_for_one_of_a_longer_servers() -> None:
     assert both.split("a__b__c") == (ab, "c")
 
 
-def test_an_unknown_prefix_belongs_to_nobody() -> None:
+def test_an_unknown_prefix_belongs_to_no_server() -> None:
     assert Names(["files", "git"]).split("other__x") is None
     assert Names(["files", "git"]).server_of("read_file") is None
 
@@ -86,7 +86,7 @@ def test_a_cut_name_does_not_end_where_a_separator_would_begin() -> None:
 @example(["a", "a_"], "_b")
 @example(["_", "__"], "_")
 @example(["a", "a__b"], "b__c")
-def test_split_gives_back_what_was_joined(known: list[str], name: str) -> None:
+def test_split_is_the_inverse_of_join(known: list[str], name: str) -> None:
     table = Names(known)
     for server in table.servers:
         public = table.public(server, name)

@@ -50,7 +50,7 @@ def test_a_template_finds_its_values(
     assert values is None or parsed.filled(values) == uri
 
 
-def test_a_wrapped_template_leads_back_byte_for_byte() -> None:
+def test_a_wrapped_template_is_unwrapped_byte_for_byte() -> None:
     own = UriTemplate.parse("file:///docs/{name}.md{?raw}")
     public = own.wrapped("b")
     assert public.text() == "hub+b://file%3A%2F%2F%2Fdocs%2F{name}.md{?raw}"

@@ -187,9 +187,7 @@ def test_tools_are_found_by_their_servers_own_names_in_the_order_of_the_config()
         ("git", "z" * 9999, f"Unknown tool '{'z' * 100}…' of server 'git' (find-tools"),
     ],
 )
-def test_what_is_not_there_is_said_with_what_may_be_meant(
-    server: str, tool: str, text: str
-) -> None:
+def test_an_unknown_name_is_an_error_with_similar_names(server: str, tool: str, text: str) -> None:
     with pytest.raises(SearchError) as raised:
         tool_of(catalog(), ServerName(server), tool)
     assert str(raised.value).startswith(text)
@@ -203,7 +201,7 @@ def test_a_denied_tool_is_neither_there_nor_named(name: str) -> None:
     assert "move_file" not in tools_of(catalog(), FILES)
 
 
-def test_what_is_near_is_alike_or_contains_the_name() -> None:
+def test_similar_names_are_spelled_alike_or_contain_the_name() -> None:
     known = ["read_text_file", "write_file", "Search", "find_by_search_term", "x"]
     assert near("read_text_flie", known) == ["read_text_file"]
     assert near("SEARCH", known) == ["Search", "find_by_search_term"]
@@ -211,7 +209,7 @@ def test_what_is_near_is_alike_or_contains_the_name() -> None:
     assert len(near("tool_1", [f"tool_{number}" for number in range(50)])) == 3
 
 
-def test_what_is_hidden_in_a_tool_is_written_out_and_its_shown_name_leads_to_it() -> None:
+def test_invisible_characters_of_a_tool_are_escaped_and_its_shown_name_finds_it() -> None:
     tool: JsonObject = {"name": "rm\u202eall", "description": "a\x1b[8mb"}
     made = search_catalog(
         {GIT: Listing(tools=(tool,))}, names=Names([GIT]), offers={}, builtins=[META]

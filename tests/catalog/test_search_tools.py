@@ -32,7 +32,7 @@ def test_the_seeds_meta_tools_are_there() -> None:
     ]
 
 
-def test_they_cost_few_tokens_and_say_what_they_take() -> None:
+def test_their_definitions_are_short_and_describe_their_arguments() -> None:
     read_by_models = ("name", "description", "inputSchema")
     assert len(json.dumps([[one[key] for key in read_by_models] for one in META_TOOLS])) < 4000
     for one in META_TOOLS:
@@ -102,7 +102,7 @@ def test_a_call_may_have_no_arguments(arguments: JsonObject) -> None:
 
 
 @pytest.mark.parametrize("name", ["get-roots", "read", "", "list_servers"])
-def test_other_tools_are_none_of_them(name: str) -> None:
+def test_other_tools_are_not_search_tools(name: str) -> None:
     assert read(name, {"anything": 1}) is None
 
 

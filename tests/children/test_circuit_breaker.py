@@ -51,11 +51,11 @@ def test_a_child_that_answered_calls_is_started_again_at_once_but_not_over_and_o
     assert after(crashed, crashed, crashed) == BreakerOpen(3, 2.0)
 
 
-def test_a_child_that_was_well_for_long_begins_anew() -> None:
+def test_a_child_that_ran_for_long_resets_its_failures() -> None:
     assert after(failed(), failed(), Fell(100.0, STEADY, 0.0)) == BreakerClosed(1, 100.0)
 
 
-def test_chance_takes_off_a_part_of_the_pause() -> None:
+def test_jitter_takes_off_a_part_of_the_pause() -> None:
     assert after(failed(chance=1.0)) == BreakerClosed(1, 1 - SPREAD)
 
 
@@ -67,7 +67,7 @@ def test_repeated_failures_open_it_and_time_opens_it_half() -> None:
     assert pause_of(opened, 1.0) == 3.0
 
 
-def test_one_call_tries_and_its_answer_closes_it() -> None:
+def test_one_call_is_let_through_and_its_answer_closes_it() -> None:
     half = BreakerHalfOpen(3)
     assert step(half, Taken()) == BreakerHalfOpen(3, is_taken=True)
     assert after(Taken(), GivenUp(), breaker=half) == half

@@ -8,7 +8,7 @@ from tests.kit.fakes import RecordingAsker, RecordingLessee
 SPEC = ServerSpec(ServerName("files"), RemoteTarget("https://example.com/mcp"))
 
 
-async def test_whoever_can_be_asked_and_told_can_stand_behind_a_call() -> None:
+async def test_anything_with_ask_and_tell_can_be_the_caller() -> None:
     made = RecordingAsker("a")
     caller: Caller = made
     assert caller.session == SessionKey("a")
@@ -26,7 +26,7 @@ async def test_whoever_listens_can_use_a_child() -> None:
     assert (made.heard, made.arrivals) == ([Notification("n", {})], ["files"])
 
 
-def test_what_is_needed_says_what_to_ask_and_what_to_carry() -> None:
+def test_an_input_needed_error_has_the_requests_and_the_state() -> None:
     requests: JsonObject = {"a": {"method": "m"}}
     needed = InputNeededError(requests, CallState(parked="p"), lasts=3.0)
     assert (needed.requests, needed.state.parked, needed.lasts) == (requests, "p", 3.0)

@@ -29,7 +29,7 @@ from tests.kit.rigs import remote
         ),
     ],
 )
-def test_it_says_which_server_what_happened_and_what_the_hub_does_next(
+def test_an_error_names_the_server_the_cause_and_what_the_hub_does_next(
     why: SilentError | LostError | GoneError, said: str
 ) -> None:
     assert str(unanswered(remote("files"), why, "the next call starts it")) == said
@@ -38,7 +38,7 @@ def test_it_says_which_server_what_happened_and_what_the_hub_does_next(
 @pytest.mark.parametrize(
     ("concurrency", "taken"), [(1, "its only slot was taken"), (16, "all 16 slots were taken")]
 )
-def test_it_says_of_a_call_that_was_not_sent_what_was_in_its_way(
+def test_the_error_of_a_call_that_was_not_sent_names_the_taken_slots(
     concurrency: int, taken: str
 ) -> None:
     assert str(no_slot_free(replace(remote("files"), concurrency=concurrency))) == (
@@ -53,7 +53,7 @@ def test_a_tool_says_so_by_its_result() -> None:
     assert tool_error("no") == said
 
 
-def test_what_is_no_tool_fails_with_an_error() -> None:
+def test_a_failed_request_other_than_a_tool_call_is_an_error() -> None:
     assert failed("tools/call", "gone") == tool_error("gone")
     with pytest.raises(RpcError, match="gone") as caught:
         failed("prompts/get", "gone")

@@ -196,7 +196,7 @@ async def test_a_modern_child_must_offer_the_hubs_version(offered: Json) -> None
         await greeting_of(child)
 
 
-async def test_a_child_that_goes_away_during_its_greeting_is_gone() -> None:
+async def test_a_child_that_exits_during_its_handshake_is_gone() -> None:
     child = FakeChild()
 
     def crash(request: Request) -> Answer:
@@ -233,7 +233,7 @@ def test_a_modern_child_gets_the_hubs_envelope_and_the_callers_own_fields(
     }
 
 
-def test_nobody_passes_for_the_hub_towards_a_modern_child() -> None:
+def test_a_client_cannot_impersonate_the_hub_towards_a_modern_child() -> None:
     forged: JsonObject = {"_meta": {CLIENT_INFO_META: {"name": "forged"}}}
     meta = with_envelope(forged, handshake("modern"), HUB)["_meta"]
     assert isinstance(meta, dict)

@@ -28,7 +28,7 @@ PING = b'{"id":1,"method":"ping"}'
 
 
 class Unlaunched(Process):
-    """A process that was never started: the test says what comes out of it."""
+    """A process that is not started; the test writes its output."""
 
     def __init__(self) -> None:
         super().__init__("files", "/private", ProcessTree(ProcessSupervisor(Shutdown())))

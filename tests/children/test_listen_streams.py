@@ -1,4 +1,4 @@
-"""What a modern child tells of its own accord, on the streams that the hub asks it for."""
+"""Notifications of a modern child, on the listen streams that the hub opens."""
 
 from __future__ import annotations
 
@@ -106,9 +106,7 @@ async def test_a_resource_that_is_not_honoured_is_not_subscribed_to(honoured: Js
     ("answer", "code"),
     [(failure(METHOD_NOT_FOUND, "no"), METHOD_NOT_FOUND), (SILENT, INVALID_PARAMS)],
 )
-async def test_a_child_that_does_not_let_anybody_listen_serves_all_the_same(
-    answer: Answer, code: int
-) -> None:
+async def test_a_child_without_listen_streams_still_serves_calls(answer: Answer, code: int) -> None:
     fake = modern()
     fake.answers[LISTEN] = answer
     async with ready(fake) as (child, _):
@@ -118,7 +116,7 @@ async def test_a_child_that_does_not_let_anybody_listen_serves_all_the_same(
         assert len((await child.ready()).listing.tools) == 1
 
 
-async def test_a_stream_that_ends_is_asked_for_again_and_what_it_told_of_is_looked_at(
+async def test_a_stream_that_ends_is_requested_again_and_its_lists_are_read_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(listen_streams, "PAUSES", (0.0,))
@@ -132,7 +130,7 @@ async def test_a_stream_that_ends_is_asked_for_again_and_what_it_told_of_is_look
         assert user.heard[0].method == TOOLS
 
 
-async def test_what_is_told_outside_of_a_stream_is_taken_as_it_is() -> None:
+async def test_a_notification_outside_of_a_stream_is_passed_on_unchanged() -> None:
     fake = modern()
     async with ready(fake) as (_, user):
         fake.link.notify(ACKNOWLEDGED, {"_meta": {SUBSCRIPTION_ID_META: "other"}})
@@ -150,5 +148,5 @@ async def test_streams_end_with_their_child() -> None:
         assert not child.answers.busy
 
 
-def test_only_what_streams_carry_is_looked_into() -> None:
+def test_only_notifications_of_streams_are_changed() -> None:
     assert set(LIST_CHANGED) < listen_streams.OF_STREAMS

@@ -22,7 +22,7 @@ def handshake(*capabilities: str) -> ServerHandshake:
 
 
 class Asked:
-    """A child's listings; remembers what was asked for."""
+    """A child's listings; records the requests."""
 
     def __init__(self, answer: Pages) -> None:
         self.asked: list[tuple[str, JsonObject]] = []
@@ -57,7 +57,7 @@ async def test_a_list_that_a_child_does_not_declare_is_not_asked_for() -> None:
     assert [method for method, _ in asked.asked] == ["prompts/list"]
 
 
-async def test_only_what_has_changed_is_read_again() -> None:
+async def test_only_changed_lists_are_read_again() -> None:
     known = Listing(tools=({"name": "old"},), prompts=({"name": "kept"},))
     asked = Asked(one_of_each)
     listing = await read_listing(
@@ -99,7 +99,7 @@ async def test_a_list_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("found", ["nope", None, {"name": "x"}])
-async def test_what_is_no_list_is_an_empty_one(found: Json) -> None:
+async def test_a_result_that_is_not_a_list_counts_as_empty(found: Json) -> None:
     asked = Asked(lambda method, params: {"tools": found})
     assert await read_listing(asked.request, handshake("tools")) == Listing()
 

@@ -19,11 +19,11 @@ def test_a_level_reaches_itself_and_all_below(level: str, least: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["trace", "", None, 7, []])
-def test_a_level_that_is_none_is_kept_from_nobody(level: Json) -> None:
+def test_messages_of_an_unknown_level_are_sent_to_everyone(level: Json) -> None:
     assert reaches(level, "emergency")
 
 
-def test_a_child_is_told_the_lowest_level_that_a_session_wants() -> None:
+def test_a_child_gets_the_lowest_level_that_a_session_wants() -> None:
     levels = LogLevels()
     assert levels.told is None
     assert levels.of_session(A, "warning") == "warning"
@@ -42,14 +42,14 @@ def test_a_call_lowers_the_level_and_never_raises_it() -> None:
     assert levels.of_call("debug") is None
 
 
-def test_a_child_that_could_not_be_told_is_told_again() -> None:
+def test_a_level_that_could_not_be_set_is_set_again() -> None:
     levels = LogLevels()
     levels.of_call("info")
     levels.forget()
     assert levels.of_call("info") == "info"
 
 
-def test_who_names_no_level_is_spared_what_others_want() -> None:
+def test_a_session_without_a_level_does_not_get_what_others_want() -> None:
     levels = LogLevels()
     assert not levels.is_filtered(C, "debug")
     levels.of_session(A, "debug")

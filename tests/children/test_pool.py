@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from hub.catalog.merge import Listing
-from hub.children import pool as children_module
+from hub.children import pool as pool_module
 from hub.children.child import Child
 from hub.children.circuit_breaker import PAUSE
 from hub.children.pool import ChildPool
@@ -142,7 +142,7 @@ async def test_an_unused_child_is_kept_for_a_while_and_then_ended() -> None:
 
 
 async def test_the_sweep_ends_what_is_unused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children_module, "SWEEP_EVERY", 0.001)
+    monkeypatch.setattr(pool_module, "SWEEP_EVERY", 0.001)
     async with home() as at:
         slot = at.lease(spec=replace(SPEC, idle_stop=0.0))
         await at.children.obtain(slot)
@@ -181,10 +181,10 @@ async def test_a_place_that_was_never_used_is_forgotten() -> None:
         assert at.lease() is not slot
 
 
-async def test_calls_under_way_finish_on_a_child_that_is_let_go(
+async def test_calls_in_progress_finish_on_a_released_child(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(children_module, "SWEEP_EVERY", 0.001)
+    monkeypatch.setattr(pool_module, "SWEEP_EVERY", 0.001)
     fake = FakeChild(ECHO, answers={"tools/call": SILENT})
     results: list[object] = []
     async with home(fake) as at:
@@ -204,7 +204,7 @@ async def test_calls_under_way_finish_on_a_child_that_is_let_go(
         await fake.ended()
 
 
-async def test_a_child_that_fell_is_started_again_by_the_next_who_needs_it() -> None:
+async def test_a_failed_child_is_started_again_by_the_next_call() -> None:
     async with home() as at:
         slot = at.lease()
         first = await at.children.obtain(slot)
@@ -252,7 +252,7 @@ async def test_there_are_no_more_children_than_the_operator_wants() -> None:
             calls.cancel_scope.cancel()
 
 
-async def test_a_child_that_nobody_uses_makes_room_the_longest_unused_first() -> None:
+async def test_an_unused_child_makes_room_the_least_recently_used_first() -> None:
     async with home(max_children=2) as at:
         slots = [at.lease(SessionKey(str(n)), principal=str(n)) for n in range(3)]
         for number in (1, 0):
@@ -266,7 +266,7 @@ async def test_a_child_that_nobody_uses_makes_room_the_longest_unused_first() ->
         assert at.lease(SessionKey("1"), principal="1") is not slots[1]
 
 
-async def test_a_child_that_somebody_holds_makes_room_last_and_is_started_again() -> None:
+async def test_a_leased_idle_child_makes_room_last_and_is_started_again() -> None:
     async with home(max_children=2) as at:
         held, nobodys, new = (at.lease(SessionKey(n), principal=n) for n in "abc")
         await at.children.obtain(held)
@@ -306,9 +306,7 @@ async def test_a_child_that_never_starts_is_tried_ever_more_seldom() -> None:
         await at.children.obtain(slot)
 
 
-async def test_a_child_that_crashes_over_and_over_is_left_alone_until_one_call_has_tried_it() -> (
-    None
-):
+async def test_a_child_that_crashes_again_and_again_is_tried_by_one_call_at_a_time() -> None:
     async with home() as at:
         slot = at.lease()
         for number, pause in enumerate((0, 1, 2), 1):
@@ -320,7 +318,7 @@ async def test_a_child_that_crashes_over_and_over_is_left_alone_until_one_call_h
         text = await at.failure_of(slot)
         assert text == (
             "server 'files' is not running: exited with code 7; "
-            "after 3 failures in a row one call may try it in 2.0 s"
+            "after 3 failures in a row, one call may try it again in 2.0 s"
         )
         assert (slot.health.breaker, slot.health.retry_at) == ("open", at.clock.now + 2)
         at.clock.advance(2)
@@ -363,7 +361,7 @@ async def test_a_session_makes_room_with_what_it_alone_uses(tmp_path: object) ->
 async def test_listings_are_remembered_for_the_same_roots_and_not_for_ever(
     monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
-    monkeypatch.setattr(children_module, "KEPT_LISTINGS", 1)
+    monkeypatch.setattr(pool_module, "KEPT_LISTINGS", 1)
     async with home() as at:
         first, second = at.lease(), at.lease(roots=roots_at(tmp_path))
         assert at.children.last_known(first) is None
@@ -380,11 +378,11 @@ async def test_a_place_that_was_given_up_starts_nothing() -> None:
     async with home() as at:
         slot = at.lease()
         at.children.release(slot, ALICE, at_once=True)
-        assert await at.failure_of(slot) == "server 'files' was let go: its roots have changed"
+        assert await at.failure_of(slot) == "server 'files' was stopped: its roots have changed"
         assert at.fake.links == []
 
 
-async def test_the_trouble_of_a_child_is_why_it_fell() -> None:
+async def test_the_trouble_of_a_child_is_the_reason_of_its_failure() -> None:
     async with home() as at:
         slot = at.lease()
         assert slot.trouble is None
@@ -395,7 +393,7 @@ async def test_the_trouble_of_a_child_is_why_it_fell() -> None:
         assert slot.trouble == "exited with code 9"
 
 
-async def test_a_child_that_fell_takes_no_room() -> None:
+async def test_a_failed_child_does_not_count_against_the_limit() -> None:
     async with home(max_children=1) as at:
         first, second = at.lease(principal="a"), at.lease(principal="b")
         await at.children.obtain(first)

@@ -9,7 +9,7 @@ from hub.children.concurrency import Preemption
 from tests.kit.fakes import RecordingAsker
 
 
-class Rush:
+class CallsInProgress:
     """Calls under way at a child, and how many more wait for a slot."""
 
     def __init__(self, count: int) -> None:
@@ -26,12 +26,12 @@ class Rush:
         self.preemption.ended(caller, is_answered=is_answered)
 
 
-def test_no_call_must_leave_while_nobody_waits() -> None:
-    assert Rush(2).leaving() == [False, False]
+def test_no_call_is_preempted_while_no_other_waits() -> None:
+    assert CallsInProgress(2).leaving() == [False, False]
 
 
 def test_as_many_calls_must_leave_as_others_wait() -> None:
-    rush = Rush(3)
+    rush = CallsInProgress(3)
     rush.waiting = 1
     assert rush.leaving() == [True, False, False]
     assert rush.leaving() == [True, False, False], "it has not gone yet"
@@ -43,7 +43,7 @@ def test_as_many_calls_must_leave_as_others_wait() -> None:
 
 
 def test_a_call_that_is_over_keeps_no_other_from_leaving() -> None:
-    rush = Rush(2)
+    rush = CallsInProgress(2)
     rush.waiting = 1
     first, second = rush.askers
     del rush.calls[first]
@@ -52,10 +52,10 @@ def test_a_call_that_is_over_keeps_no_other_from_leaving() -> None:
 
 
 @pytest.mark.parametrize("answered", [2, 1, 0])
-async def test_it_is_plain_whose_a_question_is_once_the_child_has_answered_all_others(
+async def test_a_questions_call_is_known_once_all_other_calls_are_answered(
     answered: int,
 ) -> None:
-    rush, found = Rush(3), list[bool]()
+    rush, found = CallsInProgress(3), list[bool]()
     async with anyio.create_task_group() as tasks:
 
         async def wait() -> None:
@@ -80,6 +80,6 @@ async def test_a_question_waits_no_longer_than_calls_may_take_to_leave(
 ) -> None:
     monkeypatch.setattr(module, "PATIENCE", 0.01)
     monkeypatch.setattr(module, "LAST_WORDS", 0.01)
-    rush = Rush(2)
+    rush = CallsInProgress(2)
     with anyio.fail_after(5):
         assert not await rush.preemption.until_answered(rush.askers[:1])

@@ -19,7 +19,7 @@ SPEC = remote()
 GREETING = ServerHandshake("legacy", "2025-11-25", {}, {}, "", {})
 
 
-def test_what_a_key_holds_is_what_the_operator_shares() -> None:
+def test_the_key_of_a_slot_follows_the_share_setting() -> None:
     def key(spec: ServerSpec, session: SessionKey, principal: str) -> ChildKey:
         return key_of(
             spec, None, EMPTY, principal=principal, asks={"sampling": {}}, session=session

@@ -30,7 +30,7 @@ async def _place(at: Rig) -> ChildSlot:
     return client.session.slot_for(remote(), await client.session.effective(client.outlet))
 
 
-async def test_a_child_is_told_once() -> None:
+async def test_a_level_is_set_once() -> None:
     fake = FakeChild(ECHO, capabilities=LOGS, answers={"logging/setLevel": {}})
     async with ready(fake) as child:
         await log_from(child, "info")
@@ -43,7 +43,7 @@ async def test_a_child_is_told_once() -> None:
 @pytest.mark.parametrize(
     "fake", [FakeChild(ECHO), FakeChild(ECHO, capabilities=LOGS, era="modern")]
 )
-async def test_a_child_that_cannot_be_told_is_left_alone(fake: FakeChild) -> None:
+async def test_a_child_without_logging_gets_no_level(fake: FakeChild) -> None:
     async with ready(fake) as child:
         await log_from(child, "info")
         assert fake.link.requests("logging/setLevel") == []

@@ -129,14 +129,14 @@ def test_a_plan_names_what_a_server_inherits_and_what_not_and_shows_no_value(
     assert ", S_REGION" in shown
 
 
-def test_a_check_names_what_a_servers_text_mentions_and_does_not_get(
+def test_a_check_names_variables_that_a_server_mentions_and_does_not_get(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("S_TOKEN", "s3cret")
     configure(monkeypatch, {"s": {"command": "sh", "args": ["-c", "curl -H $S_TOKEN x"]}})
     assert run("check") == 0
     shown = capsys.readouterr().out
-    assert "warning: servers.s: names S_TOKEN, which its process does not get" in shown
+    assert "warning: servers.s: uses S_TOKEN, which its process does not inherit" in shown
     assert "s3cret" not in shown
 
 
@@ -147,12 +147,12 @@ def test_without_roots_a_child_is_planned_where_the_hub_runs_unless_clients_are_
     (shown,) = planned(capsys)
     assert (shown["cwd"], shown["roots"]) == (str(top), [])
     assert run("plan") == 0
-    assert "  root   (none: clients without roots are not held to any)" in capsys.readouterr().out
+    assert "  root   (none: clients without roots are not restricted)" in capsys.readouterr().out
     configure(monkeypatch, {"s": {"command": "x"}}, roots={"when_missing": "deny"})
     (shown,) = planned(capsys)
     assert shown["cwd"] == "(an empty private directory)"
     assert run("plan") == 0
-    assert "  root   (none: clients without roots reach none)" in capsys.readouterr().out
+    assert "  root   (none: clients without roots may name no path)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("bound", ["server", "operator"])
@@ -163,7 +163,7 @@ def test_a_plan_says_that_no_root_is_left_where_it_may_be(
     command = {"command": "npx", "args": ["@modelcontextprotocol/server-filesystem", *args]}
     configure(monkeypatch, {"files": command}, roots={"ceiling": [f"{top}/a"]})
     assert run("plan", "--root", "my files") == 0
-    told = "  root   (none: nothing of what is given lies within the ceilings)"
+    told = "  root   (none: no root is inside the ceilings)"
     assert told in capsys.readouterr().out
 
 
@@ -192,7 +192,7 @@ def test_a_config_that_is_fine_is_said_to_be(
     assert capsys.readouterr().out == "2 servers: a, b. The config is fine.\n"
 
 
-def test_a_check_asks_whose_the_absolute_paths_of_a_server_elsewhere_are(
+def test_a_check_asks_to_set_paths_for_a_remote_server(
     top: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure(
@@ -228,7 +228,7 @@ def test_nothing_is_started_by_a_check(top: Path, monkeypatch: pytest.MonkeyPatc
         ({"a": {"command": "x"}}, {"guards": "off"}, "guards"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(
+def test_an_error_names_its_place_in_the_config(
     monkeypatch: pytest.MonkeyPatch, servers: dict[str, Any], keys: dict[str, Any], where: str
 ) -> None:
     configure(monkeypatch, servers, **keys)

@@ -48,7 +48,7 @@ def test_an_allowed_call_says_so(tree: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == ("files.read: allowed\nNo argument is judged as a path.\n")
 
 
-def test_what_is_weighed_twice_to_the_same_end_is_shown_once(
+def test_equal_results_of_a_value_are_shown_once(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = {"version": 1, "roots": {"deny": ["*.key"]}, "servers": {"files": {"command": "x"}}}
@@ -58,12 +58,12 @@ def test_what_is_weighed_twice_to_the_same_end_is_shown_once(
     assert capsys.readouterr().out.count("as given") == 1
 
 
-def test_who_has_no_roots_is_told_that_there_are_none_to_be_held_to(
+def test_without_roots_the_output_says_that_paths_are_not_compared(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ("a.b", "--arguments", '{"path": "/etc/passwd"}')
     assert run(*arguments) == 0
-    told = "There are no roots to hold it to; --root DIR names one.\n"
+    told = "No roots are set, so paths are not compared with any; set one with --root DIR.\n"
     assert capsys.readouterr().out.endswith(f"/etc/passwd  fine\n\n{told}")
     assert run(*arguments, "--json") == 0
     assert json.loads(capsys.readouterr().out)["enforcing"] is False
@@ -82,7 +82,7 @@ def test_it_can_be_read_by_a_program(tree: Path, capsys: pytest.CaptureFixture[s
     assert (shown["verdict"], shown["message"], shown["pointer"]) == ("allow", None, None)
 
 
-def test_what_is_too_deep_is_refused_as_a_whole(
+def test_arguments_that_are_nested_too_deeply_are_refused(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     deep = '{"a":' * 70 + "1" + "}" * 70
@@ -118,7 +118,7 @@ def test_a_config_decides_about_modes_roots_and_directories(
     )
     named = ("--config", str(config))
     assert run("files.read", "--arguments", '{"path": "/etc"}', *named) == 1
-    assert "files.read: allowed, but only reported" in capsys.readouterr().out
+    assert "files.read: allowed, because refusals are only reported" in capsys.readouterr().out
     assert run("files.read", "--arguments", '{"path": "b.md"}', *named) == 0
     assert f"{tree}/docs/b.md" in capsys.readouterr().out
     assert run("far.read", "--arguments", '{"path": "b.md"}', *named) == 0
@@ -131,7 +131,7 @@ def test_a_tool_that_clients_are_not_offered_is_not_said_to_be_callable(tree: Pa
     config = tree / "hub.json"
     config.write_text(json.dumps({"version": 1, "servers": {"git": server}}))
     assert run("git.git_log", "--config", str(config)) == 0
-    with pytest.raises(RouteError, match=r"^servers\.git\.tools: leaves out 'git_reset'"):
+    with pytest.raises(RouteError, match=r"^servers\.git\.tools: hides 'git_reset'"):
         run("git.git_reset", "--config", str(config))
 
 
@@ -152,7 +152,7 @@ def test_a_server_is_asked_for_its_own_schema(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "say SERVER.TOOL and --arguments '{...}', or --batch FILE"),
+        ((), "give SERVER.TOOL and --arguments '{...}', or --batch FILE"),
         (("server",), "'server' is not SERVER.TOOL, like files.read_file"),
         (("files__read",), "'files__read' is not SERVER.TOOL, like files.read_file"),
         (("a.b", "--arguments", "{"), "--arguments: not JSON: "),

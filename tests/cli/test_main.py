@@ -92,7 +92,7 @@ def test_bad_usage_ends_with_two(
         (["schema", "extra"], ""),
     ],
 )
-def test_who_misplaces_an_argument_is_told_where_it_goes(
+def test_a_misplaced_argument_is_an_error_that_says_where_it_belongs(
     arguments: list[str], advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):

@@ -56,9 +56,7 @@ def test_where_no_project_is_detected_that_is_said(
         run("detect", "/nowhere")
 
 
-def test_where_none_is_reached_the_list_says_so(
-    top: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_list_says_if_no_root_is_usable(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = top / "hub.yaml"
     config.write_text(
         "version: 1\nroots: {when_missing: deny}\nservers: {a: {command: x}}\n", encoding="utf-8"
@@ -121,14 +119,14 @@ def test_a_path_is_inside_or_outside(
 
 
 @pytest.mark.parametrize("path", ["loop", "a\0b", "gone/../app"])
-def test_a_path_that_leads_nowhere_is_not_inside(
+def test_a_path_that_cannot_be_resolved_is_not_inside(
     capsys: pytest.CaptureFixture[str], path: str
 ) -> None:
     assert run("contains", "--root", ".", path) == 1
     assert capsys.readouterr().out.startswith(f"{path}: ")
 
 
-def test_a_root_that_cannot_be_one_ends_it(top: Path) -> None:
+def test_an_unusable_root_is_an_error(top: Path) -> None:
     with pytest.raises(StartError, match="--root gone: Path is not accessible"):
         run("list", "--root", "gone")
 

@@ -15,7 +15,7 @@ from tests.kit.trees import plant
 
 HEAD = "version: 1  # required\n\n# what is shared\n"
 TAIL = "servers: {files: {command: x}}  # mine\n"
-NOTED = "A hub that runs with this file takes the change over.\n"
+NOTED = "A running hub with this config applies the change.\n"
 
 
 def quiet(*_: object) -> None:
@@ -80,13 +80,15 @@ def test_a_name_with_a_placeholder_in_it_is_only_a_name(top: Path) -> None:
     assert shared(top) == [("${HOME}", None), ("~x", None)]
 
 
-def test_a_path_over_a_link_leads_where_it_was_checked(top: Path) -> None:
+def test_a_path_over_a_link_is_stored_as_the_checked_target(top: Path) -> None:
     plant(top, "deep/er/target/", "link => deep/er")
     assert roots("add", "link/../er/target") == 0
     assert shared(top) == [("deep/er/target", None)]
 
 
-def test_what_is_there_is_not_added_again(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_root_that_is_listed_already_is_not_added_again(
+    top: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plant(top, "link => docs")
     write(top, "roots: {fallback: [{path: ../docs, name: Documents}]}\n")
     before = (top / "conf/hub.yaml").stat()
@@ -178,7 +180,7 @@ def test_a_root_that_is_not_there_is_an_error(
     assert roots(*command) == 1
     error, fix = capsys.readouterr().err.splitlines()
     assert error == "roots-hub: conf/hub.yaml: roots.fallback has no Nope"
-    assert fix.startswith(f"What it has: {top}/docs (docs), {top}/conf/data (Data), ")
+    assert fix.startswith(f"It has: {top}/docs (docs), {top}/conf/data (Data), ")
 
 
 def test_a_name_of_two_roots_is_an_error(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,7 +190,7 @@ def test_a_name_of_two_roots_is_an_error(top: Path, capsys: pytest.CaptureFixtur
     write(top, "roots: {fallback: [./docs, ../other/docs]}\n")
     assert roots("remove", "docs") == 1
     error, fix = capsys.readouterr().err.splitlines()
-    assert error == f"roots-hub: docs: could be each of {top}/conf/docs, {top}/other/docs"
+    assert error == f"roots-hub: docs: is ambiguous: {top}/conf/docs, {top}/other/docs"
     assert fix == "Write the whole path."
 
 
@@ -200,7 +202,7 @@ def test_an_empty_name_is_an_error(top: Path) -> None:
 
 def test_a_config_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["roots", "add", "docs"]) == 3
-    said = "no config to keep roots in\nName one by --config or HUB_CONFIG.\n"
+    said = "no config to edit\nName one by --config or HUB_CONFIG.\n"
     assert capsys.readouterr().err == f"roots-hub: {said}"
 
 
@@ -220,7 +222,7 @@ def test_no_other_programs_config_is_written(
     for source in (name, text):
         assert roots("add", "docs", config=source) == 3
         error, fix = capsys.readouterr().err.splitlines()
-        assert error.endswith(" is not a hub.yaml, and no other program's config is written")
+        assert error.endswith(" is not a hub.yaml; configs of other programs are not edited")
         assert fix.startswith("Make a hub.yaml ")
     assert (top / name).read_text() == text
 
@@ -234,17 +236,17 @@ def test_a_config_that_does_not_load_is_not_written(
     assert read(top) == "bogus: 1\n"
 
 
-def test_a_spelling_that_cannot_be_changed_safely_is_refused(
+def test_a_list_that_cannot_be_edited_safely_is_refused(
     top: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = "roots:\n  fallback: &all [../docs]\n  ceiling: *all\n"
     write(top, text)
     assert roots("add", "conf/data") == 3
-    assert "cannot be changed safely by a program" in capsys.readouterr().err
+    assert "cannot be edited safely" in capsys.readouterr().err
     assert read(top) == text
 
 
-def test_a_list_that_somebody_else_changes_meanwhile_is_left_alone(
+def test_a_list_that_another_program_changes_meanwhile_is_not_edited(
     top: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(roots_edit, "entries", str.splitlines)

@@ -32,7 +32,7 @@ from tests.kit.trees import plant
 
 
 class Served:
-    """Stands in for the two ways to serve: remembers what it was to serve, and how."""
+    """A fake for both transports: records what was to be served, and how."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.services: list[Services] = []
@@ -204,7 +204,7 @@ def test_a_root_of_the_environment_that_is_not_there_is_named_as_such(
 # run, over HTTP
 
 
-def test_it_is_said_where_it_is_served(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_url_is_printed(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("run", "--http", "127.0.0.1:0") == 0
     assert served.ways == ["http"]
     url = f"http://127.0.0.1:{served.port}/mcp"
@@ -270,7 +270,7 @@ def test_everywhere_is_shown_as_here_and_needs_a_token(
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:http", "127.0.0.1:70000", "127.0.0.1:"])
-def test_what_is_no_address_is_not_served(served: Served, address: str) -> None:
+def test_an_invalid_address_is_an_error(served: Served, address: str) -> None:
     with pytest.raises(SystemExit) as ended:
         run("run", "--http", address)
     assert ended.value.code == 2

@@ -28,7 +28,7 @@ def test_the_innermost_project_is_the_nearest(home: Path) -> None:
     assert nearest_project(home / "app/packages/one/src") == home / "app/packages/one"
 
 
-def test_home_and_what_is_above_it_are_no_projects(home: Path) -> None:
+def test_the_home_directory_and_those_above_are_not_projects(home: Path) -> None:
     plant(home.parent, ".git/", "home/.git/", "home/notes/", "elsewhere/")
     assert nearest_project(home) is None
     assert nearest_project(home / "notes") is None
@@ -70,7 +70,7 @@ def test_a_search_ends_at_its_depth(home: Path) -> None:
 
 
 @pytest.mark.parametrize("skipped", ["node_modules", ".venv", "target", ".hidden"])
-def test_what_tools_make_is_not_searched(home: Path, skipped: str) -> None:
+def test_directories_made_by_tools_are_not_searched(home: Path, skipped: str) -> None:
     plant(home, f"{skipped}/lib/package.json")
     assert list(projects_below(home)) == []
 

@@ -110,7 +110,7 @@ def test_an_entry_of_a_list_is_removed_with_its_lines(index: int, cut: str) -> N
         ("  # why\n   - a  # A\n   # end", 0, " []  # why\n   # end"),
     ],
 )
-def test_what_is_left_is_still_a_list(before: str, index: int, after: str) -> None:
+def test_the_remaining_entries_are_still_a_list(before: str, index: int, after: str) -> None:
     gap = "" if before.startswith(" ") else " "
     text = f"version: 1\nroots:\n  fallback:{gap}{before}\n{REST}"
     gap = "" if after.startswith(" ") else " "
@@ -127,7 +127,7 @@ def test_what_is_left_is_still_a_list(before: str, index: int, after: str) -> No
         (4, '- "e f"', '- {path: "e f", name: New}'),
     ],
 )
-def test_an_entry_is_renamed_where_it_stands(index: int, old: str, new: str) -> None:
+def test_an_entry_is_renamed_in_place(index: int, old: str, new: str) -> None:
     assert renamed(LONG, index, "New") == LONG.replace(old, new)
 
 
@@ -150,11 +150,11 @@ def test_names_in_other_spellings_are_found() -> None:
         "servers: {}",
     ],
 )
-def test_what_cannot_be_changed_safely_is_refused(text: str) -> None:
+def test_a_list_that_cannot_be_edited_safely_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as raised:
         added(text, "./new", None)
     assert raised.value.where.startswith("roots.fallback: ")
-    assert raised.value.fix == "Nothing was written. Change the list by hand."
+    assert raised.value.fix == "Nothing was changed. Edit the list by hand."
 
 
 def test_the_entries_are_known_as_they_are_written() -> None:

@@ -31,7 +31,7 @@ def test_b07_relative_paths_start_at_the_config_file(text: str, path: str) -> No
 
 
 @pytest.mark.parametrize("text", ["", "~other/a", "${NO}", "${root}", "${EMPTY}"])
-def test_a_path_that_leads_nowhere_is_refused(text: str) -> None:
+def test_a_path_that_is_not_understood_is_refused(text: str) -> None:
     with pytest.raises(ValidationError):
         read(fields.PathText, text)
 

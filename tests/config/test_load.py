@@ -123,7 +123,7 @@ servers:
         ),
         (
             "version: 1\nservers: {a: {command: x, args: [8080]}}",
-            "servers.a.args[0]: must be a text",
+            "servers.a.args[0]: must be a string",
         ),
         (
             "version: 1\nservers: {a: {command: x, args: ['${rots}']}}",
@@ -139,7 +139,7 @@ servers:
         ("a: \x07", "not YAML"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, where: str) -> None:
+def test_an_error_names_its_place(tmp_path: Path, text: str, where: str) -> None:
     assert refused(tmp_path, text).where.startswith(f"hub.yaml: {where}")
 
 
@@ -164,11 +164,11 @@ def test_a_near_miss_is_corrected(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_to_do_is_said_of_that_mistake(tmp_path: Path, text: str, fix: str) -> None:
+def test_an_error_says_what_to_do(tmp_path: Path, text: str, fix: str) -> None:
     assert refused(tmp_path, text).fix.startswith(fix)
 
 
-def test_a_key_of_what_stands_in_a_list_is_known_too(tmp_path: Path) -> None:
+def test_keys_of_list_items_are_known_too(tmp_path: Path) -> None:
     text = MINIMAL + "roots: {fallback: [{path: /a, nmae: x}]}"
     assert refused(tmp_path, text).fix.startswith("Did you mean name?")
 
@@ -239,7 +239,7 @@ def test_json_can_have_comments_and_trailing_commas(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_in_json_is_told_with_its_place(tmp_path: Path, text: str, where: str) -> None:
+def test_an_error_in_json_names_its_place(tmp_path: Path, text: str, where: str) -> None:
     assert refused(tmp_path, text, "mcp.json").where.startswith(f"mcp.json: {where}")
 
 
@@ -295,7 +295,10 @@ def test_a_command_lines_mistake_names_the_argument() -> None:
     ("text", "fix"),
     [
         ("version: 1\nservers: {a: {command: x, type: stdio}}", "Leave it out: "),
-        ("version: 1\nservers: {a: {command: x, disabled: true}}", "Make its server a comment. "),
+        (
+            "version: 1\nservers: {a: {command: x, disabled: true}}",
+            "To disable a server, comment it out. ",
+        ),
     ],
 )
 def test_keys_that_other_programs_have_are_known_to_be_theirs(

@@ -87,7 +87,7 @@ def test_vs_code_has_servers_in_json_only() -> None:
     assert translated({"version": 1}, home=None, plain_servers=True) is None
 
 
-def test_what_is_disabled_is_left_out() -> None:
+def test_a_disabled_server_is_left_out() -> None:
     found = read(
         {
             "mcpServers": {
@@ -127,7 +127,7 @@ def test_the_placeholders_of_clients_become_ours() -> None:
         ({"mcpServers": {"a": {"command": "x", "enabled": 0}}}, "mcpServers.a.enabled: "),
     ],
 )
-def test_what_cannot_be_a_server_says_where(raw: dict[str, Any], where: str) -> None:
+def test_an_invalid_server_is_an_error_with_its_place(raw: dict[str, Any], where: str) -> None:
     with pytest.raises(ConfigError) as raised:
         read(raw)
     assert raised.value.where.startswith(where)

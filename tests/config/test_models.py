@@ -88,7 +88,7 @@ def test_the_schema_accepts_what_the_config_accepts() -> None:
         ),
     ],
 )
-def test_who_is_trusted_over_http_is_written_in_one_way(
+def test_trusted_proxies_and_origins_are_normalised(
     key: str, given: list[str], kept: tuple[str, ...]
 ) -> None:
     assert getattr(config(listen={key: given}).listen, key) == kept
@@ -107,6 +107,6 @@ def test_who_is_trusted_over_http_is_written_in_one_way(
         ("trusted_proxies", "10.0.0.0/33"),
     ],
 )
-def test_nobody_is_trusted_by_mistake(key: str, wrong: str) -> None:
+def test_invalid_proxies_and_origins_are_refused(key: str, wrong: str) -> None:
     with pytest.raises(ValueError, match="must be"):
         config(listen={key: [wrong]})

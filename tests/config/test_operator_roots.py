@@ -69,7 +69,7 @@ def test_where_nothing_is_detected_there_is_no_fallback(top: Path) -> None:
     assert (found.fallback, found.fallback_source) == (None, "none")
 
 
-def test_what_the_config_says_of_missing_and_stale_roots_is_kept(top: Path) -> None:
+def test_the_settings_for_missing_and_stale_roots_are_kept(top: Path) -> None:
     found = settled(
         top, config={"when_missing": "deny", "when_empty": "allow", "strict": True, "ceiling": []}
     )
@@ -86,7 +86,9 @@ def test_what_the_config_says_of_missing_and_stale_roots_is_kept(top: Path) -> N
         ("~/.ssh", "Path is not accessible"),
     ],
 )
-def test_a_given_root_that_cannot_be_one_ends_the_start(top: Path, root: str, reason: str) -> None:
+def test_an_unusable_root_on_the_command_line_is_an_error(
+    top: Path, root: str, reason: str
+) -> None:
     fix = "Give a directory (or file) that exists, that you may read, and that is safe to share."
     with pytest.raises(StartError) as caught:
         settled(top, [str(top / "given"), root])
@@ -96,7 +98,7 @@ def test_a_given_root_that_cannot_be_one_ends_the_start(top: Path, root: str, re
     assert (caught.value.what, caught.value.fix) == (f"HUB_ROOTS {root}: {reason}", fix)
 
 
-def test_a_configured_root_that_cannot_be_one_is_skipped_with_a_warning(top: Path) -> None:
+def test_an_unusable_root_of_the_config_is_skipped_with_a_warning(top: Path) -> None:
     config = {"fallback": [f"{top}/gone", {"path": f"{top}/config", "name": "Kept"}, "/etc"]}
     with capture_logs() as logged:
         found = settled(top, config=config)
@@ -120,7 +122,7 @@ def test_a_fallback_of_which_nothing_is_there_grants_nothing(top: Path) -> None:
     assert (paths(top, found), found.fallback_source, len(logged)) == ([], "config", 1)
 
 
-def test_an_empty_fallback_that_somebody_wrote_grants_nothing(top: Path) -> None:
+def test_an_explicit_empty_fallback_grants_nothing(top: Path) -> None:
     found = settled(top, config={"fallback": []})
     assert (paths(top, found), found.fallback_source) == ([], "config")
 
@@ -149,7 +151,7 @@ def test_a_ceiling_of_which_nothing_is_there_is_still_one(top: Path) -> None:
     assert found.ceiling.roots == ()
 
 
-def test_one_place_said_twice_is_one_root(top: Path) -> None:
+def test_a_directory_named_twice_is_one_root(top: Path) -> None:
     (top / "link").symlink_to("given")
     found = settled(top, [f"{top}/given", f"{top}/link", f"{top}/given/"])
     assert paths(top, found) == ["given"]
@@ -172,7 +174,7 @@ def test_a_relative_root_starts_at_the_working_directory_and_a_tilde_at_home(top
     assert here.root("src").name == "src"
 
 
-def test_a_root_that_may_not_be_read_is_none(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_directory_is_not_a_root(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: str, mode: int) -> bool:
         return not mode & os.X_OK
 

@@ -10,7 +10,7 @@ def inode(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def test_what_there_is_now_counts_once_a_moment_has_passed(tmp_path: Path) -> None:
+def test_new_files_are_noticed_after_a_moment(tmp_path: Path) -> None:
     config, keys, now = tmp_path / "hub.yaml", tmp_path / "keys", [0.0]
     config.write_text("a")
     own = OwnInodes([str(keys)], [str(config), str(tmp_path / "none"), "\0"], lambda: now[0])

@@ -36,7 +36,7 @@ def test_a_command_is_launched_and_a_url_connected_to() -> None:
         {"command": "x", "tools": {"overrides": {"t": {"arguments": {"/a": "paths"}}}}},
     ],
 )
-def test_what_does_not_belong_is_refused(keys: dict[str, Any]) -> None:
+def test_keys_that_do_not_belong_are_refused(keys: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         read(**keys)
 
@@ -54,7 +54,7 @@ def test_a_mode_alone_stands_for_a_mapping() -> None:
     assert read(command="x").guard is None
 
 
-def test_what_a_confined_child_may_do_and_what_it_needs_are_said() -> None:
+def test_confine_takes_allow_and_abi() -> None:
     asked = {"mode": "require", "abi": 6, "allow": ["userns", "any_owner"]}
     confine = read(command="x", confine=asked).confine
     assert (confine.abi, confine.allow) == (6, ("userns", "any_owner"))

@@ -39,13 +39,13 @@ b: {<<: *a, args: [b]}
         ("a: " + "[" * 5000, "not YAML: RecursionError"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(text: str, where: str) -> None:
+def test_an_error_names_its_line_and_column(text: str, where: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_yaml(text)
     assert caught.value.where.startswith(where)
 
 
-def test_who_indents_with_tabs_is_told_to_use_spaces() -> None:
+def test_a_tab_as_indent_is_an_error_that_asks_for_spaces() -> None:
     with pytest.raises(ConfigError) as raised:
         read_yaml("servers:\n\ta: 1")
     assert raised.value.where.startswith("line 2, column 1: ")

@@ -40,7 +40,7 @@ def test_servers_keep_their_order() -> None:
     assert list(specs({name: {"command": "x"} for name in names})) == names
 
 
-def test_what_is_not_said_has_the_defaults_of_a_spec() -> None:
+def test_missing_keys_have_the_defaults_of_a_spec() -> None:
     found = spec({"command": "x"}, unsafe=False)
     assert isinstance(found.target, LaunchTemplate)
     assert found == ServerSpec(found.name, found.target)
@@ -70,7 +70,7 @@ def test_every_key_of_a_server_arrives() -> None:
     assert (found.start_timeout, found.timeout, found.concurrency, found.idle_stop) == (1, 2, 3, 4)
 
 
-def test_a_child_for_all_clients_is_told_nobodys_roots() -> None:
+def test_a_child_shared_by_all_clients_gets_no_roots() -> None:
     assert not spec({"command": "x", "share": "all"}).answer_roots
 
 
@@ -142,7 +142,7 @@ def test_access_rules_are_read_with_their_links_followed(tmp_path: Path) -> None
     assert rule.access == "read"
 
 
-def test_an_access_rule_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
+def test_an_access_rule_for_an_unusable_path_is_an_error(tmp_path: Path) -> None:
     top = plant(tmp_path, "loop => loop")
     with pytest.raises(ConfigError) as caught:
         spec({"command": "x"}, top, roots={"access": [{"path": f"{top}/loop", "access": "read"}]})

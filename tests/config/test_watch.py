@@ -28,7 +28,7 @@ SERVERS = "servers: {files: {command: files-server}}\n"
 
 
 class Followed:
-    """An operator's roots that follow a config file, and how often they were told of as changed."""
+    """An operator's roots that follow a config file; counts the change notifications."""
 
     def __init__(self, top: Path, text: str, given: tuple[str, ...] = ()) -> None:
         self.file = top / "hub.yaml"
@@ -52,7 +52,7 @@ class Followed:
         changed.set()
 
     async def becomes(self, text: str) -> list[Mapping[str, object]]:
-        """Write the file, take it over, and return what is logged."""
+        """Write the file, reload it, and return the log."""
         self.file.write_text(text)
         with capture_logs() as logged:
             await self.watch.take_over()
@@ -79,11 +79,11 @@ async def test_new_roots_are_taken_over(top: Path) -> None:
     assert at.names == ["a", "Two"]
     assert at.operator.roots().ceiling is not None
     assert at.times == 1
-    assert line["event"] == "roots taken over from the config"
+    assert line["event"] == "roots reloaded from the config"
     assert line["fallback"] == [f"{top}/a", f"{top}/b"]
 
 
-async def test_what_is_said_of_missing_roots_is_taken_over(top: Path) -> None:
+async def test_settings_for_missing_roots_are_reloaded(top: Path) -> None:
     at = Followed(top, config("{}"))
     await at.becomes(config("{when_missing: deny, when_empty: allow, strict: true}"))
     assert at.operator.roots() == OperatorRoots(
@@ -115,7 +115,7 @@ async def test_a_config_that_does_not_load_changes_nothing(
     assert line["fix"]
 
 
-async def test_a_file_that_is_gone_changes_nothing(top: Path) -> None:
+async def test_a_removed_config_file_changes_nothing(top: Path) -> None:
     at = Followed(top, config("{fallback: [a]}"))
     at.file.unlink()
     with capture_logs() as logged:
@@ -135,7 +135,7 @@ def broken(roots: object) -> OperatorRoots:
     raise RecursionError
 
 
-async def test_what_needs_a_restart_is_said_once(top: Path) -> None:
+async def test_keys_that_need_a_restart_are_logged_once(top: Path) -> None:
     at = Followed(top, config("{fallback: [a]}"))
     text = config("{fallback: [a], deny: [x]}", f"guard: report\n{SERVERS}")
     (line,) = await at.becomes(text)
@@ -143,7 +143,7 @@ async def test_what_needs_a_restart_is_said_once(top: Path) -> None:
     assert line["keys"] == ["guard", "roots.deny"]
     assert at.times == 0
     lines = await at.becomes(text.replace("[a]", "[b]"))
-    assert [line["event"] for line in lines] == ["roots taken over from the config"]
+    assert [line["event"] for line in lines] == ["roots reloaded from the config"]
     assert await at.becomes(config("{fallback: [b]}")) == []
 
 

@@ -23,19 +23,19 @@ def told(server: dict[str, Any]) -> list[str]:
     return missed(spec, inherited(ENVIRONMENT, spec.environment, Flavour.POSIX), ENVIRONMENT)
 
 
-def test_what_a_shell_would_fill_in_and_is_withheld_is_named_with_what_to_do() -> None:
+def test_a_variable_that_a_shell_would_expand_and_is_withheld_is_named_with_a_fix() -> None:
     script = {"command": "sh", "args": ["-c", "curl -H $GITHUB_TOKEN | $EDITOR"]}
     assert told(script) == [
-        "servers.s: names GITHUB_TOKEN, which its process does not get (environment: default): "
+        "servers.s: uses GITHUB_TOKEN, which its process does not inherit (environment: default): "
         'write env: {GITHUB_TOKEN: "${GITHUB_TOKEN}"}'
     ]
     (token, editor) = told({**script, "environment": ["LC_*"]})
-    assert "names GITHUB_TOKEN" in token
-    assert "names EDITOR" in editor
+    assert "uses GITHUB_TOKEN" in token
+    assert "uses EDITOR" in editor
     assert "(environment: [LC_*])" in editor
 
 
-def test_what_it_gets_is_not_missed() -> None:
+def test_an_inherited_variable_is_not_reported() -> None:
     script = {"command": "sh", "args": ["-c", "curl -H $GITHUB_TOKEN"]}
     assert told({**script, "env": {"GITHUB_TOKEN": "${GITHUB_TOKEN}"}}) == []
     assert told({**script, "environment": "all"}) == []
@@ -43,15 +43,15 @@ def test_what_it_gets_is_not_missed() -> None:
     assert told({"command": "serve", "args": ["--token", "${GITHUB_TOKEN}", "${roots}"]}) == []
 
 
-def test_a_container_that_is_handed_a_variable_by_name_misses_it() -> None:
+def test_a_variable_passed_to_a_container_by_name_is_reported() -> None:
     (said,) = told({"command": "docker", "args": ["run", "-e", "GITHUB_TOKEN", "image"]})
-    assert "names GITHUB_TOKEN" in said
+    assert "uses GITHUB_TOKEN" in said
 
 
-def test_a_header_that_nobody_fills_in_is_named_and_no_value_is_shown() -> None:
+def test_an_unexpanded_header_is_named_without_its_value() -> None:
     remote = {"url": "https://example.com/", "headers": {"Authorization": "Bearer $GITHUB_TOKEN"}}
     assert told(remote) == [
-        "servers.s: $GITHUB_TOKEN is sent as it is written: write ${GITHUB_TOKEN}"
+        "servers.s: $GITHUB_TOKEN is sent literally, not replaced: write ${GITHUB_TOKEN}"
     ]
     filled = {"url": "https://example.com/", "headers": {"Authorization": "Bearer ${GITHUB_TOKEN}"}}
     assert told(filled) == []

@@ -61,14 +61,14 @@ print(json.dumps({"jsonrpc": "2.0", "method": "told", "params": told}), flush=Tr
 
 @pytest.fixture(autouse=True)
 def collected() -> Generator[None]:
-    """Let what a test leaves behind be collected within it."""
+    """Collect a test's garbage before the test ends."""
     yield
     gc.collect()
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """The environment of a hub whose user has a home with a name in it."""
+    """The environment of a hub whose user has a home directory with a git name."""
     home = tmp_path / "user"
     home.mkdir()
     (home / ".gitconfig").write_text(
@@ -110,7 +110,7 @@ async def opened(
 
 
 async def told(given: ServerSpec, planned: LaunchPlan, environment: Mapping[str, str]) -> Any:
-    """Run the telling child, and return what it found."""
+    """Run the reporting child, and return its report."""
     async with opened(given, planned, environment) as link:
         message = await link.next()
         with pytest.raises(GoneError):
@@ -152,7 +152,7 @@ async def test_without_a_directory_it_may_write_in_its_private_one(
 
 @needs_landlock
 @pytest.mark.live
-async def test_what_the_operator_sets_goes_before_what_the_hub_would(
+async def test_the_operators_env_overrides_the_hubs(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     own = tmp_path / "own"
@@ -182,7 +182,7 @@ async def test_a_root_that_is_read_only_cannot_be_written(
 
 @needs_landlock
 @pytest.mark.live
-async def test_git_knows_who_the_user_is_and_nothing_else_of_them(
+async def test_git_gets_only_the_users_name_and_email(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     script = "git config --list --global -z | tr '\\n\\0' '=;' >&2"
@@ -225,12 +225,12 @@ def test_the_places_of_two_servers_are_never_one() -> None:
     assert cache_of("a", {"HOME": "/h", "XDG_CACHE_HOME": "/c"}) == "/c/roots-hub/servers/a.d"
 
 
-async def test_one_that_must_be_confined_and_cannot_be_is_not_started(
+async def test_with_require_a_server_that_cannot_be_confined_is_not_started(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     left = tmp_path / "left"
     argv = ("/bin/sh", "-c", f"touch {left}")
-    with pytest.raises(ChildError, match=r"must be confined.*no Landlock here"):
+    with pytest.raises(ChildError, match=r"cannot be confined.*no Landlock here"):
         async with opened(spec(*argv, mode="require"), plan(*argv), environment, UNABLE):
             pytest.fail("it runs")
     assert not await anyio.Path(left).exists()
@@ -261,7 +261,7 @@ async def test_a_command_that_is_not_there_is_named(environment: dict[str, str])
 
 @needs_landlock
 @pytest.mark.live
-async def test_what_the_kernel_cannot_hold_is_said(
+async def test_rules_that_the_kernel_cannot_enforce_are_logged(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     roots = roots_at(tmp_path)
@@ -271,7 +271,7 @@ async def test_what_the_kernel_cannot_hold_is_said(
         async with opened(spec(*argv, policy=policy), plan(*argv, roots=roots), environment):
             pass
     assert [entry["event"] for entry in logs if entry["log_level"] == "warning"] == [
-        "not held by the kernel"
+        "not enforced by the kernel"
     ]
 
 
@@ -325,7 +325,7 @@ async def test_a_git_that_does_not_answer_is_no_obstacle(
 
 @needs_landlock
 @pytest.mark.live
-async def test_keys_in_a_root_end_the_start_where_it_must_be_confined_and_are_told_else(
+async def test_the_hubs_keys_in_a_root_are_an_error_with_require_and_a_warning_with_auto(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     root, keys = tmp_path / "root", tmp_path / "root/state/roots-hub"
@@ -336,7 +336,7 @@ async def test_keys_in_a_root_end_the_start_where_it_must_be_confined_and_are_to
     planned = plan(*argv, cwd=str(root), roots=roots_at(root))
     await told(spec(*argv, mode="require", policy=policy), planned, environment)
     (keys / "key").write_text("k")
-    with pytest.raises(ChildError, match="holds the hub's keys"):
+    with pytest.raises(ChildError, match="has the hub's keys"):
         await told(spec(*argv, mode="require", policy=policy), planned, environment)
     with capture_logs() as logs:
         await told(spec(*argv, mode="auto", policy=policy), planned, environment)

@@ -83,7 +83,7 @@ def test_a_read_only_place_in_a_writable_root_is_said_not_to_be_held() -> None:
     found = file_grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
     assert found.write == (FileGrant("/team", (1, 7)),)
     (note,) = found.unheld
-    assert note.startswith("/team/vendor is read-only for the guard alone")
+    assert note.startswith("only the guard keeps /team/vendor read-only")
 
 
 def test_rules_inside_a_root_that_is_a_file_mean_nothing() -> None:
@@ -94,7 +94,7 @@ def test_rules_inside_a_root_that_is_a_file_mean_nothing() -> None:
     assert found.unheld == ()
 
 
-def test_rules_that_repeat_what_holds_for_the_root_add_nothing() -> None:
+def test_rules_that_repeat_the_access_of_the_root_add_nothing() -> None:
     policy = Policy(
         access=(
             rule("/a", "read"),
@@ -116,7 +116,7 @@ def test_nothing_is_granted_twice_and_writing_includes_reading() -> None:
     assert len(found.write) == 3
 
 
-def test_where_a_child_stands() -> None:
+def test_the_status_depends_on_the_setting_and_the_kernel() -> None:
     able, unable = Kernel(7, ""), Kernel(0, "no Landlock: do this")
     server = template("server")
     assert confinement_status(ConfineSetting("off"), server, able) == NotAsked()
@@ -126,7 +126,7 @@ def test_where_a_child_stands() -> None:
     )
 
 
-def test_who_asks_for_a_version_is_not_launched_below_it() -> None:
+def test_a_required_abi_refuses_older_kernels() -> None:
     asked = ConfineSetting("require", abi=6)
     assert confinement_status(asked, template("server"), Kernel(6, "")) == Confined(6)
     found = confinement_status(asked, template("server"), Kernel(4, ""))
@@ -176,14 +176,14 @@ def test_an_older_kernel_does_less() -> None:
     assert Kernel().abi == 0
 
 
-def test_what_is_the_hubs_own_in_a_writable_grant_is_told_and_keys_in_any() -> None:
+def test_the_hubs_files_in_writable_grants_and_keys_in_any_grant_are_reported() -> None:
     config = OwnPlace("/team/hub.yaml", ("team", "hub.yaml"))
     keys = OwnPlace("/team/state/roots-hub", ("team", "state", "roots-hub"), holds_keys=True)
     policy = Policy(own=OwnFiles(secret=(keys,), kept=(config,)))
     found = file_grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
     assert found.unheld == (
-        "/team/hub.yaml is the hub's own for the guard alone: /team is writable",
-        "/team/state/roots-hub is the hub's own for the guard alone: /team is writable",
+        "only the guard protects the hub's /team/hub.yaml: /team is writable",
+        "only the guard protects the hub's /team/state/roots-hub: /team is writable",
     )
     assert found.keys == ("/team/state/roots-hub",)
     for read in ("/team/state", "/team/state/roots-hub/key", "/"):

@@ -76,7 +76,7 @@ def test_reading_is_not_writing_and_a_file_is_no_directory() -> None:
 
 
 @pytest.mark.parametrize("abi", range(1, 8))
-def test_no_grant_lets_a_device_be_made(abi: int) -> None:
+def test_no_grant_allows_making_a_device(abi: int) -> None:
     granted = landlock.rights(abi, write=True, directory=True)
     assert not granted & (landlock.MAKE_CHAR | landlock.MAKE_BLOCK)
 
@@ -107,9 +107,9 @@ class _Libc:
 
 @pytest.mark.parametrize(
     ("error", "says"),
-    [(38, "5.13 or newer"), (95, "lsm="), (1, "seccomp"), (22, "does not answer: Invalid")],
+    [(38, "5.13 or newer"), (95, "lsm="), (1, "seccomp"), (22, "cannot be queried: Invalid")],
 )
-def test_a_machine_that_cannot_says_why_and_what_to_do(
+def test_a_machine_without_landlock_says_why_and_what_to_do(
     error: int, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
@@ -141,7 +141,7 @@ def test_a_launcher_without_its_grants_runs_nothing(
 
 
 class _Kernel:
-    """A C library whose kernel has Landlock, and remembers what it is told."""
+    """A C library whose kernel has Landlock, and records the system calls."""
 
     def __init__(self, version: int = 7, *, failing: int | None = None) -> None:
         self.version = version
@@ -263,7 +263,7 @@ READ = "import sys; print(open(sys.argv[1]).read())"
 
 
 @needs_landlock
-def test_what_is_granted_is_open_and_what_is_not_is_shut(tmp_path: Path, inside: Path) -> None:
+def test_granted_paths_are_accessible_and_others_are_not(tmp_path: Path, inside: Path) -> None:
     file_grants = tmp_path / "grants"
     assert run(file_grants, READ, inside / "a.txt", write=(inside,)).stdout == "a\n"
     shut = run(file_grants, READ, tmp_path / "secret.txt", write=(inside,))
@@ -285,7 +285,7 @@ open(outside)
 
 @needs_landlock
 @pytest.mark.parametrize("version", range(1, 8))
-def test_what_older_kernels_are_told_is_accepted_and_holds(
+def test_rules_for_older_kernels_are_accepted_and_enforced(
     version: int, tmp_path: Path, inside: Path
 ) -> None:
     file_grants = tmp_path / "grants"
@@ -322,7 +322,9 @@ def test_a_read_grant_is_not_for_writing(tmp_path: Path) -> None:
         (6, "os.kill(os.getppid(), 0)"),
     ],
 )
-def test_no_way_around_is_open(since: int, code: str, tmp_path: Path, inside: Path) -> None:
+def test_confinement_cannot_be_bypassed(
+    since: int, code: str, tmp_path: Path, inside: Path
+) -> None:
     if landlock.abi() < since:
         pytest.skip(f"only Landlock ABI {since} stops this: a newer kernel has it")
     program = f"import os, sys; outside, inside = sys.argv[1:]; {code}; print('LEAK')"
@@ -339,7 +341,7 @@ def test_no_way_around_is_open(since: int, code: str, tmp_path: Path, inside: Pa
 
 
 @needs_landlock
-def test_a_confined_program_cannot_let_its_own_child_out(tmp_path: Path, inside: Path) -> None:
+def test_a_child_of_a_confined_program_is_confined_too(tmp_path: Path, inside: Path) -> None:
     program = (
         "import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-I', '-S', '-c', "
         '"import sys; print(open(sys.argv[1]).read())", sys.argv[1]]).returncode)'

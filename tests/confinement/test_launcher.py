@@ -181,7 +181,7 @@ def test_a_limit_that_would_end_the_hub_is_not_set(tmp_path: Path) -> None:
         assert found.stdout.strip() == said, found.stderr
 
 
-def test_what_a_program_does_to_itself_goes_on(tmp_path: Path) -> None:
+def test_system_calls_on_the_process_itself_are_allowed(tmp_path: Path) -> None:
     prlimit, unshare = numbers("prlimit64", "unshare")
     code = f"""
 import resource, signal, socket, subprocess, threading
@@ -239,7 +239,7 @@ print(*(said[name].strip() for name in
 """
 
 
-def test_no_rights_are_left_and_none_can_be_had(tmp_path: Path) -> None:
+def test_no_capabilities_are_left_and_none_can_be_gained(tmp_path: Path) -> None:
     *rights, no_new, mode = begin(tmp_path, STATUS).stdout.split()
     bounding = rights.pop(3)
     assert {int(one, 16) for one in rights} == {0}
@@ -301,7 +301,7 @@ def test_a_machine_that_cannot_filter_says_why(
 
     monkeypatch.setattr(ctypes, "CDLL", loaded)
     assert (says in seccomp.why_not()) if says else seccomp.why_not() == ""
-    with pytest.raises(seccomp.SeccompError, match="no system call can be refused"):
+    with pytest.raises(seccomp.SeccompError, match="filter of system calls cannot be loaded"):
         seccomp.load(b"")
 
 
@@ -322,4 +322,4 @@ def test_a_filter_that_the_kernel_does_not_take_runs_nothing(tmp_path: Path) -> 
     command = [*PYTHON, launcher.__file__, str(held), "/bin/echo", "echo", "ran"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
     assert (found.returncode, found.stdout) == (launcher.FAILED, "")
-    assert "no system call can be refused" in found.stderr
+    assert "filter of system calls cannot be loaded" in found.stderr

@@ -72,7 +72,7 @@ def test_a_relative_command_is_found_where_the_operator_starts_it(home: Path, to
     assert str(top / "srv") in made.read
 
 
-def test_a_program_that_stands_alone_at_home_is_granted_alone(home: Path) -> None:
+def test_a_single_program_in_the_home_directory_is_granted_alone(home: Path) -> None:
     server = executable(home / "server")
     assert found(home, server).read == (str(server),)
 
@@ -110,7 +110,7 @@ def test_a_script_of_a_virtual_environment_brings_it_and_the_python_below_it(
     }
 
 
-def test_what_an_environment_was_told_to_import_from_is_granted_too(home: Path, top: Path) -> None:
+def test_import_directories_of_an_environment_are_granted_too(home: Path, top: Path) -> None:
     venv = top / "venv"
     write(venv / "pyvenv.cfg", "version = 3.13\n")
     python = executable(venv / "bin/python")
@@ -134,7 +134,7 @@ def test_an_npm_command_brings_the_packages_around_it(home: Path, top: Path) -> 
 
 
 @pytest.mark.parametrize("line", ["#!/usr/bin/env -S node --flag\n", "#!/usr/bin/env node\n"])
-def test_what_interprets_a_script_is_found(line: str, home: Path, top: Path) -> None:
+def test_the_interpreter_of_a_script_is_found(line: str, home: Path, top: Path) -> None:
     node = executable(top / "n/node")
     server = executable(top / "s/server", line)
     made = found(home, server, env={"PATH": str(node.parent)})
@@ -235,7 +235,7 @@ def test_directories_of_code_in_the_environment_are_granted(home: Path, top: Pat
     assert set(found(home, server, env=env).read) == {str(server), str(top / "a"), str(top / "b")}
 
 
-def test_what_came_with_the_system_is_not_listed_again(home: Path) -> None:
+def test_system_directories_are_not_listed_again(home: Path) -> None:
     assert found(home, "/bin/sh").read == ()
 
 
@@ -283,7 +283,7 @@ def test_packages_beside_a_root_are_granted_and_no_package_around_it(home: Path,
 
 
 @pytest.mark.parametrize("way", ["link", "script", "shebang", "pth", "home"])
-def test_nothing_but_programs_is_found_by_what_a_child_may_have_written(
+def test_files_that_a_child_may_have_written_only_name_programs(
     way: str, home: Path, top: Path
 ) -> None:
     secret = write(home / ".aws/credentials", "secret")

@@ -71,7 +71,7 @@ def test_each_call_is_refused_where_its_rule_says(machine: Architecture, kind: i
 
 
 @pytest.mark.parametrize(("machine", "kind"), MACHINES)
-def test_all_else_is_let_through(machine: Architecture, kind: int) -> None:
+def test_all_other_calls_are_allowed(machine: Architecture, kind: int) -> None:
     named = {
         numbers[machine == "aarch64"]
         for rule in rules(NOBODY, ())

@@ -19,10 +19,10 @@ def server(mode: ConfineMode, command: str = "server") -> ServerSpec:
     return ServerSpec(ServerName("files"), target, confine=ConfineSetting(mode))
 
 
-def test_a_server_that_must_be_confined_and_cannot_be_is_an_error_at_load() -> None:
+def test_with_require_a_server_that_cannot_be_confined_is_an_error_at_load() -> None:
     with pytest.raises(ConfigError, match="no Landlock here") as caught:
         settle_confinement([server("require")], UNABLE)
-    assert caught.value.where.startswith("servers.files.confine: require")
+    assert caught.value.where.startswith("servers.files.confine: is require")
     assert "check --confine" in caught.value.fix
 
 
@@ -39,7 +39,7 @@ def test_one_that_would_be_confined_is_warned_of() -> None:
     assert (said["server"], said["reason"]) == ("files", UNABLE.why_not)
 
 
-def test_one_whose_system_calls_are_not_filtered_is_warned_of_or_not_launched() -> None:
+def test_without_seccomp_auto_warns_and_require_refuses() -> None:
     kernel = Kernel(7, "", "no seccomp here")
     with capture_logs() as logs:
         settle_confinement([server("auto")], kernel)
@@ -50,10 +50,10 @@ def test_one_whose_system_calls_are_not_filtered_is_warned_of_or_not_launched() 
         settle_confinement([server("require")], kernel)
 
 
-def test_what_an_older_kernel_does_not_hold_is_named() -> None:
+def test_rights_that_an_older_kernel_does_not_enforce_are_logged() -> None:
     with capture_logs() as logs:
         settle_confinement([server("require")], Kernel(4, ""))
-    assert {one["event"] for one in logs} == {"not held by this kernel"}
+    assert {one["event"] for one in logs} == {"not enforced by this kernel"}
     assert [one["what"].split()[0] for one in logs] == ["ioctl", "signals"]
 
 

@@ -47,7 +47,7 @@ async def filled_in(_context: object, params: ElicitRequestParams) -> ElicitResu
 
 
 async def listed(client: Client) -> None:
-    """Ask what tools there are."""
+    """List the tools."""
     await client.list_tools()
 
 
@@ -57,7 +57,7 @@ async def summed(client: Client) -> None:
 
 
 async def called(client: Client) -> None:
-    """Call every tool that is shown, in order, with something for what it needs."""
+    """Call every listed tool, in order, with made-up required arguments."""
     for tool in (await client.list_tools()).tools:
         if tool.name not in HUBS_OWN:
             needed = tool.input_schema.get("required", [])

@@ -28,7 +28,7 @@ def test_a_file_is_read_by_absolute_and_by_relative_path(files: SharedFiles, top
     "path",
     ["../secret", "/etc/passwd", "link", "folder_link/secret", "", "a\x00b", "gone/../../secret"],
 )
-def test_what_leads_outside_is_refused(files: SharedFiles, top: Path, path: str) -> None:
+def test_a_path_outside_is_refused(files: SharedFiles, top: Path, path: str) -> None:
     (top.parent / "secret").write_text("s")
     (top / "link").symlink_to("../secret")
     (top / "folder_link").symlink_to("..")
@@ -131,7 +131,7 @@ def test_a_failed_write_leaves_the_old_file_alone(
     assert [path.name for path in top.iterdir()] == ["a"]
 
 
-def test_a_write_goes_through_a_link_to_what_it_leads_to(files: SharedFiles, top: Path) -> None:
+def test_a_write_through_a_link_changes_its_target(files: SharedFiles, top: Path) -> None:
     (top / "link").symlink_to("real")
     files.write("link", b"x")
     assert (top / "link").is_symlink()
@@ -232,7 +232,7 @@ def test_a_move_takes_the_link_itself_and_never_overwrites(files: SharedFiles, t
         files.move("folder", "folder/inner")
 
 
-def test_a_delete_takes_the_link_and_not_what_it_leads_to(files: SharedFiles, top: Path) -> None:
+def test_a_delete_removes_the_link_and_not_its_target(files: SharedFiles, top: Path) -> None:
     (top.parent / "secret").write_text("s")
     (top / "link").symlink_to("../secret")
     (top / "folder_link").symlink_to("..")

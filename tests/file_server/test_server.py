@@ -92,7 +92,7 @@ async def test_an_edit_is_made_whole_or_not_at_all(client: Client, tmp_path: Pat
     assert file.read_bytes() == b"1\r\nzwei\r\n"
 
 
-async def test_a_file_that_is_no_text_comes_as_media(client: Client, tmp_path: Path) -> None:
+async def test_a_binary_file_is_returned_as_media(client: Client, tmp_path: Path) -> None:
     for name in ["a.png", "a.mp3", "a b.bin"]:
         (tmp_path / name).write_bytes(b"\xff\x00")
     reason = error(await client.call_tool("read_file", {"path": "a.png"}))

@@ -88,7 +88,9 @@ def found(
         ]),
     ],
 )  # fmt: skip
-def test_what_is_judged(arguments: JsonObject, claimed: list[tuple[str, str, Json]]) -> None:
+def test_which_values_are_candidates(
+    arguments: JsonObject, claimed: list[tuple[str, str, Json]]
+) -> None:
     assert found(arguments) == claimed
 
 
@@ -141,7 +143,7 @@ def test_no_unread_json_passes(text: str, claimed: tuple[str, Json]) -> None:
         "{",
     ],
 )
-def test_what_is_no_json_is_one_text(text: str) -> None:
+def test_text_that_is_not_json_is_one_value(text: str) -> None:
     assert found({"x": text, "text": '{"path": "/etc",}'}) == [("/x", "neutral", text)] * (
         "/etc" in text or text[0] in "[{"
     )
@@ -173,7 +175,7 @@ def test_a_value_that_the_schema_offers_is_not_judged() -> None:
     assert found({"path": "/x"}, schema) == [("/path", "path", "/x")]
 
 
-def test_what_the_operator_ignores_is_not_even_looked_into() -> None:
+def test_ignored_arguments_are_not_searched() -> None:
     assert found({"path": {"path": "/etc"}, "file": "/etc"}, path=Kind.IGNORE) == [
         ("/file", "path", "/etc")
     ]
@@ -221,7 +223,7 @@ def test_a_path_in_strings_in_strings_is_found() -> None:
         {"x": [hidden(40, "a" * 1000)]},
     ],
 )
-def test_what_is_too_much_or_ambiguous_is_refused(arguments: JsonObject) -> None:
+def test_arguments_that_are_too_many_or_ambiguous_are_refused(arguments: JsonObject) -> None:
     with pytest.raises(PathError):
         find_candidates(compile_schema(None, {}), arguments)
 
@@ -269,7 +271,7 @@ def test_a_text_that_may_be_given_as_a_structure_is_read_as_one() -> None:
     assert found({"content": "{not json /etc"}, schema) == []
 
 
-def test_what_stands_under_the_name_of_a_file_is_read_as_a_whole() -> None:
+def test_a_value_under_a_file_name_is_read_as_a_whole() -> None:
     arguments: JsonObject = {"files": {"a.js": "import '../x'", "more": "one\ntwo"}}
     read = find_candidates(compile_schema({}, {}), arguments)
     assert [
@@ -280,7 +282,7 @@ def test_what_stands_under_the_name_of_a_file_is_read_as_a_whole() -> None:
     assert all(candidate.whole for candidate in read if candidate.value != candidate.key)
 
 
-def test_what_is_in_a_file_is_not_read_as_arguments() -> None:
+def test_content_of_a_file_is_not_read_as_arguments() -> None:
     inner = '{"extends": "../tsconfig.json"}'
     claimed = found({"files": {"a.json": inner}})
     assert ("/files/a.json", "neutral", inner) in claimed

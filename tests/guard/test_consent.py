@@ -56,7 +56,7 @@ def admits(at: CallContext, path: str, guard: ToolGuard | None = None) -> bool:
 # What is asked about
 
 
-def test_a_plain_path_outside_is_asked_about_by_where_it_leads(top: Path) -> None:
+def test_consent_is_asked_for_the_target_of_a_path(top: Path) -> None:
     secret = f"{top}/private/secret.txt"
     for path in (secret, "../private/secret.txt", f"file://{secret}", f"{top}/private/l"):
         assert places({"path": path}, world(top)) == [secret]
@@ -73,7 +73,7 @@ def test_several_places_are_asked_about_in_order_but_not_too_many(top: Path) -> 
     assert places({"paths": nested}, world(top)) == [f"{top}/private/deep"]
 
 
-def test_each_reading_that_leads_elsewhere_is_a_place_of_its_own(top: Path) -> None:
+def test_each_reading_outside_needs_its_own_consent(top: Path) -> None:
     assert places({"path": f"{top}/private/a%20b"}, world(top)) == [
         f"{top}/private/a%20b",
         f"{top}/private/a b",
@@ -92,7 +92,7 @@ def test_nothing_is_asked_that_would_be_refused_all_the_same(top: Path) -> None:
     assert places({"path": str(loop)}, world(top)) == []
 
 
-def test_what_the_operator_keeps_to_himself_is_not_asked_about(top: Path) -> None:
+def test_places_that_the_operator_denies_are_not_asked_about(top: Path) -> None:
     secret = f"{top}/private/secret.txt"
     denied = Policy(deny=DenyPatterns(("**/.env", "/secret.txt", "deep/")))
     unsafe = Policy(unsafe=UnsafePaths(f"{top}/home", POSIX))
@@ -145,7 +145,7 @@ def test_a_granted_directory_is_what_is_below_it_too(top: Path) -> None:
     assert not admits(at, f"{top}/private2")
 
 
-def test_what_is_not_there_yet_is_granted_by_that_very_name(top: Path) -> None:
+def test_a_missing_file_is_granted_by_its_exact_name(top: Path) -> None:
     at = granting(world(top), {"path": f"{top}/private/new"}, guarded())
     assert admits(at, f"{top}/private/new")
     plant(top, "private/new/x")
@@ -163,7 +163,7 @@ def test_a_place_that_became_a_link_is_no_longer_the_granted_one(top: Path) -> N
     assert not admits(fresh, f"{top}/private/deep/x.txt")
 
 
-def test_the_operators_word_holds_inside_a_granted_place(top: Path) -> None:
+def test_the_operators_rules_apply_inside_a_granted_directory(top: Path) -> None:
     plant(top, "private/vendor/x", "private/link => deep")
     policy = Policy(
         deny=DenyPatterns(("**/.env",)),
@@ -207,14 +207,16 @@ def one(top: Path, path: str) -> Wanted:
     return found
 
 
-def test_the_question_says_who_wants_what(top: Path) -> None:
+def test_the_question_names_server_tool_argument_and_path(top: Path) -> None:
     secret = one(top, "private/secret.txt")
     assert asking(secret) == (
         'Allow access outside of the shared folders? Server "files", tool "read_file", '
         f'argument "/path" wants to read the file "{top}/private/secret.txt"'
     )
     assert asking(one(top, "private")).endswith(f'read all of the directory "{top}/private"')
-    assert asking(one(top, "private/new")).endswith(f'what is not there yet: "{top}/private/new"')
+    assert asking(one(top, "private/new")).endswith(
+        f'"{top}/private/new", which does not exist yet'
+    )
     uri = Call("resources/read", "file:///x", {}, {})
     wide = question(secret, uri, "s", writes=True, pointer="/uri", lasting=False)
     assert 'resource "file:///x", argument "/uri" wants to read and write' in str(wide["message"])

@@ -82,21 +82,21 @@ def test_whether_something_is_there(tmp_path: Path) -> None:
 
 
 def test_whether_a_name_is_at_the_top(tmp_path: Path) -> None:
-    assert of(context(share(tmp_path))).tops("etc")
-    assert not of(context(share(tmp_path))).tops("no-such-folder")
-    assert of(on_windows("D:\\R")).tops("Windows")
+    assert of(context(share(tmp_path))).is_top("etc")
+    assert not of(context(share(tmp_path))).is_top("no-such-folder")
+    assert of(on_windows("D:\\R")).is_top("Windows")
 
 
-def test_what_starts_at_the_top(tmp_path: Path) -> None:
+def test_which_paths_are_absolute(tmp_path: Path) -> None:
     assert of(context(share(tmp_path))).is_absolute("/a")
     assert not of(context(share(tmp_path))).is_absolute("a")
     assert not of(on_windows("C:\\R")).is_absolute("\\\\server\\share")
 
 
-def test_patterns_hold_for_a_name_and_for_what_it_leads_to(tmp_path: Path) -> None:
+def test_deny_patterns_match_a_link_and_its_target(tmp_path: Path) -> None:
     top = plant(tmp_path, "p/.env", "p/alias => .env", "p/x", "q/.env => ../p/x")
     where = of(context(share(top / "p", top / "q"), top / "p"), DENY_ENV)
-    denied = "the operator denies it"
+    denied = "it matches one of the operator's deny patterns"
     assert denied in objections(where, "alias", strict=True)
     assert denied in objections(where, f"{top}/q/.env", strict=True)
     assert denied not in objections(where, f"{top}/p/x", strict=True)
@@ -105,10 +105,12 @@ def test_patterns_hold_for_a_name_and_for_what_it_leads_to(tmp_path: Path) -> No
 
 def test_patterns_have_no_case_on_windows() -> None:
     where = of(on_windows("C:\\R"), DENY_ENV)
-    assert "the operator denies it" in objections(where, "C:\\R\\.ENV", strict=True)
+    assert "it matches one of the operator's deny patterns" in objections(
+        where, "C:\\R\\.ENV", strict=True
+    )
 
 
-def test_a_granted_place_is_inside_and_the_operators_patterns_hold_there(tmp_path: Path) -> None:
+def test_deny_patterns_apply_inside_a_granted_directory(tmp_path: Path) -> None:
     top = plant(tmp_path, "a/x", "b/x", "b/secret/x")
     (granted,) = share(top / "b").roots
     at = replace(context(share(top / "a")), granted=(granted,))
@@ -118,10 +120,12 @@ def test_a_granted_place_is_inside_and_the_operators_patterns_hold_there(tmp_pat
     anchored = Policy(deny=DenyPatterns(("/secret",)))
     denying = PathTracer(at, anchored, needs_write=False)
     assert denying.objection(f"{top}/b/x") is None
-    assert denying.objection(f"{top}/b/secret/x") == "the operator denies it"
+    assert (
+        denying.objection(f"{top}/b/secret/x") == "it matches one of the operator's deny patterns"
+    )
 
 
-def test_what_was_too_much_is_no_answer(tmp_path: Path) -> None:
+def test_an_exhausted_budget_is_not_an_answer(tmp_path: Path) -> None:
     where = PathTracer(context(share(tmp_path)), Policy(), needs_write=False, most=0)
     with pytest.raises(TooMuchError):
         where.has("x")

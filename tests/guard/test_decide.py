@@ -180,7 +180,7 @@ def test_modes(tmp_path: Path) -> None:
     assert reported.would_refuse == refused
 
 
-def test_what_the_operator_refuses_stays_refused_below_a_root(tmp_path: Path) -> None:
+def test_paths_that_the_operator_refuses_stay_refused_below_a_root(tmp_path: Path) -> None:
     top = plant(tmp_path, "home/.ssh/id_rsa", "home/a/.env", "home/vendor/x", "home/l => a")
     policy = Policy(
         deny=DenyPatterns(("**/.env", "/l/")),
@@ -257,7 +257,7 @@ def test_an_operator_decides_about_an_argument_by_hand(tmp_path: Path) -> None:
     assert isinstance(decide(tool_call({"word": "/nowhere"}), guard, world), Refused)
 
 
-def test_what_a_tool_needs_is_the_operators_word_before_its_own() -> None:
+def test_the_operators_access_goes_before_the_tools_own_hint() -> None:
     for read_only, access, writes in (
         (True, None, False),
         (False, None, True),
@@ -269,7 +269,7 @@ def test_what_a_tool_needs_is_the_operators_word_before_its_own() -> None:
 
 
 class Looking(LazyContext):
-    """Looks at a world that is what it was, or at none."""
+    """A lazy context of the given world; None: there is no quick check."""
 
     def __init__(
         self, world: CallContext | None, plain_check: PlainPathCheck | None = None
@@ -317,7 +317,7 @@ def test_a_call_in_which_nothing_is_judged_is_admitted_without_looking_at_the_di
     assert admit(call, off, Blind()) is not None
 
 
-def test_what_is_admitted_without_reserve_is_what_the_guard_would_decide(tmp_path: Path) -> None:
+def test_the_quick_check_admits_only_what_the_guard_admits(tmp_path: Path) -> None:
     plant(tmp_path, "r/f")
     world = context(share(tmp_path / "r"))
     inside: JsonObject = {"path": f"{tmp_path}/r/f"}
@@ -335,7 +335,7 @@ def test_what_is_admitted_without_reserve_is_what_the_guard_would_decide(tmp_pat
 
 
 class Remembering(Looking):
-    """Notes what is looked at on the disk."""
+    """Records the paths that are looked up on the disk."""
 
     def __init__(self, world: CallContext | None, plain_check: PlainPathCheck | None) -> None:
         super().__init__(world, plain_check)
@@ -400,7 +400,7 @@ def nested(depth: int) -> JsonObject:
     return {"a": value}
 
 
-def test_what_is_too_deep_to_judge_is_refused() -> None:
+def test_arguments_that_are_nested_too_deeply_are_refused() -> None:
     verdict = judge(nested(100), context(EMPTY))
     assert isinstance(verdict, Refused)
     assert verdict.message() == (
@@ -421,7 +421,7 @@ def test_what_is_too_deep_to_judge_is_refused() -> None:
         ({"/a" * 50_000: 1}, True),
     ],
 )
-def test_what_takes_long_is_not_decided_soon(
+def test_a_call_over_the_inline_budget_is_not_decided_inline(
     tmp_path: Path, arguments: JsonObject, admitted: bool
 ) -> None:
     world = context(share(tmp_path), tmp_path)
@@ -433,7 +433,7 @@ def test_what_takes_long_is_not_decided_soon(
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_what_is_decided_soon_is_what_is_decided(tmp_path: Path, mode: Mode) -> None:
+def test_an_inline_verdict_equals_the_full_verdict(tmp_path: Path, mode: Mode) -> None:
     world = context(share(tmp_path), tmp_path)
     guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=mode)))
     rows: list[Json] = [[0]] * 9
@@ -443,7 +443,7 @@ def test_what_is_decided_soon_is_what_is_decided(tmp_path: Path, mode: Mode) -> 
         assert decide_within_inline_budget(call, guard, world) == decide(call, guard, world)
 
 
-def test_what_cannot_be_rewritten_whole_is_refused(
+def test_a_call_that_cannot_be_rewritten_within_the_budget_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = context(share(tmp_path), tmp_path)
@@ -474,7 +474,7 @@ def test_our_own_mistake_is_a_refusal() -> None:
     assert verdict.message() == "Access denied: the arguments could not be judged"
 
 
-def test_explain_shows_every_reading_and_where_it_leads(tmp_path: Path) -> None:
+def test_explain_shows_every_reading_and_its_resolved_path(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT)
     world = context(share(top / "project"), top / "project")
     guard: ToolGuard = compile_tool(None, read_only=True, policy=DEFAULT)
@@ -583,13 +583,13 @@ def test_one_call_has_no_more_than_its_share_of_the_hub(
         assert isinstance(verdict, Refused) is refused
         if isinstance(verdict, Refused):
             assert verdict.reason in {
-                "the call names more paths for these roots than are judged at once",
+                "the call names too many paths to judge for these roots",
                 "there is too much to judge",
             }
 
 
 class Counting(OsDisk):
-    """Counts what is asked of the disk."""
+    """Counts the disk queries."""
 
     def __init__(self) -> None:
         self.asked = 0

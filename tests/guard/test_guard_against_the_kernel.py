@@ -75,14 +75,14 @@ def hold(attack: Attack, opener: Opener, keys: tuple[Key, ...] = KEYS) -> None:
 @PATIENT
 @tried
 @given(attacks())
-def test_what_is_admitted_is_not_reached_outside_by_python(attack: Attack) -> None:
+def test_no_admitted_value_opens_a_file_outside_in_python(attack: Attack) -> None:
     hold(attack, in_python)
 
 
 @PATIENT
 @tried
 @given(attack=attacks())
-def test_what_is_admitted_is_not_reached_outside_by_node(node: Node, attack: Attack) -> None:
+def test_no_admitted_value_opens_a_file_outside_in_node(node: Node, attack: Attack) -> None:
     hold(attack, node, ONE_OF_EACH)
 
 
@@ -97,7 +97,7 @@ def test_words_that_are_admitted_are_not_reached_outside_by_a_shell(
 
 
 @given(ordinary.ORDINARY)
-def test_what_everybody_calls_tools_with_is_admitted(one: ordinary.Ordinary) -> None:
+def test_usual_arguments_are_admitted(one: ordinary.Ordinary) -> None:
     with planted(one.tree) as world:
         arguments = one.arguments(world)
         assert Guard(world).admits(one.key, arguments), world.shown(str(arguments))

@@ -1,4 +1,4 @@
-"""What is admitted at once is what would be admitted after a longer look."""
+"""The fast path admits only calls that the full guard admits."""
 
 from pathlib import Path
 

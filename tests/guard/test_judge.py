@@ -85,7 +85,9 @@ def objection(
         (NEUTRAL, "```js\nimport '../x'\n```"),
     ],
 )
-def test_what_a_user_means_is_let_through(world: CallContext, kind: Kind, value: str) -> None:
+def test_values_that_mean_no_path_outside_are_admitted(
+    world: CallContext, kind: Kind, value: str
+) -> None:
     assert objection(world, kind, value) is None
 
 
@@ -130,7 +132,9 @@ def test_what_a_user_means_is_let_through(world: CallContext, kind: Kind, value:
         (NEUTRAL, "../private/secret.txt/x"),
     ],
 )
-def test_what_leads_outside_is_not(world: CallContext, kind: Kind, value: str) -> None:
+def test_values_that_mean_a_path_outside_are_refused(
+    world: CallContext, kind: Kind, value: str
+) -> None:
     assert objection(world, kind, value) == OUTSIDE
 
 
@@ -140,12 +144,12 @@ def test_what_leads_outside_is_not(world: CallContext, kind: Kind, value: str) -
         (PATH, 7, "a number is not a path"),
         (PATH, Decimal(7), "a number is not a path"),
         (PATH, "a\x1bb", "it contains a control character"),
-        (PATH, "\ud800", "it contains half of a character"),
-        (PATH, "$(id)", "it is a substitution"),
-        (PATH, "${A:-/etc}", "it is a substitution"),
-        (PATH, "~root/x", "nobody knows whose home it starts in"),
-        (PATH, "~+", "nobody knows whose home it starts in"),
-        (NEUTRAL, "~root/x", "nobody knows whose home it starts in"),
+        (PATH, "\ud800", "it contains an unpaired surrogate"),
+        (PATH, "$(id)", "it contains a shell substitution"),
+        (PATH, "${A:-/etc}", "it contains a shell substitution"),
+        (PATH, "~root/x", "it starts with '~' and a name, which the hub does not resolve"),
+        (PATH, "~+", "it starts with '~' and a name, which the hub does not resolve"),
+        (NEUTRAL, "~root/x", "it starts with '~' and a name, which the hub does not resolve"),
         (WEAK, "x\x00y", "it contains a NUL character"),
         (GLOB, "a/*/../../x", "it has '..' after a wildcard"),
         (PATH, "pl", "/proc means something else in the process that opens it"),
@@ -202,7 +206,7 @@ def test_a_path_that_is_padded_is_a_path(world: CallContext, kind: Kind, value: 
     ],
     ids=lambda value: str(value)[:12],
 )
-def test_what_is_a_path_and_longer_than_any_is_refused(
+def test_a_path_longer_than_any_path_can_be_is_refused(
     world: CallContext, kind: Kind, value: str, reason: str
 ) -> None:
     assert objection(world, kind, value) == reason
@@ -230,7 +234,7 @@ CODE = "import x from '../../../lib'\nfor (const a of b) { open('/etc/hosts') }\
     ],
     ids=lambda value: value[:16],
 )
-def test_long_texts_are_let_through(world: CallContext, kind: Kind, value: str) -> None:
+def test_long_texts_are_admitted(world: CallContext, kind: Kind, value: str) -> None:
     assert objection(world, kind, value) is None
 
 
@@ -242,13 +246,13 @@ def test_a_long_value_on_windows() -> None:
     assert objection(world, NEUTRAL, "C:\\R" + "\\." * 2100 + "\\x") is None
 
 
-def test_something_that_is_no_text_is_shown_by_its_type(world: CallContext) -> None:
+def test_a_value_that_is_not_a_string_is_shown_by_its_type(world: CallContext) -> None:
     judge = Judge(world, Policy(), needs_write=True)
     (evaluated,) = judge.evaluate(PathCandidate("/k", "k", PATH, [1], ""))
     assert evaluated.reading == "list"
 
 
-def test_what_was_objected_to_is_weighed_no_further(world: CallContext) -> None:
+def test_judging_stops_at_the_first_objection(world: CallContext) -> None:
     judge = Judge(world, Policy(refuse_options=True), needs_write=True)
     for kind, value in ((NEUTRAL, "-D"), (GLOB, "*/../x")):
         (evaluated,) = judge.evaluate(PathCandidate("/ref", "ref", kind, value, ""))
@@ -274,7 +278,7 @@ def test_what_was_objected_to_is_weighed_no_further(world: CallContext) -> None:
         ("volume_log", "src:/data", True),
     ],
 )
-def test_what_is_mounted_is_judged_where_it_comes_from(
+def test_of_a_mount_the_part_on_this_machine_is_judged(
     world: CallContext, key: str, value: str, *, refused: bool
 ) -> None:
     judge = Judge(world, Policy(), needs_write=True)
@@ -312,9 +316,12 @@ def test_windows_values(kind: Kind, value: str, *, refused: bool) -> None:
     assert (objection(on_windows("C:\\R"), kind, value) is not None) is refused
 
 
-def test_patterns_hold_for_plain_paths_too(world: CallContext) -> None:
+def test_deny_patterns_apply_to_plain_paths(world: CallContext) -> None:
     policy = Policy(deny=DenyPatterns(("a.txt",)))
-    assert objection(world, PATH, f"{world.cwd}/a.txt", policy) == "the operator denies it"
+    assert (
+        objection(world, PATH, f"{world.cwd}/a.txt", policy)
+        == "it matches one of the operator's deny patterns"
+    )
 
 
 def test_only_an_absolute_path_that_reads_in_one_way_has_a_canonical_form(
@@ -332,7 +339,7 @@ def test_only_an_absolute_path_that_reads_in_one_way_has_a_canonical_form(
     assert canonical(f"{world.cwd}/a.txt", WEAK) is None
 
 
-def test_there_is_an_end_to_it(world: CallContext) -> None:
+def test_judging_stops_when_the_budget_is_used_up(world: CallContext) -> None:
     candidate = PathCandidate("/k", "k", PATH, ",".join("abcdefghijkl"), "")
     for readings, effort, reason in (
         (10, 10_000, "there is too much to judge"),
@@ -419,7 +426,7 @@ def test_a_link_that_a_command_quotes_in_prose_is_followed(tmp_path: Path, words
 
 
 @pytest.mark.parametrize("name", ["my root", "a, b", "x: y", "(old)", "[g]", "C#", "p=q", "a;b"])
-def test_a_folder_with_signs_in_its_name_is_worked_in(tmp_path: Path, name: str) -> None:
+def test_a_root_with_special_characters_in_its_name_can_be_used(tmp_path: Path, name: str) -> None:
     top = plant(tmp_path, f"{name}/src/a.py", "private/secret.txt", f"{name}/out => ../private")
     here = context(share(top / name), top / name)
     escaped = re.sub(r"([^\w./-])", r"\\\1", str(top / name))

@@ -93,7 +93,7 @@ MODES = [Policy(mode=mode) for mode in Mode]
 @pytest.mark.parametrize("spelled", SPELLED)
 @pytest.mark.parametrize("policy", MODES, ids=lambda policy: policy.mode.value)
 @pytest.mark.parametrize("enforcing", [True, False])
-def test_what_writes_does_not_get_at_config_or_audit_however_they_are_spelled(
+def test_a_tool_that_writes_cannot_name_config_or_audit_in_any_spelling(
     top: Path, spelled: str, policy: Policy, enforcing: bool
 ) -> None:
     world = context(share(top / "root"), top / "root", enforcing=enforcing)
@@ -125,7 +125,7 @@ def test_keys_are_not_even_read(
         {"target": '{"path": "audit.jsonl"}'},
     ],
 )
-def test_it_is_found_wherever_a_path_may_stand(top: Path, arguments: JsonObject) -> None:
+def test_own_files_are_found_in_any_argument(top: Path, arguments: JsonObject) -> None:
     if "sheets" in arguments:
         plant(top, "root/AUDIT.jsonl => audit.jsonl")
     assert is_own(judged(top, arguments))
@@ -236,7 +236,7 @@ def test_the_fast_path_admits_nothing_that_the_judge_refuses(top: Path) -> None:
     assert not reading.admits([candidate(f"{top}/root/hard-key", Kind.PATH)], OsDisk())
 
 
-def test_nothing_else_is_refused_where_the_guard_is_off_or_holds_nobody(top: Path) -> None:
+def test_with_the_guard_off_or_no_roots_nothing_else_is_refused(top: Path) -> None:
     rootless = context(share(), top / "root", enforcing=False)
     odd: list[Json] = [
         "/etc/passwd",
@@ -308,7 +308,7 @@ def test_a_call_is_explained_with_it(top: Path) -> None:
     assert (other.pointer, other.kind) == ("/workbook", Kind.NEUTRAL)
 
 
-def test_what_is_nested_too_deeply_to_be_judged_is_refused_in_any_mode(top: Path) -> None:
+def test_arguments_that_are_nested_too_deeply_are_refused_in_any_mode(top: Path) -> None:
     deep: Json = "conf/hub.yaml"
     for _ in range(70):
         deep = {"path": deep}

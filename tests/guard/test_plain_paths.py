@@ -53,7 +53,7 @@ from tests.kit.worlds import MACOS, POSIX, Directories, context, share, tool_cal
         ("/a" * 300, False),
     ],
 )
-def test_a_plain_path_reads_in_one_way(text: str, *, plain: bool) -> None:
+def test_a_plain_path_has_one_reading(text: str, *, plain: bool) -> None:
     assert is_plain(text) is plain
 
 
@@ -69,7 +69,7 @@ SIGNS = st.sampled_from(
 
 
 @given(st.lists(SIGNS, max_size=12).map("".join), st.sampled_from([kind for _, kind in KINDS]))
-def test_nobody_reads_what_is_borne_in_another_way(text: str, kind: Kind) -> None:
+def test_a_path_that_the_check_admits_has_no_other_reading(text: str, kind: Kind) -> None:
     everywhere = Directories()
     on = plain_check(share("/r", links=everywhere), cwd="/r")
     assert on is not None
@@ -108,7 +108,7 @@ def admits(on: PlainPathCheck | None, *paths: Path | str, kind: Kind = Kind.PATH
     return on.admits([candidate(str(path), kind) for path in paths], OsDisk())
 
 
-def test_it_bears_plain_paths_that_lead_straight_down_from_a_root(tmp_path: Path) -> None:
+def test_plain_paths_straight_below_a_root_are_admitted(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/evil => ../private", "project/way => src")
     on = plain_check(share(top / "docs", top / "project"))
     for inside in (
@@ -135,7 +135,7 @@ def test_it_bears_plain_paths_that_lead_straight_down_from_a_root(tmp_path: Path
         assert not admits(on, top / "project/a.txt", f"{top}/{other}"), other
 
 
-def test_a_relative_path_leads_straight_down_from_wherever_it_may_start(tmp_path: Path) -> None:
+def test_a_relative_path_must_be_straight_below_every_base(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "docs/way => ../project", "docs/src/x")
     both = share(top / "docs", top / "project")
     one, two = (
@@ -205,13 +205,13 @@ def test_a_glob_of_wildcards_alone_starts_where_a_relative_path_does(tmp_path: P
     assert not admits(plain_check(RootSet(())), "*", kind=Kind.GLOB)
 
 
-def test_what_may_be_a_mount_is_left_to_others(tmp_path: Path) -> None:
+def test_a_value_that_may_be_a_mount_is_left_to_the_judge(tmp_path: Path) -> None:
     on = plain_check(share(tmp_path))
     for kind, expected in ((Kind.PATH, True), (Kind.NEUTRAL, True), (Kind.WEAK, False)):
         assert admits(on, f"file://{tmp_path}/a", kind=kind) is expected, "of a place named `file`"
 
 
-def test_what_is_no_plain_path_is_left_to_others(tmp_path: Path) -> None:
+def test_a_value_that_is_not_plain_is_left_to_the_judge(tmp_path: Path) -> None:
     on = plain_check(share(tmp_path))
     assert on is not None
     for text in (
@@ -233,7 +233,7 @@ def test_what_is_no_plain_path_is_left_to_others(tmp_path: Path) -> None:
     ("patterns", "shared", "most"),
     [(0, 1, 1000), (31, 1, 1000), (32, 1, 500), (0, 2, 500), (16, 2, 250), (1024, 1, 30)],
 )
-def test_many_paths_are_left_to_who_keeps_account(
+def test_many_paths_are_left_to_the_judge_with_its_budget(
     tmp_path: Path, patterns: int, shared: int, most: int
 ) -> None:
     folders = [tmp_path / name for name in "ab"[:shared]]
@@ -247,7 +247,7 @@ def test_many_paths_are_left_to_who_keeps_account(
 
 
 @pytest.mark.parametrize("moved", ["project", ""])
-def test_a_root_or_a_bound_that_was_moved_bears_nothing(tmp_path: Path, moved: str) -> None:
+def test_a_moved_root_or_ceiling_admits_nothing(tmp_path: Path, moved: str) -> None:
     top = plant(tmp_path / "top", *PROJECT)
     on = plain_check(share(top / "project"), share(top))
     assert admits(on, top / "project/a.txt")
@@ -305,7 +305,7 @@ def test_a_disk_that_does_not_answer_is_an_error() -> None:
         on.admits([candidate("/r/d/f")], disk)
 
 
-def test_there_is_none_where_a_policy_has_more_to_say(tmp_path: Path) -> None:
+def test_some_policies_have_no_quick_check(tmp_path: Path) -> None:
     roots = share(tmp_path)
     patterns = tuple(str(number) for number in range(1025))
     assert plain_check(roots, policy=Policy(deny=DenyPatterns(patterns[:-1]))) is not None
@@ -321,7 +321,7 @@ def test_there_is_none_where_a_policy_has_more_to_say(tmp_path: Path) -> None:
     assert plain_check(roots, policy=Policy(symlinks="deny")) is not None
 
 
-def test_what_the_operator_denies_below_any_of_the_roots_is_left_to_others(tmp_path: Path) -> None:
+def test_a_path_that_a_deny_pattern_may_match_is_left_to_the_judge(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/src/.env")
     deny = Policy(deny=DenyPatterns(("**/.env", "/deep/", "*.key")))
     on = plain_check(share(top / "project", top / "project/src"), policy=deny)
@@ -340,7 +340,7 @@ def test_patterns_know_no_case_where_names_do_not(tmp_path: Path) -> None:
         assert admits(on, tmp_path / ".Env") is expected
 
 
-def test_where_a_tool_may_only_read_it_bears_none_that_writes(tmp_path: Path) -> None:
+def test_a_read_only_path_is_not_admitted_for_a_tool_that_writes(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT)
     roots = share(top / "project")
     rules = (
@@ -355,7 +355,7 @@ def test_where_a_tool_may_only_read_it_bears_none_that_writes(tmp_path: Path) ->
         assert admits(writes, top / "project" / path) is may_write, path
 
 
-def test_a_root_with_a_place_in_it_that_is_not_shared_bears_nothing() -> None:
+def test_a_root_above_an_unsafe_place_admits_nothing() -> None:
     disk = FakeLinks("/home/u/.ssh/key", "/home/u/code/x", "/dev/fd/", "/dev/other/x/")
     unsafe = Policy(unsafe=UnsafePaths("/home/u", POSIX))
     for path, policy, expected in (
@@ -399,7 +399,7 @@ STARTS = st.none() | st.tuples(st.integers(0, 2), st.just([]) | STEPS)
     st.lists(PATTERNS, max_size=2),
     st.lists(st.tuples(NAMES, st.sampled_from(["read", "write"])), max_size=2),
 )
-def test_what_it_bears_is_what_the_guard_would_admit(
+def test_the_check_admits_only_what_the_guard_admits(
     grown: tuple[
         list[tuple[list[str], list[str] | None]],
         list[list[str]],

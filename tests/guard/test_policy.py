@@ -50,7 +50,7 @@ def test_deny_patterns_are_those_of_gitignore(
     assert DenyPatterns(lines).refuses(tuple(relative.split("/")), folded=False) is refused
 
 
-def test_what_patterns_take_to_ask_grows_with_the_depth_where_some_bring_back() -> None:
+def test_negated_patterns_cost_more_at_greater_depth() -> None:
     assert DenyPatterns(("a", "b")).effort(5) == 2
     assert DenyPatterns(("a", "!b")).effort(5) == 10
 

@@ -36,7 +36,7 @@ def test_tools_take_paths_that_declare_a_path_or_a_glob(
     assert takes_paths(ToolPolicy(), definition) is takes
 
 
-def test_what_the_operator_says_of_arguments_counts() -> None:
+def test_overrides_of_arguments_count() -> None:
     ignored = ToolPolicy(arguments={"/path": Kind.IGNORE})
     assert not takes_paths(ignored, schema(path=TEXT))
     named = ToolPolicy(arguments={"/q": Kind.PATH})
@@ -63,7 +63,7 @@ def test_the_sentence_names_the_roots_in_their_order() -> None:
     assert told == "Paths must be inside: /home/user/project, /home/user/docs"
 
 
-def test_where_nothing_is_enforced_nothing_is_told() -> None:
+def test_without_enforced_roots_there_is_no_hint() -> None:
     assert told_of(EffectiveRoots(EMPTY, "none", enforcing=False)) is None
 
 

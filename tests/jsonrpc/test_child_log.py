@@ -61,7 +61,7 @@ def test_few_long_lines_are_too_much_as_well() -> None:
     assert of(logs, LEFT_OUT)[0]["bytes"] > 60_000
 
 
-def test_what_is_left_out_is_told_now_and_then_while_it_goes_on() -> None:
+def test_the_number_of_omitted_lines_is_logged_from_time_to_time() -> None:
     clock = Clock()
     log = ChildLog("files", clock)
     with capture_logs() as logs:

@@ -10,7 +10,7 @@ from tests.kit.fakes import Signals
 
 
 class Call:
-    """Something under way, which ends another when it expires if it is told to."""
+    """An entry that can end another entry when it expires."""
 
     def __init__(self, said: list[str], name: str, signals: Signals) -> None:
         self._said = said
@@ -27,7 +27,7 @@ class Call:
 
 
 class Calls:
-    """Calls that are told apart, and what became of them."""
+    """Named entries, and a record of those that expired."""
 
     def __init__(self) -> None:
         self.expired: list[str] = []
@@ -42,7 +42,7 @@ class Calls:
         await self.signals.until(lambda: self.expired == list(names))
 
 
-async def test_what_is_not_over_in_time_expires_once_in_the_order_it_began() -> None:
+async def test_entries_expire_once_in_the_order_of_their_start() -> None:
     calls, deadlines = Calls(), Deadlines(0.01)
     for name in ("a", "b", "c"):
         calls.begin(deadlines, name)
@@ -51,7 +51,7 @@ async def test_what_is_not_over_in_time_expires_once_in_the_order_it_began() -> 
     await calls.until("a", "b", "c", "d")
 
 
-async def test_what_is_over_does_not_expire() -> None:
+async def test_an_ended_entry_does_not_expire() -> None:
     calls, deadlines = Calls(), Deadlines(0.01)
     first = calls.begin(deadlines, "a")
     calls.begin(deadlines, "b")
@@ -62,7 +62,7 @@ async def test_what_is_over_does_not_expire() -> None:
     await calls.until("b")
 
 
-async def test_who_began_later_has_its_whole_time() -> None:
+async def test_a_later_entry_has_its_full_time() -> None:
     calls, deadlines = Calls(), Deadlines(0.05)
     calls.begin(deadlines, "a")
     await anyio.sleep(0.02)
@@ -81,7 +81,7 @@ async def test_one_that_expires_may_end_another() -> None:
     await calls.until("a", "c")
 
 
-async def test_what_begins_as_another_expires_holds_up_none_that_is_due_before() -> None:
+async def test_an_entry_added_during_an_expiry_delays_no_earlier_one() -> None:
     class Following:
         def expire(self) -> None:
             calls.expired.append("a")
@@ -95,7 +95,7 @@ async def test_what_begins_as_another_expires_holds_up_none_that_is_due_before()
     await calls.until("a", "b", "c")
 
 
-async def test_one_that_fails_to_expire_keeps_no_other_from_it() -> None:
+async def test_an_error_during_an_expiry_does_not_stop_the_others() -> None:
     class Failing:
         def expire(self) -> None:
             raise RuntimeError("failing")

@@ -13,7 +13,7 @@ ODD = "/caf\udce9"
 """A path on the disk that is no text."""
 
 
-def test_params_that_nobody_gave_are_not_written() -> None:
+def test_missing_params_are_not_written() -> None:
     assert (
         to_bytes(Request(1, "roots/list", {})) == b'{"jsonrpc":"2.0","id":1,"method":"roots/list"}'
     )
@@ -41,7 +41,7 @@ def test_an_answer_can_always_be_written() -> None:
     assert json.loads(to_line(failed))["error"] == {"code": 1, "message": "/caf\ufffd"}
 
 
-def test_what_is_asked_and_told_is_not_replaced() -> None:
+def test_surrogates_in_requests_and_notifications_are_not_replaced() -> None:
     for message in (Request(1, "m", {"path": ODD}), Notification("n", {"path": ODD})):
         for write in (to_bytes, to_line):
             with pytest.raises(WireError):

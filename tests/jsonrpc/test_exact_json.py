@@ -77,13 +77,13 @@ def test_a_number_is_a_float_only_where_a_float_is_written_the_same() -> None:
     assert decode_strict(b"7") == 7
 
 
-def test_what_is_no_json_is_not_written() -> None:
+def test_values_that_are_not_json_are_not_written() -> None:
     with pytest.raises(TypeError, match="object is not JSON"):
         encode(object())
 
 
 @pytest.mark.parametrize("text", [b"NaN", b"[Infinity]", b'{"a":-Infinity}'])
-def test_what_is_no_json_number_is_a_parse_error(text: bytes) -> None:
+def test_an_invalid_number_is_a_parse_error(text: bytes) -> None:
     assert refused(text).code == PARSE_ERROR
     assert refused(text, repeated_keys=True).code == PARSE_ERROR
 
@@ -102,14 +102,14 @@ def test_what_is_no_json_number_is_a_parse_error(text: bytes) -> None:
         b"\x00",
     ],
 )
-def test_what_is_no_json_is_a_parse_error(text: bytes) -> None:
+def test_invalid_json_is_a_parse_error(text: bytes) -> None:
     error = refused(text)
     assert error.code == PARSE_ERROR
     assert len(str(error)) <= 300
 
 
 @pytest.mark.parametrize("text", [b'{"a":1,"a":1}', b'[{"b":{"a":1,"x":0,"a":2}}]'])
-def test_no_key_stands_twice_in_one_object(text: bytes) -> None:
+def test_a_repeated_key_in_an_object_is_an_error(text: bytes) -> None:
     error = refused(text)
     assert error.code == INVALID_REQUEST
     assert str(error) == "The key 'a' stands twice in one object"
@@ -226,7 +226,7 @@ def test_depth_is_bounded_in_short_and_long_texts(
 
 
 @pytest.mark.parametrize("padding", ["", " "])
-def test_what_lies_beside_makes_nothing_deeper(padding: str) -> None:
+def test_siblings_do_not_count_as_depth(padding: str) -> None:
     deepest = "[" * (MAX_DEPTH - 1) + "1" + "]" * (MAX_DEPTH - 1)
     assert decode_strict(f"[[],{padding}{deepest}]".encode())
     with pytest.raises(WireError, match="Nested deeper"):

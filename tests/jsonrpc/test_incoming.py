@@ -3,7 +3,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from hub.jsonrpc import incoming as backlog_module
+from hub.jsonrpc import incoming as incoming_module
 from hub.jsonrpc.incoming import InboundRequests
 from hub.jsonrpc.outgoing import UNSAID
 from hub.values import Json
@@ -11,40 +11,40 @@ from hub.values import Json
 
 @pytest.mark.parametrize("ends", ["sent", "closed"])
 @pytest.mark.parametrize(("most", "weight"), [("MAX_UNSENT", 0), ("MAX_UNREAD", 2)])
-async def test_somebody_who_does_not_read_has_to_wait(
+async def test_a_sender_that_does_not_read_its_answers_has_to_wait(
     most: str, weight: int, ends: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backlog_module, most, 1)
-    backlog = InboundRequests()
-    await backlog.wait_for_room()
+    monkeypatch.setattr(incoming_module, most, 1)
+    inbound = InboundRequests()
+    await inbound.wait_for_room()
     was_let_in = anyio.Event()
 
     async def wait() -> None:
-        await backlog.wait_for_room()
+        await inbound.wait_for_room()
         was_let_in.set()
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            with backlog.sending(weight):
-                assert not backlog.has_room
+            with inbound.sending(weight):
+                assert not inbound.has_room
                 tasks.start_soon(wait)
                 await anyio.wait_all_tasks_blocked()
                 assert not was_let_in.is_set()
                 if ends == "closed":
-                    backlog.close()
+                    inbound.close()
                     await was_let_in.wait()
             await was_let_in.wait()
 
 
 async def test_it_is_idle_once_every_request_has_ended() -> None:
-    backlog = InboundRequests()
-    await backlog.idle()
-    backlog.begun()
+    inbound = InboundRequests()
+    await inbound.idle()
+    inbound.begun()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(backlog.idle)
+            tasks.start_soon(inbound.idle)
             await anyio.wait_all_tasks_blocked()
-            backlog.ended()
+            inbound.ended()
 
 
 class Cancellable:
@@ -63,49 +63,49 @@ class Cancellable:
 
 @pytest.mark.parametrize(("id_", "expected"), [(1, ["1"]), ("1", ["one"]), (True, []), (1.0, [])])
 def test_a_request_is_taken_back_by_its_very_id(id_: Json, expected: list[str]) -> None:
-    backlog, given_up = InboundRequests(), list[str]()
-    backlog.enter(1, Cancellable("1", given_up))
-    backlog.enter("1", Cancellable("one", given_up))
-    backlog.cancel({"requestId": id_})
+    inbound, given_up = InboundRequests(), list[str]()
+    inbound.enter(1, Cancellable("1", given_up))
+    inbound.enter("1", Cancellable("one", given_up))
+    inbound.cancel({"requestId": id_})
     assert given_up == expected
 
 
-def test_a_request_hears_why_it_is_taken_back() -> None:
-    backlog = InboundRequests()
+def test_a_cancelled_request_gets_the_reason() -> None:
+    inbound = InboundRequests()
     for id_, said, heard in ((1, "enough", "enough"), (2, None, UNSAID)):
         underway = Cancellable(f"{id_}", [])
-        backlog.enter(id_, underway)
-        backlog.cancel({"requestId": id_, "reason": said})
+        inbound.enter(id_, underway)
+        inbound.cancel({"requestId": id_, "reason": said})
         assert underway.reason == heard
 
 
-def test_at_the_end_what_came_last_is_given_up_first() -> None:
-    backlog, given_up = InboundRequests(), list[str]()
+def test_on_close_the_latest_requests_are_cancelled_first() -> None:
+    inbound, given_up = InboundRequests(), list[str]()
     for name in "abc":
-        backlog.enter(name, Cancellable(name, given_up))
-    backlog.close()
+        inbound.enter(name, Cancellable(name, given_up))
+    inbound.close()
     assert given_up == ["c", "b", "a"]
 
 
 async def test_more_is_read_once_enough_of_what_was_asked_is_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(backlog_module, "MAX_WEIGHT", 3)
-    monkeypatch.setattr(backlog_module, "LIGHT", 1)
-    backlog, given_up = InboundRequests(), list[str]()
+    monkeypatch.setattr(incoming_module, "MAX_WEIGHT", 3)
+    monkeypatch.setattr(incoming_module, "LIGHT", 1)
+    inbound, given_up = InboundRequests(), list[str]()
     asked = [Cancellable(f"call {id_}", given_up) for id_ in range(4)]
     for id_, (one, size) in enumerate(zip(asked, (2, 2, 1, 9), strict=True)):
         if id_ != 3:  # a request that is not under way any more counts for nothing
-            backlog.add(id_, one)
-        backlog.add_size(id_, size)
-    assert not backlog.accepts(4)
-    await backlog.wait_for_room()  # no answer waits
+            inbound.add(id_, one)
+        inbound.add_size(id_, size)
+    assert not inbound.accepts(4)
+    await inbound.wait_for_room()  # no answer waits
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(backlog.room_for_more)
+            tasks.start_soon(inbound.room_for_more)
             await anyio.wait_all_tasks_blocked()
-            backlog.leave(2, asked[2])
+            inbound.leave(2, asked[2])
             await anyio.wait_all_tasks_blocked()
-            assert not backlog.accepts(4)
-            backlog.leave(0, asked[0])
-    assert backlog.accepts(4)
+            assert not inbound.accepts(4)
+            inbound.leave(0, asked[0])
+    assert inbound.accepts(4)

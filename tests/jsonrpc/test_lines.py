@@ -106,7 +106,7 @@ async def test_a_taker_is_offered_lines_only_when_all_before_them_are_done_with(
     assert taken == [b"fast 1", b"fast 2", b"fast 3", b"fast 4"]
 
 
-async def test_a_line_that_nobody_took_is_offered_once() -> None:
+async def test_a_line_that_was_not_taken_is_offered_once() -> None:
     offered: list[bytes] = []
 
     def refuse(line: bytes) -> bool:
@@ -168,7 +168,7 @@ def read_from(transport: Readable, lines: Lines) -> None:
     lines.connection_made(cast("asyncio.BaseTransport", transport))
 
 
-async def test_a_crowd_of_lines_is_cut_bit_by_bit_and_nothing_more_is_read_meanwhile() -> None:
+async def test_many_lines_are_split_in_portions_and_reading_pauses_meanwhile() -> None:
     lines, transport = Lines(), Readable()
     read_from(transport, lines)
     preemption = [b"%d" % number for number in range(5 * PORTION)]
@@ -184,7 +184,7 @@ async def test_a_crowd_of_lines_is_cut_bit_by_bit_and_nothing_more_is_read_meanw
     assert found == preemption
 
 
-async def test_a_crowd_that_is_taken_is_taken_bit_by_bit_too() -> None:
+async def test_many_lines_that_are_taken_are_taken_in_portions_too() -> None:
     taken: list[bytes] = []
     lines, transport = Lines(conduct=PeerConduct("files")), Readable()
     lines.taker = taken_into(taken)
@@ -202,7 +202,7 @@ async def test_a_crowd_that_is_taken_is_taken_bit_by_bit_too() -> None:
 
 
 @pytest.mark.parametrize("begins", [b"\n", b"x" * (messages.MAX_MESSAGE_BYTES - 30_000)])
-async def test_what_is_nothing_or_has_no_end_is_the_end_of_it(begins: bytes) -> None:
+async def test_too_many_empty_lines_or_an_endless_line_end_the_stream(begins: bytes) -> None:
     conduct, transport = PeerConduct("files"), Readable()
     lines = Lines(conduct=conduct)
     read_from(transport, lines)
@@ -219,7 +219,7 @@ async def test_what_is_nothing_or_has_no_end_is_the_end_of_it(begins: bytes) -> 
     assert not transport.is_read
 
 
-async def test_who_reads_lines_that_nobody_asked_for_lets_others_have_their_turn() -> None:
+async def test_reading_unsolicited_lines_lets_other_tasks_run() -> None:
     lines = Lines(conduct=PeerConduct("files"))
     lines.data_received(b"junk\n" * 100_000)
     turns = 0

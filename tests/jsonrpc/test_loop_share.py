@@ -64,7 +64,7 @@ def test_one_child_rests_for_what_another_has_spent() -> None:
     assert rest > 0.0
 
 
-def test_work_that_waits_for_nobody_counts_in_full() -> None:
+def test_work_that_delays_no_other_task_counts_in_full() -> None:
     clock = Clock()
     pace = paced(clock)
     pace.lap()

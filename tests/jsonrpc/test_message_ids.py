@@ -37,7 +37,7 @@ def test_a_beginning_tells_the_id_if_nothing_but_the_version_is_before_it(
         (b'"xxxx', None, None),
     ],
 )
-def test_both_ends_tell_whose_message_it_was(
+def test_the_id_is_found_at_either_end_of_a_message(
     ends: bytes, answered: int | None, asked: int | None
 ) -> None:
     assert (answered_by(ends), asked_by(ends)) == (answered, asked)

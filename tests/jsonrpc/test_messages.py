@@ -132,8 +132,8 @@ def test_a_message_that_is_not_taken_is_answered_under_its_own_id(
         (b'{"jsonrpc":"2.0","id":7,"result":{},"error":"no"}', "error"),
     ],
 )
-def test_an_answer_of_a_client_that_is_none_ends_the_wait_for_it(line: bytes, what: str) -> None:
-    text = f"The {what} that was answered is no object"
+def test_an_invalid_response_of_a_client_completes_its_request(line: bytes, what: str) -> None:
+    text = f"The {what} of the response is not an object"
     assert parse_client(line) == Failure(7, {"code": INVALID_REQUEST, "message": text})
 
 
@@ -144,7 +144,7 @@ SPELLINGS = (
 
 
 def spelled(id_: bytes, params: bytes) -> list[bytes]:
-    """Return a request in both orders that are read at once, and in one that is not."""
+    """Return a request in both key orders that are parsed quickly, and in one that is not."""
     leading, trailing = SPELLINGS
     return [
         leading % (id_, params),
@@ -223,9 +223,7 @@ def test_a_lone_surrogate_in_a_childs_answer_is_carried(result: bytes) -> None:
         (b'{"jsonrpc":"2.0","id":3,"error":"boom"}', INVALID_REQUEST),
     ],
 )
-def test_an_answer_of_a_child_that_cannot_be_read_says_whose_answer_it_is(
-    line: bytes, code: int
-) -> None:
+def test_an_unreadable_response_of_a_child_keeps_its_id(line: bytes, code: int) -> None:
     error = refused_of_child(line)
     assert (error.code, error.id) == (code, 3)
 
@@ -285,7 +283,7 @@ def test_a_childs_request_is_read(line: bytes, message: Message) -> None:
         b'{"jsonrpc":"2.0","id":1,"result":%b%b}' % (b"[" * 10**5, b"]" * 10**5),
     ],
 )
-def test_what_a_child_writes_that_is_no_message_is_refused(line: bytes) -> None:
+def test_text_of_a_child_that_is_not_a_message_is_refused(line: bytes) -> None:
     assert refused_of_child(line).code in {PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS}
 
 

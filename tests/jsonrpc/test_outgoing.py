@@ -22,7 +22,7 @@ from hub.values import Json, JsonObject
 
 
 class Note:
-    """A waiter that keeps what it is given."""
+    """A pending request that records its outcome."""
 
     def __init__(self, progress: Progress | None = None) -> None:
         self.progress = progress
@@ -33,7 +33,7 @@ class Note:
         self.answers.append(answer)
 
 
-def test_an_answer_goes_once_to_who_waits_for_it() -> None:
+def test_a_response_is_delivered_once_to_its_request() -> None:
     pending, one, other = PendingRequests(), Note(), Note()
     pending.add(1, one)
     pending.add("1", other)
@@ -54,7 +54,7 @@ def test_an_id_that_comes_back_as_text_is_the_same_id() -> None:
     assert one.answers == [Response("7", {"a": 1})]
 
 
-def test_who_is_forgotten_hears_nothing() -> None:
+def test_a_forgotten_request_gets_nothing() -> None:
     pending, one = PendingRequests(), Note()
     pending.add(1, one)
     assert pending.forget(1)
@@ -64,7 +64,7 @@ def test_who_is_forgotten_hears_nothing() -> None:
     assert one.answers == []
 
 
-def test_everybody_learns_once_that_no_answer_will_come() -> None:
+def test_closing_fails_every_pending_request_once() -> None:
     pending, one = PendingRequests(), Note()
     pending.add(1, one)
     pending.close()
@@ -72,7 +72,7 @@ def test_everybody_learns_once_that_no_answer_will_come() -> None:
     assert one.answers == [None]
 
 
-async def test_a_report_goes_as_it_came_to_who_wants_it() -> None:
+async def test_a_progress_report_is_delivered_unchanged() -> None:
     reports: list[Payload] = []
 
     async def keep(params: Payload) -> None:

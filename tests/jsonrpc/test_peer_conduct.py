@@ -20,7 +20,7 @@ def strays(conduct: PeerConduct, number: int) -> None:
         conduct.count("it prints", 1)
 
 
-def test_one_too_many_is_the_end_and_its_reason_says_what_it_was() -> None:
+def test_one_stray_over_the_limit_ends_the_child_with_the_reason() -> None:
     clock = Clock()
     conduct = PeerConduct("files", clock=clock)
     strays(conduct, MAX_STRAYS)
@@ -31,7 +31,7 @@ def test_one_too_many_is_the_end_and_its_reason_says_what_it_was() -> None:
     assert str(caught.value) == said
 
 
-def test_as_many_in_a_longer_time_are_borne() -> None:
+def test_as_many_strays_in_a_longer_time_are_tolerated() -> None:
     clock = Clock()
     conduct = PeerConduct("files", clock=clock)
     for _ in range(5):

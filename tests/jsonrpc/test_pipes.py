@@ -131,7 +131,7 @@ async def test_messages_go_into_a_pipe_a_line_each() -> None:
         assert os.read(made.reader.fileno(), 1000) == LINE
 
 
-async def test_a_pipe_that_nobody_reads_makes_its_writer_wait() -> None:
+async def test_a_pipe_that_is_not_read_makes_its_writer_wait() -> None:
     async with pipe() as made, writing(made) as outlet:
         big = Notification("n", {"text": "x" * (WRITE_HIGH_WATER + 500_000)})
         sent, read = anyio.Event(), bytearray()
@@ -168,7 +168,7 @@ async def test_of_many_writers_that_wait_no_more_write_than_the_pipe_takes() -> 
         await outlet.lost()
 
 
-async def test_a_pipe_whose_reader_is_gone_is_gone() -> None:
+async def test_a_pipe_without_a_reader_is_closed() -> None:
     async with pipe() as made, writing(made) as outlet:
         made.reader.close()
         await outlet.lost()

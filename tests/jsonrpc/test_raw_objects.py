@@ -12,7 +12,7 @@ NUMBERS = b'{"a":1e400,"b":1.10,"c":1267650600228229401496703205376,"d":-0.0}'
 
 
 @pytest.mark.parametrize("text", [b"5", b"[]", b"null", b'"x"', b"{"])
-def test_what_is_no_object_has_no_fields(text: bytes) -> None:
+def test_text_that_is_not_an_object_is_an_error(text: bytes) -> None:
     with pytest.raises(WireError):
         parted(Raw(text), set())
 
@@ -47,7 +47,7 @@ def test_fields_are_parted_from_the_bytes_of_the_others(
 @pytest.mark.parametrize(
     "text", [b'{"a":1,"a":2}', b'{"a":1,"b":2,"a":12345}', b'{"b":[1,"a"],"b":1,"a":1}', b"[]"]
 )
-def test_what_has_a_key_twice_is_not_parted(text: bytes) -> None:
+def test_an_object_with_a_repeated_key_is_an_error(text: bytes) -> None:
     with pytest.raises(WireError):
         parted(Raw(text), {"a"})
 

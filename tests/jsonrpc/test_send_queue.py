@@ -7,12 +7,12 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from hub.jsonrpc import send_queue as mailbox_module
+from hub.jsonrpc import send_queue as send_queue_module
 from hub.jsonrpc.send_queue import SendQueue
 
 
 class Post:
-    """A mailbox, and a client that reads what is in it as long as it is `open`."""
+    """A send queue, and a client that reads from it while `open` is set."""
 
     def __init__(self, send_queue: SendQueue) -> None:
         self.send_queue = send_queue
@@ -48,7 +48,7 @@ async def test_messages_go_out_in_the_order_they_came_in() -> None:
         assert at.sent[-1] == 100
 
 
-async def test_an_empty_mailbox_keeps_nobody() -> None:
+async def test_flushing_an_empty_queue_does_not_wait() -> None:
     async with post() as at:
         await at.send_queue.flush()
 
@@ -93,7 +93,7 @@ async def test_flushing_waits_for_what_was_put_before_and_for_nothing_after() ->
 async def test_a_client_that_does_not_read_loses_its_oldest_messages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mailbox_module, "LIMIT", 3)
+    monkeypatch.setattr(send_queue_module, "LIMIT", 3)
     async with post() as at:
         at.open = anyio.Event()
         at.put(0)
@@ -109,10 +109,10 @@ async def test_a_client_that_does_not_read_loses_its_oldest_messages(
         ]
 
 
-async def test_a_flood_that_nobody_reads_does_not_flood_the_log(
+async def test_an_unread_flood_is_logged_in_two_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mailbox_module, "LIMIT", 3)
+    monkeypatch.setattr(send_queue_module, "LIMIT", 3)
     with capture_logs() as logs:
         async with anyio.create_task_group() as tasks:
             send_queue = SendQueue(tasks)
@@ -128,7 +128,7 @@ async def test_a_flood_that_nobody_reads_does_not_flood_the_log(
 async def test_a_client_that_does_not_read_loses_no_more_for_large_messages_than_must_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mailbox_module, "MAX_WEIGHT", 10)
+    monkeypatch.setattr(send_queue_module, "MAX_WEIGHT", 10)
     async with post() as at:
         at.open = anyio.Event()
         at.put(0, weight=100)
@@ -143,10 +143,10 @@ async def test_a_client_that_does_not_read_loses_no_more_for_large_messages_than
         assert at.sent == [0, 5, 6], "the one on its way weighs nothing any more"
 
 
-async def test_who_waits_for_dropped_messages_goes_on_once_the_client_reads(
+async def test_a_flush_ends_although_messages_were_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mailbox_module, "LIMIT", 1)
+    monkeypatch.setattr(send_queue_module, "LIMIT", 1)
     async with post() as at:
         at.open = anyio.Event()
         at.put(0)

@@ -20,7 +20,7 @@ from hub.values import Json
         (1.5, 1, 10),
     ],
 )
-def test_what_a_payload_weighs_is_about_what_it_has_as_json(
+def test_the_size_of_a_payload_is_about_its_json_length(
     payload: Payload | Json, least: int, most: int
 ) -> None:
     assert least <= size_of(payload) <= most
@@ -30,5 +30,5 @@ def test_what_a_payload_weighs_is_about_what_it_has_as_json(
     "answer",
     [Response(1, Raw(b"x" * 1000)), Failure(1, {"message": "x" * 1000})],
 )
-def test_an_answer_weighs_what_it_carries(answer: Response | Failure) -> None:
+def test_the_size_of_a_response_is_that_of_its_content(answer: Response | Failure) -> None:
     assert 1000 <= size_of_answer(answer) <= 1010

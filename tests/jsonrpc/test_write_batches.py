@@ -28,20 +28,20 @@ class Broken(Transport):
         raise RuntimeError("broken")
 
 
-def gathering(given: Transport | None = None) -> tuple[BatchedWriter, Transport]:
+def batched_writer(given: Transport | None = None) -> tuple[BatchedWriter, Transport]:
     transport = given or Transport()
     return BatchedWriter(cast("asyncio.WriteTransport", transport)), transport
 
 
-def test_what_is_written_on_no_arrival_is_written_at_once() -> None:
-    made, transport = gathering()
+def test_outside_of_a_read_batch_data_is_written_at_once() -> None:
+    made, transport = batched_writer()
     for piece in (b"a", b"b", b"x" * (LARGE + 1)):
         made.write(piece)
     assert transport.written == [b"a", b"b", b"x" * (LARGE + 1)]
 
 
 def test_a_large_piece_is_written_at_once_after_what_was_before_it() -> None:
-    made, transport = gathering()
+    made, transport = batched_writer()
     large = b"x" * (LARGE + 1)
     with arrival:
         made.write(b"a")
@@ -52,8 +52,8 @@ def test_a_large_piece_is_written_at_once_after_what_was_before_it() -> None:
     assert transport.written == [b"a", large, b"b"]
 
 
-def test_what_waits_can_be_written_now() -> None:
-    made, transport = gathering()
+def test_a_flush_writes_the_waiting_data() -> None:
+    made, transport = batched_writer()
     with arrival:
         made.write(b"a")
         made.flush()
@@ -63,7 +63,7 @@ def test_what_waits_can_be_written_now() -> None:
 
 
 def test_nothing_is_written_into_what_is_closed() -> None:
-    made, transport = gathering()
+    made, transport = batched_writer()
     with arrival:
         made.write(b"a")
         transport.closing = True
@@ -71,7 +71,7 @@ def test_nothing_is_written_into_what_is_closed() -> None:
 
 
 def test_what_is_written_on_an_arrival_is_one_write_each_when_that_is_dealt_with() -> None:
-    (one, first), (other, second) = gathering(), gathering()
+    (one, first), (other, second) = batched_writer(), batched_writer()
     with arrival:
         one.write(b"a")
         other.write(b"x")
@@ -81,7 +81,7 @@ def test_what_is_written_on_an_arrival_is_one_write_each_when_that_is_dealt_with
 
 
 def test_a_transport_that_fails_keeps_nothing_else_back() -> None:
-    (broken, _), (sound, transport) = gathering(Broken()), gathering()
+    (broken, _), (sound, transport) = batched_writer(Broken()), batched_writer()
     with arrival:
         broken.write(b"a")
         sound.write(b"x")
@@ -92,7 +92,7 @@ def test_a_transport_that_fails_keeps_nothing_else_back() -> None:
 
 
 def test_what_was_written_is_not_kept_back_by_what_fails_after_it() -> None:
-    made, transport = gathering()
+    made, transport = batched_writer()
     with suppress(ValueError), arrival:
         made.write(b"a")
         raise ValueError

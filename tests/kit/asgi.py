@@ -1,4 +1,4 @@
-"""One HTTP request as an ASGI application gets it: what is said is given, the answer is kept."""
+"""One HTTP request to an ASGI application: the test gives its messages, the response is kept."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class ScriptedCaller:
 
 
 class ExpressCaller(ScriptedCaller):
-    """One whose calls go by express if they can: somebody has called the tool before."""
+    """A caller on the fast path where possible: the tool has been called before."""
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
@@ -139,7 +139,7 @@ def question(result: Any) -> tuple[str, Any]:
 
 
 async def answered(child: FakeChild, caller: ScriptedCaller, result: Any, **meta: Json) -> int:
-    """Answer the question in a result, see it come to the child, and return the request's id."""
+    """Answer the question in a result and wait for the child to get it; return the request id."""
     key, _ = question(result)
     id_ = await caller.begin({key: ACCEPTED}, result["requestState"], **meta)
     assert (await child.link.reply("q"))["result"] == ACCEPTED
@@ -147,6 +147,6 @@ async def answered(child: FakeChild, caller: ScriptedCaller, result: Any, **meta
 
 
 async def completed(child: FakeChild, caller: ScriptedCaller, id_: int) -> None:
-    """Let the child answer its first call, and see that come to the request."""
+    """Let the child answer its first call, and wait for the response to the client's request."""
     child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
     assert (await caller.end(id_))["resultType"] == "complete"

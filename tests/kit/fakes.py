@@ -62,12 +62,12 @@ class FakeLinks(LinkReader):
         self.entries[path] = Entry(kind, 1, next(self._inodes))
 
     def remove(self, path: str) -> Entry:
-        """Take away what is at `path`; returns it, to be put back."""
+        """Remove the entry at `path`; returns it, so that it can be put back."""
         return self.entries.pop(path)
 
     def entry(self, path: str) -> Entry | None:
         if path in self.unreadable:
-            raise PathError("the system would not say where it leads: Permission denied")
+            raise PathError("the system cannot look it up: Permission denied")
         return self.entries.get(path)
 
     def target(self, path: str) -> str:
@@ -75,7 +75,7 @@ class FakeLinks(LinkReader):
 
 
 class FakeClock:
-    """A clock that stands still until it is told to go on."""
+    """A clock that moves only when a test advances it."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now
@@ -125,7 +125,7 @@ class Signals:
 
 
 class RecordingOutlet:
-    """The way to somebody who reads; `gone` and `stuck` make it one who does not."""
+    """An outlet that records messages; with `gone` it is closed, with `stuck` it blocks."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -167,7 +167,7 @@ class RecordingOutlet:
 
 
 class RecordingAsker:
-    """Somebody on whose behalf a call is made."""
+    """A caller that records what a child asks and tells it."""
 
     def __init__(self, name: str = "caller", *, progress: bool = False) -> None:
         self.session = self.party = SessionKey(name)
@@ -270,7 +270,7 @@ def taken_into(kept: list[Any]) -> Callable[[object], bool]:
 
 
 class FakeLink:
-    """One connection to a FakeChild; it is its own outlet. What goes over it is JSON text."""
+    """One connection to a FakeChild; it is its own outlet. It carries JSON text."""
 
     def __init__(self, child: FakeChild, plan: LaunchPlan | None) -> None:
         self.child = child
@@ -360,7 +360,7 @@ class FakeLink:
 
 
 class FakeChild:
-    """A child server in memory: what it answers is scripted, method by method.
+    """A child server in memory with a scripted answer for each method.
 
     An answer is a result (bytes: exactly these), a `Failure`, `SILENT`, or a function of the
     request.
@@ -450,7 +450,7 @@ class FakeChild:
         return self._open(plan)
 
     def connect(self) -> AbstractAsyncContextManager[FakeLink]:
-        """Open a connection without a plan: what a `Child` is given."""
+        """Open a connection without a plan, as a `Child` does."""
         return self._open(None)
 
     @asynccontextmanager

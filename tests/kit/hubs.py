@@ -1,4 +1,4 @@
-"""A whole hub in this process: its clients and children are in memory, what they say is JSON-RPC.
+"""A whole hub in this process: its clients and children are in memory and exchange JSON-RPC text.
 
 With `pretend` a path such as `/home/user/project` stands for one below a temporary directory, so
 that tests can speak of the paths that the systems before this one spoke of.
@@ -195,7 +195,7 @@ class FakeChild:
 
 
 class Scripted(Protocol):
-    """A child that a test has told what to answer."""
+    """A child with answers that a test has set."""
 
     def serving_another(self) -> AbstractContextManager[None]:
         """Answer calls that are none of the test's meanwhile, and forget them."""
@@ -203,7 +203,7 @@ class Scripted(Protocol):
 
 
 class _Reply:
-    """How a call that goes by express is answered."""
+    """How a call on the fast path is answered."""
 
     def __init__(self, client: FakeClient) -> None:
         self._client = client
@@ -258,7 +258,7 @@ class FakeClient:
         self.take(message)
 
     def take(self, message: Message) -> None:
-        """Take a message of the hub's at once."""
+        """Take a message of the hub without waiting."""
         fields: JsonObject = json.loads(to_bytes(message))
         self.received.append(fields)
         if "method" not in fields:

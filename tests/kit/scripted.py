@@ -1,4 +1,4 @@
-"""A hub whose children do as they are told, and clients of it; all in memory."""
+"""A hub with scripted children, and its clients; all in memory."""
 
 from __future__ import annotations
 

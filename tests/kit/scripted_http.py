@@ -1,4 +1,4 @@
-"""The other end of an HTTP client: answers by a script, and remembers what was sent."""
+"""An HTTP server for tests: it answers by a script, and records the requests."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Talk:
         await self.line.say({"jsonrpc": "2.0", "id": question["id"], "result": result})
 
     async def asked(self, id_: str, **meta: Any) -> Any:
-        """Let the child ask, and return the question that the client hears."""
+        """Let the child ask, and return the question that the client gets."""
         params: JsonObject = {"messages": [], "maxTokens": 1}
         self.link.ask(id_, SAMPLING, {**params, "_meta": meta} if meta else params)
         question = await self.line.heard()
@@ -104,7 +104,7 @@ class Talk:
 
 @asynccontextmanager
 async def talking(transport: Transport, way: CallRoute) -> AsyncGenerator[Talk]:
-    """Begin a call; one goes by express whose tool has been called before."""
+    """Begin a call; it uses the fast path if its tool has been called before."""
     child = FakeChild(ECHO)
     async with _line(transport, child) as line:
         with anyio.fail_after(SOON):

@@ -1,4 +1,4 @@
-"""The surroundings that the guard's tests judge in."""
+"""Call contexts for the guard's tests."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,14 +38,14 @@ def context(
     env: Mapping[str, str] | None = None,
     enforcing: bool = True,
 ) -> CallContext:
-    """Return surroundings on the real disk."""
+    """Return a call context on the real disk."""
     where = None if cwd is None else str(cwd)
     links = CachedDisk(OsDisk())
     return CallContext(roots, where, env or {}, links, POSIX, enforcing=enforcing)
 
 
 def on_windows(*roots: str, env: Mapping[str, str] | None = None) -> CallContext:
-    """Return surroundings on a Windows machine of which nothing is known but its rules."""
+    """Return a call context on a Windows machine on which every path is a directory."""
     links = Directories()
     shared = share(*roots, links=links, flavour=WINDOWS)
     return CallContext(shared, roots[0], env or {}, links, WINDOWS)

@@ -63,7 +63,7 @@ def test_a_login_in_a_value_is_a_secret_but_for_proxies(value: str) -> None:
         "git@github.com:x/y",
     ],
 )
-def test_an_address_without_a_password_is_none(value: str) -> None:
+def test_a_url_without_a_password_is_not_a_secret(value: str) -> None:
     assert not is_withheld("ANYTHING", value)
 
 
@@ -113,5 +113,7 @@ def test_windows_needs_other_variables() -> None:
         ("$PATH", []),
     ],
 )
-def test_what_a_text_names_and_does_not_get_is_found(text: str, found: list[str]) -> None:
+def test_variables_that_a_text_names_and_does_not_get_are_found(
+    text: str, found: list[str]
+) -> None:
     assert list(mentioned((text,), ENVIRONMENT, {"PATH"})) == found

@@ -104,7 +104,7 @@ def test_placeholders_expand_in_place_and_auto_adds_nothing_to_them() -> None:
     assert planned("svc", "a", "${roots}", "b", roots=EMPTY) == ("svc", "a", "b")
 
 
-def test_append_serves_any_server_and_none_serves_nobody() -> None:
+def test_append_adds_roots_to_any_server_and_none_to_no_server() -> None:
     assert planned("svc", "a", mode="append")[1:] == ("a", *TWO.paths)
     assert planned("svc", "${roots}", mode="append")[1:] == TWO.paths
     assert planned(*OFFICIAL, mode="none") == OFFICIAL
@@ -176,7 +176,7 @@ def test_b06_no_roots_are_told_as_none() -> None:
     assert env == {"MCP_ROOTS_JSON": "[]", "MCP_ROOTS_PATHS": "", "MCP_ROOTS_COUNT": "0"}
 
 
-def test_what_the_operator_sets_wins_over_what_the_hub_sets() -> None:
+def test_the_operators_env_overrides_the_hubs() -> None:
     made = template("svc", env={"MCP_ROOTS_PATHS": "${roots::}"})
     assert dict(plan(made, TWO, {}).env)["MCP_ROOTS_PATHS"] == ":".join(TWO.paths)
 
@@ -230,7 +230,7 @@ def test_an_unset_variable_is_a_config_error_with_its_place(
         (("svc",), {"cwd": "/srv"}, False),
     ],
 )
-def test_a_template_tells_whether_it_hands_roots_on(
+def test_a_template_tells_whether_it_mentions_roots(
     argv: Sequence[str], rest: dict[str, Any], mentions: bool
 ) -> None:
     assert mentions_roots(template(*argv, **rest)) is mentions

@@ -48,7 +48,7 @@ def test_placeholders_are_replaced_once(text: str, filled: str) -> None:
         "${input:key}",
     ],
 )
-def test_what_is_no_placeholder_is_an_error(text: str) -> None:
+def test_an_unknown_placeholder_is_an_error(text: str) -> None:
     with pytest.raises(TemplateError):
         parse_template(text, spread=True)
 
@@ -58,7 +58,7 @@ def test_roots_alone_spread_only_where_they_may() -> None:
     assert parse_template("${roots}", spread=True).elements(ENVIRONMENT.get, ()) == ()
     with pytest.raises(TemplateError, match="argument of its own"):
         parse_template("${roots}")
-    with pytest.raises(TemplateError, match="several elements"):
+    with pytest.raises(TemplateError, match="several arguments"):
         parse_template("${roots}", spread=True).fill(ENVIRONMENT.get, ROOTS)
 
 

@@ -1,7 +1,7 @@
 """What a client and a server say to each other in a pair of transcripts: all that the protocol has.
 
 Each text is written by hand, with what programs that rebuild messages lose: numbers in a spelling
-of their own, characters beyond the first plane, fields that nobody knows.
+of their own, characters beyond the first plane, unknown fields.
 """
 
 from __future__ import annotations

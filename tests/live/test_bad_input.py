@@ -66,7 +66,7 @@ def hub(arguments: list[str], cwd: Path, **env: str) -> Generator[Line]:
 
 
 def begin(line: Line) -> None:
-    """Do the handshake of a client without roots that asks for a version nobody knows."""
+    """Do the handshake of a client without roots that asks for an unknown version."""
     info = {"name": "line", "version": "1"}
     params = {"protocolVersion": "1999-01-01", "capabilities": {}, "clientInfo": info}
     request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}

@@ -429,4 +429,4 @@ async def test_a_server_that_must_be_confined_and_cannot_be_stops_the_hub(tmp_pa
     command = [ROOTS_HUB, "run", "--config", file]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)  # noqa: S603, ASYNC221 - it ends at once
     assert ended.returncode == 3
-    assert "servers.x.confine: require, and it cannot be: " in ended.stderr
+    assert "servers.x.confine: is require, but confining fails: " in ended.stderr

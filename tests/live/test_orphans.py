@@ -1,4 +1,4 @@
-"""Children with families of every kind, and a hub that ends in every way: nobody is left.
+"""Servers with child processes of every kind, and a hub that ends in every way: none is left.
 
 `ORPHAN_ROUNDS=20` (`make orphans`) repeats each way so often.
 """
@@ -75,7 +75,7 @@ class ProcessTree:
         """The command line of the program that forks, and of each subreaper that it has forked."""
 
     def config(self, directory: Path) -> str:
-        program = str(Path(__file__).with_name("brooding_child.py"))
+        program = str(Path(__file__).with_name("forking_child.py"))
         servers = {
             f"s{number}": {
                 "command": sys.executable,
@@ -132,11 +132,11 @@ def _parent(folder: Path) -> str:
 
 @contextmanager
 def hub(directory: Path, *arguments: str) -> Generator[tuple[subprocess.Popen[str], ProcessTree]]:
-    family = ProcessTree()
+    tree = ProcessTree()
     with (
         (directory / "stderr.log").open("w") as log,
         subprocess.Popen(  # noqa: S603 - ours
-            [ROOTS_HUB, "run", *arguments, "--config", family.config(directory)],
+            [ROOTS_HUB, "run", *arguments, "--config", tree.config(directory)],
             cwd=directory,
             env=environment(),
             stdin=subprocess.PIPE,
@@ -145,36 +145,36 @@ def hub(directory: Path, *arguments: str) -> Generator[tuple[subprocess.Popen[st
             text=True,
         ) as process,
     ):
-        family.hub = process.pid
+        tree.hub = process.pid
         try:
-            yield process, family
+            yield process, tree
         finally:
             process.kill()
-            family.clear()
+            tree.clear()
 
 
 @contextmanager
 def stdio_hub(directory: Path) -> Generator[tuple[Piped, ProcessTree]]:
     """Run a hub on pipes, and load it with calls that nobody waits for."""
-    with hub(directory, "--stdio") as (process, family):
-        piped = Piped(process, family.mark)
+    with hub(directory, "--stdio") as (process, tree):
+        piped = Piped(process, tree.mark)
         piped.begin()
-        assert len(family.until(lambda found: len(found) > ALL, SOON)) > ALL
+        assert len(tree.until(lambda found: len(found) > ALL, SOON)) > ALL
         for number in range(_CALLS):
             params = {"name": f"s{number % len(CHILDREN)}__work"}
             call = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
             piped.stdin.write(json.dumps(call) + "\n")
             piped.stdin.flush()
-        family.is_loaded()
+        tree.is_loaded()
         time.sleep(random.uniform(0, 0.3))  # noqa: S311 - the moment of the end
-        yield piped, family
+        yield piped, tree
 
 
 @contextmanager
 def http_hub(directory: Path) -> Generator[tuple[subprocess.Popen[str], ProcessTree]]:
     with (
         ThreadPoolExecutor(_CALLS) as pool,
-        hub(directory, "--http", "127.0.0.1:0") as (process, family),
+        hub(directory, "--http", "127.0.0.1:0") as (process, tree),
     ):
         assert process.stdout is not None
         url = process.stdout.readline().removeprefix("roots-hub serves ").strip()
@@ -186,12 +186,12 @@ def http_hub(directory: Path) -> Generator[tuple[subprocess.Popen[str], ProcessT
                 post(url, message, mcp_session_id=key)
 
         ask("tools/list")
-        assert len(family.until(lambda found: len(found) > ALL, SOON)) > ALL
+        assert len(tree.until(lambda found: len(found) > ALL, SOON)) > ALL
         for number in range(_CALLS):
             pool.submit(ask, "tools/call", name=f"s{number % len(CHILDREN)}__work", arguments={})
-        family.is_loaded()
+        tree.is_loaded()
         time.sleep(random.uniform(0, 0.3))  # noqa: S311 - the moment of the end
-        yield process, family
+        yield process, tree
 
 
 def send(process: subprocess.Popen[str], *signs: signal.Signals) -> None:
@@ -202,10 +202,10 @@ def send(process: subprocess.Popen[str], *signs: signal.Signals) -> None:
 
 @pytest.mark.parametrize("number", rounds(3))
 def test_a_hub_that_is_killed_leaves_nothing(number: int, tmp_path: Path) -> None:
-    with stdio_hub(tmp_path) as (piped, family):
+    with stdio_hub(tmp_path) as (piped, tree):
         piped.process.kill()
         began = time.monotonic()
-        assert family.until(lambda found: not found, LEFT_AFTER) == {}
+        assert tree.until(lambda found: not found, LEFT_AFTER) == {}
         print(f"round {number}: none left after {time.monotonic() - began:.2f} s")
         assert piped.process.wait(SOON) == -signal.SIGKILL
 
@@ -214,23 +214,23 @@ def test_a_hub_that_is_killed_leaves_nothing(number: int, tmp_path: Path) -> Non
 def test_who_watches_over_children_ends_them_also_when_it_was_stopped(
     number: int, tmp_path: Path
 ) -> None:
-    with stdio_hub(tmp_path) as (piped, family):
-        (forks,) = family.below(piped.process.pid)
-        subreapers = family.below(forks)
+    with stdio_hub(tmp_path) as (piped, tree):
+        (forks,) = tree.below(piped.process.pid)
+        subreapers = tree.below(forks)
         assert len(subreapers) == len(CHILDREN)
         for pid in subreapers:
             os.kill(pid, signal.SIGSTOP)
         piped.process.kill()
-        assert family.until(lambda found: not found, LEFT_AFTER) == {}, number
+        assert tree.until(lambda found: not found, LEFT_AFTER) == {}, number
         assert piped.process.wait(SOON) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("number", rounds(2))
 def test_a_hub_that_is_killed_with_its_watchdog_leaves_nothing(number: int, tmp_path: Path) -> None:
-    with stdio_hub(tmp_path) as (piped, family):
-        family.kill(piped.process)
+    with stdio_hub(tmp_path) as (piped, tree):
+        tree.kill(piped.process)
         began = time.monotonic()
-        assert family.until(lambda found: not found, LEFT_AFTER) == {}
+        assert tree.until(lambda found: not found, LEFT_AFTER) == {}
         print(f"round {number}: none left after {time.monotonic() - began:.2f} s")
         assert piped.process.wait(SOON) == -signal.SIGKILL
 
@@ -238,11 +238,11 @@ def test_a_hub_that_is_killed_with_its_watchdog_leaves_nothing(number: int, tmp_
 @pytest.mark.parametrize("number", rounds(1))
 @pytest.mark.parametrize("way", WAYS)
 def test_a_hub_that_is_told_to_end_leaves_nothing(way: str, number: int, tmp_path: Path) -> None:
-    with stdio_hub(tmp_path) as (piped, family):
+    with stdio_hub(tmp_path) as (piped, tree):
         began = time.monotonic()
         send(piped.process, *WAYS[way])
         assert piped.process.wait(SOON) == 0
-        assert family.left() == {}
+        assert tree.left() == {}
         print(f"{way}, round {number}: ended after {time.monotonic() - began:.2f} s")
 
 
@@ -251,24 +251,24 @@ def test_a_hub_that_is_told_to_end_leaves_nothing(way: str, number: int, tmp_pat
 def test_a_client_that_goes_leaves_nothing(
     signs: tuple[signal.Signals, ...], number: int, tmp_path: Path
 ) -> None:
-    with stdio_hub(tmp_path) as (piped, family):
+    with stdio_hub(tmp_path) as (piped, tree):
         began = time.monotonic()
         piped.stdin.close()
         if signs:
             time.sleep(2.0)  # as the SDK's client does
             send(piped.process, *signs)
         assert piped.process.wait(SOON) == 0
-        assert family.left() == {}
+        assert tree.left() == {}
         print(f"stdin, {len(signs)} signals, {number}: {time.monotonic() - began:.2f} s")
 
 
 @pytest.mark.parametrize("number", rounds(1))
 @pytest.mark.parametrize("way", [*WAYS, "SIGKILL"])
 def test_a_hub_on_http_leaves_nothing(way: str, number: int, tmp_path: Path) -> None:
-    with http_hub(tmp_path) as (process, family):
+    with http_hub(tmp_path) as (process, tree):
         began = time.monotonic()
         send(process, *WAYS.get(way, (KILL,)))
         killed = way == "SIGKILL"
         assert process.wait(SOON) == (-KILL if killed else 0)
-        assert family.until(lambda found: not found, LEFT_AFTER if killed else 0) == {}
+        assert tree.until(lambda found: not found, LEFT_AFTER if killed else 0) == {}
         print(f"http, {way}, round {number}: {time.monotonic() - began:.2f} s")

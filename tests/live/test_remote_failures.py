@@ -44,7 +44,7 @@ ANSWERS = {
 BROKEN = [
     ("html", "it answered with content of type 'text/html'; the hub"),
     ("bare", "it answered with content of type ''; the hub"),
-    ("taken", "it accepted the request, and gives no answer (HTTP status 202); the hub"),
+    ("taken", "it accepted the request but will not answer it (HTTP status 202); the hub"),
     ("nonsense", "the connection broke (illegal status line: "),
     ("nothing", "the connection broke (Server disconnected without sending a response.); the hub"),
     ("number", "its answer cannot be read: Not a JSON-RPC message: "),

@@ -69,7 +69,7 @@ def windows(raw: str, cwd: str | None = None) -> str:
         ("project/src/deep/../../../docs/b.md", "docs/b.md"),
     ],
 )
-def test_a_path_leads_where_the_kernel_would_go(tmp_path: Path, raw: str, leads_to: str) -> None:
+def test_a_path_resolves_as_in_the_kernel(tmp_path: Path, raw: str, leads_to: str) -> None:
     top = plant(
         tmp_path,
         *PROJECT,
@@ -92,7 +92,7 @@ def test_a_path_leads_where_the_kernel_would_go(tmp_path: Path, raw: str, leads_
         ("a/" * 3000, "it is longer than any path can be"),
         ("nope/../a.txt", "it has '..' after a component that does not exist"),
         ("project/loop/x", "it passes through too many symbolic links"),
-        ("n" * 300, "the system would not say where it leads: File name too long"),
+        ("n" * 300, "the system cannot look it up: File name too long"),
         ("/proc/self/root", "/proc means something else in the process that opens it"),
         ("project/pl/a.txt", "/proc means something else in the process that opens it"),
         ("/dev/fd/0", "/dev/fd means something else in the process that opens it"),
@@ -189,7 +189,7 @@ def test_a_windows_spelling_with_two_meanings_is_refused(raw: str) -> None:
         windows(raw, cwd="C:\\R")
 
 
-def test_a_windows_link_may_lead_to_another_drive() -> None:
+def test_a_windows_link_may_have_a_target_on_another_drive() -> None:
     found = resolve("C:\\R\\l\\x", cwd=None, links=OneLink("C:\\R\\l", "D:\\data"), flavour=WINDOWS)
     assert found == "D:\\data\\x"
 

@@ -47,7 +47,7 @@ def test_the_methods_with_a_name_are_those_of_the_sdk() -> None:
 # Which arguments are repeated
 
 
-def test_what_a_tool_marks_is_repeated_wherever_properties_lead_to_it() -> None:
+def test_a_marked_argument_at_any_depth_becomes_a_header() -> None:
     assert list(SQL) == [
         ParamHeader("Mcp-Param-Region", ("region",), "string"),
         ParamHeader("Mcp-Param-Page", ("page",), "integer"),
@@ -61,7 +61,7 @@ def test_a_schema_that_marks_nothing_has_no_headers(nothing: Json) -> None:
     assert declared(nothing) == ()
 
 
-def test_what_only_looks_like_a_mark_is_none() -> None:
+def test_a_mark_in_a_default_or_enum_is_not_a_mark() -> None:
     mark = marked("X")
     assert declared(schema(a={"type": "object", "default": mark, "enum": [mark]})) == ()
     named = declared(schema(**{"x-mcp-header": marked("Y")}))
@@ -149,7 +149,7 @@ def test_a_value_is_encoded_where_it_would_not_arrive(value: Json, text: str) ->
 
 
 @pytest.mark.parametrize("value", [None, [], {}, ["a"], pytest.param(10**5000, id="huge")])
-def test_what_no_header_can_say_has_none(value: Json) -> None:
+def test_a_value_that_no_header_can_have_gets_none(value: Json) -> None:
     assert headers_of(SQL, {"region": value}) == {}
     assert headers_of(SQL, {"where": value}) == {}
     assert mismatch(SQL, {"region": value}, []) is None
@@ -164,7 +164,7 @@ def test_every_text_comes_back_from_its_header(text: str) -> None:
     assert value == inbound.encode_header_value(text)
 
 
-def test_half_of_a_character_comes_back_too() -> None:
+def test_an_unpaired_surrogate_survives_encoding() -> None:
     assert decoded(encoded("\ud800")) == "\ud800"
 
 
@@ -202,7 +202,7 @@ def test_headers_that_say_the_same_fit() -> None:
         ({"region": None}, [("mcp-param-region", "null")], "no such argument"),
         ({"region": []}, [("mcp-param-region", "[]")], "no such argument"),
         ({"region": "a"}, [("mcp-param-region", "a"), ("Mcp-Param-Region", "a")], "more than once"),
-        ({"region": "a"}, [("mcp-param-region", "=?base64?YQ?=")], "not well encoded"),
+        ({"region": "a"}, [("mcp-param-region", "=?base64?YQ?=")], "not encoded correctly"),
         ({"region": "1"}, [("mcp-param-region", "1.0")], "'region' do not match"),
         ({"page": 42}, [("mcp-param-page", "42.5")], "'page' do not match"),
         ({"page": 42}, [("mcp-param-page", "4.2e1")], "'page' do not match"),
@@ -215,5 +215,5 @@ def test_headers_that_say_something_else_are_found(
     assert says in str(mismatch(SQL, arguments, headers))
 
 
-def test_headers_of_nobodys_are_left_alone() -> None:
+def test_headers_without_an_argument_are_ignored() -> None:
     assert mismatch(SQL, {}, [("mcp-param-other", "x"), ("mcp-param-other", "y")]) is None

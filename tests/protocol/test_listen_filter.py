@@ -63,7 +63,7 @@ def test_only_what_is_wanted_is_written() -> None:
         {"resourceSubscriptions": ["a:", 7]},
     ],
 )
-def test_anything_else_is_none(bad: Json) -> None:
+def test_anything_else_is_not_a_filter(bad: Json) -> None:
     with pytest.raises(FilterError, match="notifications"):
         filter_in(bad)
 

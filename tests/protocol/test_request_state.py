@@ -19,11 +19,11 @@ CARRIED = st.builds(CallState, consent=TEXT, consented=TEXT, parked=TEXT, child=
 
 
 @given(CARRIED)
-def test_what_is_carried_comes_back(state: CallState) -> None:
+def test_a_state_survives_encoding(state: CallState) -> None:
     assert state_in(state.fields()) == state
 
 
-def test_what_says_nothing_carries_nothing() -> None:
+def test_an_empty_state_has_no_fields() -> None:
     assert state_in({}) == NO_STATE
     assert state_in({"child": ["x"], "parked": 7}) == NO_STATE
 

@@ -74,7 +74,7 @@ def test_the_last_id_and_the_waiting_time_are_known_once_their_event_is_complete
     assert parser.last_id == b""
 
 
-def test_another_stream_begins_anew_and_continues_the_ids() -> None:
+def test_a_restarted_parser_keeps_only_the_last_event_id() -> None:
     parser = EventParser(LIMIT)
     parser.feed(b"id: 1\ndata: a\n\nid: 2\nevent: x\ndata: cut o")
     parser.restart()

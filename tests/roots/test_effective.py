@@ -1,4 +1,4 @@
-"""The table of DESIGN.md, "Roots": what a client says, and which roots are in force for it."""
+"""The table of DESIGN.md, "Roots": a client's state, and its effective roots."""
 
 import pytest
 from msgspec.structs import replace
@@ -123,7 +123,7 @@ CEILING = roots("/team/project/src")
         (State(Unasked()), OperatorRoots(), EffectiveRoots(EMPTY, "none")),
     ],
 )
-def test_what_a_client_says_decides_the_roots_in_force(
+def test_the_clients_state_decides_its_effective_roots(
     state: State, operator: OperatorRoots, expected: EffectiveRoots
 ) -> None:
     assert effective_roots(state, operator) == expected
@@ -157,7 +157,7 @@ def test_a_client_that_is_denied_gets_nothing_from_a_server_either() -> None:
     assert for_server(EffectiveRoots(EMPTY, "none"), MEDIA).enforcing
 
 
-def test_who_is_held_to_a_fallback_hears_what_of_it_is_none() -> None:
+def test_rejected_roots_of_the_fallback_are_reported() -> None:
     operator = OperatorRoots(fallback=EMPTY, fallback_source="config", rejected=REFUSED)
     assert for_rootless(operator) == EffectiveRoots(EMPTY, "config", rejected=REFUSED)
     assert effective_roots(knows(PROJECT), operator) == EffectiveRoots(PROJECT, "client")

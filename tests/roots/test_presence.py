@@ -76,7 +76,7 @@ def test_a_link_above_a_root_moves_the_root() -> None:
     assert shared.presence.roots[0][1] is RootCondition.REPLACED
 
 
-def test_a_file_does_not_stand_in_for_a_directory_nor_the_other_way_round() -> None:
+def test_a_file_does_not_replace_a_directory_nor_the_reverse() -> None:
     shared = Shared("/team/a/", "/team/b", roots=("/team/a", "/team/b"))
     for path, other in (("/team/a", "/team/a"), ("/team/b", "/team/b/")):
         shared.disk.remove(path)

@@ -45,7 +45,7 @@ def test_an_answer_counts_until_its_time_is_over() -> None:
     assert kept.of("alice") is None
 
 
-def test_nothing_is_kept_without_a_time_or_of_nobody_in_particular() -> None:
+def test_nothing_is_kept_without_a_time_or_a_principal() -> None:
     clock = FakeClock()
     never, kept = KeptRoots(0.0, clock), KeptRoots(10.0, clock)
     never.keep("alice", NONE)
@@ -61,7 +61,7 @@ def test_the_oldest_answers_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [caller for caller in "abc" if kept.of(caller)] == ["a", "c"]
 
 
-def test_an_asker_is_who_has_proven_who_he_is_or_a_pipe() -> None:
+def test_a_principal_is_known_by_a_token_or_a_pipe() -> None:
     one, other = SessionKey("1"), SessionKey("2")
     assert principal_key_of("token", one) == principal_key_of("token", other) == "token"
     assert principal_key_of("stdio", one) != principal_key_of("stdio", other)
@@ -147,7 +147,7 @@ async def test_other_connections_have_them_only_of_a_proven_principal(
         assert is_asked(await read(other, f"{top}/a/x")) is not is_kept
 
 
-async def test_kept_roots_are_not_for_who_has_none(top: Path) -> None:
+async def test_kept_roots_do_not_apply_to_clients_without_roots(top: Path) -> None:
     async with scripted(
         FakeChild(READ), config={"roots": {"reuse": 60, "when_missing": "deny"}}
     ) as hub:

@@ -51,7 +51,7 @@ def test_a_remote_server_has_none() -> None:
         ("all", EffectiveRoots(EMPTY, "none"), "/hub"),
     ],
 )
-def test_a_child_whose_client_is_held_to_nothing_runs_where_the_hub_does(
+def test_the_child_of_an_unrestricted_client_runs_in_the_hubs_directory(
     share: str, here: EffectiveRoots, cwd: str | None
 ) -> None:
     known = LaunchPlanCache({}, "/hub")

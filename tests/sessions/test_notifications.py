@@ -33,7 +33,7 @@ def modern(at: Rig) -> FakeClient:
 
 
 async def heard(client: FakeClient, notification: Notification) -> list[JsonObject]:
-    """Tell a client something; returns what it heard."""
+    """Send a client notifications; returns those that it received."""
     before = len(client.outlet.messages)
     client.session.notifier.tell(FILES, notification, None)
     await client.session.notifier.send_queue.flush()
@@ -71,14 +71,14 @@ async def test_a_client_that_cannot_answer_is_not_asked() -> None:
         assert unable.outlet.messages == other.outlet.messages == []
 
 
-async def test_who_is_not_asked_is_said_to_lack_just_what_was_asked_for() -> None:
+async def test_an_unsupported_request_is_an_error_that_names_the_capability() -> None:
     async with rig({}, {}) as at:
         for client in (at.client(), modern(at)):
             with pytest.raises(RpcError, match=f"{ELICITATION} in URL mode$"):
                 await client.session.notifier.ask(ELICITATION, {"mode": "url"}, None)
 
 
-async def test_a_child_that_asks_a_client_that_is_gone_is_told_so() -> None:
+async def test_a_request_to_a_disconnected_client_is_an_error() -> None:
     async with rig({}, {}) as at:
         client = at.client(capabilities={"sampling": {}})
         client.outlet.gone = True
@@ -136,7 +136,7 @@ async def test_a_client_hears_of_the_resources_that_it_subscribed_to_by_their_pu
             assert await heard(client, Notification(UPDATED, dict[str, object](unknown))) == []  # pyright: ignore[reportArgumentType] - JSON
 
 
-async def test_what_is_not_for_clients_stays_in_the_hub() -> None:
+async def test_notifications_for_the_hub_are_not_passed_on() -> None:
     async with rig({}, {}) as at:
         assert await heard(at.client(), Notification("notifications/odd", {})) == []
         changed = Notification("notifications/tools/list_changed", {})
@@ -147,7 +147,7 @@ async def test_what_is_not_for_clients_stays_in_the_hub() -> None:
         await nobody.send_queue.flush()
 
 
-async def test_what_is_told_within_a_call_goes_out_with_that_call() -> None:
+async def test_notifications_of_a_call_use_the_calls_outlet() -> None:
     async with rig({}, {}) as at:
         client, call = at.client(), RecordingOutlet()
         notifier = client.session.notifier
@@ -158,7 +158,7 @@ async def test_what_is_told_within_a_call_goes_out_with_that_call() -> None:
         assert client.outlet.messages == []
 
 
-async def test_a_client_that_does_not_read_holds_up_nobody_who_tells_it_something() -> None:
+async def test_a_client_that_does_not_read_delays_no_sender() -> None:
     async with rig({}, {}) as at:
         stuck, well = at.client(), at.client()
         stuck.outlet.stuck = True
@@ -169,7 +169,7 @@ async def test_a_client_that_does_not_read_holds_up_nobody_who_tells_it_somethin
         assert len(stuck.outlet.messages) == 1
 
 
-async def test_what_nobody_reads_is_dropped() -> None:
+async def test_unread_notifications_are_dropped() -> None:
     async with rig({}, {}) as at:
         client = at.client()
         client.outlet.gone = True

@@ -74,19 +74,19 @@ def test_a_servers_own_folders_grant_nothing_while_they_are_gone(tmp_path: Path)
     assert found.roots == ()
 
 
-def test_that_nothing_restricts_a_client_is_news_once_and_with_other_roots_again(
+def test_an_unrestricted_client_is_warned_about_once_and_again_after_new_roots(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     operator = Operator(OperatorRoots(), {}, machine())
-    assert [operator.is_news("local", "code") for _ in range(2)] == [True, False]
-    assert operator.is_news("token", "code")
+    assert [operator.is_first_warning("local", "code") for _ in range(2)] == [True, False]
+    assert operator.is_first_warning("token", "code")
     operator.take(OperatorRoots(strict=True))
-    assert operator.is_news("local", "code")
+    assert operator.is_first_warning("local", "code")
     monkeypatch.setattr(operator_roots, "MAX_WARNED", 1)
-    assert not operator.is_news("local", "other")
+    assert not operator.is_first_warning("local", "other")
 
 
-def test_who_follows_the_operator_is_told_of_other_roots_until_it_has_enough(
+def test_a_follower_is_called_on_new_roots_until_it_ends(
     tmp_path: Path,
 ) -> None:
     top = plant(tmp_path, "new/")
@@ -104,7 +104,7 @@ def test_who_follows_the_operator_is_told_of_other_roots_until_it_has_enough(
     assert told == ["a", "b", "b"]
 
 
-def test_what_bounds_a_server_are_the_ceilings_and_the_roots_that_they_narrow(
+def test_the_bounds_of_a_server_are_its_ceilings_and_the_clients_roots(
     tmp_path: Path,
 ) -> None:
     top = plant(tmp_path, "fallback/", "ceiling/", "own/", "shared/")

@@ -26,7 +26,7 @@ def top(tmp_path: Path) -> Path:
 
 
 async def change(client: FakeClient, *paths: object) -> EffectiveRoots:
-    """Let a client share other folders; returns what is in force then."""
+    """Let a client share other folders; returns its effective roots."""
     client.shares(*paths)
     client.session.roots.list_changed()
     return await client.session.effective(client.outlet)
@@ -55,7 +55,7 @@ async def test_a_request_of_a_modern_client_is_a_session_of_its_connections_part
         assert (await first.effective(RecordingOutlet())).source == "none"
 
 
-async def test_a_clients_roots_are_in_force_for_it_and_for_nobody_else(top: Path) -> None:
+async def test_a_clients_roots_apply_to_this_client_only(top: Path) -> None:
     async with rig({}, {}) as at:
         alice, bob, carol = at.client(top / "a"), at.client(top / "b"), at.client()
         forces = [await one.session.effective(one.outlet) for one in (alice, bob, carol)]
@@ -66,7 +66,7 @@ async def test_a_clients_roots_are_in_force_for_it_and_for_nobody_else(top: Path
         assert len(bob.outlet.messages) == 1, "only the client that changed is asked again"
 
 
-async def test_a_client_that_never_answers_is_judged_by_the_fallback_and_delays_nobody(
+async def test_a_client_that_never_answers_is_judged_by_the_fallback_and_delays_no_other(
     top: Path,
 ) -> None:
     operator = OperatorRoots(fallback=roots_at(top / "b"), fallback_source="config")
@@ -158,7 +158,7 @@ async def test_a_remote_child_is_replaced_where_it_gets_its_first_roots_or_loses
         assert fake.links[0].requests(CHANGED) == []
 
 
-async def test_a_child_that_is_everybodys_stays_when_somebodys_roots_change(top: Path) -> None:
+async def test_a_child_shared_by_all_stays_when_a_clients_roots_change(top: Path) -> None:
     for spec in (launched("files", share="all"), remote("files", share="all", answer_roots=False)):
         fake = FakeChild(ECHO)
         async with rig({"files": spec}, {"files": fake}) as at:
@@ -192,7 +192,7 @@ async def test_a_closed_session_leaves_its_children_to_others(top: Path) -> None
         assert fake.closed == 0
 
 
-async def test_what_a_child_tells_reaches_a_client_that_has_said_who_it_is() -> None:
+async def test_notifications_reach_a_client_after_its_handshake() -> None:
     async with rig({}, {}) as at:
         client = at.client()
         changed = Notification("notifications/tools/list_changed", {})
@@ -312,7 +312,7 @@ async def test_other_roots_of_the_operator_reach_children_in_use(top: Path) -> N
         assert slot.key.roots == other
 
 
-async def test_who_is_asked_for_roots_gets_no_child_for_the_operators(top: Path) -> None:
+async def test_a_client_that_is_asked_for_roots_gets_no_child_for_the_fallback(top: Path) -> None:
     """Its answer is on the way, and decides which child it needs."""
     fake, spec = FakeChild(), remote("files", eager=True)
     operator = OperatorRoots(fallback=roots_at(top / "a"), fallback_source="config")

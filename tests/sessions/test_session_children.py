@@ -19,16 +19,16 @@ def at(*paths: object) -> EffectiveRoots:
     return EffectiveRoots(roots_at(*paths), "client")
 
 
-def leases(on: Rig, session: str, **asks: JsonObject) -> SessionChildren:
+def session_children(on: Rig, session: str, **asks: JsonObject) -> SessionChildren:
     return SessionChildren(
         on.services, SessionKey(session), "alice", lambda: {**asks}, lambda: False
     )
 
 
-async def test_one_place_is_held_of_each_server_while_the_roots_are_the_same(top: Path) -> None:
+async def test_a_session_keeps_one_slot_per_server_while_the_roots_are_the_same(top: Path) -> None:
     spec = launched("files")
     async with rig({"files": spec}, {}) as on:
-        mine, user = leases(on, "s1"), on.client().session
+        mine, user = session_children(on, "s1"), on.client().session
         slot = mine.slot_for(spec, at(top / "a"), user)
         assert mine.slot_for(spec, at(top / "a"), user) is slot
         other = mine.slot_for(spec, at(top / "b"), user)
@@ -43,7 +43,11 @@ async def test_sessions_with_the_same_roots_share_a_place_unless_children_may_as
 ) -> None:
     spec, own = launched("files"), launched("own", share="session")
     async with rig({"files": spec, "own": own}, {}) as on:
-        one, two, asked = leases(on, "1"), leases(on, "2"), leases(on, "3", sampling={})
+        one, two, asked = (
+            session_children(on, "1"),
+            session_children(on, "2"),
+            session_children(on, "3", sampling={}),
+        )
         user, here = on.client().session, at(top / "a")
         assert one.slot_for(spec, here, user) is two.slot_for(spec, here, user)
         assert asked.slot_for(spec, here, user) is not one.held[spec.name]
@@ -53,7 +57,7 @@ async def test_sessions_with_the_same_roots_share_a_place_unless_children_may_as
 async def test_a_child_for_all_knows_nothing_of_roots(top: Path) -> None:
     spec = launched("files", share="all")
     async with rig({"files": spec}, {}) as on:
-        mine, user = leases(on, "1"), on.client().session
+        mine, user = session_children(on, "1"), on.client().session
         slot = mine.slot_for(spec, at(top / "a"), user)
         assert mine.slot_for(spec, at(top / "b"), user) is slot
         assert (slot.key.roots, slot.key.plan and slot.key.plan.cwd) == (EMPTY, "/")

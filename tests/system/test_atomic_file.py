@@ -50,10 +50,10 @@ def test_a_byte_order_mark_stays(file: Path) -> None:
     assert file.read_bytes() == b"\xef\xbb\xbfnew\n"
 
 
-def test_what_somebody_else_wrote_meanwhile_is_not_overwritten(file: Path) -> None:
+def test_a_file_that_was_changed_meanwhile_is_not_overwritten(file: Path) -> None:
     with opened(file) as there:
         file.write_text("theirs\n")
-        with pytest.raises(StartError, match="somebody else has changed it meanwhile"):
+        with pytest.raises(StartError, match="another program changed it in the meantime"):
             there.replace("ours\n")
     assert (file.read_text(), names(file.parent)) == ("theirs\n", ["hub.yaml"])
 

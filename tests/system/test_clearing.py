@@ -18,7 +18,7 @@ async def test_a_directory_is_removed_with_all_that_is_in_it(tmp_path: Path) -> 
     assert not (tmp_path / "made").exists()
 
 
-async def test_what_takes_long_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_removal_delays_no_other_task(monkeypatch: pytest.MonkeyPatch) -> None:
     goes_on, is_done = threading.Event(), threading.Event()
 
     def slow(directory: str, *, ignore_errors: bool) -> None:

@@ -20,7 +20,7 @@ def flush() -> None:
 
 
 def written(capsys: pytest.CaptureFixture[str]) -> str:
-    """Return what is on stderr once all that was logged is there."""
+    """Return the text on stderr after all log lines are written."""
     flush()
     return capsys.readouterr().err
 
@@ -67,7 +67,7 @@ def test_a_traceback_follows_its_line(capsys: pytest.CaptureFixture[str]) -> Non
     assert [rest[0], rest[-1]] == ["  Traceback (most recent call last):", "  ValueError: why"]
 
 
-def test_what_an_error_says_moves_no_terminal_and_passes_for_no_line_of_the_log(
+def test_the_text_of_an_error_is_escaped_in_the_log(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     configure_logs("text")
@@ -88,7 +88,7 @@ def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert logged == {"event": "two\nlines", "level": "warning", "server": "files"}
 
 
-def test_an_exception_is_told_in_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exception_is_logged_in_json_too(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("json")
     try:
         raise ValueError("why")  # noqa: TRY301 - there is to be one
@@ -137,7 +137,7 @@ def test_an_unknown_level_is_our_own_mistake() -> None:
 
 
 class Unread:
-    """A stderr whose reader does not read until it is told to."""
+    """A stderr whose reader waits for the test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.read = threading.Event()
@@ -151,7 +151,7 @@ class Unread:
         self.lines.append(text)
 
 
-def test_what_nobody_reads_holds_up_nobody_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unread_log_lines_delay_no_writer_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BACKLOG", 2)
     unread = Unread(monkeypatch)
     configure_logs("text")
@@ -162,7 +162,7 @@ def test_what_nobody_reads_holds_up_nobody_and_is_counted(monkeypatch: pytest.Mo
     unread.read.set()
     flush()
     assert ["one" in unread.lines[0], "three" in unread.lines[2]] == [True, True]
-    assert unread.lines[1].startswith("(2 lines of the log were lost: nobody read it)\n")
+    assert unread.lines[1].startswith("(2 lines of the log were lost: stderr was not read)\n")
     assert "two" in unread.lines[1]
     a_logger().warning("six")
     flush()

@@ -7,7 +7,7 @@ from hub.system.shutdown import Shutdown
 FOR_EVER = 3600.0
 
 
-async def test_what_is_reached_in_time_was_reached() -> None:
+async def test_a_wait_that_ends_in_time_returns_true() -> None:
     reached = anyio.Event()
     reached.set()
     assert await Shutdown().until(reached.wait, FOR_EVER, FOR_EVER)
@@ -26,7 +26,7 @@ async def test_a_wait_is_brief_when_the_hub_ends() -> None:
     assert not shutdown.pressed.is_set()
 
 
-async def test_a_wait_under_way_becomes_brief() -> None:
+async def test_the_start_of_the_shutdown_shortens_a_running_wait() -> None:
     shutdown = Shutdown()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:

@@ -15,7 +15,7 @@ SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-async def test_the_first_signal_begins_the_end_and_the_next_one_presses(
+async def test_the_first_signal_starts_the_shutdown_and_the_second_hurries_it(
     number: signal.Signals,
 ) -> None:
     before = signal.getsignal(number)
@@ -31,7 +31,7 @@ async def test_the_first_signal_begins_the_end_and_the_next_one_presses(
     assert signal.getsignal(number) in {before, signal.SIG_DFL}, "loops know what is usual alone"
 
 
-async def test_a_signal_presses_an_end_that_has_begun_by_itself() -> None:
+async def test_a_signal_hurries_a_shutdown_that_has_already_started() -> None:
     with anyio.fail_after(5):
         async with ended_by_signals() as shutdown:
             shutdown.begin()

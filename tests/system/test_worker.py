@@ -33,7 +33,7 @@ async def test_the_loop_goes_on_while_work_is_done_aside() -> None:
 
 
 async def test_one_piece_of_work_is_done_after_the_other() -> None:
-    aside, busy, order = FairWorker(), threading.Lock(), list[int]()
+    worker, busy, order = FairWorker(), threading.Lock(), list[int]()
 
     def work(number: int) -> None:
         assert busy.acquire(blocking=False)
@@ -41,7 +41,7 @@ async def test_one_piece_of_work_is_done_after_the_other() -> None:
         busy.release()
 
     async def run(number: int) -> None:
-        await aside.run(ONE, lambda: work(number))
+        await worker.run(ONE, lambda: work(number))
 
     async with anyio.create_task_group() as tasks:
         for number in range(5):
@@ -49,7 +49,7 @@ async def test_one_piece_of_work_is_done_after_the_other() -> None:
     assert sorted(order) == list(range(5))
 
 
-async def test_what_goes_wrong_is_told_to_who_wanted_it() -> None:
+async def test_an_error_is_raised_to_the_caller_of_the_work() -> None:
     def work() -> None:
         raise ValueError("no")
 
@@ -57,11 +57,11 @@ async def test_what_goes_wrong_is_told_to_who_wanted_it() -> None:
         await FairWorker().run(ONE, work)
 
 
-async def test_nobody_waits_for_all_that_another_wants() -> None:
-    aside, order = FairWorker(), list[str]()
+async def test_callers_are_served_in_turn() -> None:
+    worker, order = FairWorker(), list[str]()
 
     async def run(party: SessionKey) -> None:
-        await aside.run(party, lambda: order.append(party))
+        await worker.run(party, lambda: order.append(party))
 
     async with anyio.create_task_group() as tasks:
         for _ in range(5):
@@ -70,15 +70,15 @@ async def test_nobody_waits_for_all_that_another_wants() -> None:
     assert order.index(OTHER) == 1
 
 
-async def test_who_leaves_the_line_holds_up_nobody() -> None:
-    aside, order, may_end = FairWorker(), list[str](), threading.Event()
+async def test_a_cancelled_waiter_delays_no_other() -> None:
+    worker, order, may_end = FairWorker(), list[str](), threading.Event()
 
     async def run(party: SessionKey, name: str) -> None:
         def work() -> None:
             assert may_end.wait(5)
             order.append(name)
 
-        await aside.run(party, work)
+        await worker.run(party, work)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run, ONE, "first")
@@ -93,7 +93,7 @@ async def test_who_leaves_the_line_holds_up_nobody() -> None:
     assert order == ["first", "last"]
 
 
-async def test_who_is_cancelled_while_its_work_is_done_gets_nothing_of_it() -> None:
+async def test_a_caller_cancelled_during_its_work_gets_no_result() -> None:
     began, may_end, found = threading.Event(), threading.Event(), list[str]()
 
     def work() -> str:
@@ -112,7 +112,7 @@ async def test_who_is_cancelled_while_its_work_is_done_gets_nothing_of_it() -> N
     assert found == []
 
 
-async def test_the_work_alone_gives_way_soon() -> None:
+async def test_only_the_worker_thread_yields_often() -> None:
     usual = sys.getswitchinterval()
     assert await FairWorker().run(ONE, sys.getswitchinterval) == pytest.approx(GIVES_WAY)
     assert sys.getswitchinterval() == pytest.approx(usual)

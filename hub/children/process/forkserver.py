@@ -37,7 +37,7 @@ from hub.children.process.subreaper import (
     unending,
     wake_pipe,
 )
-from hub.children.process.watchdog import GRACE, LOOK_EVERY, PATIENCE, end, said
+from hub.children.process.watchdog import GRACE, LOOK_EVERY, PATIENCE, end, update_leaders
 
 FORK = b"fork"
 _STREAMS = 3
@@ -95,7 +95,7 @@ class ForkServer:
             if packet == FORK and len(descriptors) == _DESCRIPTORS:
                 self._fork(descriptors)
             elif packet and packet != FORK:
-                said(self.leaders, packet)
+                update_leaders(self.leaders, packet)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)

@@ -185,8 +185,8 @@ class Process:
         )
         said = self._stderr.last_words
         if said:
-            log.warning("last words", server=self._server, said=said[-500:])
-        return f"{how} (the hub's log has its last words)" if said else how
+            log.warning("last stderr lines", server=self._server, said=said[-500:])
+        return f"{how} (the hub's log has its last stderr lines)" if said else how
 
     async def next_line(self) -> bytes:
         """Return the next line of output; a `TruncatedLine` replaces a line that was too long.
@@ -263,7 +263,9 @@ async def launch(
 
 def _ensure_there(plan: LaunchPlan, path: str | None, cwd: str | None) -> None:
     if plan.cwd is not None and not Path(plan.cwd).is_dir():
-        raise ChildError("it cannot start: its `cwd` is no directory (`plan` shows which it is)")
+        raise ChildError(
+            "it cannot start: its `cwd` is not a directory (`roots-hub plan` shows it)"
+        )
     if not _is_there(plan.argv[0], path, cwd):
         raise ChildError(f"it cannot start: {plan.no_command}")
 

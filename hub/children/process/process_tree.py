@@ -87,9 +87,9 @@ class ProcessTree:
                 await anyio.sleep(LOOK_EVERY)
                 continue
             self._parent = (self._supervised.subreaper, _start(self._supervised.subreaper) or 0)
-            self.begun(self._supervised.pid)
+            self.add_leader(self._supervised.pid)
             return self._supervised
-        raise ChildProcessError(errno.ECHILD, "what was to start it has ended")
+        raise ChildProcessError(errno.ECHILD, "the fork server has ended")
 
     def _start_here(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: ChildPipes
@@ -99,7 +99,7 @@ class ProcessTree:
             begun = popen(argv, marked, cwd, streams)
         finally:
             self.mark_none()
-        self.begun(begun.pid)
+        self.add_leader(begun.pid)
         return begun
 
     def mark_next(self, env: dict[str, str]) -> dict[str, str]:
@@ -115,7 +115,7 @@ class ProcessTree:
         """Start processes without a child's mark from now on."""
         self._supervisor.mark_none()
 
-    def begun(self, pid: int) -> None:
+    def add_leader(self, pid: int) -> None:
         """Record the child's process, which leads a session of its own."""
         start = _start(pid)
         if start is not None:
@@ -144,7 +144,7 @@ class ProcessTree:
             await self._supervised.finish()
             termination.prune()
         if termination.left:
-            log.error("processes left that cannot be ended", pids=sorted(termination.left))
+            log.error("processes that cannot be killed were left", pids=sorted(termination.left))
         for pid, start in self._leader.items():
             self._supervisor.leaders.pop(pid, None)
             self._supervisor.tell(f"- {pid} {start}\n")
@@ -168,9 +168,9 @@ class ProcessTree:
         try:
             termination.signal_all(await self._supervisor.look(), sign)
         except OSError as exc:
-            self._supervisor.sees(exc)
+            self._supervisor.note_obstacle(exc)
             return False
-        self._supervisor.sees(None)
+        self._supervisor.note_obstacle(None)
         return True
 
 
@@ -224,10 +224,10 @@ class ProcessSupervisor:
                 self._seen = began
             return self._table
 
-    def sees(self, hindrance: OSError | None) -> None:
+    def note_obstacle(self, hindrance: OSError | None) -> None:
         """Record whether an error prevents looking for processes, and log each change of that."""
         if hindrance is not None and not self._is_blind:
-            log.error("servers are not ended yet: raise `ulimit -n`", error=str(hindrance))
+            log.error("servers cannot be ended for now: raise `ulimit -n`", error=str(hindrance))
         elif hindrance is None and self._is_blind:
             log.info("servers can be ended again")
         self._is_blind = hindrance is not None

@@ -259,7 +259,7 @@ def end(hub: int, since: int, leaders: dict[int, int], grace: float) -> bool:
     return not termination.left
 
 
-def said(leaders: dict[int, int], line: bytes) -> None:
+def update_leaders(leaders: dict[int, int], line: bytes) -> None:
     """Update `leaders` by a line of the hub: `+ PID START` (new child) or `- PID START` (gone)."""
     what, pid, start = line.split()
     if what == b"+":
@@ -277,7 +277,7 @@ def main(arguments: list[str]) -> int:
     with open(0, "rb", closefd=False) as hub_says:
         for line in hub_says:
             if line.endswith(b"\n"):
-                said(leaders, line)
+                update_leaders(leaders, line)
     return 0 if end(hub, since, leaders, GRACE) else 1
 
 

@@ -32,10 +32,10 @@ _KEEPING_METHOD = frozenset({307, _MOVED_FOR_GOOD})
 _REDIRECTS = frozenset({301, 302, 303}) | _KEEPING_METHOD
 
 _ASKED: Mapping[int, str] = {
-    401: "are its headers right?",
-    403: "are its headers right?",
-    404: "is its url right?",
-    405: "are its url and transport right?",
+    401: "check its headers",
+    403: "check its headers",
+    404: "check its url",
+    405: "check its url and transport",
 }
 """The part of the config that may be wrong, by response status."""
 
@@ -79,10 +79,12 @@ class Endpoint:
         try:
             url = beside.url.join(reference)
         except (httpx2.InvalidURL, ValueError):
-            raise ChildError("it names an endpoint that is no address") from None
+            raise ChildError("its `endpoint` event has no valid URL") from None
         if not _is_same_origin(beside.url, url) or url.userinfo not in {b"", beside.url.userinfo}:
             where = shown_url(str(url))
-            raise ChildError(f"it wants its messages elsewhere, at {where}, which is not followed")
+            raise ChildError(
+                f"its `endpoint` event names another server, {where}, which is not followed"
+            )
         self.url = url
 
     async def open(

@@ -237,7 +237,7 @@ async def events_in(
         events = parser.feed(piece)
         if not events:
             pace.spend(pace.clock() - began, len(piece))
-            why = conduct.verdict("events without an end", len(piece)) if parser.is_cut else None
+            why = conduct.verdict("events that do not end", len(piece)) if parser.is_cut else None
             if why is not None:
                 raise GoneError(why)
         for event in events:

@@ -93,7 +93,7 @@ class SseLink:
                         else:
                             await self._take(event)
         if not self._has_begun:
-            raise ExchangeError("it did not say where messages go")
+            raise ExchangeError("it sent no `endpoint` event")
 
     async def _take(self, event: ServerSentEvent) -> None:
         for message in messages_in(self.conduct, event):

@@ -219,7 +219,7 @@ class HttpLink:
     async def _refused(self, post: _Post, exchange: Exchange) -> None:
         """Queue the failure of a refused request: a JSON-RPC error says more than a status."""
         if exchange.status == _ACCEPTED:
-            raise ExchangeError("it accepted the request, and gives no answer (HTTP status 202)")
+            raise ExchangeError("it accepted the request but will not answer it (HTTP status 202)")
         error = await refusal_in(exchange)
         self._heed(exchange, error)
         if error is not None:
@@ -244,7 +244,7 @@ class HttpLink:
         except WireError as exc:
             raise ExchangeError(f"its answer cannot be read: {exc}") from exc
         if not isinstance(message, Response | Failure):
-            raise ExchangeError("it answered with a message that is no answer")
+            raise ExchangeError("it answered with a message that is not a response")
         await self._answer(post, message)
 
     async def _answer(self, post: _Post, answer: Response | Failure) -> None:
@@ -332,4 +332,4 @@ class HttpLink:
         except (SessionEndedError, GoneError) as exc:
             self._inbound.end(str(exc))
         except ExchangeError as exc:
-            log.debug("no standing stream", server=self._server, error=str(exc))
+            log.debug("no stream for notifications", server=self._server, error=str(exc))

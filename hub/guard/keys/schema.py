@@ -78,7 +78,7 @@ def overridden(node: ArgumentNode, names: list[str], kind: Kind) -> ArgumentNode
     """Return `node` with the operator's `kind` at the place that the path `names` leads to."""
     if not names:
         return replace(
-            node, kind=kind, why="the operator says so", declared=True, values=frozenset()
+            node, kind=kind, why="set by the operator", declared=True, values=frozenset()
         )
     name, rest = names[0], names[1:]
     if name == "*" or name.isdecimal():

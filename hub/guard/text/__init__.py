@@ -1,12 +1,14 @@
 """Text analysis: every way in which some child may read a string as a path, list or command.
 
 Pure: no await, no clock, no disk. These modules list readings and split text; they never decide.
-`judge.py` follows each reading. The time is limited: what has too many readings raises `PathError`.
+`candidate_texts.py` puts them together. The time is limited: what has too many readings raises
+`PathError`.
 
 Main types: `Reader` (a child's environment and platform, and how to split), `Readings` (each
 reading, and how it came about).
 
 Read first `readings.py` (decode, expand, split: one path or a list), then `commands.py` (shell
-commands), `prose.py` (sentences, YAML and code are no lists of paths), `overlong.py` (values longer
-than any path), `embedded_json.py` (text that looks like JSON).
+commands), `prose.py` (sentences, YAML and code are no lists of paths), `names.py` (file names in a
+text without path signs), `overlong.py` (values longer than any path), `embedded_json.py` (text that
+looks like JSON).
 """

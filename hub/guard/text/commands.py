@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
+
+from hub.guard.text.readings import Reader, defaulted
+from hub.paths.resolve import Flavour
 
 _TOKEN = re.compile(
     r"""(?P<word>(?:'[^']*+'|"[^"\\]*+(?:\\.[^"\\]*+)*"|\\.|[^\s;&|<>()`'"\\]++)+)"""
@@ -33,6 +37,11 @@ _MOST_MESSAGES = 4
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
 _DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"})
 _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
+_ALTERED = re.compile(r"[;&|<>()\"'\\`]")
+_LONGEST_WORD = 512
+_BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
+"""A backslash that another shell takes for a separator; not before signs that start no name."""
+_ODD = re.compile(r"[^\w./-]")
 
 
 def is_program(word: str) -> bool:
@@ -89,3 +98,54 @@ def words_of(command: str, *, starts: bool) -> Iterator[str]:
         if not (program and _EXECUTABLE.fullmatch(word)) and word not in _DEVICES | _STREAMS:
             yield word
         program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
+
+
+def words_in(command: str, reader: Reader, *, starts: bool) -> Iterator[str]:
+    """Yield the words of a command that are judged, for each way that a shell may read it.
+
+    `starts` as in `words_of`.
+    """
+    posix = reader.flavour is not Flavour.WINDOWS
+    spellings = (command, *defaulted(command, reader)) if posix else ()
+    for spelling in spellings:
+        if "$'" in spelling:
+            yield from words_of(plainly_quoted(spelling), starts=starts)
+        yield from words_of(spelling, starts=starts)
+    if "\\" in command or not posix:
+        # In the shells of Windows a backslash separates names; they escape in other ways.
+        slashed = _BEFORE_A_NAME.sub("/", command) if posix else command.replace("\\", "/")
+        yield from words_of(slashed, starts=starts)
+
+
+def uncut_words(command: str) -> Iterator[str]:
+    """Yield the words that a shell would change, as they are without a shell; and a short command.
+
+    A value may be no command but one argument of a program that is started without a shell.
+    """
+    words = command.split()
+    yield from (word for word in words if _ALTERED.search(word))
+    if len(command) <= _LONGEST_WORD and words and not is_program(words[0]):
+        yield command
+
+
+def with_short_roots(text: str, reader: Reader) -> str:
+    """Return a text with `.` for each root's path in it that has special characters.
+
+    Otherwise the text would be split inside that path. No path gets lost, since a relative path is
+    read from every root.
+    """
+    folders = _odd_folders(reader.folders) if reader.flavour is not Flavour.WINDOWS else None
+    return text if folders is None else folders.sub(".", text)
+
+
+@lru_cache(maxsize=256)
+def _odd_folders(folders: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Return a pattern for the folder paths that have special characters, plain and escaped.
+
+    None if no path has any.
+    """
+    odd = sorted((one for one in folders if _ODD.search(one) and "$" not in one), key=len)[::-1]
+    if not odd:
+        return None
+    spelled = (form for one in odd for form in (one, _ODD.sub(r"\\\g<0>", one)))
+    return re.compile(rf"(?<![^\s'\"=@:,(<>])(?:{'|'.join(map(re.escape, spelled))})(?=[/\s'\"]|$)")

@@ -231,7 +231,7 @@ def _decoded(text: str, reader: Reader) -> Iterable[str]:
     text = _WIDE_ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
     decoded = unquote_to_bytes(text.encode("utf-8", "surrogatepass"))
     if _OVERLONG.search(decoded):
-        raise PathError("it has a percent-encoding that is read in more than one way")
+        raise PathError("it has an ambiguous percent-encoding")
     return (decoded.decode("utf-8", "replace"),)
 
 
@@ -249,7 +249,7 @@ def _normalised(text: str, reader: Reader) -> Iterable[str]:
     # Normalising sorts a letter's marks; the time grows with the square of their number.
     stacks = bytes(map(unicodedata.combining, visible)).split(b"\0")
     if max(map(len, stacks)) > _MAX_MARKS:
-        raise PathError("it has more marks on one letter than any name")
+        raise PathError("it has too many combining marks on one letter")
     return (unicodedata.normalize("NFKC", visible).translate(_LOOKALIKES),)
 
 
@@ -261,7 +261,7 @@ def _expanded(text: str, reader: Reader) -> Iterable[str]:
     if text[:1] == "~" and text[1:2] in {"", "/", "\\"}:
         home = reader.env.get("HOME") or reader.env.get("USERPROFILE")
         if not home:
-            raise PathError("nobody knows where '~' leads")
+            raise PathError("it starts with '~', and HOME is not set")
         yield home + text[1:]
 
 
@@ -288,7 +288,7 @@ def _with_variables(text: str, reader: Reader) -> Iterable[str]:
 
 def _known(name: str, reader: Reader) -> str:
     if name not in reader.env:
-        raise PathError(f"nobody knows where '%{name}%' leads")
+        raise PathError(f"the variable %{name}% is not set")
     return reader.env[name]
 
 

@@ -37,7 +37,7 @@ def go_on(process: subprocess.Popen[bytes]) -> None:
     process.stdin.close()
 
 
-async def test_the_end_of_a_process_is_told_with_its_code() -> None:
+async def test_a_watcher_gets_the_exit_code_of_a_process() -> None:
     process, told = waiting(), anyio.Event()
     stop = when_ended(process, told.set)
     go_on(process)
@@ -47,7 +47,7 @@ async def test_the_end_of_a_process_is_told_with_its_code() -> None:
     stop()
 
 
-async def test_who_has_stopped_watching_is_told_nothing() -> None:
+async def test_a_watcher_that_has_stopped_gets_nothing() -> None:
     process, told = waiting(), anyio.Event()
     stop = when_ended(process, told.set)
     stop()
@@ -58,7 +58,9 @@ async def test_who_has_stopped_watching_is_told_nothing() -> None:
     assert not told.is_set()
 
 
-def test_a_loop_that_has_ended_is_told_nothing(anyio_backend: tuple[str, dict[str, bool]]) -> None:
+def test_an_event_loop_that_has_ended_gets_nothing(
+    anyio_backend: tuple[str, dict[str, bool]],
+) -> None:
     process = waiting()
 
     async def watch() -> None:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from hub.children.process import process as process_module
-from hub.children.process import process_tree as brood_module
+from hub.children.process import process_tree as process_tree_module
 from hub.children.process.process import STDERR_LINE_LIMIT, Process, launch
 from hub.children.process.process_tree import ProcessSupervisor, ProcessTree, keeping
 from hub.errors import ChildError
@@ -66,7 +66,7 @@ def python(code: str, *arguments: str, cwd: str | None = "/") -> LaunchPlan:
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_module, "EOF_GRACE", 0.05)
-    monkeypatch.setattr(brood_module, "TERM_GRACE", 0.05)
+    monkeypatch.setattr(process_tree_module, "TERM_GRACE", 0.05)
 
 
 def exists(path: str | Path) -> bool:
@@ -143,7 +143,7 @@ async def test_a_process_gets_the_plans_environment_on_top_of_the_inherited_one(
 
 
 @live
-async def test_an_argument_arrives_as_it_is(tmp_path: Path) -> None:
+async def test_an_argument_arrives_unchanged(tmp_path: Path) -> None:
     odd = f"{tmp_path}/a b'\"\n$HOME*"
     async with running("import sys; print(ascii(sys.argv[1:]))", odd) as process:
         assert await process.next_line() == ascii([odd]).encode()
@@ -188,7 +188,7 @@ async def test_a_process_that_only_closes_its_output_is_not_waited_for(
 
 
 @live
-async def test_what_a_process_says_on_stderr_is_for_the_log_alone() -> None:
+async def test_stderr_of_a_process_goes_only_to_the_log() -> None:
     code = f"""
 import sys
 for n in range(7): print("line", n, file=sys.stderr)
@@ -205,8 +205,8 @@ sys.stdin.read()
     lines = [entry["line"] for entry in logs if entry["event"] == "stderr"]
     assert lines == [*(f"line {n}" for n in range(7)), "(too long to show)", "caf\ufffd"]
     assert {entry["server"] for entry in logs} == {"files"}
-    assert said == "closed its output (the hub's log has its last words)"
-    last = [entry["said"] for entry in logs if entry["event"] == "last words"]
+    assert said == "closed its output (the hub's log has its last stderr lines)"
+    last = [entry["said"] for entry in logs if entry["event"] == "last stderr lines"]
     assert last[0] == "line 4 | line 5 | line 6 | (too long to show) | caf\ufffd"
 
 
@@ -253,7 +253,7 @@ async def test_a_whole_group_that_refuses_to_end_is_ended(
 
 
 @live
-async def test_a_grandchild_whose_parent_has_gone_is_ended_too(tmp_path: Path) -> None:
+async def test_a_grandchild_whose_parent_has_exited_is_ended_too(tmp_path: Path) -> None:
     code = STUBBORN.replace("while True: signal.pause()\n", "sys.exit(0)\n").replace(
         "sys.exit(0)", "while True: signal.pause()", 1
     )
@@ -292,7 +292,7 @@ async def test_a_process_that_does_not_read_makes_its_writer_wait() -> None:
 
 
 @LEAVES_ITS_LINES
-async def test_a_command_that_cannot_run_for_want_of_descriptors_says_what_to_raise(
+async def test_a_command_that_cannot_start_without_free_descriptors_names_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def none() -> tuple[int, int]:
@@ -309,7 +309,7 @@ async def test_a_command_that_cannot_run_for_want_of_descriptors_says_what_to_ra
     [
         (("no-such-command",), "/", "there is no command 'no-such-command' on the PATH"),
         (("/no/such/command",), "/", "there is no command '/no/such/command'"),
-        (("sh",), "/no/such/directory", "its `cwd` is no directory (`plan` shows which it is)"),
+        (("sh",), "/no/such/directory", "its `cwd` is not a directory (`roots-hub plan` shows it)"),
         (("sh", "a\0b"), "/", "embedded null byte"),
         (("test_spawn.py",), HERE, "No such file or directory"),
     ],
@@ -347,7 +347,7 @@ async def test_a_private_directory_goes_with_a_process_that_does_not_start(
     assert entries(tmp_path) == []
 
 
-async def test_a_process_that_has_not_begun_has_nothing_to_end() -> None:
+async def test_ending_a_process_that_was_not_started_does_nothing() -> None:
     process = unlaunched()
     await process.end()
     assert process.how_it_ended() == "closed its output"
@@ -355,7 +355,7 @@ async def test_a_process_that_has_not_begun_has_nothing_to_end() -> None:
 
 
 @live
-async def test_whoever_reads_how_a_process_ended_does_not_read_what_it_said() -> None:
+async def test_the_error_of_an_ended_process_does_not_show_its_stderr() -> None:
     code = """
 import sys
 print("the key is s3cret", file=sys.stderr, flush=True)
@@ -370,8 +370,10 @@ sys.exit(4)
             await process.outlet.send(Notification("go", {}))
             with pytest.raises(GoneError) as caught:
                 await process.next_line()
-    assert str(caught.value) == "exited with code 4 (the hub's log has its last words)"
-    last = [(entry["server"], entry["said"]) for entry in logs if entry["event"] == "last words"]
+    assert str(caught.value) == "exited with code 4 (the hub's log has its last stderr lines)"
+    last = [
+        (entry["server"], entry["said"]) for entry in logs if entry["event"] == "last stderr lines"
+    ]
     assert last == [("files", "the key is s3cret")]
 
 
@@ -385,7 +387,7 @@ os._exit(3)
 
 
 @live
-async def test_a_process_that_has_ended_says_no_more_though_another_holds_its_output() -> None:
+async def test_the_output_of_an_exited_process_ends_although_another_process_has_it_open() -> None:
     async with running(HELD) as process:
         assert await process.next_line() == b"the last word"
         with pytest.raises(GoneError, match="exited with code 3"):
@@ -400,14 +402,14 @@ while True: os.write(int(sys.argv[2]), line * (4096 // len(line)))
 
 
 @live
-async def test_a_process_that_writes_what_has_no_use_is_ended_with_the_reason() -> None:
+async def test_a_process_that_writes_too_many_useless_lines_is_ended_with_the_reason() -> None:
     async with running(FLOOD, "", "1") as process:
         with pytest.raises(GoneError, match="the hub ended it because it misbehaved"):
             await process.next_line()
 
 
 @live
-async def test_a_flood_on_stderr_is_read_no_faster_than_it_is_due() -> None:
+async def test_a_flood_on_stderr_is_read_at_the_limited_rate() -> None:
     with capture_logs() as logs:
         async with running(FLOOD, "said", "2") as process:
             while not process.conduct.log.is_full:  # noqa: ASYNC110 - nobody tells of it

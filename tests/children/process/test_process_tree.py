@@ -47,7 +47,7 @@ time.sleep(60)
 
 
 def begin(tree: ProcessTree, *arguments: str) -> list[int]:
-    """Start a Python program in a family; return the processes that it says it has, and its own."""
+    """Start a Python program in `tree`; return its id and those of the processes it started."""
     env = tree.mark_next({"PATH": os.environ["PATH"]})
     process = subprocess.Popen(  # noqa: S603 - this Python
         [sys.executable, "-I", "-S", "-c", *arguments],
@@ -57,7 +57,7 @@ def begin(tree: ProcessTree, *arguments: str) -> list[int]:
         text=True,
     )
     tree.mark_none()
-    tree.begun(process.pid)
+    tree.add_leader(process.pid)
     assert process.stdout is not None
     with process.stdout:
         lines = iter(process.stdout.readline, "")
@@ -94,7 +94,7 @@ def watchdogs() -> list[int]:
     return found
 
 
-async def test_a_family_ends_with_all_that_it_has_started() -> None:
+async def test_a_process_tree_is_ended_with_all_its_descendants() -> None:
     async with kept() as supervisor:
         one, other = ProcessTree(supervisor), ProcessTree(supervisor)
         ours, theirs = starts(one), starts(other)
@@ -109,7 +109,9 @@ async def test_a_family_ends_with_all_that_it_has_started() -> None:
         assert supervisor.leaders == {}
 
 
-async def test_those_who_end_together_look_together(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_trees_that_end_together_share_one_scan_of_the_process_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     looks: list[int] = []
     look = watchdog.look
 
@@ -118,21 +120,21 @@ async def test_those_who_end_together_look_together(monkeypatch: pytest.MonkeyPa
         return look(hub, since)
 
     async with kept() as supervisor:
-        families = [ProcessTree(supervisor) for _ in range(8)]
-        pids = [pid for each in families for pid in begin(each, SLEEPS)]
+        trees = [ProcessTree(supervisor) for _ in range(8)]
+        pids = [pid for each in trees for pid in begin(each, SLEEPS)]
         monkeypatch.setattr(watchdog, "look", counted)
         async with anyio.create_task_group() as tasks:
             for _ in range(20):
                 tasks.start_soon(supervisor.look)
         assert len(looks) == 1
         async with anyio.create_task_group() as tasks:
-            for each in families:
+            for each in trees:
                 tasks.start_soon(each.end)
         assert there(pids) == []
-    assert len(looks) < 1 + len(families)
+    assert len(looks) < 1 + len(trees)
 
 
-async def test_who_refuses_to_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TERM_GRACE", 0.05)
     async with kept() as supervisor:
         tree = ProcessTree(supervisor)
@@ -141,7 +143,7 @@ async def test_who_refuses_to_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
         assert there(pids) == []
 
 
-async def test_nobody_gets_time_when_the_hub_is_pressed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_grace_is_given_after_a_second_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TERM_GRACE", 3600.0)
     monkeypatch.setattr(module, "TERM_GRACE_AT_END", 3600.0)
     shutdown = Shutdown()
@@ -155,7 +157,7 @@ async def test_nobody_gets_time_when_the_hub_is_pressed(monkeypatch: pytest.Monk
         assert there(pids) == []
 
 
-async def test_who_cannot_be_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_cannot_be_killed_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TERM_GRACE", 0.05)
     monkeypatch.setattr(module, "PATIENCE", 0.05)
     async with kept() as supervisor:
@@ -165,11 +167,11 @@ async def test_who_cannot_be_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> N
             patch.setattr(watchdog, "send", lambda *_: None)  # pyright: ignore
             await tree.end()
         assert [(entry["event"], entry["pids"]) for entry in logs] == [
-            ("processes left that cannot be ended", [pid])
+            ("processes that cannot be killed were left", [pid])
         ]
 
 
-async def test_a_family_ends_when_a_descriptor_is_free_to_look_for_it_with(
+async def test_a_tree_is_ended_once_a_descriptor_for_scanning_is_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "LOOK_AGAIN", 0.01)
@@ -181,12 +183,12 @@ async def test_a_family_ends_when_a_descriptor_is_free_to_look_for_it_with(
 
     monkeypatch.setattr(ProcessSupervisor, "look", looked)
     async with kept() as supervisor:
-        families = [ProcessTree(supervisor) for _ in range(2)]
-        pids = [pid for tree in families for pid in starts(tree)]
+        trees = [ProcessTree(supervisor) for _ in range(2)]
+        pids = [pid for tree in trees for pid in starts(tree)]
         with capture_logs() as logs:
             async with anyio.create_task_group() as tasks:
                 with no_descriptor_free():
-                    for tree in families:
+                    for tree in trees:
                         tasks.start_soon(tree.end)
                     while len(looks) < 6:
                         await anyio.lowlevel.checkpoint()
@@ -194,12 +196,12 @@ async def test_a_family_ends_when_a_descriptor_is_free_to_look_for_it_with(
         assert there(pids) == []
     said = [(entry["log_level"], entry["event"]) for entry in logs]
     assert said == [
-        ("error", "servers are not ended yet: raise `ulimit -n`"),
+        ("error", "servers cannot be ended for now: raise `ulimit -n`"),
         ("info", "servers can be ended again"),
     ]
 
 
-async def test_a_hub_that_ends_leaves_to_its_watchdog_what_it_cannot_look_for() -> None:
+async def test_an_ending_hub_leaves_trees_that_it_cannot_scan_to_its_watchdog() -> None:
     async with kept() as supervisor:
         tree = ProcessTree(supervisor)
         pids = starts(tree)
@@ -210,18 +212,18 @@ async def test_a_hub_that_ends_leaves_to_its_watchdog_what_it_cannot_look_for() 
     assert there(pids) == []
 
 
-async def test_who_begins_while_no_descriptor_is_free_ends_by_its_marks(
+async def test_a_process_started_without_free_descriptors_is_found_by_its_marks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with kept() as supervisor:
         tree = ProcessTree(supervisor)
-        begun = tree.begun
+        add_leader = tree.add_leader
 
         def unnoticed(pid: int) -> None:
             with no_descriptor_free():
-                begun(pid)
+                add_leader(pid)
 
-        monkeypatch.setattr(tree, "begun", unnoticed)
+        monkeypatch.setattr(tree, "add_leader", unnoticed)
         pids = starts(tree)
         assert supervisor.leaders == {}
         await tree.end()
@@ -252,7 +254,9 @@ async def test_the_hub_itself_carries_no_mark_of_a_child() -> None:
         await tree.end()
 
 
-async def test_a_limit_that_somebody_means_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_limit_that_the_user_has_set_is_not_used_as_a_mark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before = resource.getrlimit(resource.RLIMIT_RTTIME)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (200_000, 200_000))  # pyright: ignore
     async with kept() as supervisor:
@@ -264,7 +268,7 @@ async def test_a_limit_that_somebody_means_is_left_alone(monkeypatch: pytest.Mon
         assert there(pids) == []
 
 
-async def test_a_family_that_never_began_has_no_end_and_needs_no_watchdog() -> None:
+async def test_a_tree_that_was_not_started_needs_no_end_and_no_watchdog() -> None:
     async with kept() as supervisor:
         await ProcessTree(supervisor).end()
         assert watchdogs() == []
@@ -279,7 +283,7 @@ async def test_a_watchdog_is_there_from_the_first_child_to_the_end_of_the_hub() 
     assert watchdogs() == []
 
 
-async def test_a_watchdog_that_was_killed_is_replaced_and_told_of_everybody() -> None:
+async def test_a_killed_watchdog_is_replaced_by_one_that_knows_all_children() -> None:
     async with kept() as supervisor:
         (pid,) = begin(ProcessTree(supervisor), SLEEPS)
         (killed,) = watchdogs()
@@ -292,7 +296,7 @@ async def test_a_watchdog_that_was_killed_is_replaced_and_told_of_everybody() ->
     assert there([pid]) == [], "the new one ended what was left"
 
 
-async def test_a_machine_that_starts_no_watchdog_is_told_of(
+async def test_a_watchdog_that_cannot_be_started_is_logged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")

@@ -58,7 +58,7 @@ def is_there(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def test_this_process_is_not_the_one_that_orphans_are_given_to() -> None:
+def test_this_process_does_not_inherit_orphans() -> None:
     assert inherits_orphans() is (os.getpid() == 1)
 
 
@@ -78,7 +78,7 @@ def exiting(code: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(["/bin/sh", "-c", f"exit {code}"])  # noqa: S603 - ours
 
 
-async def test_who_started_a_process_learns_how_it_ended() -> None:
+async def test_reaping_does_not_take_exit_codes_from_the_parent() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(reap_orphans)
         for code in range(1, 20):

@@ -82,7 +82,7 @@ async def test_what_it_says_can_be_written_by_name_too(start: Start) -> None:
 
 
 @live
-async def test_it_inherits_nothing_else(start: Start) -> None:
+async def test_a_process_inherits_no_other_descriptor(start: Start) -> None:
     read, write = os.pipe()
     os.set_inheritable(read, True)
     assert said(await python(start, LISTS)) in {
@@ -93,7 +93,7 @@ async def test_it_inherits_nothing_else(start: Start) -> None:
 
 
 @live
-async def test_it_leads_a_session_of_its_own_in_its_directory_and_environment(start: Start) -> None:
+async def test_a_process_has_its_own_session_directory_and_environment(start: Start) -> None:
     code = "import os; print(os.getsid(0) == os.getpid(), os.getcwd(), os.environ['OWN'])"
     assert said(await python(start, code, OWN="mine")) == b"True / mine\n"
 
@@ -106,7 +106,7 @@ async def test_a_process_that_cannot_start_leaves_nothing_open(start: Start) -> 
     assert [number for number in range(256) if is_open(number)] == before
 
 
-def test_an_end_that_nobody_took_is_closed_once() -> None:
+def test_a_pipe_end_without_a_transport_is_closed_once() -> None:
     read, write = os.pipe()
     os.close(write)
     end = End(read)
@@ -121,7 +121,7 @@ def test_an_end_that_nobody_took_is_closed_once() -> None:
 
 
 @pytest.mark.parametrize("route", ["read", "write"])
-async def test_an_end_that_a_transport_took_is_closed_by_it_alone(route: str) -> None:
+async def test_a_pipe_end_of_a_transport_is_closed_by_the_transport_only(route: str) -> None:
     loop, (read, write) = asyncio.get_running_loop(), os.pipe()
     number, other = (read, write) if route == "read" else (write, read)
     end = End(number)
@@ -144,7 +144,7 @@ async def test_an_end_that_a_transport_took_is_closed_by_it_alone(route: str) ->
     os.close(other)
 
 
-async def test_where_descriptors_run_out_none_is_left_behind(
+async def test_no_descriptor_leaks_when_the_limit_is_reached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[tuple[int, int]] = []

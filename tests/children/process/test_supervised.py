@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from hub.children.process import process_tree as brood_module
+from hub.children.process import process_tree as process_tree_module
 from hub.children.process import subreaper, supervised, watchdog
 from hub.children.process.process_tree import ProcessSupervisor, ProcessTree, keeping
 from hub.children.process.spawn import Spawned, spawn
@@ -130,7 +130,7 @@ async def test_a_child_has_a_parent_of_its_own_and_is_marked_and_its_parent_is_n
     ("code", "ended"),
     [("import sys; sys.exit(7)", 7), ("import os; os.kill(os.getpid(), 9)", -9)],
 )
-async def test_how_it_ended_is_told(code: str, ended: int) -> None:
+async def test_the_exit_code_is_reported(code: str, ended: int) -> None:
     async with kept() as supervisor:
         tree, told = ProcessTree(supervisor), anyio.Event()
         spawned = await begin(tree, code)
@@ -178,7 +178,7 @@ async def test_a_command_that_cannot_be_run_says_why(command: str, cwd: str, err
 
 
 @pytest.mark.parametrize(("word", "variable"), [("a\0", "A"), ("a", "A\0"), ("a", "A=B")])
-def test_what_no_process_can_be_given_is_refused(word: str, variable: str) -> None:
+def test_impossible_arguments_and_variables_are_refused(word: str, variable: str) -> None:
     with pytest.raises(ValueError, match=r"null byte|variable name"):
         encode(["x", word], [(variable, "")], "/", (0, 0))
 
@@ -202,7 +202,7 @@ async def test_a_large_environment_arrives() -> None:
 async def test_no_descendant_gets_away_without_any_mark(
     route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(brood_module, "TERM_GRACE", 0.05)
+    monkeypatch.setattr(process_tree_module, "TERM_GRACE", 0.05)
     async with kept() as supervisor:
         tree = ProcessTree(supervisor)
         spawned = await begin(tree, EVADES, route)
@@ -213,11 +213,11 @@ async def test_no_descendant_gets_away_without_any_mark(
         spawned.close()
 
 
-async def test_who_is_another_process_every_moment_is_ended(
+async def test_a_process_that_forks_again_and_again_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(brood_module, "TERM_GRACE", 0.05)
-    monkeypatch.setattr(brood_module, "PATIENCE", 0.2)
+    monkeypatch.setattr(process_tree_module, "TERM_GRACE", 0.05)
+    monkeypatch.setattr(process_tree_module, "PATIENCE", 0.2)
     async with kept() as supervisor:
         tree = ProcessTree(supervisor)
         spawned = await begin(tree, HOPS, str(time.monotonic() + 15))
@@ -243,7 +243,7 @@ async def test_a_subreaper_that_is_killed_takes_its_child_along() -> None:
         spawned.close()
 
 
-async def test_who_forks_them_is_replaced_and_its_subreapers_stay() -> None:
+async def test_a_killed_fork_server_is_replaced_and_its_subreapers_stay() -> None:
     async with kept() as supervisor:
         one, other = ProcessTree(supervisor), ProcessTree(supervisor)
         first = await begin(one, EVADES, "stays")
@@ -260,7 +260,7 @@ async def test_who_forks_them_is_replaced_and_its_subreapers_stay() -> None:
         assert start_of(evader) is None
 
 
-async def test_where_nobody_can_fork_a_child_is_the_hubs_own(
+async def test_without_a_fork_server_a_child_is_the_hubs_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ForkServerClient, "program", os.devnull)  # a program that ends at once
@@ -277,7 +277,7 @@ async def test_where_nobody_can_fork_a_child_is_the_hubs_own(
         assert start_of(spawned.popen.pid) is None
 
 
-async def test_who_does_not_answer_is_not_waited_for_for_ever(
+async def test_a_fork_server_that_does_not_answer_is_given_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program = tmp_path / "deaf.py"
@@ -285,7 +285,7 @@ async def test_who_does_not_answer_is_not_waited_for_for_ever(
     monkeypatch.setattr(ForkServerClient, "program", str(program))
     monkeypatch.setattr(supervised, "START_PATIENCE", 0.05)
     monkeypatch.setattr(watchdog, "GRACE", 0.0)
-    monkeypatch.setattr(brood_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(process_tree_module, "PATIENCE", 0.05)
     async with kept() as supervisor:
         tree = ProcessTree(supervisor)
         supervisor.next_mark()

@@ -19,9 +19,9 @@ from hub.children.process.watchdog import (
     end,
     look,
     row,
-    said,
     send,
     start_of,
+    update_leaders,
 )
 from tests.kit.fakes import no_descriptor_free
 
@@ -76,7 +76,7 @@ def here() -> Table:
     return look(MARK.hub, now())
 
 
-def test_a_mark_is_told_by_the_environment(start: Start) -> None:
+def test_a_mark_is_found_in_the_environment(start: Start) -> None:
     pid = asleep(start, {VARIABLE: MARK.text}).pid
     assert child_of(pid, MARK.hub) == MARK.child
     assert not any(child_of(pid, other) for other in (0xAB, 0xABCD, 0xBC))
@@ -95,7 +95,7 @@ def test_a_mark_is_told_by_the_environment(start: Start) -> None:
         (b"2741                 2749                 us", 0),
     ],
 )
-def test_a_mark_is_told_by_the_limits(
+def test_a_mark_is_found_in_the_limits(
     limits: bytes, child: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {"limits": b"Limit  Soft  Hard  Units\nMax realtime timeout  " + limits + b"\n"}
@@ -103,7 +103,7 @@ def test_a_mark_is_told_by_the_limits(
     assert child_of(1, MARK.hub) == child
 
 
-def test_what_has_ended_is_not_there_even_if_nobody_has_noticed(start: Start) -> None:
+def test_a_zombie_counts_as_ended(start: Start) -> None:
     process = start("print(end='')")
     assert process.stdout is not None
     process.stdout.read()
@@ -113,7 +113,7 @@ def test_what_has_ended_is_not_there_even_if_nobody_has_noticed(start: Start) ->
     assert start_of(process.pid) is None
 
 
-def test_who_cannot_be_asked_for_is_not_taken_for_ended(start: Start) -> None:
+def test_a_process_that_cannot_be_looked_up_is_not_taken_for_ended(start: Start) -> None:
     process = asleep(start, {VARIABLE: MARK.text})
     termination = Termination(MARK.child, {})
     termination.signal_all(here(), 0)
@@ -125,7 +125,7 @@ def test_who_cannot_be_asked_for_is_not_taken_for_ended(start: Start) -> None:
     assert set(termination.left) == {process.pid}
 
 
-def test_a_process_is_read_whatever_it_is_called(tmp_path: Path) -> None:
+def test_a_process_is_read_whatever_its_name(tmp_path: Path) -> None:
     link = tmp_path / ") Z 1 (1)"
     link.symlink_to("/bin/sleep")
     with subprocess.Popen([link, "60"]) as process:  # noqa: S603 - a symbolic link to sleep
@@ -159,7 +159,7 @@ def test_a_leader_is_found_without_a_mark_unless_another_has_its_id(start: Start
     assert here().find(MARK.child, {pid: started + 1}) == {}
 
 
-def test_nobody_else_is_signalled(start: Start) -> None:
+def test_no_other_process_is_signalled(start: Start) -> None:
     process = asleep(start)
     started = start_of(process.pid)
     assert started is not None
@@ -183,13 +183,15 @@ def test_an_older_kernel_is_asked_less_exactly(
     assert process.wait(5) == -signal.SIGKILL
 
 
-def test_who_refuses_to_end_is_ended(start: Start) -> None:
+def test_a_process_that_ignores_sigterm_is_killed(start: Start) -> None:
     process = asleep(start, {VARIABLE: MARK.text}, stubborn=True)
     assert end(MARK.hub, now(), {}, 0.05)
     assert process.wait(5) == -signal.SIGKILL
 
 
-def test_who_cannot_be_ended_is_given_up(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_cannot_be_killed_is_given_up(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(watchdog, "PATIENCE", 0.05)
     monkeypatch.setattr(watchdog, "send", lambda *_: None)  # pyright: ignore
     asleep(start, {VARIABLE: MARK.text})
@@ -209,16 +211,16 @@ def test_without_a_table_of_processes_a_group_is_ended(
     assert end(MARK.hub, 0, {process.pid: 0}, 0.05)
 
 
-def test_the_hub_says_who_comes_and_goes() -> None:
+def test_the_hub_reports_started_and_ended_children() -> None:
     leaders: dict[int, int] = {}
-    said(leaders, b"+ 5 100\n")
-    said(leaders, b"+ 6 101\n")
-    said(leaders, b"- 5 100\n")
-    said(leaders, b"- 9 9\n")
+    update_leaders(leaders, b"+ 5 100\n")
+    update_leaders(leaders, b"+ 6 101\n")
+    update_leaders(leaders, b"- 5 100\n")
+    update_leaders(leaders, b"- 9 9\n")
     assert leaders == {6: 101}
 
 
-def test_the_program_ends_what_a_lost_hub_has_left_and_nobody_else(start: Start) -> None:
+def test_the_program_ends_only_the_children_of_a_lost_hub(start: Start) -> None:
     told, marked, other = asleep(start), asleep(start, {VARIABLE: MARK.text}), asleep(start)
     command = [sys.executable, "-I", "-S", "-B", watchdog.__file__, str(MARK.hub), str(now())]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env={}) as program:  # noqa: S603 - ours

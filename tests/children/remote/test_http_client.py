@@ -68,7 +68,7 @@ async def test_a_login_in_the_address_becomes_a_header() -> None:
 
 
 @pytest.mark.parametrize("url", ["http://x:y/", "ftp://child.example/", "http:///mcp", "child"])
-async def test_an_address_that_is_none_is_said(url: str) -> None:
+async def test_an_invalid_url_is_an_error(url: str) -> None:
     with pytest.raises(ChildError, match="its url is not valid"):
         endpoint_at(json_body(b""), url=url)
 
@@ -91,14 +91,16 @@ async def test_a_header_that_cannot_be_sent_is_named_without_its_value(
         (httpx2.LocalProtocolError("Illegal header value b't0ken'"), "its headers cannot be sent"),
     ],
 )
-async def test_what_cannot_be_sent_says_why_and_no_secret(problem: Exception, said: str) -> None:
+async def test_headers_that_cannot_be_sent_are_an_error_without_their_values(
+    problem: Exception, said: str
+) -> None:
     endpoint, _ = endpoint_at(problem)
     with pytest.raises(ExchangeError) as caught:
         await endpoint.open("POST", {}, b"")
     assert str(caught.value) == said
 
 
-async def test_what_breaks_off_says_so() -> None:
+async def test_a_broken_response_is_an_error() -> None:
     endpoint, _ = endpoint_at(httpx2.Response(200, stream=Feed(b"{", b"BREAK")))
     exchange = await endpoint.open("POST", {}, b"")
     with pytest.raises(ExchangeError, match=r"the connection broke \(reset\)"):
@@ -106,7 +108,7 @@ async def test_what_breaks_off_says_so() -> None:
     await exchange.close()
 
 
-async def test_what_is_too_large_is_not_read_to_its_end() -> None:
+async def test_a_response_that_is_too_large_is_not_read_to_its_end() -> None:
     feed = Feed(b"x" * 60, b"x" * 60)
     endpoint, _ = endpoint_at(httpx2.Response(200, stream=feed))
     exchange = await endpoint.open("POST", {}, b"")
@@ -116,7 +118,7 @@ async def test_what_is_too_large_is_not_read_to_its_end() -> None:
     assert feed.is_closed
 
 
-async def test_what_is_compressed_is_bounded_by_what_it_becomes() -> None:
+async def test_a_compressed_response_is_limited_by_its_decompressed_size() -> None:
     packed = gzip.compress(b"x" * 1000)
     for limit in (1000, 999):
         answer = httpx2.Response(
@@ -132,7 +134,7 @@ async def test_what_is_compressed_is_bounded_by_what_it_becomes() -> None:
         await exchange.close()
 
 
-async def test_what_is_compressed_badly_is_a_broken_connection() -> None:
+async def test_a_badly_compressed_response_counts_as_a_broken_connection() -> None:
     answer = httpx2.Response(200, headers={"content-encoding": "gzip"}, stream=Feed(b"no").end())
     endpoint, _ = endpoint_at(answer)
     exchange = await endpoint.open("GET", {})
@@ -174,7 +176,7 @@ async def test_a_redirect_within_the_origin_is_followed_with_the_message(
         ("DELETE", 303, "/x", "http://child.example/x"),
     ],
 )
-async def test_another_redirect_is_not_followed_and_nobody_else_learns_anything(
+async def test_a_redirect_to_another_origin_is_not_followed(
     method: str, status: int, location: str, said: str
 ) -> None:
     endpoint, http = endpoint_at(redirecting(status, location))
@@ -209,13 +211,15 @@ async def test_redirects_without_end_are_an_error() -> None:
 @pytest.mark.parametrize(
     ("status", "asked"),
     [
-        (401, " (are its headers right?)"),
-        (404, " (is its url right?)"),
-        (405, " (are its url and transport right?)"),
+        (401, " (check its headers)"),
+        (404, " (check its url)"),
+        (405, " (check its url and transport)"),
         (500, ""),
     ],
 )
-async def test_a_refusal_asks_what_of_the_config_may_be_wrong(status: int, asked: str) -> None:
+async def test_an_error_status_names_the_part_of_the_config_that_may_be_wrong(
+    status: int, asked: str
+) -> None:
     endpoint, _ = endpoint_at(httpx2.Response(status))
     exchange = await endpoint.open("POST", {}, b"")
     assert exchange.refusal == f"it answered with HTTP status {status}{asked}"
@@ -233,7 +237,7 @@ async def test_a_redirect_to_nowhere_is_a_refusal() -> None:
         await exchange.close()
 
 
-async def test_cookies_come_back_to_who_set_them() -> None:
+async def test_cookies_are_sent_only_to_the_origin_that_set_them() -> None:
     def script(sent: Sent) -> httpx2.Response:
         if "cookie" in sent.headers:
             return json_body(b"{}")
@@ -265,14 +269,14 @@ async def test_messages_may_go_to_another_place_at_the_same_origin() -> None:
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        ("http://other.example/m?k=s3cret", "elsewhere, at http://other.example/m, which"),
-        ("//other.example/m", "elsewhere, at http://other.example/m, which"),
-        ("https://child.example/m", "elsewhere, at https://child.example/m, which"),
-        ("http://me:s3cret@child.example/m", "elsewhere, at http://child.example/m, which"),
-        ("http://x:y/", "it names an endpoint that is no address"),
+        ("http://other.example/m?k=s3cret", "another server, http://other.example/m, which"),
+        ("//other.example/m", "another server, http://other.example/m, which"),
+        ("https://child.example/m", "another server, https://child.example/m, which"),
+        ("http://me:s3cret@child.example/m", "another server, http://child.example/m, which"),
+        ("http://x:y/", "its `endpoint` event has no valid URL"),
     ],
 )
-async def test_messages_go_nowhere_else(reference: str, said: str) -> None:
+async def test_an_endpoint_at_another_origin_is_refused(reference: str, said: str) -> None:
     with pytest.raises(ChildError, match=said) as caught:
         await moved(reference)
     assert "s3cret" not in str(caught.value)
@@ -290,7 +294,9 @@ async def test_an_exchange_that_is_given_up_while_it_ends_is_closed() -> None:
     assert feed.is_closed
 
 
-async def test_what_is_left_of_an_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_rest_of_an_answered_response_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("hub.children.remote.http_client.DRAIN", 0)
     feed = Feed(b"x")
     endpoint, _ = endpoint_at(httpx2.Response(202, stream=feed))

@@ -21,7 +21,7 @@ CANCELLED = Notification("notifications/cancelled", {"requestId": 7})
 
 
 class Scripted:
-    """A transport whose requests end when the test says so, and who was asked and told."""
+    """A transport that records requests and notifications; a test decides when a request ends."""
 
     def __init__(self) -> None:
         self.arrivals = InboundQueue(PeerConduct("far"))
@@ -55,7 +55,7 @@ class Scripted:
 
 
 @asynccontextmanager
-async def posting() -> AsyncGenerator[tuple[HttpOutbox, Scripted]]:
+async def started_outbox() -> AsyncGenerator[tuple[HttpOutbox, Scripted]]:
     transport = Scripted()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
@@ -63,43 +63,43 @@ async def posting() -> AsyncGenerator[tuple[HttpOutbox, Scripted]]:
             tasks.cancel_scope.cancel()
 
 
-async def test_a_request_is_under_way_until_it_ends_and_nobody_waits_for_it() -> None:
-    async with posting() as (posts, transport):
-        assert posts.post(CALL)
-        await posts.send(Request("x", "ping", {}))
+async def test_sending_a_request_does_not_wait_for_its_response() -> None:
+    async with started_outbox() as (outbox, transport):
+        assert outbox.post(CALL)
+        await outbox.send(Request("x", "ping", {}))
         assert [body[:24] for body in transport.asked] == [
             b'{"jsonrpc":"2.0","id":7,',
             b'{"jsonrpc":"2.0","id":"x',
         ]
-        assert posts.has(7)
-        assert not posts.has("7")
+        assert outbox.has(7)
+        assert not outbox.has("7")
         transport.ends[0].set()
         await anyio.wait_all_tasks_blocked()
-        assert not posts.has(7)
-        assert posts.has("x")
+        assert not outbox.has(7)
+        assert outbox.has("x")
 
 
-async def test_what_is_no_request_is_told_and_waited_for() -> None:
-    async with posting() as (posts, transport):
-        assert not posts.post(TOLD)
+async def test_sending_a_notification_waits_until_it_is_accepted() -> None:
+    async with started_outbox() as (outbox, transport):
+        assert not outbox.post(TOLD)
         assert transport.told == []
-        await posts.send(TOLD)
+        await outbox.send(TOLD)
         assert transport.told == [TOLD]
 
 
 async def test_a_request_that_cannot_be_answered_fails() -> None:
-    async with posting() as (posts, transport):
-        await posts.send(CALL)
+    async with started_outbox() as (outbox, transport):
+        await outbox.send(CALL)
         transport.failure = "it is away"
         transport.ends[0].set()
         assert await transport.arrivals.next() == lost(7, "it is away")
 
 
 async def test_of_anything_else_that_is_lost_the_log_tells() -> None:
-    async with posting() as (posts, transport):
+    async with started_outbox() as (outbox, transport):
         transport.failure = "it is away"
         with capture_logs() as logs:
-            await posts.send(TOLD)
+            await outbox.send(TOLD)
         (entry,) = logs
         assert (entry["event"], entry["server"], entry["error"]) == (
             "message lost",
@@ -110,57 +110,57 @@ async def test_of_anything_else_that_is_lost_the_log_tells() -> None:
 
 @pytest.mark.parametrize("failure", [None, "it is away"])
 async def test_a_request_that_is_taken_back_is_given_up(failure: str | None) -> None:
-    async with posting() as (posts, transport):
+    async with started_outbox() as (outbox, transport):
         for id_ in (7, 8):
-            await posts.send(Request(id_, "m", {}))
+            await outbox.send(Request(id_, "m", {}))
         await anyio.wait_all_tasks_blocked()
         transport.failure = failure
-        await posts.send(CANCELLED)
+        await outbox.send(CANCELLED)
         await anyio.wait_all_tasks_blocked()
         assert transport.told == [CANCELLED]
         assert transport.given_up == [7]
-        assert (posts.has(7), posts.has(8)) == (False, True)
+        assert (outbox.has(7), outbox.has(8)) == (False, True)
 
 
 async def test_a_request_may_be_given_some_time_to_end() -> None:
-    async with posting() as (posts, transport):
-        await posts.send(CALL)
-        posts.give_up(7, after=60)
+    async with started_outbox() as (outbox, transport):
+        await outbox.send(CALL)
+        outbox.give_up(7, after=60)
         await anyio.wait_all_tasks_blocked()
-        assert posts.has(7)
-        posts.give_up(7)
+        assert outbox.has(7)
+        outbox.give_up(7)
         await anyio.wait_all_tasks_blocked()
         assert transport.given_up == [7]
         for unknown in (7, None):
-            posts.give_up(unknown)
+            outbox.give_up(unknown)
 
 
 async def test_the_end_of_a_request_is_not_that_of_a_later_one_with_its_id() -> None:
-    async with posting() as (posts, transport):
-        await posts.send(CALL)
-        await posts.send(CALL)
+    async with started_outbox() as (outbox, transport):
+        await outbox.send(CALL)
+        await outbox.send(CALL)
         transport.ends[0].set()
         await anyio.wait_all_tasks_blocked()
-        assert posts.has(7)
+        assert outbox.has(7)
 
 
 async def test_after_the_end_nothing_is_sent() -> None:
-    async with posting() as (posts, transport):
+    async with started_outbox() as (outbox, transport):
         transport.arrivals.end("it left")
-        assert not posts.post(CALL)
+        assert not outbox.post(CALL)
         for message in (CALL, TOLD):
             with pytest.raises(GoneError, match="it left"):
-                await posts.send(message)
+                await outbox.send(message)
         assert (transport.asked, transport.told) == ([], [])
 
 
-async def test_what_cannot_be_written_is_not_sent() -> None:
-    async with posting() as (posts, transport):
+async def test_a_message_that_cannot_be_encoded_is_not_sent() -> None:
+    async with started_outbox() as (outbox, transport):
         for message in (Request(7, "m", {"a": "\ud800"}), Notification("n", {"a": "\ud800"})):
             with pytest.raises(WireError):
-                await posts.send(message)
+                await outbox.send(message)
         assert (transport.asked, transport.told) == ([], [])
-        assert not posts.has(7)
+        assert not outbox.has(7)
 
 
 @pytest.mark.parametrize(

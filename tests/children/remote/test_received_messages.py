@@ -32,13 +32,13 @@ def test_an_event_may_hold_several_messages() -> None:
 
 
 @pytest.mark.parametrize("text", [b"[1", b"hello", b'{"a":1}', b"[1]", b"\xff"])
-def test_what_is_no_message_is_logged_and_passed_over(text: bytes) -> None:
+def test_text_that_is_not_a_message_is_logged_and_skipped(text: bytes) -> None:
     with capture_logs() as logs:
         assert read(text) == []
     assert [entry["event"] for entry in logs] == ["event is not JSON-RPC"]
 
 
-def test_events_of_other_names_are_none_of_ours() -> None:
+def test_events_of_other_names_are_skipped() -> None:
     assert read(ANSWER, "ping") == []
 
 
@@ -80,7 +80,7 @@ async def test_a_json_rpc_error_in_a_refusal_is_found() -> None:
         Feed(b"{", b"BREAK"),
     ],
 )
-async def test_anything_else_in_a_refusal_is_none(body: bytes | Feed) -> None:
+async def test_any_other_body_of_a_refusal_is_ignored(body: bytes | Feed) -> None:
     assert await refused(body) is None
 
 

@@ -23,7 +23,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Streams:
-    """Reads what comes when each request for events is answered in turn."""
+    """Reads the events of a series of scripted responses."""
 
     def __init__(self, *answers: Answer, session: bool = True) -> None:
         self._answers = list(answers)
@@ -74,7 +74,7 @@ async def test_only_failures_in_a_row_are_counted_and_a_byte_is_a_success() -> N
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 503])
-async def test_what_passes_is_waited_for(status: int) -> None:
+async def test_a_temporary_failure_is_retried(status: int) -> None:
     streams = Streams(httpx2.Response(status), events(b"data: a\n\n"), httpx2.Response(405))
     with pytest.raises(ExchangeError, match="HTTP status 405"):
         await streams.read(attempts=None)
@@ -94,7 +94,7 @@ async def test_an_answer_that_is_no_event_stream_is_a_refusal() -> None:
         await Streams(httpx2.Response(200, headers={"content-type": "text/html"})).read()
 
 
-async def test_a_stream_that_nobody_reads_on_is_closed() -> None:
+async def test_a_stream_that_is_not_read_on_is_closed() -> None:
     feed = Feed(b"data: a\n\n")
     endpoint = Endpoint(RemoteTarget(URL), ScriptedHttp(lambda _: events(feed)))
     asked = resumed(endpoint, lambda: IDENTITY, EventParser(1000), PeerConduct("far"), attempts=1)

@@ -33,8 +33,8 @@ ANSWER = b'data: {"jsonrpc":"2.0","id":7,"result":' + RESULT + b"}\n\n"
 TAKEN = httpx2.Response(202, content=b"Accepted")
 
 
-class Far:
-    """A link and the child at its other end, whose event stream the test writes."""
+class ScriptedRemote:
+    """A link to a scripted child; the test writes the child's event stream."""
 
     def __init__(self, link: SseLink, http: ScriptedHttp, feed: Feed) -> None:
         self.link = link
@@ -47,9 +47,9 @@ class Far:
 
 
 @asynccontextmanager
-async def far(
+async def scripted_remote(
     answer: Callable[[Sent], object] = lambda _: TAKEN, stream: Answer | None = None
-) -> AsyncGenerator[Far]:
+) -> AsyncGenerator[ScriptedRemote]:
     feed = Feed(BEGIN)
 
     def script(sent: Sent) -> Answer:
@@ -62,12 +62,12 @@ async def far(
         async with anyio.create_task_group() as tasks:
             link = SseLink("far", Endpoint(RemoteTarget(URL, {"X-Key": "k"}), http), tasks)
             await tasks.start(link.listen)
-            yield Far(link, http, feed)
+            yield ScriptedRemote(link, http, feed)
             tasks.cancel_scope.cancel()
 
 
 async def test_messages_go_where_the_child_says_and_come_by_its_events() -> None:
-    async with far() as child:
+    async with scripted_remote() as child:
         await child.link.outlet.send(CALL)
         child.feed.write(b"event: message\n" + ANSWER)
         assert await child.next() == Response(7, Raw(RESULT))
@@ -80,8 +80,8 @@ async def test_messages_go_where_the_child_says_and_come_by_its_events() -> None
     assert sent[0].body == to_bytes(CALL)
 
 
-async def test_what_the_child_asks_and_tells_comes_too() -> None:
-    async with far() as child:
+async def test_requests_and_notifications_of_the_child_are_received() -> None:
+    async with scripted_remote() as child:
         child.feed.write(b'data: {"jsonrpc":"2.0","id":1,"method":"ping"}\n\n' + BEGIN)
         assert await child.next() == Request(1, "ping", {})
         await child.link.outlet.send(Response(1, {}))
@@ -90,7 +90,7 @@ async def test_what_the_child_asks_and_tells_comes_too() -> None:
 
 
 async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> None:
-    async with far() as child:
+    async with scripted_remote() as child:
         assert child.link.outlet.post(CALL)
         child.feed.write(ANSWER)
         assert await child.next() == Response(7, Raw(RESULT))
@@ -99,7 +99,7 @@ async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> Non
 
 async def test_answers_are_handed_over_where_they_arrive() -> None:
     settled: list[Message] = []
-    async with far() as child, anyio.create_task_group() as tasks:
+    async with scripted_remote() as child, anyio.create_task_group() as tasks:
         child.link.hand_answers_to(taken_into(settled))
         tasks.start_soon(child.link.next)
         await anyio.wait_all_tasks_blocked()
@@ -126,7 +126,7 @@ def refused(error: JsonObject | None) -> httpx2.Response:
 async def test_a_message_that_is_not_taken_fails_its_own_request(
     answer: Answer, expected: Failure
 ) -> None:
-    async with far(lambda _: answer) as child:
+    async with scripted_remote(lambda _: answer) as child:
         await child.link.outlet.send(CALL)
         assert await child.next() == expected
         with capture_logs() as logs:
@@ -141,17 +141,17 @@ async def test_a_message_that_is_not_taken_fails_its_own_request(
         (httpx2.ConnectError("refused"), r"it cannot be reached \(refused\)"),
         (httpx2.Response(401), "it answered with HTTP status 401"),
         (httpx2.Response(200, content=b""), "it answered with content of type ''"),
-        (events(), "it did not say where messages go"),
+        (events(), "it sent no `endpoint` event"),
         (events(b"data: x\n\n", b"BREAK"), r"the connection broke \(reset\)"),
         (
             events(b"event: endpoint\ndata: http://other.example/m\n\n"),
-            "it wants its messages elsewhere, at http://other.example/m",
+            "its `endpoint` event names another server, http://other.example/m",
         ),
     ],
 )
-async def test_a_child_that_cannot_be_spoken_to_says_why(stream: Answer, why: str) -> None:
+async def test_a_child_that_cannot_be_connected_has_a_reason(stream: Answer, why: str) -> None:
     with pytest.raises((ChildError, ExceptionGroup)) as caught:
-        async with far(stream=stream):
+        async with scripted_remote(stream=stream):
             pytest.fail("it is open")
     (found,) = leaves(caught.value)
     with pytest.raises(ChildError, match=why):
@@ -164,7 +164,7 @@ async def test_a_child_that_cannot_be_spoken_to_says_why(stream: Answer, why: st
 async def test_the_end_of_the_events_is_the_end_of_the_connection(
     ends: bytes | None, why: str
 ) -> None:
-    async with far() as child:
+    async with scripted_remote() as child:
         child.feed.write(ANSWER)
         if ends is None:
             child.feed.end()
@@ -192,9 +192,9 @@ class Hanging:
             self.ended.set()
 
 
-async def test_a_cancelled_request_is_told_of_and_not_waited_for() -> None:
+async def test_a_cancelled_request_is_reported_to_the_child_and_not_waited_for() -> None:
     hanging = Hanging()
-    async with far(hanging) as child:
+    async with scripted_remote(hanging) as child:
         await child.link.outlet.send(CALL)
         await child.http.until_sent(1, "POST")
         await child.link.outlet.send(CANCELLED)
@@ -204,12 +204,12 @@ async def test_a_cancelled_request_is_told_of_and_not_waited_for() -> None:
         await child.link.outlet.send(Notification("notifications/cancelled", {}))
 
 
-async def test_once_there_is_an_answer_nobody_waits_for_its_request_to_be_taken(
+async def test_a_request_with_an_answer_does_not_wait_for_the_end_of_its_post(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("hub.children.remote.sse.DRAIN", 0)
     hanging = Hanging()
-    async with far(hanging) as child:
+    async with scripted_remote(hanging) as child:
         await child.link.outlet.send(CALL)
         await child.http.until_sent(1, "POST")
         child.feed.write(ANSWER)
@@ -221,7 +221,7 @@ async def test_an_answer_that_is_too_large_fails_its_own_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(wire, "MAX_MESSAGE_BYTES", 1000)
-    async with far() as child:
+    async with scripted_remote() as child:
         child.feed.write(ANSWER[:-3] + b',"x":"' + b"x" * 1000 + b'"}\n\n' + ANSWER)
         failed = await child.next()
         assert isinstance(failed, Lost)
@@ -237,8 +237,8 @@ async def test_an_answer_that_is_too_large_fails_its_own_request(
         b'data: {"jsonrpc":"2.0","id":1}\n\n',
     ],
 )
-async def test_a_stream_of_what_is_of_no_use_is_the_end_of_the_child(event: bytes) -> None:
-    async with far() as child, anyio.create_task_group() as tasks:
+async def test_a_child_that_streams_useless_events_is_ended(event: bytes) -> None:
+    async with scripted_remote() as child, anyio.create_task_group() as tasks:
         turns = 0
 
         async def others() -> None:
@@ -262,9 +262,9 @@ async def test_an_event_without_an_end_is_the_end_of_the_child(
 ) -> None:
     monkeypatch.setattr("hub.jsonrpc.peer_conduct.MAX_WASTE", 1_000_000)
     monkeypatch.setattr(wire, "MAX_MESSAGE_BYTES", 1_000_000)
-    async with far() as child:
+    async with scripted_remote() as child:
         child.feed.write(b"data: ")
         for _ in range(60):
             child.feed.write(b"x" * 60_000)
-        with pytest.raises(GoneError, match="events without an end"):
+        with pytest.raises(GoneError, match="events that do not end"):
             await child.next()

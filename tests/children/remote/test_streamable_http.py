@@ -64,8 +64,8 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"hub.children.remote.resumption.{name}", 0)
 
 
-class Far:
-    """A link, the child at its other end, and what the hub does with it."""
+class ScriptedRemote:
+    """A link to a scripted child, with the calls that a hub makes on it."""
 
     def __init__(self, link: HttpLink, http: ScriptedHttp) -> None:
         self.link = link
@@ -80,7 +80,7 @@ class Far:
             return await self.link.next()
 
     async def nothing_more(self) -> None:
-        """Assert that no message comes once all is done."""
+        """Assert that no message is left after all tasks are done."""
         await anyio.wait_all_tasks_blocked()
         await self.link.leave()
         with pytest.raises(GoneError, match="the connection ended"):
@@ -88,17 +88,17 @@ class Far:
 
 
 @asynccontextmanager
-async def far(script: Script | Answer) -> AsyncGenerator[Far]:
+async def scripted_remote(script: Script | Answer) -> AsyncGenerator[ScriptedRemote]:
     http = ScriptedHttp(script if callable(script) else lambda _: script)
     async with anyio.create_task_group() as tasks:
-        yield Far(HttpLink("far", Endpoint(RemoteTarget(URL), http), tasks), http)
+        yield ScriptedRemote(HttpLink("far", Endpoint(RemoteTarget(URL), http), tasks), http)
         tasks.cancel_scope.cancel()
 
 
 def legacy(
     answer: Callable[[Sent], Answer], stream: Callable[[Sent], Answer] | None = None
 ) -> Script:
-    """Return the script of a child with a session: `answer` is for what follows the greeting."""
+    """Return the script of a child with a session; it uses `answer` after the handshake."""
 
     def script(sent: Sent) -> Answer:
         if b'"initialize"' in sent.body:
@@ -113,9 +113,9 @@ def legacy(
 @asynccontextmanager
 async def greeted(
     answer: Callable[[Sent], Answer], stream: Callable[[Sent], Answer] | None = None
-) -> AsyncGenerator[Far]:
+) -> AsyncGenerator[ScriptedRemote]:
     """Yield a child that is greeted and has begun its session."""
-    async with far(legacy(answer, stream)) as child:
+    async with scripted_remote(legacy(answer, stream)) as child:
         await child.ask(Request(1, "initialize", {}))
         await child.link.outlet.send(Notification("notifications/initialized", {}))
         await child.http.until_sent(1, "GET")
@@ -124,13 +124,15 @@ async def greeted(
 
 async def test_an_answer_is_carried_as_it_was_written() -> None:
     result = b'{"n":1e400,"m":1.0,"big":123456789012345678901234567890,"?":{"b":1,"a":null}}'
-    async with far(json_body(b'{"jsonrpc":"2.0","id":7,"result":' + result + b"}")) as child:
+    async with scripted_remote(
+        json_body(b'{"jsonrpc":"2.0","id":7,"result":' + result + b"}")
+    ) as child:
         assert await child.ask() == Response(7, Raw(result))
 
 
 async def test_a_request_goes_out_as_it_was_written() -> None:
     params = messages.as_object(Raw(b'{"n":1e400,"m":1.0,"big":123456789012345678901234567890}'))
-    async with far(json_body(ANSWER)) as child:
+    async with scripted_remote(json_body(ANSWER)) as child:
         await child.ask(Request(7, "m", params))
         (sent,) = child.http.sent
     assert sent.body == (
@@ -143,7 +145,7 @@ async def test_a_request_goes_out_as_it_was_written() -> None:
 
 
 async def test_every_kind_of_message_goes_out() -> None:
-    async with far(TAKEN) as child:
+    async with scripted_remote(TAKEN) as child:
         for message in (TOLD, Response("a", {"x": 1}), Failure("a", {"code": -1, "message": "no"})):
             await child.link.outlet.send(message)
         assert [messages.parse_child(sent.body) for sent in child.http.sent] == [
@@ -167,20 +169,20 @@ async def test_after_the_greeting_all_carries_the_session_and_the_version() -> N
 
 
 async def test_a_child_without_a_session_is_left_without_a_word() -> None:
-    async with far(json_body(GREETED)) as child:
+    async with scripted_remote(json_body(GREETED)) as child:
         await child.ask(Request(1, "initialize", {}))
         await child.link.leave()
         assert len(child.http.sent) == 1
 
 
-async def test_an_end_that_cannot_be_told_is_no_matter() -> None:
+async def test_a_failed_delete_of_the_session_is_ignored() -> None:
     async with greeted(lambda _: httpx2.ConnectError("refused")) as child:
         await child.link.leave()
         assert child.http.sent[-1].method == "DELETE"
 
 
 async def test_a_modern_request_names_its_version_its_method_and_its_target() -> None:
-    async with far(json_body(ANSWER)) as child:
+    async with scripted_remote(json_body(ANSWER)) as child:
         assert await child.ask(MODERN_CALL) == ANSWERED
         headers = child.http.sent[0].headers
     assert {name: value for name, value in headers.items() if name.startswith("mcp-")} == {
@@ -193,7 +195,9 @@ async def test_a_modern_request_names_its_version_its_method_and_its_target() ->
 async def test_a_modern_call_repeats_the_arguments_that_its_tool_marks() -> None:
     schema = b'{"type":"object","properties":{"at":{"type":"string","x-mcp-header":"Region"}}}'
     listing = b'{"tools":[{"name":"own name","inputSchema":' + schema + b"}]}"
-    async with far(json_body(b'{"jsonrpc":"2.0","id":7,"result":' + listing + b"}")) as child:
+    async with scripted_remote(
+        json_body(b'{"jsonrpc":"2.0","id":7,"result":' + listing + b"}")
+    ) as child:
         assert await child.ask(Request(7, "tools/list", MODERN)) == Response(7, Raw(listing))
         arguments: JsonObject = {"at": "\u00fc"}
         await child.ask(Request(7, "tools/call", {**MODERN_CALL.params, "arguments": arguments}))
@@ -208,7 +212,7 @@ async def test_in_the_legacy_era_an_envelope_is_only_carried() -> None:
 
 
 async def test_in_the_modern_era_only_requests_are_sent() -> None:
-    async with far(json_body(ANSWER, mcp_session_id="s1")) as child:
+    async with scripted_remote(json_body(ANSWER, mcp_session_id="s1")) as child:
         await child.ask(MODERN_CALL)
         for message in (TOLD, Notification("notifications/initialized", {}), Response(1, {})):
             await child.link.outlet.send(message)
@@ -218,9 +222,13 @@ async def test_in_the_modern_era_only_requests_are_sent() -> None:
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_a_cancelled_request_is_ended_and_a_legacy_child_is_told(era: str) -> None:
+async def test_a_cancelled_request_is_closed_and_a_legacy_child_is_notified(era: str) -> None:
     feed = Feed(event(NEWS))
-    async with greeted(lambda _: events(feed)) if era == "legacy" else far(events(feed)) as child:
+    async with (
+        greeted(lambda _: events(feed))
+        if era == "legacy"
+        else scripted_remote(events(feed)) as child
+    ):
         assert await child.ask(MODERN_CALL) == HEARD
         await child.link.outlet.send(CANCELLED)
         with anyio.fail_after(5):
@@ -230,7 +238,7 @@ async def test_a_cancelled_request_is_ended_and_a_legacy_child_is_told(era: str)
         await child.nothing_more()
 
 
-async def test_what_is_cancelled_before_its_answer_begins_is_ended_too() -> None:
+async def test_a_request_that_is_cancelled_before_its_response_begins_is_closed_too() -> None:
     ended = anyio.Event()
 
     async def script(_: Sent) -> Answer:
@@ -239,7 +247,7 @@ async def test_what_is_cancelled_before_its_answer_begins_is_ended_too() -> None
         finally:
             ended.set()
 
-    async with far(script) as child:
+    async with scripted_remote(script) as child:
         await child.link.outlet.send(MODERN_CALL)
         await child.http.until_sent(1)
         await child.link.outlet.send(CANCELLED)
@@ -247,7 +255,7 @@ async def test_what_is_cancelled_before_its_answer_begins_is_ended_too() -> None
             await ended.wait()
 
 
-async def test_what_is_not_under_way_is_not_cancelled() -> None:
+async def test_a_request_that_is_not_in_progress_is_not_cancelled() -> None:
     async with greeted(lambda _: json_body(ANSWER)) as child:
         await child.ask()
         count = len(child.http.sent)
@@ -260,13 +268,13 @@ async def test_an_answer_may_come_as_an_event_after_others() -> None:
     asked = b'{"jsonrpc":"2.0","id":"q","method":"roots/list"}'
     stream = b": hello\n\nevent: ping\ndata: x\n\n" + event(NEWS) + event(asked) + event(ANSWER)
     for chunks in ([stream], [stream[i : i + 1] for i in range(len(stream))]):
-        async with far(events(*chunks)) as child:
+        async with scripted_remote(events(*chunks)) as child:
             await child.link.outlet.send(CALL)
             found = [await child.next() for _ in range(3)]
             assert found == [HEARD, RequestWithin("q", "roots/list", {}, within=7), ANSWERED]
 
 
-async def test_what_is_asked_on_the_standing_stream_is_asked_within_no_request() -> None:
+async def test_a_request_on_the_get_stream_belongs_to_no_call() -> None:
     asked = b'{"jsonrpc":"2.0","id":"q","method":"roots/list"}'
     async with greeted(lambda _: TAKEN, lambda _: events(event(asked))) as child:
         assert await child.next() == Request("q", "roots/list", {})
@@ -275,7 +283,7 @@ async def test_what_is_asked_on_the_standing_stream_is_asked_within_no_request()
 @pytest.mark.parametrize("kind", ["json", "events"])
 async def test_an_answer_under_another_id_is_still_the_answer(kind: str) -> None:
     text = ANSWER.replace(b"7", b'"7"')
-    async with far(json_body(text) if kind == "json" else events(event(text))) as child:
+    async with scripted_remote(json_body(text) if kind == "json" else events(event(text))) as child:
         assert await child.ask() == ANSWERED
 
 
@@ -283,9 +291,9 @@ async def test_an_error_is_passed_on_as_it_is() -> None:
     text = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"no","data":1.0}}'
     expected = Failure(7, Raw(b'{"code":-32602,"message":"no","data":1.0}'))
     for answer in (json_body(text), json_body(text, 400), json_body(text, 500)):
-        async with far(answer) as child:
+        async with scripted_remote(answer) as child:
             assert await child.ask() == expected
-    async with far(events(event(text))) as child:
+    async with scripted_remote(events(event(text))) as child:
         assert await child.ask() == expected
 
 
@@ -301,7 +309,7 @@ def html(status: int = 200) -> httpx2.Response:
         (html(500), "it answered with HTTP status 500"),
         (httpx2.Response(503, json={"error": "no"}), "it answered with HTTP status 503"),
         (httpx2.Response(502, stream=Feed(b"BREAK")), "it answered with HTTP status 502"),
-        (httpx2.Response(401), "it answered with HTTP status 401 (are its headers right?)"),
+        (httpx2.Response(401), "it answered with HTTP status 401 (check its headers)"),
         (httpx2.Response(204), "it answered with HTTP status 204"),
         (
             httpx2.Response(307, headers={"location": "http://x/?k=s3cret"}),
@@ -309,8 +317,8 @@ def html(status: int = 200) -> httpx2.Response:
         ),
         (html(), "it answered with content of type 'text/html'"),
         (httpx2.Response(200), "it answered with content of type ''"),
-        (TAKEN, "it accepted the request, and gives no answer (HTTP status 202)"),
-        (json_body(NEWS), "it answered with a message that is no answer"),
+        (TAKEN, "it accepted the request but will not answer it (HTTP status 202)"),
+        (json_body(NEWS), "it answered with a message that is not a response"),
         (
             httpx2.Response(
                 200, headers={"content-type": "application/json"}, stream=Feed(b"{", b"BREAK")
@@ -321,14 +329,14 @@ def html(status: int = 200) -> httpx2.Response:
         (events(b": nothing\n\n"), "the connection broke off"),
     ],
 )
-async def test_what_breaks_breaks_its_own_request(answer: Answer, why: str) -> None:
-    async with far(answer) as child:
+async def test_a_broken_connection_fails_only_its_own_request(answer: Answer, why: str) -> None:
+    async with scripted_remote(answer) as child:
         assert await child.ask() == lost(7, why)
         await child.nothing_more()
 
 
 async def test_an_answer_that_is_no_json_fails_its_request() -> None:
-    async with far(json_body(b"{")) as child:
+    async with scripted_remote(json_body(b"{")) as child:
         failed = await child.ask()
     assert isinstance(failed, Lost)
     assert "its answer cannot be read: " in str(messages.as_object(failed.error)["message"])
@@ -340,7 +348,7 @@ async def test_an_answer_that_is_too_large_fails_its_request(
 ) -> None:
     monkeypatch.setattr(messages, "MAX_MESSAGE_BYTES", 2000)
     text = ANSWER[:-2] + b',"b":"' + b"x" * 2000 + b'"}}'
-    async with far(json_body(text) if kind == "json" else events(event(text))) as child:
+    async with scripted_remote(json_body(text) if kind == "json" else events(event(text))) as child:
         failed = await child.ask()
     assert isinstance(failed, Lost)
     assert "it has more than " in str(messages.as_object(failed.error)["message"])
@@ -348,19 +356,19 @@ async def test_an_answer_that_is_too_large_fails_its_request(
 
 async def test_a_notification_that_is_lost_is_logged() -> None:
     for answer in (httpx2.ConnectError("refused"), html(500)):
-        async with far(answer) as child:
+        async with scripted_remote(answer) as child:
             with capture_logs() as logs:
                 await child.link.outlet.send(TOLD)
             assert [entry["event"] for entry in logs] == ["message lost"]
 
 
 async def test_an_unknown_method_is_no_end_where_there_is_no_session() -> None:
-    async with far(html(404)) as child:
+    async with scripted_remote(html(404)) as child:
         failed = await child.ask()
         assert isinstance(failed, Failure)
         assert failed.error == {
             "code": METHOD_NOT_FOUND,
-            "message": "it answered with HTTP status 404 (is its url right?)",
+            "message": "it answered with HTTP status 404 (check its url)",
         }
 
 
@@ -412,13 +420,15 @@ async def test_an_answer_that_cannot_be_resumed_is_lost(status: int, why: str) -
     def stream(_: Sent) -> Answer:
         return httpx2.Response(status)
 
-    async with far(legacy(lambda _: events(event(NEWS, b"1")), stream)) as child:
+    async with scripted_remote(legacy(lambda _: events(event(NEWS, b"1")), stream)) as child:
         await child.ask(Request(1, "initialize", {}))
         assert [await child.ask(), await child.next()] == [HEARD, lost(7, why)]
 
 
 async def test_a_session_may_end_at_a_resumption() -> None:
-    async with far(legacy(lambda _: events(event(NEWS, b"1")), lambda _: html(404))) as child:
+    async with scripted_remote(
+        legacy(lambda _: events(event(NEWS, b"1")), lambda _: html(404))
+    ) as child:
         await child.ask(Request(1, "initialize", {}))
         assert await child.ask() == HEARD
         with pytest.raises(GoneError, match="its session has ended"):
@@ -426,13 +436,13 @@ async def test_a_session_may_end_at_a_resumption() -> None:
 
 
 async def test_in_the_modern_era_nothing_is_resumed() -> None:
-    async with far(events(event(NEWS, b"1"))) as child:
+    async with scripted_remote(events(event(NEWS, b"1"))) as child:
         assert await child.ask(MODERN_CALL) == HEARD
         assert await child.next() == lost(7, "the connection broke off")
         assert len(child.http.sent) == 1
 
 
-async def test_what_a_child_says_of_its_own_accord_comes() -> None:
+async def test_unsolicited_messages_are_received() -> None:
     first, second = Feed(event(NEWS, b"5")), Feed(event(NEWS))
     feeds = [first, second]
     async with greeted(lambda _: TAKEN, lambda _: events(feeds.pop(0))) as child:
@@ -443,13 +453,13 @@ async def test_what_a_child_says_of_its_own_accord_comes() -> None:
     assert second.is_closed
 
 
-async def test_a_session_may_end_at_the_standing_stream() -> None:
+async def test_a_session_may_end_on_the_get_stream() -> None:
     async with greeted(lambda _: TAKEN, lambda _: html(404)) as child:
         with pytest.raises(GoneError, match="its session has ended"):
             await child.next()
 
 
-async def test_an_answer_on_the_standing_stream_ends_the_wait_for_it() -> None:
+async def test_an_answer_on_the_get_stream_completes_its_request() -> None:
     feed, standing = Feed(event(NEWS)), Feed()
     async with greeted(lambda _: events(feed), lambda _: events(standing)) as child:
         assert await child.ask() == HEARD
@@ -464,11 +474,11 @@ async def test_after_its_answer_a_stream_is_read_on_and_not_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     feed = Feed(event(ANSWER) + event(NEWS))
-    async with far(events(feed)) as child:
+    async with scripted_remote(events(feed)) as child:
         assert [await child.ask(), await child.next()] == [ANSWERED, HEARD]
     monkeypatch.setattr("hub.children.remote.streamable_http.DRAIN", 0)
     feed = Feed(event(ANSWER))
-    async with far(events(feed)) as child:
+    async with scripted_remote(events(feed)) as child:
         assert await child.ask() == ANSWERED
         with anyio.fail_after(5):
             await feed.closed()
@@ -482,7 +492,7 @@ async def test_many_requests_are_under_way_at_once_and_none_waits_for_another() 
             return await never()
         return json_body(ANSWER.replace(b"7", str(id_.id).encode(), 1))
 
-    async with far(script) as child:
+    async with scripted_remote(script) as child:
         for number in range(300):
             await child.link.outlet.send(Request(number, "m", {}))
         found = [await child.next() for _ in range(299)]
@@ -490,7 +500,7 @@ async def test_many_requests_are_under_way_at_once_and_none_waits_for_another() 
 
 
 async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> None:
-    async with far(json_body(ANSWER)) as child:
+    async with scripted_remote(json_body(ANSWER)) as child:
         assert child.link.outlet.post(CALL)
         assert await child.next() == ANSWERED
         assert not child.link.outlet.post(TOLD)
@@ -500,7 +510,7 @@ async def test_a_request_can_be_posted_without_waiting_and_nothing_else() -> Non
 
 async def test_answers_are_handed_over_where_they_arrive() -> None:
     settled: list[Message] = []
-    async with far(json_body(ANSWER)) as child, anyio.create_task_group() as tasks:
+    async with scripted_remote(json_body(ANSWER)) as child, anyio.create_task_group() as tasks:
         child.link.hand_answers_to(taken_into(settled))
         tasks.start_soon(child.link.next)
         await anyio.wait_all_tasks_blocked()
@@ -511,14 +521,14 @@ async def test_answers_are_handed_over_where_they_arrive() -> None:
 
 
 async def test_a_message_that_cannot_be_written_is_the_senders_matter() -> None:
-    async with far(TAKEN) as child:
+    async with scripted_remote(TAKEN) as child:
         with pytest.raises(messages.WireError):
             await child.link.outlet.send(Request(7, "m", {"a": "\ud800"}))
         assert child.http.sent == []
 
 
 @pytest.mark.parametrize("answers", [True, False])
-async def test_a_stream_of_what_is_of_no_use_is_the_end_of_the_child(*, answers: bool) -> None:
+async def test_a_child_that_streams_useless_events_is_ended(*, answers: bool) -> None:
     flood = b"data: this is no message\n\n" * (MAX_STRAYS + 1)
 
     def script(sent: Sent) -> Answer:
@@ -526,7 +536,7 @@ async def test_a_stream_of_what_is_of_no_use_is_the_end_of_the_child(*, answers:
             return events(flood)
         return TAKEN
 
-    async with far(script) as child:
+    async with scripted_remote(script) as child:
         with capture_logs():
             await child.link.outlet.send(CALL if answers else INITIALIZED)
             with pytest.raises(GoneError, match="the hub ended it because it misbehaved"):

@@ -11,7 +11,7 @@ def test_each_node_is_met_once_in_a_shape_that_contains_itself() -> None:
     assert list(map(id, nodes_of(shape))) == [id(shape), id(inner)]
 
 
-def test_an_override_leaves_what_contains_itself_as_it_is_further_down() -> None:
+def test_an_override_in_a_recursive_schema_changes_one_level() -> None:
     shape = ArgumentNode()
     force_setattr(shape, "properties", {"a": shape})
     changed = overridden(shape, ["a", "a"], Kind.PATH)
@@ -20,7 +20,7 @@ def test_an_override_leaves_what_contains_itself_as_it_is_further_down() -> None
     assert changed.member("a").member("a").member("a") is shape
 
 
-def test_what_no_schema_declares_goes_by_its_name() -> None:
+def test_an_undeclared_argument_is_judged_by_its_name() -> None:
     assert ArgumentNode().member("path").kind is Kind.PATH
     assert ArgumentNode().member("path") is node_of_key("path")
     assert ArgumentNode(extra=ArgumentNode(Kind.GLOB)).member("path").kind is Kind.GLOB

@@ -1,6 +1,6 @@
 import pytest
 
-from hub.guard.keys import schema as detection
+from hub.guard.keys import schema as schema_module
 from hub.guard.keys.schema import ArgumentNode, compile_schema, nodes_of
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject
@@ -104,7 +104,7 @@ def test_no_schema_makes_the_compiler_run_away() -> None:
     assert shape(many).member("p998").declared is False
 
 
-def test_what_refers_to_itself_is_known_at_any_depth() -> None:
+def test_a_recursive_schema_is_known_at_any_depth() -> None:
     schema: Json = {
         "properties": {
             **{name: {"$ref": "#"} for name in ("and", "or", "not")},
@@ -126,7 +126,7 @@ def test_a_schema_is_read_as_far_as_its_size_justifies(monkeypatch: pytest.Monke
         read.append(len(text))
         return named
 
-    monkeypatch.setattr(detection, "_described", described)
+    monkeypatch.setattr(schema_module, "_described", described)
     shared: list[Json] = [{"description": "input " * 40} for _ in range(60)]
     again: Json = {"allOf": shared, "properties": {f"p{n}": {"$ref": "#"} for n in range(9)}}
     own: Json = {"properties": {f"p{n}": {"allOf": shared, "title": str(n)} for n in range(9)}}
@@ -146,7 +146,7 @@ SHARED: list[JsonObject] = [
 
 
 @pytest.mark.parametrize("shared", SHARED)
-def test_what_many_refer_to_is_not_read_again_and_again(shared: JsonObject) -> None:
+def test_many_references_to_a_definition_stay_small(shared: JsonObject) -> None:
     members: JsonObject = {f"p{n}": {"$ref": "#/$defs/x", "default": n} for n in range(4000)}
     compiled = shape({"properties": {**members, "path": {}}, "$defs": {"x": shared}})
     assert compiled.member("path").kind is Kind.PATH
@@ -188,7 +188,7 @@ def test_the_operator_decides_by_pointer() -> None:
     compiled = compile_schema(schema, overrides)
     path = compiled.member("path")
     assert (path.kind, path.why, path.values) == (
-        *(Kind.IGNORE, "the operator says so"),
+        *(Kind.IGNORE, "set by the operator"),
         frozenset(),
     )
     files = compiled.member("files")
@@ -197,10 +197,10 @@ def test_the_operator_decides_by_pointer() -> None:
     assert compiled.member("list").element().kind is Kind.WEAK
 
 
-def test_what_is_read_in_part_is_judged_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partly_read_schema_is_judged_by_names(monkeypatch: pytest.MonkeyPatch) -> None:
     schema: Json = {"properties": {"path": {"anyOf": [{"type": "integer"}, {"type": "string"}]}}}
     for most in range(2, 8):
-        monkeypatch.setattr(detection, "_MOST", most)
+        monkeypatch.setattr(schema_module, "_MOST", most)
         assert compile_schema(schema, {}).member("path").kind is Kind.PATH, most
 
 

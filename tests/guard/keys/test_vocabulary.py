@@ -4,7 +4,7 @@ from hub.guard.keys import vocabulary
 from hub.guard.keys.vocabulary import NOT_PATHS, PATH_WORDS, PAYLOAD_WORDS, WEAK_WORDS
 
 
-def test_words_are_lower_case_and_stand_in_one_list() -> None:
+def test_words_are_lower_case_and_in_one_list_only() -> None:
     lists = [PATH_WORDS, WEAK_WORDS, PAYLOAD_WORDS, NOT_PATHS]
     for n, words in enumerate(lists):
         assert all(word == word.lower() for word in words)

@@ -29,7 +29,7 @@ MANY = 5000
         ("//host/" + "./" * MANY + "x", "//host/x"),
     ],
 )
-def test_what_a_child_may_tidy_up_is_short(text: str, form: str) -> None:
+def test_padding_that_a_child_may_remove_is_removed(text: str, form: str) -> None:
     assert shortened(text, READER) == ([form], "")
 
 
@@ -58,7 +58,7 @@ def test_detours_are_taken_out(text: str, form: str) -> None:
         "QUJD" * MANY,
     ],
 )
-def test_what_stays_long_is_left(text: str) -> None:
+def test_text_that_stays_too_long_is_returned(text: str) -> None:
     forms, rest = shortened(text, READER)
     assert forms == []
     assert len(rest) >= PATH_MAX

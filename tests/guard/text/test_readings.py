@@ -77,7 +77,7 @@ def test_a_plain_path_has_one_reading(text: str) -> None:
         ("unix:///run/x", "/run/x", "as a local URI"),
     ],
 )
-def test_a_text_can_be_read_in_another_way(text: str, other: str, how: str) -> None:
+def test_a_text_has_other_readings(text: str, other: str, how: str) -> None:
     assert readings(text, READER)[other] == how
 
 
@@ -172,15 +172,15 @@ def test_windows_knows_other_variables_and_no_colon_lists() -> None:
         ("file:relative", "not absolute"),
     ],
 )
-def test_what_cannot_be_read_for_certain_is_refused(text: str, reason: str) -> None:
+def test_an_ambiguous_text_is_refused(text: str, reason: str) -> None:
     with pytest.raises(PathError, match=reason):
         readings(text, READER)
 
 
-def test_nobody_knows_an_unknown_home() -> None:
-    with pytest.raises(PathError, match="'~'"):
+def test_a_home_directory_that_is_not_set_is_an_error() -> None:
+    with pytest.raises(PathError, match="HOME is not set"):
         readings("~/x", Reader({}, POSIX))
-    with pytest.raises(PathError, match="'%NO%'"):
+    with pytest.raises(PathError, match="%NO% is not set"):
         readings("%NO%", Reader({}, WINDOWS))
 
 

@@ -1,8 +1,8 @@
-"""An MCP server that starts a family, and ends it as badly as a server can.
+"""An MCP server that starts child processes, and ends them as badly as a server can.
 
 Its arguments say how: `noeof` and `noterm` ignore what asks it to end, `busy` never reads on once a
 call has come, and each `child=...` is one of its own children: `plain`, `noterm`, `setsid`, `lost`
-(its parent has gone), `bare` (all of these, and an empty environment) or `evader` (all of these,
+(its parent has exited), `bare` (all of these, and an empty environment) or `evader` (all of these,
 and other limits: no mark is left).
 """
 
@@ -47,7 +47,7 @@ def reply(request: object, found: object) -> None:
 
 def answer(request: object, method: str) -> None:
     if method == "initialize":
-        info = {"name": "brooding", "version": "1"}
+        info = {"name": "forking", "version": "1"}
         tools = {"tools": {"listChanged": False}}
         reply(request, {"protocolVersion": "2025-11-25", "capabilities": tools, "serverInfo": info})
     elif method == "tools/list":

@@ -1,0 +1,223 @@
+"""List the texts of a path candidate that are judged: the whole value, its parts and readings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from hub.guard.arguments import PathCandidate, is_shaped
+from hub.guard.containment import PathTracer
+from hub.guard.keys.key_words import LONGEST_KEY, is_mount
+from hub.guard.keys.vocabulary import Kind
+from hub.guard.local_paths import LocalPaths, doubt_about
+from hub.guard.plain_paths import is_plain, reads_once
+from hub.guard.text.commands import (
+    is_null,
+    is_program,
+    uncut_words,
+    with_short_roots,
+    without_messages,
+    words_in,
+)
+from hub.guard.text.names import names_in, quoted_names_in
+from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
+from hub.guard.text.prose import is_list_of_words, is_prose
+from hub.guard.text.readings import Reader, climbing, is_local_uri, is_remote, plainly, readings
+from hub.paths.resolve import PATH_MAX, PathError
+
+_WILDCARD = re.compile(r"[*?\[{(|^$]")
+_QUERY = re.compile(r"[?#]")
+_MOUNTED = re.compile(r"((?:[A-Za-z]:[/\\])?[^:,;\s]+):/[^:,;\s]*(?::[a-zA-Z]+)?")
+ONE_NAME = "one item of a list"
+"""How a name in a text without path signs comes about; it costs a disk query, but no reading."""
+_SHAPE_OF_A_NAME = re.compile(r"[\w.-]+")
+_BY_SHAPE = frozenset({Kind.NEUTRAL, Kind.WEAK})
+_LONGEST_LIST = 1024
+_BRACED = re.compile(r"(?!.*\x00).*[\"'`<>(){}\[\]]", re.S)
+_BRACKET = re.compile(r"[()\[\]{}<>]")
+_WILD_CLIMB = re.compile(r"[*?\[][^/]*/(?:[^?]*/)?\.\.(?:/|$)")
+_ESCAPE = re.compile(r"\\(.)")
+_SHORT_OPTION = re.compile(r"-[A-Za-z].")
+
+
+class CandidateTexts(Struct, frozen=True):
+    """Lists the texts of one call's candidates that are judged.
+
+    A text is a triple: the text, how it comes about (in words for `explain`), and the kind that it
+    is judged as. The tracer is asked only which names there are on the disk.
+    """
+
+    tracer: PathTracer
+    reader: Reader
+    posix: bool
+    local_paths: LocalPaths
+
+    def of(self, candidate: PathCandidate, value: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield the texts of a candidate whose value is a string.
+
+        Raises:
+            PathError: the value cannot be read for certain, or in too many ways.
+        """
+        mounted = _MOUNTED.fullmatch(value) if candidate.kind is Kind.WEAK else None
+        if candidate.whole and len(value) < PATH_MAX:
+            yield from self._readings(value, candidate.kind, replace(self.reader, whole=True))
+            return
+        if candidate.kind is Kind.GLOB:
+            value = with_short_roots(value, self.reader)
+        if mounted is None or not is_mount(candidate.key[-LONGEST_KEY:]):
+            yield from self._texts(candidate.kind, value)
+            return
+        yield from self._texts(Kind.WEAK, mounted[1])
+        yield from self._readings(value, Kind.WEAK, replace(self.reader, whole=True))
+
+    def _texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
+        if kind is Kind.COMMAND or (kind in _BY_SHAPE and _is_options(value)):
+            yield from self._texts_of_command(value, starts=kind is Kind.COMMAND)
+        elif kind is Kind.PATH:
+            yield from self._texts_of_path(value)
+        elif kind is Kind.NEUTRAL and not is_shaped(value):
+            yield from self._names_in(value)
+        elif is_local_uri(value):
+            yield from self._texts_of_path(value)
+        elif is_remote(value):
+            yield from self._texts_of_url(kind, value)
+        elif len(value) >= PATH_MAX:
+            yield from self._long_texts(kind, value)
+        else:
+            yield from self._texts_of_value(kind, value)
+            if kind is Kind.GLOB and "\\" in value and self.posix:
+                yield from self._readings(_ESCAPE.sub(r"\1", value), kind, self.reader)
+
+    def _texts_of_path(self, value: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield the value as one path, and the parts that some child may take for paths."""
+        one = readings(value, replace(self.reader, whole=True, as_shell=True))
+        for text, how in one.items():
+            yield text, how, Kind.PATH
+        if not reads_once(value) or not is_plain(value):
+            reader = replace(self.reader, as_shell=True, is_path=True)
+            for text, how in readings(value, reader).items():
+                if text not in one:
+                    yield text, how, Kind.NEUTRAL
+                    yield from self._tops_of(text)
+
+    def _texts_of_value(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield a value that may be a path, and the parts that some child may take for paths."""
+        reader = self._reader_of(kind, value)
+        if kind is not Kind.WEAK or not _BRACKET.search(value):
+            yield from self._readings(value, kind, reader)
+            return
+        # `[id]/page.tsx` does not contain the path `/page.tsx`.
+        one = readings(value, replace(reader, whole=True))
+        for text, how in readings(value, reader).items():
+            yield text, how, kind if text in one else Kind.NEUTRAL
+
+    def _reader_of(self, kind: Kind, value: str) -> Reader:
+        """Return the reader for a value that may be a path."""
+        if is_prose(value):
+            return replace(self.reader, whole=True)
+        if kind is Kind.WEAK:
+            return replace(self.reader, as_shell=True)
+        return replace(self.reader, words="names")
+
+    def _texts_of_url(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
+        # An argument whose name says nothing of paths may take any URL: ignore its query.
+        path = climbing(_QUERY.split(value, 1)[0] if kind is Kind.NEUTRAL else value)
+        if path is not None:
+            yield path, "as a relative path", Kind.WEAK
+        if "::" in value:
+            yield from self._readings(value, Kind.NEUTRAL, self.reader)
+
+    def _texts_of_command(self, value: str, *, starts: bool) -> Iterator[tuple[str, str, Kind]]:
+        reader = replace(self.reader, as_shell=True)
+        if starts and len(value) <= PATH_MAX:
+            value = without_messages(value)
+        value = with_short_roots(value, self.reader)
+        words = dict.fromkeys(words_in(value, self.reader, starts=starts))
+        for word in words:
+            yield from self._texts_of_word(word, reader)
+        for word in dict.fromkeys(uncut_words(value)):
+            if word not in words:
+                texts = self._texts_of_word(word, replace(reader, words="never"))
+                yield from (one for one in texts if not (is_program(one[0]) or is_null(one[0])))
+
+    def _texts_of_word(self, word: str, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
+        if is_local_uri(word):
+            yield from self._texts_of_path(word)
+        elif self.posix and not (is_shaped(word) or _WILDCARD.search(word) or "%" in word):
+            yield from self._names_in(word)
+            if is_prose(word):
+                yield from ((name, ONE_NAME, Kind.NEUTRAL) for name in quoted_names_in(word))
+        else:
+            is_top = not word.rstrip("/.") or word.rstrip("/.")[-1] in "=@"
+            kind = Kind.WEAK if is_top or word[0] == "~" else Kind.NEUTRAL
+            for text, how, of in self._readings(word, kind, reader):
+                if _WILD_CLIMB.search(text):
+                    raise PathError("it has '..' after a wildcard")
+                yield text, how, of
+            if self.posix:
+                yield from self._tops_of(word)
+
+    def _tops_of(self, word: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield the paths for the top directories that a shell finds for a word with a wildcard."""
+        if word[:1] != "/" or not _WILDCARD.search(word):
+            return
+        first, _, rest = word.lstrip("/.").partition("/")
+        for top in self.tracer.matching_tops(plainly(first)):
+            yield f"/{top}/{rest}", "as a shell reads its wildcards", Kind.NEUTRAL
+
+    def _names_in(self, text: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield the parts of a text without path signs that can be file names.
+
+        Most are none. Such a name leads outside only if it is a link.
+        """
+        if _SHAPE_OF_A_NAME.fullmatch(text):
+            yield text, "as given", Kind.NEUTRAL
+            if _SHORT_OPTION.match(text):
+                yield text[2:], "the right-hand side", Kind.NEUTRAL
+            return
+        if len(text) <= _LONGEST_LIST and _BRACED.match(text) and not is_prose(text):
+            yield from self._texts_of_value(Kind.NEUTRAL, text)
+        for whole in dict.fromkeys((text, *self._decoded(text))):
+            if "\x00" not in whole:  # no name has a NUL, but some children read only up to it
+                yield whole, "as given" if whole == text else "percent-decoded", Kind.NEUTRAL
+            if not is_prose(whole):
+                names = names_in(whole, words=is_list_of_words(whole))
+                yield from ((name, ONE_NAME, Kind.NEUTRAL) for name in names)
+
+    def _decoded(self, text: str) -> Iterator[str]:
+        if ("%" in text or not text.isascii()) and len(text) <= _LONGEST_LIST:
+            yield from readings(text, replace(self.reader, whole=True))
+
+    def _long_texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield what a child may make of a value that is longer than any path, by tidying it up.
+
+        Raises:
+            PathError: the value is a path that stays too long, or cannot be read for certain.
+        """
+        doubt = doubt_about(value, kind)
+        if doubt is not None:
+            raise PathError(doubt)
+        forms, rest = shortened(value, self.reader)
+        for form in forms:
+            for text, how, of in self._texts(kind, form):
+                yield text, f"tidied up, {how}", of
+        if not is_one_path(rest):
+            return
+        if kind is Kind.GLOB:
+            yield rest, "tidied up", kind
+        elif self.local_paths.is_long_path(straightened(rest), kind):
+            raise PathError("it is longer than any path can be")
+        for piece in paths_in(rest):
+            yield from self._texts(kind if kind is Kind.GLOB else Kind.NEUTRAL, piece)
+
+    def _readings(self, text: str, kind: Kind, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
+        for reading, how in readings(text, reader).items():
+            yield reading, how, kind
+
+
+def _is_options(text: str) -> bool:
+    """Return whether a value that may be a path is one line of a program's options."""
+    return text[:1] == "-" and " " in text[2:] and text[1] != " " and "\n" not in text

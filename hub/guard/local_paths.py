@@ -1,0 +1,106 @@
+"""Tell which texts are meant as paths of the child's machine, and which cannot be judged."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from hub.guard.containment import PathTracer
+from hub.guard.keys.vocabulary import Kind
+from hub.guard.text.prose import is_prose
+from hub.guard.text.readings import Reader, is_special, readings
+from hub.paths.resolve import Flavour, collapse
+
+_DOUBTS = (
+    (re.compile(r"[\x00-\x1f\x7f-\x9f]"), "it contains a control character"),
+    (re.compile(r"[\ud800-\udfff]"), "it contains an unpaired surrogate"),
+    (re.compile(r"\$\(|`|\$env:|\$\{\w*[^\w}]", re.I), "it contains a shell substitution"),
+)
+_COMPUTED = re.compile(r"\$\(|\$\{\w+(?:[%#/^@]|,,?|:\d)", re.I)
+_SUSPECT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff$`~]")
+_USERS_HOME = re.compile(r"~(?:[+-]|\d+|[A-Za-z_][\w.-]*)(?:[/\\]|$)")
+_FOREIGN = re.compile(r"\s*content://", re.I)
+_NAMED = frozenset({Kind.PATH, Kind.WEAK})
+_WILDCARD = re.compile(r"[*?\[{(|^$]")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_LOCAL = re.compile(r"file:", re.I)
+
+
+class LocalPaths(Struct, frozen=True):
+    """Tells which texts of one call are meant as paths of the child's machine.
+
+    `posix`: it is no Windows machine. `all_local`: every absolute path is meant so, as the operator
+    says with `paths: local`.
+    """
+
+    tracer: PathTracer
+    reader: Reader
+    posix: bool
+    all_local: bool
+
+    def is_meant(self, text: str, kind: Kind, value: str) -> bool:
+        """Return whether a value that may be a path is meant as a path of this machine."""
+        if self.is_elsewhere(text, value):
+            return False
+        if not self.posix and (_DRIVE.match(text) or text[:1] == "\\"):
+            return True
+        if kind is Kind.VIRTUAL:
+            return text[:1] != "/" and ".." in text
+        return text[:1] != "/" or self._is_meant_absolute(text, kind, value)
+
+    def is_elsewhere(self, text: str, value: str) -> bool:
+        """Return whether a path is an absolute path of another machine."""
+        if self.all_local or _LOCAL.search(value):
+            return False
+        return self.tracer.is_absolute(text)
+
+    def is_long_path(self, text: str, kind: Kind) -> bool:
+        """Return whether a text longer than any path is meant as a path of this machine."""
+        if text[:1] == "/" or _DRIVE.match(text):
+            return self.is_meant(text, kind, text)
+        first, slash, _ = text.partition("/")
+        return first in {"..", "~"} or (bool(slash) and self.tracer.has(first))
+
+    def _is_meant_absolute(self, text: str, kind: Kind, value: str) -> bool:
+        if kind is Kind.WEAK and text[:2] != "//" and not _BASE64.fullmatch(text):
+            return True
+        straight = collapse(text, cwd=None, flavour=Flavour.POSIX) or text
+        if not straight.strip("/"):  # a lone slash in a longer text is only punctuation
+            is_path = kind is Kind.WEAK or bool(text.strip("/. ")) or _LOCAL.search(value)
+            return bool(is_path) or self._is_whole(text, value)
+        return any(map(self._is_top, {_first(straight), _first(text)}))
+
+    def _is_top(self, first: str) -> bool:
+        """Return whether an entry of the file system's top directory has or matches this name."""
+        if self.tracer.is_top(first):
+            return True
+        if not _WILDCARD.search(first) or not any(map(str.isalnum, first)):
+            return False  # `/*` and `/.*` are more likely part of a search pattern
+        return bool(self.tracer.matching_tops(first))
+
+    def _is_whole(self, text: str, value: str) -> bool:
+        """Return whether a text is the whole value or a reading of it, not a part."""
+        return text == value or text in readings(value, replace(self.reader, whole=True))
+
+
+def doubt_about(text: str, kind: Kind) -> str | None:
+    """Return why a text cannot be judged as a path, whatever is on the disk, or None."""
+    if is_special(text) or (kind is Kind.PATH and _FOREIGN.match(text)):
+        return "it opens something that is not a file"
+    if not _SUSPECT.search(text):
+        return None
+    if _USERS_HOME.match(text) and ("/" in text or kind in _NAMED):
+        return "it starts with '~' and a name, which the hub does not resolve"
+    if kind is Kind.WEAK and _COMPUTED.search(text) and not is_prose(text):
+        return "it contains a shell substitution"
+    if kind is not Kind.PATH:
+        return "it contains a NUL character" if "\x00" in text else None
+    return next((reason for doubt, reason in _DOUBTS if doubt.search(text)), None)
+
+
+def _first(path: str) -> str:
+    """Return the first name of an absolute path."""
+    return next((name for name in path.split("/") if name not in {"", ".", ".."}), "")

@@ -1,0 +1,40 @@
+import pytest
+
+from hub.guard.text.names import names_in, quoted_names_in
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a", []),
+        ("a,b", ["a", "b"]),
+        ("a;b|c", ["a", "b", "c", "b|c", "a;b"]),
+        ("k = v", ["k", "v"]),
+        ("-ofile,x", ["file,x", "-ofile", "file", "x"]),
+        ("'a b'", ["a b"]),
+        ("a=b:c", ["a", "a=b", "b", "b:c", "c"]),
+        ("a\x00b", ["a", "b"]),
+        ("a" * 256 + ",b", ["b"]),
+        ("-o" + "a" * 255 + ",b", ["a" * 255, "b"]),
+    ],
+)
+def test_names_are_the_items_of_a_list_and_both_sides_of_a_sign(
+    text: str, names: list[str]
+) -> None:
+    assert list(names_in(text, words=False)) == names
+
+
+def test_words_are_names_where_the_text_is_a_list_of_words() -> None:
+    assert list(names_in("a.py  b.py", words=True)) == ["a.py", "b.py"]
+    assert list(names_in("a.py  b.py", words=False)) == []
+
+
+def test_names_are_read_between_any_two_quotes() -> None:
+    assert list(quoted_names_in("see 'a b', not \"c or 'd'")) == [
+        "see",
+        "a b",
+        ", not",
+        "c or",
+        "d",
+    ]
+    assert list(quoted_names_in("'" + "a" * 256 + "'")) == []
