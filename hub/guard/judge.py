@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
 
@@ -428,7 +428,8 @@ def _names_of(text: str, *, words: bool) -> Iterator[str]:
     spaces = _SPACES.split(text) if words else ()
     sides = () if "\x00" in text else (text, text.strip().strip("\"'`<>"))
     lists = (item for sign in ",;|" if sign in text for item in text.split(sign))
-    for item in (*sides, *_ENCLOSED.split(text), *_ITEMS.split(text), *lists, *spaces):
+    items = (*sides, *_ENCLOSED.split(text), *_ITEMS.split(text), *lists, *spaces)
+    for item in dict.fromkeys(items):
         for piece in _sides_of(item):
             word = piece.strip()
             for name in (word, word[2:] if _SHORT_OPTION.match(word) else ""):
@@ -442,10 +443,18 @@ def _sides_of(item: str) -> Iterator[str]:
     yield item
     signs = [sign.span() for sign in _SIDES.finditer(item)]
     starts, ends = [0, *(end for _, end in signs)], [*(start for start, _ in signs), len(item)]
+    for n, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        between = item[start:end]
+        starts[n] = end - len(between.lstrip())
+        ends[n] = start + len(between.rstrip())
     for n, start in enumerate(starts):
-        for end in (*ends[n : n + _MOST_SIGNS], ends[-1]):
-            yield item[start:end]
-    yield from (item[:end] for end in ends[_MOST_SIGNS:])
+        yield from _names_between(item, start, (*ends[n : n + _MOST_SIGNS], ends[-1]))
+    yield from _names_between(item, starts[0], ends[_MOST_SIGNS:])
+
+
+def _names_between(item: str, start: int, ends: Sequence[int]) -> Iterator[str]:
+    """Yield the parts that are no longer than a name: copies of all would grow with the square."""
+    yield from (item[start:end] for end in ends if end - start <= _LONGEST_NAME + len("-x"))
 
 
 def _quoted_in(text: str) -> Iterator[str]:
