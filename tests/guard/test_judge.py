@@ -83,6 +83,10 @@ def objection(
         (COMMAND, "gh pr create --title 'a/b' --body \"see ../x and ~/y\""),
         (WEAK, "<img src='../x.png'/>"),
         (NEUTRAL, "```js\nimport '../x'\n```"),
+        (WEAK, "[id]/page.tsx"),
+        (WEAK, "new Map()/x"),
+        (NEUTRAL, "/*"),
+        (NEUTRAL, "/*/x"),
     ],
 )
 def test_what_a_user_means_is_let_through(world: CallContext, kind: Kind, value: str) -> None:
@@ -113,6 +117,9 @@ def test_what_a_user_means_is_let_through(world: CallContext, kind: Kind, value:
         (NEUTRAL, "~/.ssh"),
         (NEUTRAL, "--out=/etc"),
         (NEUTRAL, "--in file:///etc --verbose more words"),
+        (NEUTRAL, "/et?/passwd"),
+        (NEUTRAL, "{ev,x}il"),
+        (NEUTRAL, "%2e%2e%2f%2e%2e%2f" + "a" * 2000),
         (PAYLOAD, "file:///etc"),
         (COMMAND, "cat /etc/passwd"),
         (COMMAND, "cat evil/x"),

@@ -15,6 +15,7 @@ from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Refused, admit, compile_tool, decide, explain
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.own_files import OWN, OwnFiles, OwnPlace
+from hub.guard.own_names import own_names_in
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import AccessRule, Mode, Policy, ToolPolicy
 from hub.paths.resolve import LinkReader
@@ -314,3 +315,12 @@ def test_what_is_nested_too_deeply_to_be_judged_is_refused_in_any_mode(top: Path
         deep = {"path": deep}
     for policy in MODES:
         assert isinstance(judged(top, {"path": deep}, policy=policy), Refused)
+
+
+@pytest.mark.parametrize(
+    ("value", "begins"),
+    [("keys", True), ("other/x", True), (" ./KEYS/x", True), ("x/keys", False), ("key", False)],
+)
+def test_each_secret_place_is_known_by_its_name(value: str, *, begins: bool) -> None:
+    own = OwnFiles(secret=(place(Path("/state/keys")), place(Path("/state/other"))))
+    assert own_names_in(own, {"path": value}).begins is begins

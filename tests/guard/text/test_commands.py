@@ -1,6 +1,6 @@
 import pytest
 
-from hub.guard.text.commands import words_of
+from hub.guard.text.commands import plainly_quoted, words_of
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,21 @@ def test_a_command_is_taken_apart_as_a_shell_would(command: str, words: list[str
 
 def test_arguments_name_no_program() -> None:
     assert list(words_of("/bin/x", starts=False)) == ["/bin/x"]
+
+
+@pytest.mark.parametrize(
+    ("command", "quoted"),
+    [
+        (r"cat $'\x2fetc'", "cat '/etc'"),
+        (r"cat $'\057etc'", "cat '/etc'"),
+        (r"cat $'\u002fetc'", "cat '/etc'"),
+        (r"cat $'a\\b'", r"cat 'a\b'"),
+        (r"cat $'\'/etc'", r"cat ''\''/etc'"),
+        (r"cat $'a\nb'", "cat 'a b'"),
+        (r"cat $'\U0010ffff'", "cat '\U0010ffff'"),
+        (r"cat $'\Uffffffff'", "cat '\ufffd'"),
+        ("cat 'a'", "cat 'a'"),
+    ],
+)
+def test_a_quoted_string_is_decoded_as_a_shell_would(command: str, quoted: str) -> None:
+    assert plainly_quoted(command) == quoted
