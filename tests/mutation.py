@@ -302,7 +302,8 @@ def score(project: Path, package: str, sample: int | None, seed: int, seconds: f
     """Try the changes of one package and print what became of them; 1 if no test could judge."""
     mutants = chosen_mutants(project, package, sample, seed)
     mutating = Mutating(project, mutants, seconds)
-    folder = project / "tests" / package.partition("/")[2].removesuffix(".py")
+    within = Path(*Path(package).parts[1:])
+    folder = project / "tests" / (within.parent if within.suffix else within)
     options = ["--quiet", "--capture=no", "-p", "no:cacheprovider", "--timeout=0"]
     shown = io.StringIO()
     with redirect_stdout(shown):

@@ -60,12 +60,9 @@ def test_a_log_is_continued(tmp_path: Path) -> None:
     assert [line["tool"] for line in lines(path)] == ["t0", "t1"]
 
 
-def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(audit_module, "MAX_FILE_BYTES", 1)
+def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(tmp_path: Path) -> None:
     path, aside = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
-    writer = Writer(path)
+    writer = Writer(path, max_bytes=1)
     for record in numbered(3):
         writer._append(exact_json.encode(record) + b"\n")  # pyright: ignore[reportPrivateUsage] - to know when
         assert [line["tool"] for line in lines(path)] == [record.tool]
@@ -142,11 +139,10 @@ def test_few_records_are_put_into_words_at_once_and_one_path_at_most(
 
 
 def test_records_are_on_the_disk_soon_without_more_of_them(
-    tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, appended: Appended
 ) -> None:
-    monkeypatch.setattr(audit_module, "PAUSE", 0.001)
     path = tmp_path / "audit.jsonl"
-    with audit_log(path) as audit:
+    with audit_log(path, pause=0.001) as audit:
         for number, record in enumerate(numbered(3), 1):
             audit.write(record)
             assert appended.happened.acquire(timeout=5)
@@ -206,13 +202,10 @@ def test_what_is_no_file_fails_by_its_own_word() -> None:
     assert [entry["error"] for entry in logs] == ["[Errno 28] No space left on device"]
 
 
-def test_records_beyond_what_may_wait_are_counted_and_the_count_is_logged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(audit_module, "BACKLOG", 2)
+def test_records_beyond_what_may_wait_are_counted_and_the_count_is_logged(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     path.touch(0o600)
-    writer = Writer(path)
+    writer = Writer(path, backlog=2)
     for record in numbered(5):
         writer.write(record)
     with capture_logs() as logs:
@@ -281,18 +274,17 @@ def test_a_disk_that_is_full_gets_no_half_line(tmp_path: Path) -> None:
 
 
 def test_many_long_lines_are_not_collected_and_a_log_is_put_aside_between_them(
-    tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, appended: Appended
 ) -> None:
-    monkeypatch.setattr(audit_module, "MAX_FILE_BYTES", 3 * 1024 * 1024)
-    path = tmp_path / "audit.jsonl"
-    with audit_log(path) as audit:
+    path, limit = tmp_path / "audit.jsonl", 3 * 1024 * 1024
+    with audit_log(path, max_bytes=limit) as audit:
         for record in numbered(50):
             audit.write(replace(record, path="x" * 100_000))
     assert max(appended.batches) == 11
     assert sum(appended.batches) == 50
     aside = lines(path.with_name("audit.jsonl.1"))
     assert [line["tool"] for line in (*aside, *lines(path))] == [f"t{n}" for n in range(50)]
-    assert path.stat().st_size < audit_module.MAX_FILE_BYTES
+    assert path.stat().st_size < limit
 
 
 def test_no_audit_keeps_nothing() -> None:

@@ -84,9 +84,9 @@ def _inside_functions(tree: ast.AST, name: str = "") -> Iterator[tuple[ast.AST, 
 
 
 def _ends(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield where a function returns nothing, as it would at its end if that was dropped."""
+    """Yield the last returns of None or False: without them a function would return None."""
     match body:
-        case [*_, ast.Return(value=None | ast.Constant(value=None)) as last]:
+        case [*_, ast.Return(value=None | ast.Constant(value=None | False)) as last]:
             yield last
         case [*_, ast.If(body=one, orelse=other)]:
             yield from (*_ends(one), *_ends(other))

@@ -131,7 +131,7 @@ def test_a_root_that_cannot_be_looked_at_is_not_unmoved() -> None:
 def test_a_root_that_may_no_longer_be_looked_at_is_not_unmoved() -> None:
     shared = Shared()
     shared.disk.unreadable.add("/team/b")
-    assert not shared.presence.is_unchanged(shared.disk, POSIX)
+    assert shared.presence.is_unchanged(shared.disk, POSIX) is False
 
 
 def test_roots_that_are_all_known_to_be_gone_are_unmoved_until_one_is_back() -> None:

@@ -4,7 +4,6 @@ import pytest
 
 from hub.paths.resolve import Flavour
 from hub.roots.effective import OperatorRoots
-from hub.sessions import operator_roots
 from hub.sessions.operator_roots import Operator
 from hub.system.disk import OsDisk
 from hub.system.machine import Machine
@@ -74,16 +73,13 @@ def test_a_servers_own_folders_grant_nothing_while_they_are_gone(tmp_path: Path)
     assert found.roots == ()
 
 
-def test_that_nothing_restricts_a_client_is_news_once_and_with_other_roots_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    operator = Operator(OperatorRoots(), {}, machine())
+def test_that_nothing_restricts_a_client_is_news_once_and_with_other_roots_again() -> None:
+    operator = Operator(OperatorRoots(), {}, machine(), max_warned=2)
     assert [operator.is_news("local", "code") for _ in range(2)] == [True, False]
     assert operator.is_news("token", "code")
     operator.take(OperatorRoots(strict=True))
     assert operator.is_news("local", "code")
-    monkeypatch.setattr(operator_roots, "MAX_WARNED", 1)
-    assert not operator.is_news("local", "other")
+    assert [operator.is_news("local", name) for name in ("one", "more")] == [True, False]
 
 
 def test_who_follows_the_operator_is_told_of_other_roots_until_it_has_enough(

@@ -311,12 +311,12 @@ def inherits_orphans() -> bool:
     return os.getpid() == 1
 
 
-async def reap_orphans() -> None:
+async def reap_orphans(every: float = EVERY, turn: float = TURN) -> None:
     """Reap ended processes that nobody here waits for, until cancelled."""
     while True:
-        await anyio.sleep(EVERY)
+        await anyio.sleep(every)
         while (ended := _ended()) is not None:
-            await anyio.sleep(TURN)
+            await anyio.sleep(turn)
             if _ended() == ended:
                 _reap(ended)
 
