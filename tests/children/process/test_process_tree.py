@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from hub.children.process import process_tree as module
 from hub.children.process import watchdog
-from hub.children.process.process_tree import ProcessSupervisor, ProcessTree, keeping
+from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree, keeping
 from hub.children.process.supervised import ForkServerClient
 from hub.children.process.watchdog import HAS_PROC, Table, child_of, start_of
 from hub.system.shutdown import Shutdown
@@ -75,9 +75,11 @@ def there(pids: list[int]) -> list[int]:
 
 
 @asynccontextmanager
-async def kept(shutdown: Shutdown | None = None) -> AsyncGenerator[ProcessSupervisor]:
+async def kept(
+    shutdown: Shutdown | None = None, graces: EndGraces | None = None
+) -> AsyncGenerator[ProcessSupervisor]:
     with anyio.fail_after(20):
-        async with keeping(shutdown or Shutdown()) as supervisor:
+        async with keeping(shutdown or Shutdown(), graces) as supervisor:
             yield supervisor
 
 
@@ -132,20 +134,17 @@ async def test_those_who_end_together_look_together(monkeypatch: pytest.MonkeyPa
     assert len(looks) < 1 + len(families)
 
 
-async def test_who_refuses_to_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TERM_GRACE", 0.05)
-    async with kept() as supervisor:
+async def test_who_refuses_to_end_is_ended() -> None:
+    async with kept(graces=EndGraces(term=0.05)) as supervisor:
         tree = ProcessTree(supervisor)
         pids = starts(tree, "signal.SIG_IGN")
         await tree.end()
         assert there(pids) == []
 
 
-async def test_nobody_gets_time_when_the_hub_is_pressed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TERM_GRACE", 3600.0)
-    monkeypatch.setattr(module, "TERM_GRACE_AT_END", 3600.0)
+async def test_nobody_gets_time_when_the_hub_is_pressed() -> None:
     shutdown = Shutdown()
-    async with kept(shutdown) as supervisor:
+    async with kept(shutdown, EndGraces(term=3600.0, term_at_end=3600.0)) as supervisor:
         tree = ProcessTree(supervisor)
         pids = starts(tree, "signal.SIG_IGN")
         async with anyio.create_task_group() as tasks:
@@ -156,9 +155,7 @@ async def test_nobody_gets_time_when_the_hub_is_pressed(monkeypatch: pytest.Monk
 
 
 async def test_who_cannot_be_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TERM_GRACE", 0.05)
-    monkeypatch.setattr(module, "PATIENCE", 0.05)
-    async with kept() as supervisor:
+    async with kept(graces=EndGraces(term=0.05, kill=0.05)) as supervisor:
         tree = ProcessTree(supervisor)
         (pid,) = begin(tree, SLEEPS)
         with monkeypatch.context() as patch, capture_logs() as logs:
@@ -172,7 +169,6 @@ async def test_who_cannot_be_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 async def test_a_family_ends_when_a_descriptor_is_free_to_look_for_it_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_AGAIN", 0.01)
     looks, look = list[None](), ProcessSupervisor.look
 
     async def looked(supervisor: ProcessSupervisor) -> Table:
@@ -180,7 +176,7 @@ async def test_a_family_ends_when_a_descriptor_is_free_to_look_for_it_with(
         return await look(supervisor)
 
     monkeypatch.setattr(ProcessSupervisor, "look", looked)
-    async with kept() as supervisor:
+    async with kept(graces=EndGraces(look_again=0.01)) as supervisor:
         families = [ProcessTree(supervisor) for _ in range(2)]
         pids = [pid for tree in families for pid in starts(tree)]
         with capture_logs() as logs:
