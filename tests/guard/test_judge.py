@@ -87,6 +87,7 @@ def objection(
         (WEAK, "new Map()/x"),
         (NEUTRAL, "/*"),
         (NEUTRAL, "/*/x"),
+        (NEUTRAL, "- see /etc"),
     ],
 )
 def test_what_a_user_means_is_let_through(world: CallContext, kind: Kind, value: str) -> None:
@@ -119,6 +120,8 @@ def test_what_a_user_means_is_let_through(world: CallContext, kind: Kind, value:
         (NEUTRAL, "--in file:///etc --verbose more words"),
         (NEUTRAL, "/et?/passwd"),
         (NEUTRAL, "{ev,x}il"),
+        (NEUTRAL, " /"),
+        (NEUTRAL, "'/'"),
         (NEUTRAL, "%2e%2e%2f%2e%2e%2f" + "a" * 2000),
         (PAYLOAD, "file:///etc"),
         (COMMAND, "cat /etc/passwd"),

@@ -187,6 +187,7 @@ def test_where_a_relative_path_may_start_in_many_places_it_is_left_to_others(
     assert admits(plain_check(share(*folders[:8]), cwd=folders[0]), "a")
     assert not admits(plain_check(share(*folders), cwd=folders[0]), "a")
     assert admits(plain_check(share(*folders), cwd=folders[0]), folders[8] / "a")
+    assert admits(plain_check(share(*folders), cwd=folders[0]), folders[8] / "*", kind=Kind.GLOB)
 
 
 def test_of_a_glob_the_names_before_the_first_wildcard_count(tmp_path: Path) -> None:
