@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.guard.arguments import MAX_CANDIDATES, MAX_DEPTH, PathCandidate, find_candidates
+from hub.guard.arguments import MAX_CANDIDATES, MAX_DEPTH, PathCandidate, find_candidates, is_shaped
 from hub.guard.budget import TooMuchError
 from hub.guard.keys.schema import compile_schema
 from hub.guard.keys.vocabulary import Kind
@@ -105,6 +105,18 @@ def test_arguments_can_be_nested_as_deeply_as_the_limit_says() -> None:
 def test_words_without_path_signs_do_not_count_as_too_many() -> None:
     words: list[Json] = [f"w{number}" for number in range(MAX_CANDIDATES)]
     assert len(found({"rows": words, "more": ["w"]})) == MAX_CANDIDATES + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "shaped"),
+    [
+        *(("file:x", True), ("sqlite:x", True), ("DuckDB:x", True), ("%2e%2e", True)),
+        *(("a/b", True), ("..", True), ("q", False), ("k", False), ("kq", False), ("x: y", False)),
+    ],
+)
+def test_path_signs_are_seen_in_texts_of_any_length(text: str, *, shaped: bool) -> None:
+    for before in ("", "aa " * 500):
+        assert is_shaped(before + text) is shaped
 
 
 NO_INTEGER = "1" * 4400

@@ -15,7 +15,7 @@ from tests.kit.trees import PROJECT, plant
 from tests.kit.worlds import context, on_windows, share
 
 PATH, GLOB, WEAK, NEUTRAL = Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.NEUTRAL
-PAYLOAD, COMMAND = Kind.PAYLOAD, Kind.COMMAND
+PAYLOAD, COMMAND, VIRTUAL = Kind.PAYLOAD, Kind.COMMAND, Kind.VIRTUAL
 
 
 @pytest.fixture
@@ -88,6 +88,10 @@ def objection(
         (NEUTRAL, "/*"),
         (NEUTRAL, "/*/x"),
         (NEUTRAL, "- see /etc"),
+        (COMMAND, "cat *"),
+        (VIRTUAL, "evil/x"),
+        (VIRTUAL, "/etc"),
+        (VIRTUAL, "/a/.."),
     ],
 )
 def test_what_a_user_means_is_let_through(world: CallContext, kind: Kind, value: str) -> None:
@@ -120,6 +124,7 @@ def test_what_a_user_means_is_let_through(world: CallContext, kind: Kind, value:
         (NEUTRAL, "--in file:///etc --verbose more words"),
         (NEUTRAL, "/et?/passwd"),
         (NEUTRAL, "{ev,x}il"),
+        (VIRTUAL, "../../x"),
         (NEUTRAL, " /"),
         (NEUTRAL, "'/'"),
         (NEUTRAL, "%2e%2e%2f%2e%2e%2f" + "a" * 2000),
@@ -242,6 +247,14 @@ CODE = "import x from '../../../lib'\nfor (const a of b) { open('/etc/hosts') }\
 )
 def test_long_texts_are_let_through(world: CallContext, kind: Kind, value: str) -> None:
     assert objection(world, kind, value) is None
+
+
+@pytest.mark.parametrize("name", ["a:b:c:d:e:f:g:h:i:j", "n" * 254, "a=b"])
+@pytest.mark.parametrize("value", ["NAME:k", "NAME=k", "k=NAME", "k: NAME ,x", "-oNAME"])
+def test_a_link_is_found_whatever_signs_its_name_has(tmp_path: Path, name: str, value: str) -> None:
+    top = plant(tmp_path, *PROJECT, f"project/{name} => ../private")
+    world = context(share(top / "project"), top / "project")
+    assert objection(world, NEUTRAL, value.replace("NAME", name)) == OUTSIDE
 
 
 def test_a_long_value_on_windows() -> None:
