@@ -10,9 +10,10 @@ from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.judge import Judge
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import DenyPatterns, Policy
+from hub.roots.roots import UnsafePaths
 from hub.values import Json
 from tests.kit.trees import PROJECT, plant
-from tests.kit.worlds import context, on_windows, share
+from tests.kit.worlds import POSIX, context, on_windows, share
 
 PATH, GLOB, WEAK, NEUTRAL = Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.NEUTRAL
 PAYLOAD, COMMAND, VIRTUAL = Kind.PAYLOAD, Kind.COMMAND, Kind.VIRTUAL
@@ -255,6 +256,14 @@ def test_a_link_is_found_whatever_signs_its_name_has(tmp_path: Path, name: str, 
     top = plant(tmp_path, *PROJECT, f"project/{name} => ../private")
     world = context(share(top / "project"), top / "project")
     assert objection(world, NEUTRAL, value.replace("NAME", name)) == OUTSIDE
+
+
+def test_what_is_not_safe_for_sharing_is_refused_below_a_root_too(tmp_path: Path) -> None:
+    top = plant(tmp_path, "home/.ssh/key", "home/notes")
+    world = context(share(top / "home"), top / "home")
+    policy = Policy(unsafe=UnsafePaths(f"{top}/home", POSIX))
+    assert objection(world, PATH, ".ssh/key", policy) == "it is not safe for sharing"
+    assert objection(world, PATH, "notes", policy) is None
 
 
 def test_a_long_value_on_windows() -> None:
