@@ -4,6 +4,7 @@ LISTEN ?= 127.0.0.1:8765
 PYTEST ?=
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 600
+MUTATION ?= hub/guard hub/roots --sample 200
 CONFORMANCE ?=
 ORPHAN_ROUNDS ?= 20
 BENCH_ROUNDS ?=
@@ -25,7 +26,7 @@ WHOLE_PROGRAMS := live test_packaging.py test_readme.py
 SIDE_BY_SIDE := --numprocesses=$(TESTERS) --dist=loadfile
 BENCH := .bench
 
-.PHONY: help run setup test quick lowest conformance confinement-tests check orphans fuzz soak bench bench-quick slow-requests misbehaving growth instructions fmt lock clean
+.PHONY: help run setup test quick lowest conformance confinement-tests check orphans fuzz mutation soak bench bench-quick slow-requests misbehaving growth instructions fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -37,6 +38,7 @@ help:
 	@echo 'make confinement-tests  confinement of servers too heavy to be installed always (600 MB)'
 	@echo 'make orphans  end the hub in every way, ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) times each (20 minutes): no process may be left'
 	@echo 'make fuzz     the guard on ever new input, for FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'make mutation  small mistakes in the guard and the roots that no test notices (MUTATION="hub/paths --sample 50" narrows)'
 	@echo 'make soak     clients that come and go, for SOAK_SECONDS=$(SOAK_SECONDS): nothing may be left, no call lost'
 	@echo 'make bench    the hub beside a bare relay and other programs, which this installs (10 minutes)'
 	@echo 'make slow-requests  a client beside 5,000 that finish nothing: is it served, and what does that cost'
@@ -104,6 +106,9 @@ orphans: $(VENV)/dev.stamp
 
 fuzz: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.fuzz $(FUZZ_SECONDS)
+
+mutation: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.mutation $(MUTATION)
 
 soak: $(VENV)/dev.stamp
 	$(BIN)/python bench/soak.py $(SOAK_SECONDS)

@@ -76,11 +76,11 @@ class Setting(Struct, frozen=True):
         return None if self.watched is None else self.watched.path
 
 
-def this_machine(environment: Mapping[str, str]) -> Machine:
-    """Return the machine that this process runs on."""
+def this_machine(environment: Mapping[str, str], platform: str = sys.platform) -> Machine:
+    """Return the machine that this process runs on; `platform` says how its paths are written."""
     return Machine(
         links=OsDisk(),
-        flavour=_FLAVOURS.get(sys.platform, Flavour.POSIX),
+        flavour=_FLAVOURS.get(platform, Flavour.POSIX),
         environment=environment,
         directory=str(Path.cwd()),
         clock=time.monotonic,

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Protocol
 
 PROJECT = Path(__file__).parent.parent
 MODULES = (
@@ -26,7 +27,28 @@ _NODE = re.compile(r"^tests/.*::.*$", re.MULTILINE)
 _EXAMPLES = re.compile(r"(\d+) passing,")
 
 
-def main(seconds: float) -> int:
+class Pytest(Protocol):
+    """Runs pytest, for at most so many seconds."""
+
+    def __call__(
+        self, *arguments: str, seconds: float | None = None
+    ) -> subprocess.CompletedProcess[str]: ...
+
+
+def run_pytest(*arguments: str, seconds: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Run pytest on property tests."""
+    command = (sys.executable, "-m", "pytest", "-m", "hypothesis", "-p", "no:cacheprovider")
+    return subprocess.run(  # noqa: S603 - our own command
+        (*command, *arguments),
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
+def main(seconds: float, pytest: Pytest = run_pytest) -> int:
     """Fuzz for so long; returns 1 if something was found, or nothing tried."""
     began = time.monotonic()
     found = _NODE.findall(pytest("--collect-only", "-q", *MODULES).stdout)
@@ -60,19 +82,6 @@ def say(text: str) -> None:
     """Show a line at once."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
-
-
-def pytest(*arguments: str, seconds: float | None = None) -> subprocess.CompletedProcess[str]:
-    """Run pytest on property tests."""
-    command = (sys.executable, "-m", "pytest", "-m", "hypothesis", "-p", "no:cacheprovider")
-    return subprocess.run(  # noqa: S603 - our own command
-        (*command, *arguments),
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
 
 
 if __name__ == "__main__":

@@ -82,8 +82,7 @@ def test_the_machine_is_the_one_this_process_runs_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.platform", "linux")
-    machine = this_machine({"A": "b"})
+    machine = this_machine({"A": "b"}, "linux")
     assert (machine.directory, machine.flavour) == (str(tmp_path), Flavour.POSIX)
     assert machine.environment == {"A": "b"}
     assert machine.links.entry(str(tmp_path)) is not None
@@ -93,11 +92,8 @@ def test_the_machine_is_the_one_this_process_runs_on(
     ("platform", "flavour"),
     [("darwin", Flavour.MACOS), ("win32", Flavour.WINDOWS), ("freebsd14", Flavour.POSIX)],
 )
-def test_the_platform_says_how_paths_are_written(
-    monkeypatch: pytest.MonkeyPatch, platform: str, flavour: Flavour
-) -> None:
-    monkeypatch.setattr("sys.platform", platform)
-    assert this_machine({}).flavour is flavour
+def test_the_platform_says_how_paths_are_written(platform: str, flavour: Flavour) -> None:
+    assert this_machine({}, platform).flavour is flavour
 
 
 def test_unsafe_places_are_found_at_the_real_path_of_the_home(

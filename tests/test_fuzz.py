@@ -46,17 +46,14 @@ def test_fuzzing_is_clean_only_where_something_was_tried_and_nothing_found(
     codes: list[int | None],
     ends_with: int,
     said: str,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(fuzz, "pytest", Runs(*codes))
-    assert fuzz.main(5) == ends_with
+    assert fuzz.main(5, Runs(*codes)) == ends_with
     assert said in capsys.readouterr().out.splitlines()[-1]
 
 
-def test_each_property_has_its_turn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_property_has_its_turn_again() -> None:
     runs = Runs(0, 0, 0, None)
-    monkeypatch.setattr(fuzz, "pytest", runs)
-    assert fuzz.main(5) == 0
+    assert fuzz.main(5, runs) == 0
     one, two = NODES.splitlines()[:2]
     assert runs.nodes == [one, two, one, two]

@@ -59,11 +59,21 @@ def put_aside(path: Path) -> Path:
 class _Writer:
     """Queues records for a thread, so that neither a slow disk nor many records delay calls.
 
-    The thread is woken once for all records within `PAUSE`, and yields after each `BATCH`.
+    The thread is woken once for all records within `pause`, and yields after each `BATCH`.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        max_bytes: int = MAX_FILE_BYTES,
+        backlog: int = BACKLOG,
+        pause: float = PAUSE,
+    ) -> None:
         self._path = path
+        self._max_bytes = max_bytes
+        self._backlog = backlog
+        self._pause = pause
         self._records: deque[AuditRecord] = deque()
         self._lost = 0
         self._is_called = False
@@ -72,7 +82,7 @@ class _Writer:
         self.thread = threading.Thread(target=self._run, name="audit", daemon=True)
 
     def write(self, record: AuditRecord) -> None:
-        if len(self._records) >= BACKLOG:
+        if len(self._records) >= self._backlog:
             self._lost += 1
             return
         self._records.append(record)
@@ -90,7 +100,7 @@ class _Writer:
         while not is_ending:
             self._call.wait()
             self._call.clear()
-            is_ending = self._end.wait(PAUSE)
+            is_ending = self._end.wait(self._pause)
             # Before the records are taken: a record that comes later wakes the thread again.
             self._is_called = False
             self._write_all()
@@ -100,7 +110,7 @@ class _Writer:
 
     def _write_all(self) -> None:
         lines: list[bytes] = []
-        size, left = 0, len(self._records)  # later records wait; `BACKLOG` bounds them
+        size, left = 0, len(self._records)  # later records wait; the backlog bounds them
         while left:
             batch = self._batch(left)
             left -= len(batch)
@@ -147,13 +157,13 @@ class _Writer:
                 self._make_room()
                 return open_to_add(self._path)
             except OSError as exc:
-                if exc.errno not in _NONE_FREE or self._end.wait(PAUSE):
+                if exc.errno not in _NONE_FREE or self._end.wait(self._pause):
                     raise
 
     def _make_room(self) -> None:
         with suppress(OSError):  # a log that grows is better than a log that loses lines
             found = self._path.lstat()
-            if stat.S_ISREG(found.st_mode) and found.st_size >= MAX_FILE_BYTES:
+            if stat.S_ISREG(found.st_mode) and found.st_size >= self._max_bytes:
                 self._path.replace(put_aside(self._path))
 
 
@@ -172,15 +182,17 @@ def _encodable(record: AuditRecord) -> JsonObject:
     }
 
 
-def audit_log(path: Path) -> AbstractContextManager[AuditSink]:
-    """Write records to the file `path` until the context ends.
+def audit_log(
+    path: Path, *, max_bytes: int = MAX_FILE_BYTES, pause: float = PAUSE
+) -> AbstractContextManager[AuditSink]:
+    """Write records to the file `path` until the context ends; rotate it at `max_bytes`.
 
     The end of the context waits at most 5 seconds for the remaining records to be written.
 
     Raises: OSError if the file cannot be opened; its subclass UnfitFileError if it is not safe.
     """
     open_to_add(path).close()
-    return _writing(_Writer(path))
+    return _writing(_Writer(path, max_bytes=max_bytes, pause=pause))
 
 
 @contextmanager

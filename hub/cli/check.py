@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias, TypedDict, final
 from urllib.parse import urlsplit
@@ -48,6 +48,7 @@ from hub.server.http.access import is_loopback
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
+from hub.system.machine import Kernel
 from hub.values import JsonObject, ServerName
 
 _TRIAL: Final = """
@@ -63,13 +64,15 @@ _PATIENCE: Final = 20.0
 """Seconds that the trial of the confinement may take."""
 
 
-def confinement_report() -> tuple[list[str], bool]:
-    """Return a report as lines, and whether this machine can confine servers.
+_Run: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
+
+
+def confinement_report(kernel: Kernel, run: _Run = subprocess.run) -> tuple[list[str], bool]:
+    """Return a report as lines, and whether this machine with this kernel can confine servers.
 
     Runs a small confined program with one of two files granted: it must read that file, and fail
     to read the other.
     """
-    kernel = this_kernel()
     if kernel.abi == 0:
         return [f"This machine cannot confine servers: {kernel.why_not}."], False
     lines = [f"Landlock ABI {kernel.abi}: servers can be confined."]
@@ -80,14 +83,14 @@ def confinement_report() -> tuple[list[str], bool]:
         lines.append(
             "seccomp: system calls that affect other processes or the machine are refused."
         )
-    trouble = _tried(filters=not kernel.no_seccomp)
+    trouble = _tried(run, filters=not kernel.no_seccomp)
     if trouble is not None:
         return [*lines, f"A trial FAILED: {trouble}"], False
     lines.append("Tried: a confined program could read the file it was granted, and no other file.")
     return lines, not kernel.no_seccomp
 
 
-def _tried(*, filters: bool) -> str | None:
+def _tried(run: _Run, *, filters: bool) -> str | None:
     with tempfile.TemporaryDirectory(prefix="roots-hub-") as folder:
         inside, outside = Path(folder, "inside"), Path(folder, "outside")
         inside.write_text("granted")
@@ -102,7 +105,7 @@ def _tried(*, filters: bool) -> str | None:
         python = [sys.executable, "-I", "-S", "-B"]
         before = [*python, launcher.__file__, str(held), sys.executable]
         try:
-            tried = subprocess.run(  # noqa: S603 - our own program
+            tried = run(
                 [*before, *python, "-c", _TRIAL, str(inside), str(outside)],
                 capture_output=True,
                 text=True,
@@ -295,7 +298,7 @@ def _why_none(effective: EffectiveRoots) -> str:
 
 def _check(options: Namespace) -> int:
     if options.confine:
-        lines, fine = confinement_report()
+        lines, fine = confinement_report(this_kernel())
         print("\n".join(lines))
         if configured(options) is None:
             return 0 if fine else 1

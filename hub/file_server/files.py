@@ -50,35 +50,41 @@ class SharedFiles:
     Relative paths start at the first directory. Every method raises SharedFilesError.
     """
 
-    def __init__(self, directories: Sequence[str]) -> None:
+    def __init__(
+        self, directories: Sequence[str], *, max_read: int = MAX_READ, max_found: int = MAX_FOUND
+    ) -> None:
         self.directories = tuple(directories)
+        self.max_found = max_found
+        self._max_read = max_read
         self._parts = [parts_of(directory, FLAVOUR) for directory in directories]
         self._cwd = next(iter(directories), None)
 
     def read(self, path: str) -> bytes:
-        """Return the content of a file of at most MAX_READ bytes."""
+        """Return the content of a file of at most `max_read` bytes."""
         with self._opened(path) as file:
-            content = file.read(MAX_READ + 1)
-        if len(content) > MAX_READ:
-            raise SharedFilesError(f"'{path}' is larger than {MAX_READ} bytes; read a part of it")
+            content = file.read(self._max_read + 1)
+        if len(content) > self._max_read:
+            raise SharedFilesError(
+                f"'{path}' is larger than {self._max_read} bytes; read a part of it"
+            )
         return content
 
     def read_lines(self, path: str, *, head: int | None = None, tail: int | None = None) -> bytes:
         """Return the first `head` or last `tail` lines of a file of any size.
 
-        More than MAX_READ bytes of lines are an error.
+        More than `max_read` bytes of lines are an error.
         """
         wanted = head or tail or 0
         seen = size = 0
         found: deque[bytes] = deque()
         with self._opened(path) as file:
-            for line in islice(_lines(file), head):
+            for line in islice(_lines(file, self._max_read), head):
                 found.append(line)
                 seen, size = seen + 1, size + len(line)
-                while len(found) > wanted or size > MAX_READ:
+                while len(found) > wanted or size > self._max_read:
                     size -= len(found.popleft())
         if len(found) < min(seen, wanted):
-            raise SharedFilesError(f"'{path}': these lines have over {MAX_READ} bytes")
+            raise SharedFilesError(f"'{path}': these lines have over {self._max_read} bytes")
         return b"".join(found)
 
     def write(self, path: str, content: bytes) -> None:
@@ -103,13 +109,13 @@ class SharedFiles:
             return sorted(((_kind(entry), entry.name) for entry in entries), key=lambda it: it[1])
 
     def search(self, path: str, pattern: str, exclude: Sequence[str]) -> list[str]:
-        """Return the absolute paths below a directory that match, at most MAX_FOUND + 1."""
+        """Return the absolute paths below a directory that match, at most `max_found` + 1."""
         top = Path(self._inside(path))
         wanted, unwanted = _pattern(pattern), [_pattern(each) for each in exclude]
         if not top.is_dir():
             raise SharedFilesError(f"'{path}' is not a directory")
         with _explained(path):
-            return list(islice(_search(top, wanted, unwanted), MAX_FOUND + 1))
+            return list(islice(_search(top, wanted, unwanted), self.max_found + 1))
 
     def facts(self, path: str) -> Facts:
         """Return the metadata of a file or directory."""
@@ -203,9 +209,9 @@ def _explained(path: str) -> Generator[None]:
         raise SharedFilesError(f"'{path}': {exc.strerror or exc}") from exc
 
 
-def _lines(file: BufferedReader) -> Iterator[bytes]:
+def _lines(file: BufferedReader, longest: int) -> Iterator[bytes]:
     # Read at most one byte more than allowed: an endless line must not fill the memory.
-    while line := file.readline(MAX_READ + 1):
+    while line := file.readline(longest + 1):
         yield line
 
 

@@ -28,7 +28,6 @@ from pydantic import BaseModel, Field
 from hub import __version__
 from hub.file_server.files import (
     FLAVOUR,
-    MAX_FOUND,
     SharedFiles,
     SharedFilesError,
     shared_directory,
@@ -109,9 +108,9 @@ class FileTools:
 
         `*.py` matches at any depth, `docs/*.md` only in docs, `src/**/test_*` anywhere below src.
         """
-        found = self._files.search(path, pattern, excludePatterns)
-        if len(found) > MAX_FOUND:
-            found[MAX_FOUND:] = [f"(more than {MAX_FOUND}: narrow the pattern)"]
+        found, most = self._files.search(path, pattern, excludePatterns), self._files.max_found
+        if len(found) > most:
+            found[most:] = [f"(more than {most}: narrow the pattern)"]
         return "\n".join(found) or "No matches found"
 
     def get_file_info(self, path: Path) -> str:

@@ -151,13 +151,15 @@ def acts_on_places(guard: ToolGuard) -> bool:
     )
 
 
-def decide(call: Call, guard: ToolGuard, context: CallContext) -> Admitted | Refused:
+def decide(
+    call: Call, guard: ToolGuard, context: CallContext, budget: Budget = FULL_BUDGET
+) -> Admitted | Refused:
     """Return the verdict on `call`. Never raises: any error inside is a refusal.
 
     In mode `report` a refused call is admitted with `would_refuse`, unless it may reach the hub's
     own files.
     """
-    return _decided(call, guard, context, FULL_BUDGET)[0]
+    return _decided(call, guard, context, budget)[0]
 
 
 def decide_within_inline_budget(

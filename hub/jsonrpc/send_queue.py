@@ -24,8 +24,9 @@ Send: TypeAlias = Callable[[], Awaitable[None]]
 class SendQueue:
     """Queues messages for one client or child, so that a slow reader does not block the sender."""
 
-    def __init__(self, tasks: TaskGroup) -> None:
+    def __init__(self, tasks: TaskGroup, *, limit: int = LIMIT) -> None:
         self._tasks = tasks
+        self._limit = limit
         self._waiting: deque[tuple[Send, int]] = deque()
         self._weight = 0
         self._is_sending = False
@@ -36,7 +37,9 @@ class SendQueue:
 
     def put(self, send: Send, weight: int = 0) -> None:
         """Queue `send`, which sends about `weight` bytes; returns at once."""
-        while self._waiting and (len(self._waiting) >= LIMIT or self._weight + weight > MAX_WEIGHT):
+        while self._waiting and (
+            len(self._waiting) >= self._limit or self._weight + weight > MAX_WEIGHT
+        ):
             self._drop()
         self._waiting.append((send, weight))
         self._weight += weight

@@ -169,7 +169,7 @@ def root_from_path(
     Raises:
         RootError: the path is relative, missing, unreadable or not safe for sharing.
     """
-    root = _root(path, "", name or "", _World(links, flavour, unsafe))
+    root = _root(path, "", "", _World(links, flavour, unsafe))
     last = root.path.replace("\\", "/").rstrip("/").rpartition("/")[2]
     return replace(root, uri=uri_from_path(root.path, flavour), name=name or last)
 

@@ -30,7 +30,10 @@ class KeptAnswer(Struct, frozen=True):
 class KeptRoots:
     """The newest answer of each client (`caller`), kept for `reuse` seconds; 0 keeps none."""
 
-    def __init__(self, reuse: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, reuse: float, clock: Callable[[], float], *, max_kept: int = MAX_KEPT
+    ) -> None:
+        self._max_kept = max_kept
         self._reuse = reuse
         self._clock = clock
         self._kept: dict[str, KeptAnswer] = {}
@@ -40,7 +43,7 @@ class KeptRoots:
         if caller is None or not self._reuse:
             return
         self._kept.pop(caller, None)
-        while len(self._kept) >= MAX_KEPT:
+        while len(self._kept) >= self._max_kept:
             del self._kept[next(iter(self._kept))]
         self._kept[caller] = KeptAnswer(announcement, self._clock())
 

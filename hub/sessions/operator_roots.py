@@ -27,8 +27,14 @@ class Operator:
     """
 
     def __init__(
-        self, roots: OperatorRoots, servers: Mapping[ServerName, ServerSpec], machine: Machine
+        self,
+        roots: OperatorRoots,
+        servers: Mapping[ServerName, ServerSpec],
+        machine: Machine,
+        *,
+        max_warned: int = MAX_WARNED,
     ) -> None:
+        self._max_warned = max_warned
         self._roots = roots
         self._machine = machine
         self._fallback = _presence_of(roots.fallback)
@@ -62,7 +68,7 @@ class Operator:
 
         Clients with the same principal and name count as one: many have a session per request.
         """
-        if (principal, client) in self._warned or len(self._warned) >= MAX_WARNED:
+        if (principal, client) in self._warned or len(self._warned) >= self._max_warned:
             return False
         self._warned.add((principal, client))
         return True

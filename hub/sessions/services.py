@@ -32,7 +32,10 @@ class LaunchPlanCache:
     `directory` is the hub's working directory, used for an unrestricted child without `cwd`.
     """
 
-    def __init__(self, environment: Mapping[str, str], directory: str) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], directory: str, *, max_kept: int = KEPT
+    ) -> None:
+        self._max_kept = max_kept
         self._environment = environment
         self._directory = directory
         self._kept: dict[tuple[ServerName, RootSet, bool], tuple[ServerSpec, LaunchPlan]] = {}
@@ -52,7 +55,7 @@ class LaunchPlanCache:
         made = plan(spec.target, roots, self._environment, directories=spec.directories)
         if made.cwd is None and anywhere:
             made = replace(made, cwd=self._directory)
-        while len(self._kept) >= KEPT:
+        while len(self._kept) >= self._max_kept:
             del self._kept[next(iter(self._kept))]
         self._kept[spec.name, roots, anywhere] = spec, made
         return made

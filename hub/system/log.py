@@ -8,6 +8,7 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from io import StringIO
 from typing import Literal, TextIO
@@ -23,12 +24,24 @@ LAST_LINES = 1.0
 """Seconds to wait for the last lines to be written when the hub ends."""
 
 
-class _Stderr(logging.Handler):
-    """Writes to stderr in a thread of its own: if nobody reads it, the hub goes on."""
+class StderrLog(logging.Handler):
+    """Writes to stderr in a thread of its own: if nobody reads it, the hub goes on.
 
-    def __init__(self) -> None:
+    `write` may block, and may raise OSError. `backlog` lines may wait for it, and at the end the
+    hub waits `patience` seconds for it.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], None] | None = None,
+        *,
+        backlog: int = BACKLOG,
+        patience: float = LAST_LINES,
+    ) -> None:
         super().__init__()
-        self._lines: queue.Queue[str] = queue.Queue(BACKLOG)
+        self._write = write or _write
+        self._patience = patience
+        self._lines: queue.Queue[str] = queue.Queue(backlog)
         self._lost = 0
         threading.Thread(target=self._run, name="log", daemon=True).start()
 
@@ -44,12 +57,12 @@ class _Stderr(logging.Handler):
             lost, self._lost = self._lost, 0
             note = f"({lost} lines of the log were lost: stderr was not read)\n" if lost else ""
             with suppress(OSError):
-                _write(f"{note}{line}\n")
+                self._write(f"{note}{line}\n")
             self._lines.task_done()
 
     def flush(self) -> None:
-        """Wait until all lines are written, at most `LAST_LINES` seconds. Called at exit."""
-        deadline = time.monotonic() + LAST_LINES
+        """Wait until all lines are written, at most `patience` seconds. Called at exit."""
+        deadline = time.monotonic() + self._patience
         while self._lines.unfinished_tasks and time.monotonic() < deadline:
             time.sleep(0.005)
 
@@ -66,7 +79,9 @@ def _write(text: str) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def configure_logs(form: Literal["text", "json"], level: str = "info") -> None:
+def configure_logs(
+    form: Literal["text", "json"], level: str = "info", handler: logging.Handler | None = None
+) -> None:
     """Send the log and warnings of libraries to stderr. Stdout is reserved for the protocol."""
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
@@ -82,7 +97,7 @@ def configure_logs(form: Literal["text", "json"], level: str = "info") -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    handler = _Stderr()
+    handler = handler or StderrLog()
     remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

@@ -60,12 +60,9 @@ def test_a_log_is_continued(tmp_path: Path) -> None:
     assert [line["tool"] for line in lines(path)] == ["t0", "t1"]
 
 
-def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log_file_module, "MAX_FILE_BYTES", 1)
+def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(tmp_path: Path) -> None:
     path, rotated = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
-    writer = Writer(path)
+    writer = Writer(path, max_bytes=1)
     for record in numbered(3):
         writer._append(exact_json.encode(record) + b"\n")  # pyright: ignore[reportPrivateUsage] - to know when
         assert [line["tool"] for line in lines(path)] == [record.tool]
@@ -144,11 +141,10 @@ def test_one_batch_formats_few_records_and_at_most_one_path(
 
 
 def test_records_are_on_the_disk_soon_without_more_of_them(
-    tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, appended: Appended
 ) -> None:
-    monkeypatch.setattr(log_file_module, "PAUSE", 0.001)
     path = tmp_path / "audit.jsonl"
-    with audit_log(path) as audit:
+    with audit_log(path, pause=0.001) as audit:
         for number, record in enumerate(numbered(3), 1):
             audit.write(record)
             assert appended.happened.acquire(timeout=5)
@@ -209,12 +205,11 @@ def test_a_path_that_is_not_a_file_fails_with_the_systems_error() -> None:
 
 
 def test_records_over_the_queue_limit_are_dropped_and_their_number_is_logged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(log_file_module, "BACKLOG", 2)
     path = tmp_path / "audit.jsonl"
     path.touch(0o600)
-    writer = Writer(path)
+    writer = Writer(path, backlog=2)
     for record in numbered(5):
         writer.write(record)
     with capture_logs() as logs:
@@ -283,18 +278,17 @@ def test_a_disk_that_is_full_gets_no_half_line(tmp_path: Path) -> None:
 
 
 def test_many_long_lines_are_not_collected_and_a_log_is_put_aside_between_them(
-    tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, appended: Appended
 ) -> None:
-    monkeypatch.setattr(log_file_module, "MAX_FILE_BYTES", 3 * 1024 * 1024)
-    path = tmp_path / "audit.jsonl"
-    with audit_log(path) as audit:
+    path, limit = tmp_path / "audit.jsonl", 3 * 1024 * 1024
+    with audit_log(path, max_bytes=limit) as audit:
         for record in numbered(50):
             audit.write(replace(record, path="x" * 100_000))
     assert max(appended.batches) == 11
     assert sum(appended.batches) == 50
-    rotated = lines(path.with_name("audit.jsonl.1"))
-    assert [line["tool"] for line in (*rotated, *lines(path))] == [f"t{n}" for n in range(50)]
-    assert path.stat().st_size < log_file_module.MAX_FILE_BYTES
+    aside = lines(path.with_name("audit.jsonl.1"))
+    assert [line["tool"] for line in (*aside, *lines(path))] == [f"t{n}" for n in range(50)]
+    assert path.stat().st_size < limit
 
 
 def test_no_audit_keeps_nothing() -> None:

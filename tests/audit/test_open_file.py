@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hub.audit import log_file as log_file_module
 from hub.audit.log_file import audit_log
 from hub.audit.open_file import UnfitFileError, open_to_add
 from hub.audit.record import AuditRecord
@@ -36,13 +35,10 @@ def mode(path: Path) -> int:
     return path.lstat().st_mode & 0o777
 
 
-def test_a_new_file_and_the_rotated_one_have_mode_0600(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log_file_module, "MAX_FILE_BYTES", 1)
+def test_a_new_file_and_the_rotated_one_have_mode_0600(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     for _ in range(2):
-        with audit_log(path) as audit:
+        with audit_log(path, max_bytes=1) as audit:
             audit.write(RECORD)
     assert mode(path) == mode(tmp_path / "audit.jsonl.1") == 0o600
 
@@ -82,15 +78,12 @@ def test_a_link_that_comes_later_is_not_followed_either(tmp_path: Path) -> None:
     assert [(entry["event"], entry["lines"]) for entry in logs] == [("audit lines lost", 1)]
 
 
-def test_a_link_with_the_name_of_the_rotated_file_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log_file_module, "MAX_FILE_BYTES", 1)
+def test_a_link_with_the_name_of_the_rotated_file_is_replaced(tmp_path: Path) -> None:
     elsewhere, path = tmp_path / "elsewhere", tmp_path / "audit.jsonl"
     elsewhere.write_bytes(b"kept")
     (tmp_path / "audit.jsonl.1").symlink_to(elsewhere)
     for _ in range(2):
-        with audit_log(path) as audit:
+        with audit_log(path, max_bytes=1) as audit:
             audit.write(RECORD)
     assert elsewhere.read_bytes() == b"kept"
     assert not (tmp_path / "audit.jsonl.1").is_symlink()

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from hub.children.link import ProcessLink, open_process
 from hub.children.process.process import Process
-from hub.children.process.process_tree import ProcessSupervisor, ProcessTree, keeping
+from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree, keeping
 from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.messages import Failure, Notification, Request, Response
@@ -25,13 +25,15 @@ from tests.kit.fakes import taken_into
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 PING = b'{"id":1,"method":"ping"}'
+EXPECTED = EndGraces(exit=0.001)
+"""Nobody waits for the exit of what never ran."""
 
 
 class Unlaunched(Process):
     """A process that is not started; the test writes its output."""
 
     def __init__(self) -> None:
-        super().__init__("files", "/private", ProcessTree(ProcessSupervisor(Shutdown())))
+        super().__init__("files", "/private", ProcessTree(ProcessSupervisor(Shutdown(), EXPECTED)))
         self.outlet = None  # pyright: ignore[reportAttributeAccessIssue] - nothing is sent
 
 
@@ -71,8 +73,7 @@ async def test_a_message_that_is_too_large_is_reported_and_not_fatal() -> None:
     assert [entry["event"] for entry in logs] == ["message too large, dropped"]
 
 
-async def test_the_end_of_the_output_says_how_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hub.children.process.process.EXIT_GRACE", 0.001)
+async def test_the_end_of_the_output_says_how_it_came() -> None:
     with link() as made, pytest.raises(GoneError, match="closed its output"):
         await made.next()
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli import check as confinement
 from hub.cli import check as inspect
 from hub.cli.check import confinement_report
 from hub.cli.main import main
 from hub.confinement import landlock
+from hub.confinement.confined_launch import this_kernel
 from hub.system.machine import Kernel
 from tests.kit.confinement import needs_landlock
 
@@ -24,7 +24,7 @@ def config(directory: Path, **confine: object) -> str:
 
 @needs_landlock
 def test_this_machine_is_tried() -> None:
-    lines, fine = confinement_report()
+    lines, fine = confinement_report(this_kernel())
     assert fine
     assert lines[0].startswith("Landlock ABI ")
     assert lines[-1].startswith("Tried: ")
@@ -33,7 +33,7 @@ def test_this_machine_is_tried() -> None:
 def test_a_machine_that_cannot_says_why(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(confinement, "this_kernel", lambda: Kernel(0, "too old"))
+    monkeypatch.setattr(inspect, "this_kernel", lambda: Kernel(0, "too old"))
     monkeypatch.delenv("HUB_CONFIG", raising=False)
     assert main(["check", "--confine"]) == 1
     assert capsys.readouterr().out == "This machine cannot confine servers: too old.\n"
@@ -47,38 +47,28 @@ def test_a_machine_that_cannot_says_why(
         ("granted\n", "", "it printed nothing"),
     ],
 )
-def test_a_trial_that_fails_is_a_failure(
-    stdout: str, stderr: str, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_that_fails_is_a_failure(stdout: str, stderr: str, says: str) -> None:
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, 0, stdout, stderr)
 
-    monkeypatch.setattr(confinement.subprocess, "run", run)
-    monkeypatch.setattr(confinement, "this_kernel", lambda: Kernel(2, ""))
-    lines, fine = confinement_report()
+    lines, fine = confinement_report(Kernel(2, ""), run)
     assert not fine
     assert says in lines[-1]
     assert any("truncating" in line for line in lines)
 
 
 @needs_landlock
-def test_system_calls_that_are_not_filtered_are_a_failure(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    able = Kernel(landlock.abi(), "", "this kernel is too old")
-    monkeypatch.setattr(confinement, "this_kernel", lambda: able)
-    lines, fine = confinement_report()
+def test_system_calls_that_are_not_filtered_are_a_failure() -> None:
+    lines, fine = confinement_report(Kernel(landlock.abi(), "", "this kernel is too old"))
     assert not fine
     assert "System calls are NOT filtered: this kernel is too old." in lines
 
 
-def test_a_trial_that_cannot_be_run_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(command: list[str], **_: object) -> None:
+def test_a_trial_that_cannot_be_run_is_one_too() -> None:
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         raise OSError("no processes left")
 
-    monkeypatch.setattr(confinement.subprocess, "run", run)
-    monkeypatch.setattr(confinement, "this_kernel", lambda: Kernel(7, ""))
-    assert confinement_report() == (
+    assert confinement_report(Kernel(7, ""), run) == (
         [
             "Landlock ABI 7: servers can be confined.",
             "seccomp: system calls that affect other processes or the machine are refused.",

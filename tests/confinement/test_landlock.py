@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hub.confinement import landlock, launcher
-from tests.kit.confinement import SYSTEM_READ, needs_landlock
+from tests.kit.confinement import SYSTEM_READ, RefusingLibc, needs_landlock
 
 PYTHON = [sys.executable, "-I", "-S", "-B"]
 SIGNALS_SCOPED = 6
@@ -94,17 +94,6 @@ def test_grants_survive_any_name() -> None:
 # A machine without
 
 
-class _Libc:
-    """A C library whose kernel answers with an error."""
-
-    def __init__(self, error: int) -> None:
-        self._error = error
-
-    def syscall(self, *_: object) -> int:
-        ctypes.set_errno(self._error)
-        return -1
-
-
 @pytest.mark.parametrize(
     ("error", "says"),
     [(38, "5.13 or newer"), (95, "lsm="), (1, "seccomp"), (22, "cannot be queried: Invalid")],
@@ -113,8 +102,8 @@ def test_a_machine_without_landlock_says_why_and_what_to_do(
     error: int, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
-    def loaded(*_: object, **__: object) -> _Libc:
-        return _Libc(error)
+    def loaded(*_: object, **__: object) -> RefusingLibc:
+        return RefusingLibc(error)
 
     monkeypatch.setattr(ctypes, "CDLL", loaded)
     monkeypatch.setattr(sys, "platform", "linux")

@@ -15,7 +15,7 @@ from hub.confinement import capabilities, landlock, launcher, seccomp
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled, rules
 from hub.specs import Allowance
 from tests.conftest import PROJECT
-from tests.kit.confinement import SYSTEM_READ, needs_landlock
+from tests.kit.confinement import SYSTEM_READ, RefusingLibc, needs_landlock
 
 pytestmark = [
     needs_landlock,
@@ -278,17 +278,6 @@ def test_files_of_other_owners_are_as_for_anybody_unless_that_is_allowed(
 # A machine without
 
 
-class _Libc:
-    """A C library whose kernel answers with an error."""
-
-    def __init__(self, error: int) -> None:
-        self._error = error
-
-    def prctl(self, *_: object) -> int:
-        ctypes.set_errno(self._error)
-        return -1
-
-
 @pytest.mark.parametrize(
     ("error", "says"),
     [(errno.EFAULT, ""), (errno.EINVAL, "SECCOMP_FILTER"), (errno.EPERM, "a container forbids")],
@@ -296,8 +285,8 @@ class _Libc:
 def test_a_machine_that_cannot_filter_says_why(
     error: int, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def loaded(*_: object, **__: object) -> _Libc:
-        return _Libc(error)
+    def loaded(*_: object, **__: object) -> RefusingLibc:
+        return RefusingLibc(error)
 
     monkeypatch.setattr(ctypes, "CDLL", loaded)
     assert (says in seccomp.why_not()) if says else seccomp.why_not() == ""

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from hub.file_server import files as shared_files
 from hub.file_server.files import SharedFiles, SharedFilesError, shared_directory
 
 
@@ -92,10 +91,8 @@ def test_an_error_names_the_path_and_says_why(files: SharedFiles, top: Path) -> 
         assert str(caught.value) == sentence
 
 
-def test_a_file_over_the_limit_is_read_in_parts(
-    files: SharedFiles, top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shared_files, "MAX_READ", 10)
+def test_a_file_over_the_limit_is_read_in_parts(top: Path) -> None:
+    files = SharedFiles([shared_directory(str(top))], max_read=10)
     (top / "a").write_bytes(b"12345\n12345\n12345\n")
     with pytest.raises(SharedFilesError, match="larger than 10 bytes"):
         files.read("a")
@@ -185,10 +182,8 @@ def test_a_search_matches_by_component(
     assert sorted(files.search(".", pattern, [])) == [str(top / name) for name in found]
 
 
-def test_a_search_leaves_out_follows_no_link_and_has_an_end(
-    files: SharedFiles, top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shared_files, "MAX_FOUND", 2)
+def test_a_search_leaves_out_follows_no_link_and_has_an_end(top: Path) -> None:
+    files = SharedFiles([shared_directory(str(top))], max_found=2)
     (top / "skip").mkdir()
     (top / "loop").symlink_to(".")
     for name in ["skip/x.py", "a.py", "b.py", "c.py", "d.py"]:

@@ -15,9 +15,8 @@ from mcp_types import (
     TextContent,
 )
 
-from hub.file_server import files
 from hub.file_server import server as module
-from hub.file_server.files import shared_directory
+from hub.file_server.files import MAX_FOUND, shared_directory
 from hub.file_server.server import file_server, main
 
 READERS = {
@@ -130,15 +129,11 @@ async def test_a_path_outside_is_refused(client: Client) -> None:
     assert reason.startswith("Access denied: Path '/etc/passwd' is outside the shared directories")
 
 
-async def test_a_long_search_says_that_there_is_more(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for which in (module, files):
-        monkeypatch.setattr(which, "MAX_FOUND", 2)
-    for name in "abc":
-        (tmp_path / name).write_text("")
+async def test_a_long_search_says_that_there_is_more(client: Client, tmp_path: Path) -> None:
+    for number in range(MAX_FOUND + 1):
+        (tmp_path / f"{number}").touch()
     found = text(await client.call_tool("search_files", {"path": ".", "pattern": "*"}))
-    assert found.splitlines()[2:] == ["(more than 2: narrow the pattern)"]
+    assert found.splitlines()[MAX_FOUND:] == ["(more than 1000: narrow the pattern)"]
 
 
 def test_a_directory_that_is_not_there_is_skipped_with_a_warning(

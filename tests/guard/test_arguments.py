@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.guard.arguments import MAX_CANDIDATES, PathCandidate, find_candidates
+from hub.guard.arguments import MAX_CANDIDATES, MAX_DEPTH, PathCandidate, find_candidates, is_shaped
 from hub.guard.budget import TooMuchError
 from hub.guard.keys.schema import compile_schema
 from hub.guard.keys.vocabulary import Kind
@@ -73,6 +73,10 @@ def found(
             ("/content/x", "neutral", "/etc"),
         ]),
         ({"content": ["/etc"]}, []),
+        ({"é": "x", "\uff0fa": "x"}, [
+            ("/é", "neutral", "x"),
+            ("/\uff0fa", "neutral", "\uff0fa"),
+        ]),
         ({"files": {"a/b": ""}}, [("/files/a~1b", "neutral", "a/b")]),
         ({"files": {"x": "a"}}, [("/files/x", "neutral", "x"), ("/files/x", "path", "a")]),
         ({"file": {"x": "a"}}, [("/file/x", "path", "a")]),
@@ -92,6 +96,29 @@ def test_which_values_are_candidates(
     arguments: JsonObject, claimed: list[tuple[str, str, Json]]
 ) -> None:
     assert found(arguments) == claimed
+
+
+def test_arguments_can_be_nested_as_deeply_as_the_limit_says() -> None:
+    assert found(nested(MAX_DEPTH, "a", lists=True))
+    with pytest.raises(PathError, match="nested too deeply"):
+        found(nested(MAX_DEPTH + 1, "a", lists=True))
+
+
+def test_words_without_path_signs_do_not_count_as_too_many() -> None:
+    words: list[Json] = [f"w{number}" for number in range(MAX_CANDIDATES)]
+    assert len(found({"rows": words, "more": ["w"]})) == MAX_CANDIDATES + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "shaped"),
+    [
+        *(("file:x", True), ("sqlite:x", True), ("DuckDB:x", True), ("%2e%2e", True)),
+        *(("a/b", True), ("..", True), ("q", False), ("k", False), ("kq", False), ("x: y", False)),
+    ],
+)
+def test_path_signs_are_seen_in_texts_of_any_length(text: str, *, shaped: bool) -> None:
+    for before in ("", "aa " * 500):
+        assert is_shaped(before + text) is shaped
 
 
 NO_INTEGER = "1" * 4400

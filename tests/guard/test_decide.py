@@ -443,9 +443,7 @@ def test_an_inline_verdict_equals_the_full_verdict(tmp_path: Path, mode: Mode) -
         assert decide_within_inline_budget(call, guard, world) == decide(call, guard, world)
 
 
-def test_a_call_that_cannot_be_rewritten_within_the_budget_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_that_cannot_be_rewritten_within_the_budget_is_refused(tmp_path: Path) -> None:
     world = context(share(tmp_path), tmp_path)
     call = tool_call({"path": f"{tmp_path}/a,b"})
     policy = ToolPolicy(Policy(rewrite="canonical"))
@@ -455,9 +453,8 @@ def test_a_call_that_cannot_be_rewritten_within_the_budget_is_refused(
     assert isinstance(decide(call, rewriting, world), Admitted)
     # It has three readings, and is read twice if it is to be rewritten.
     budget = Budget(search=100, readings=5, effort=10_000)
-    monkeypatch.setattr("hub.guard.decide.FULL_BUDGET", budget)
-    assert isinstance(decide(call, plain, world), Admitted)
-    assert isinstance(decide(call, rewriting, world), Refused)
+    assert isinstance(decide(call, plain, world, budget), Admitted)
+    assert isinstance(decide(call, rewriting, world, budget), Refused)
 
 
 class Broken(LinkReader):

@@ -10,12 +10,13 @@ from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.judge import Judge
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import DenyPatterns, Policy
+from hub.roots.roots import UnsafePaths
 from hub.values import Json
 from tests.kit.trees import PROJECT, plant
-from tests.kit.worlds import context, on_windows, share
+from tests.kit.worlds import POSIX, context, on_windows, share
 
 PATH, GLOB, WEAK, NEUTRAL = Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.NEUTRAL
-PAYLOAD, COMMAND = Kind.PAYLOAD, Kind.COMMAND
+PAYLOAD, COMMAND, VIRTUAL = Kind.PAYLOAD, Kind.COMMAND, Kind.VIRTUAL
 
 
 @pytest.fixture
@@ -83,6 +84,15 @@ def objection(
         (COMMAND, "gh pr create --title 'a/b' --body \"see ../x and ~/y\""),
         (WEAK, "<img src='../x.png'/>"),
         (NEUTRAL, "```js\nimport '../x'\n```"),
+        (WEAK, "[id]/page.tsx"),
+        (WEAK, "new Map()/x"),
+        (NEUTRAL, "/*"),
+        (NEUTRAL, "/*/x"),
+        (NEUTRAL, "- see /etc"),
+        (COMMAND, "cat *"),
+        (VIRTUAL, "evil/x"),
+        (VIRTUAL, "/etc"),
+        (VIRTUAL, "/a/.."),
     ],
 )
 def test_values_that_mean_no_path_outside_are_admitted(
@@ -115,6 +125,12 @@ def test_values_that_mean_no_path_outside_are_admitted(
         (NEUTRAL, "~/.ssh"),
         (NEUTRAL, "--out=/etc"),
         (NEUTRAL, "--in file:///etc --verbose more words"),
+        (NEUTRAL, "/et?/passwd"),
+        (NEUTRAL, "{ev,x}il"),
+        (VIRTUAL, "../../x"),
+        (NEUTRAL, " /"),
+        (NEUTRAL, "'/'"),
+        (NEUTRAL, "%2e%2e%2f%2e%2e%2f" + "a" * 2000),
         (PAYLOAD, "file:///etc"),
         (COMMAND, "cat /etc/passwd"),
         (COMMAND, "cat evil/x"),
@@ -236,6 +252,22 @@ CODE = "import x from '../../../lib'\nfor (const a of b) { open('/etc/hosts') }\
 )
 def test_long_texts_are_admitted(world: CallContext, kind: Kind, value: str) -> None:
     assert objection(world, kind, value) is None
+
+
+@pytest.mark.parametrize("name", ["a:b:c:d:e:f:g:h:i:j", "n" * 254, "a=b"])
+@pytest.mark.parametrize("value", ["NAME:k", "NAME=k", "k=NAME", "k: NAME ,x", "-oNAME"])
+def test_a_link_is_found_whatever_signs_its_name_has(tmp_path: Path, name: str, value: str) -> None:
+    top = plant(tmp_path, *PROJECT, f"project/{name} => ../private")
+    world = context(share(top / "project"), top / "project")
+    assert objection(world, NEUTRAL, value.replace("NAME", name)) == OUTSIDE
+
+
+def test_what_is_not_safe_for_sharing_is_refused_below_a_root_too(tmp_path: Path) -> None:
+    top = plant(tmp_path, "home/.ssh/key", "home/notes")
+    world = context(share(top / "home"), top / "home")
+    policy = Policy(unsafe=UnsafePaths(f"{top}/home", POSIX))
+    assert objection(world, PATH, ".ssh/key", policy) == "it is not safe for sharing"
+    assert objection(world, PATH, "notes", policy) is None
 
 
 def test_a_long_value_on_windows() -> None:

@@ -14,7 +14,8 @@ from hub.guard.consent import wanted
 from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Refused, admit, compile_tool, decide, explain
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.own_files import OWN, OwnFiles, OwnPlace
+from hub.guard.own_files import OWN, OwnFiles, OwnPlace, by_proc
+from hub.guard.own_names import own_names_in
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import AccessRule, Mode, Policy, ToolPolicy
 from hub.paths.resolve import LinkReader
@@ -314,3 +315,36 @@ def test_arguments_that_are_nested_too_deeply_are_refused_in_any_mode(top: Path)
         deep = {"path": deep}
     for policy in MODES:
         assert isinstance(judged(top, {"path": deep}, policy=policy), Refused)
+
+
+@pytest.mark.parametrize(
+    ("value", "begins"),
+    [("keys", True), ("other/x", True), (" ./KEYS/x", True), ("x/keys", False), ("key", False)],
+)
+def test_each_secret_place_is_known_by_its_name(value: str, *, begins: bool) -> None:
+    own = OwnFiles(secret=(place(Path("/state/keys")), place(Path("/state/other"))))
+    assert own_names_in(own, {"path": value}).begins is begins
+
+
+def test_own_files_that_are_not_there_yet_close_no_other_path(tmp_path: Path) -> None:
+    own = OwnFiles(kept=(place(tmp_path / "hub.yaml"),))
+    rules = own.rules_for("write_file", writes=True)
+    for name, closed in (("hub.yaml", True), ("a.txt", False)):
+        path = tmp_path / name
+        assert rules.has(str(path), path.parts[1:], OsDisk()) is closed
+
+
+@pytest.mark.parametrize(
+    ("reading", "reached"),
+    [
+        ("/proc/1/root/etc", "/etc"),
+        ("/proc/self/cwd/a", "./a"),
+        ("/proc/self/status", None),
+        ("/etc/proc/1/root", None),
+        ("proc/1/root/etc", None),
+    ],
+)
+def test_a_process_leads_elsewhere_by_its_root_and_directory(
+    reading: str, reached: str | None
+) -> None:
+    assert by_proc(reading) == reached

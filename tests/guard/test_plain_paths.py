@@ -154,6 +154,18 @@ def test_a_relative_path_must_be_straight_below_every_base(tmp_path: Path) -> No
     assert admits(plain_check(share(top / "project")), "src")
 
 
+def test_the_parts_that_a_child_may_split_off_are_plain_paths_themselves(tmp_path: Path) -> None:
+    top = plant(tmp_path, *PROJECT, "my docs/")
+    on = plain_check(share(top / "project", top / "my docs"), cwd=top / "project")
+    for inside in ("project/a b", "project/a@./x", "my docs/a b", "my docs/new"):
+        assert admits(on, top / inside), inside
+    for split in ("a(/x)", "a(.)", "a(..)", "a@..", "a@.", "a@/y", "a@-x", "a+../x", "a -x"):
+        assert not admits(on, f"{top}/project/{split}"), split
+        assert not admits(on, split), split
+    for signs in ("a (1) [x]@y", "a/-x b", "a [/b]"):
+        assert not admits(on, f"{top}/project/{signs}"), signs
+
+
 def test_where_a_relative_path_may_start_is_a_plain_path_itself(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/way => ../private")
     project = top / "project"
@@ -175,6 +187,7 @@ def test_where_a_relative_path_may_start_in_many_places_it_is_left_to_others(
     assert admits(plain_check(share(*folders[:8]), cwd=folders[0]), "a")
     assert not admits(plain_check(share(*folders), cwd=folders[0]), "a")
     assert admits(plain_check(share(*folders), cwd=folders[0]), folders[8] / "a")
+    assert admits(plain_check(share(*folders), cwd=folders[0]), folders[8] / "*", kind=Kind.GLOB)
 
 
 def test_of_a_glob_the_names_before_the_first_wildcard_count(tmp_path: Path) -> None:

@@ -11,17 +11,9 @@ from hub.jsonrpc.child_log import (
     TOLD_EVERY,
     ChildLog,
 )
+from tests.kit.fakes import FakeClock
 
 LEFT_OUT = "not all of it is logged"
-
-
-class Clock:
-    """Seconds that a test lets pass."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def of(logs: list[EventDict], event: str) -> list[EventDict]:
@@ -29,7 +21,7 @@ def of(logs: list[EventDict], event: str) -> list[EventDict]:
 
 
 def test_some_lines_are_logged_at_once_and_then_so_many_a_second() -> None:
-    clock = Clock()
+    clock = FakeClock()
     log = ChildLog("files", clock)
     with capture_logs() as logs:
         for _ in range(LINES + 10):
@@ -48,7 +40,7 @@ def test_some_lines_are_logged_at_once_and_then_so_many_a_second() -> None:
 
 
 def test_few_long_lines_are_too_much_as_well() -> None:
-    clock = Clock()
+    clock = FakeClock()
     log = ChildLog("files", clock)
     with capture_logs() as logs:
         for _ in range(100):
@@ -62,7 +54,7 @@ def test_few_long_lines_are_too_much_as_well() -> None:
 
 
 def test_the_number_of_omitted_lines_is_logged_from_time_to_time() -> None:
-    clock = Clock()
+    clock = FakeClock()
     log = ChildLog("files", clock)
     with capture_logs() as logs:
         for _ in range(60):

@@ -9,23 +9,15 @@ from hub.jsonrpc.loop_share import (
     LoopShare,
     TimeBudget,
 )
+from tests.kit.fakes import FakeClock
 
 
-class Clock:
-    """Seconds that a test lets pass."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def paced(clock: Clock, *, together: float = 1e9) -> LoopShare:
+def paced(clock: FakeClock, *, together: float = 1e9) -> LoopShare:
     return LoopShare(clock, TimeBudget(together, SHARE, clock))
 
 
 def test_an_account_fills_up_with_time_to_its_most() -> None:
-    clock = Clock()
+    clock = FakeClock(100.0)
     account = TimeBudget(2.0, 0.5, clock)
     account.spend(3.0)
     assert account.debt() == 2.0
@@ -37,7 +29,7 @@ def test_an_account_fills_up_with_time_to_its_most() -> None:
 
 
 def test_others_have_their_turn_after_a_while_and_a_rest_once_the_burst_is_spent() -> None:
-    clock = Clock()
+    clock = FakeClock(100.0)
     pace = paced(clock)
     pace.spend(TURN / 2)
     assert pace.rest() is None
@@ -54,7 +46,7 @@ def test_others_have_their_turn_after_a_while_and_a_rest_once_the_burst_is_spent
 
 
 def test_one_child_rests_for_what_another_has_spent() -> None:
-    clock = Clock()
+    clock = FakeClock(100.0)
     together = TimeBudget(BURST, SHARE, clock)
     one, other = LoopShare(clock, together), LoopShare(clock, together)
     one.spend(2 * BURST)
@@ -65,7 +57,7 @@ def test_one_child_rests_for_what_another_has_spent() -> None:
 
 
 def test_work_that_delays_no_other_task_counts_in_full() -> None:
-    clock = Clock()
+    clock = FakeClock(100.0)
     pace = paced(clock)
     pace.lap()
     pace.hand(0)
@@ -77,7 +69,7 @@ def test_work_that_delays_no_other_task_counts_in_full() -> None:
 
 
 def test_work_is_timed_from_when_it_was_handed_out_as_far_as_it_is_work() -> None:
-    clock = Clock()
+    clock = FakeClock(100.0)
     pace = paced(clock)
     assert pace.done() is None, "nothing was handed out"
     pace.hand(0)

@@ -4,15 +4,7 @@ import pytest
 
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import FORGIVEN, MAX_STRAYS, MAX_WASTE, WINDOW, PeerConduct
-
-
-class Clock:
-    """Seconds that a test lets pass."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.kit.fakes import FakeClock
 
 
 def strays(conduct: PeerConduct, number: int) -> None:
@@ -21,7 +13,7 @@ def strays(conduct: PeerConduct, number: int) -> None:
 
 
 def test_one_stray_over_the_limit_ends_the_child_with_the_reason() -> None:
-    clock = Clock()
+    clock = FakeClock()
     conduct = PeerConduct("files", clock=clock)
     strays(conduct, MAX_STRAYS)
     clock.now += 2
@@ -32,7 +24,7 @@ def test_one_stray_over_the_limit_ends_the_child_with_the_reason() -> None:
 
 
 def test_as_many_strays_in_a_longer_time_are_tolerated() -> None:
-    clock = Clock()
+    clock = FakeClock()
     conduct = PeerConduct("files", clock=clock)
     for _ in range(5):
         strays(conduct, MAX_STRAYS)
@@ -40,7 +32,7 @@ def test_as_many_strays_in_a_longer_time_are_tolerated() -> None:
 
 
 def test_an_answer_makes_up_for_some() -> None:
-    conduct = PeerConduct("files", clock=Clock())
+    conduct = PeerConduct("files", clock=FakeClock())
     conduct.answered()
     for _ in range(5):
         strays(conduct, MAX_STRAYS)
@@ -53,7 +45,7 @@ def test_an_answer_makes_up_for_some() -> None:
 
 
 def test_bytes_are_counted_too() -> None:
-    conduct = PeerConduct("files", clock=Clock())
+    conduct = PeerConduct("files", clock=FakeClock())
     assert conduct.verdict("no end", MAX_WASTE) is None
     assert conduct.verdict("no end", 1) == (
         "the hub ended it because it misbehaved: no end, over 128 MiB within 0.1 s"

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.jsonrpc import send_queue as send_queue_module
-from hub.jsonrpc.send_queue import SendQueue
+from hub.jsonrpc.send_queue import LIMIT, SendQueue
 
 
 class Post:
@@ -30,10 +30,10 @@ class Post:
 
 
 @asynccontextmanager
-async def post() -> AsyncGenerator[Post]:
+async def post(limit: int = LIMIT) -> AsyncGenerator[Post]:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            yield Post(SendQueue(tasks))
+            yield Post(SendQueue(tasks, limit=limit))
             tasks.cancel_scope.cancel()
 
 
@@ -90,11 +90,8 @@ async def test_flushing_waits_for_what_was_put_before_and_for_nothing_after() ->
         assert flushed == [[1, 2]]
 
 
-async def test_a_client_that_does_not_read_loses_its_oldest_messages(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(send_queue_module, "LIMIT", 3)
-    async with post() as at:
+async def test_a_client_that_does_not_read_loses_its_oldest_messages() -> None:
+    async with post(limit=3) as at:
         at.open = anyio.Event()
         at.put(0)
         await anyio.wait_all_tasks_blocked()
@@ -109,13 +106,10 @@ async def test_a_client_that_does_not_read_loses_its_oldest_messages(
         ]
 
 
-async def test_an_unread_flood_is_logged_in_two_lines(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(send_queue_module, "LIMIT", 3)
+async def test_an_unread_flood_is_logged_in_two_lines() -> None:
     with capture_logs() as logs:
         async with anyio.create_task_group() as tasks:
-            send_queue = SendQueue(tasks)
+            send_queue = SendQueue(tasks, limit=3)
             for _ in range(1000):
                 send_queue.put(anyio.sleep_forever)
             await anyio.wait_all_tasks_blocked()
@@ -143,11 +137,8 @@ async def test_a_client_that_does_not_read_loses_no_more_for_large_messages_than
         assert at.sent == [0, 5, 6], "the one on its way weighs nothing any more"
 
 
-async def test_a_flush_ends_although_messages_were_dropped(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(send_queue_module, "LIMIT", 1)
-    async with post() as at:
+async def test_a_flush_ends_although_messages_were_dropped() -> None:
+    async with post(limit=1) as at:
         at.open = anyio.Event()
         at.put(0)
         await anyio.wait_all_tasks_blocked()

@@ -1,5 +1,6 @@
 """What the tests of confinement share."""
 
+import ctypes
 import sys
 
 import pytest
@@ -17,3 +18,16 @@ SYSTEM_READ = (
     *("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/dev/urandom"),
 )
 """What a Python needs to start."""
+
+
+class RefusingLibc:
+    """A C library whose kernel answers with an error."""
+
+    def __init__(self, error: int) -> None:
+        self._error = error
+
+    def syscall(self, *_: object) -> int:
+        ctypes.set_errno(self._error)
+        return -1
+
+    prctl = syscall

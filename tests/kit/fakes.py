@@ -296,12 +296,14 @@ class FakeLink:
             raise GoneError(self._end) from None
 
     def post(self, message: Message) -> bool:
-        if self.child.is_full:
+        if self.child.is_full or self.child.is_stuck:
             return False
         self._taken(message)
         return True
 
     async def send(self, message: Message) -> None:
+        if self.child.is_stuck:
+            await anyio.sleep_forever()
         self._taken(message)
 
     def _taken(self, message: Message) -> None:
@@ -363,7 +365,7 @@ class FakeChild:
     """A child server in memory with a scripted answer for each method.
 
     An answer is a result (bytes: exactly these), a `Failure`, `SILENT`, or a function of the
-    request.
+    request. A child that `is_full` takes nothing at once; one that `is_stuck` reads nothing.
     """
 
     def __init__(
@@ -378,6 +380,7 @@ class FakeChild:
         self.signals = Signals()
         self.refuses_to_open: Exception | None = None
         self.is_full = False
+        self.is_stuck = False
         self.answers: dict[str, Answer | Script] = {
             **self._greeting(era, capabilities or {"tools": {"listChanged": True}}),
             "tools/list": {"tools": list[Json](tools)},

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -34,6 +33,7 @@ from hub.sessions.services import Services
 from hub.specs import ServerSpec
 from hub.system.disk import OsDisk
 from hub.values import Json, JsonObject
+from tests.kit.fakes import FakeChild
 from tests.kit.trees import plant
 
 SOON = 5.0
@@ -82,116 +82,67 @@ def pretend(monkeypatch: pytest.MonkeyPatch, top: Path, *lines: str) -> Path:
     return top
 
 
-Answer = Callable[[JsonObject], Awaitable[JsonObject]]
+class FlowChild:
+    """A child that a hub has opened for a server: it answers calls with their arguments as text."""
 
-
-class FakeChild:
-    """A legacy child: lists `tools`, answers calls with their arguments, remembers all it got."""
-
-    def __init__(self, plan: LaunchPlan | None, tools: Sequence[JsonObject]) -> None:
+    def __init__(
+        self,
+        plan: LaunchPlan | None,
+        tools: Sequence[JsonObject],
+        resources: Sequence[JsonObject],
+    ) -> None:
+        capabilities: JsonObject = {"tools": {"listChanged": True}}
+        if resources:
+            capabilities["resources"] = {}
         self.plan = plan
-        self.tools = list(tools)
-        self.received: list[JsonObject] = []
-        self.outlet = self
-        self.private_directory = "/private/empty" if plan is not None and plan.cwd is None else None
-        self.ended = False
-        self.told = anyio.Event()
-        self.resources: list[JsonObject] = []
+        self.fake = FakeChild(
+            *tools,
+            capabilities=capabilities,
+            answers={
+                "tools/call": _as_text,
+                "resources/list": {"resources": list[Json](resources)},
+                "resources/templates/list": {"resourceTemplates": []},
+                "resources/read": _a_resource,
+            },
+        )
         self._ids = itertools.count(1)
-        self._answers: dict[int, JsonObject] = {}
-        self._answered = anyio.Event()
-        self._said: deque[JsonObject | None] = deque()
-        self._more = anyio.Event()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the hub has closed the connection."""
+        return self.fake.closed > 0
 
     @property
     def calls(self) -> list[JsonObject]:
         """The params of the guarded requests that came through."""
         guarded = {"tools/call", "resources/read", "prompts/get", "completion/complete"}
-        return [
-            cast("JsonObject", message["params"])
-            for message in self.received
-            if message.get("method") in guarded
-        ]
+        return [line["params"] for line in self.fake.link.seen if line.get("method") in guarded]
 
     def heard(self, method: str) -> int:
         """How often the hub sent `method`."""
-        return sum(message.get("method") == method for message in self.received)
+        return len(self.fake.link.requests(method))
 
-    async def until_heard(self, method: str, times: int = 1) -> None:
+    async def until_heard(self, method: str) -> None:
         """Wait until the hub has sent `method`."""
-        with anyio.fail_after(SOON):
-            while self.heard(method) < times:
-                await self.told.wait()
-
-    async def send(self, message: Message) -> None:
-        """Take a message of the hub's."""
-        fields: JsonObject = json.loads(to_bytes(message))
-        self.received.append(fields)
-        told, self.told = self.told, anyio.Event()
-        told.set()
-        if "method" not in fields:
-            self._answers[cast("int", fields["id"])] = fields
-            answered, self._answered = self._answered, anyio.Event()
-            answered.set()
-        elif "id" in fields:
-            self._reply(fields)
-
-    def _reply(self, request: JsonObject) -> None:
-        result = self._result(str(request["method"]), cast("JsonObject", request.get("params", {})))
-        self._say({"jsonrpc": "2.0", "id": request["id"], "result": result})
-
-    def _say(self, message: JsonObject | None) -> None:
-        self._said.append(message)
-        more, self._more = self._more, anyio.Event()
-        more.set()
-
-    def notify(self, method: str) -> None:
-        """Send the hub a notification."""
-        self._say({"jsonrpc": "2.0", "method": method})
-
-    def _result(self, method: str, params: JsonObject) -> JsonObject:
-        capabilities: JsonObject = {"tools": {"listChanged": True}}
-        if self.resources:
-            capabilities["resources"] = {}
-        match method:
-            case "initialize":
-                return {
-                    "protocolVersion": "2025-11-25",
-                    "capabilities": capabilities,
-                    "serverInfo": {"name": "fake", "version": "1"},
-                }
-            case "tools/list":
-                return {"tools": cast("list[Json]", self.tools)}
-            case "resources/list":
-                return {"resources": cast("list[Json]", self.resources)}
-            case "resources/templates/list":
-                return {"resourceTemplates": []}
-            case "resources/read":
-                return {"contents": [{"uri": params.get("uri"), "text": "of the child"}]}
-            case _:
-                text = json.dumps(params.get("arguments"))
-                return {"content": [{"type": "text", "text": text}]}
+        await self.fake.link.request(method)
 
     async def ask(self, method: str) -> JsonObject:
         """Ask the hub, and return its whole answer."""
         id_ = next(self._ids)
-        self._say({"jsonrpc": "2.0", "id": id_, "method": method})
-        with anyio.fail_after(SOON):
-            while id_ not in self._answers:
-                await self._answered.wait()
-        return self._answers[id_]
-
-    async def next(self) -> Message:
-        while not self._said:
-            await self._more.wait()
-        message = self._said.popleft()
-        if message is None:
-            raise GoneError("closed its output")
-        return messages.parse_child(json.dumps(message).encode())
+        self.fake.link.ask(id_, method, {})
+        return await self.fake.link.reply(id_)
 
     def die(self) -> None:
         """End as a process that crashes."""
-        self._say(None)
+        self.fake.link.crash("closed its output")
+
+
+def _as_text(request: Request) -> JsonObject:
+    return {"content": [{"type": "text", "text": json.dumps(request.params.get("arguments"))}]}
+
+
+def _a_resource(request: Request) -> JsonObject:
+    return {"contents": [{"uri": request.params.get("uri"), "text": "of the child"}]}
 
 
 class Scripted(Protocol):
@@ -408,7 +359,7 @@ class FlowHub:
     def __init__(
         self, tasks: TaskGroup, tools: Sequence[JsonObject], resources: Sequence[JsonObject]
     ) -> None:
-        self.children: list[FakeChild] = []
+        self.children: list[FlowChild] = []
         self.broken: set[str] = set()
         self.services: Services
         self.open_connection: ConnectionFactory
@@ -417,13 +368,13 @@ class FlowHub:
         self._resources = resources
 
     @property
-    def child(self) -> FakeChild:
+    def child(self) -> FlowChild:
         """The only child."""
         (child,) = self.children
         return child
 
     @property
-    def alive(self) -> list[FakeChild]:
+    def alive(self) -> list[FlowChild]:
         """The children whose connection is open."""
         return [child for child in self.children if not child.ended]
 
@@ -434,13 +385,10 @@ class FlowHub:
         """Open a fake child."""
         if spec.name in self.broken:
             raise GoneError("it is broken")
-        child = FakeChild(plan, self._tools)
-        child.resources = list(self._resources)
+        child = FlowChild(plan, self._tools, self._resources)
         self.children.append(child)
-        try:
-            yield child
-        finally:
-            child.ended = True
+        async with child.fake.opened(spec, plan) as link:
+            yield link
 
     def client(self, roots: Sequence[Json] = TWO_ROOTS) -> FakeClient:
         """Return a client that has said nothing yet."""

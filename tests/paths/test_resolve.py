@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hub.paths.resolve import (
     Entry,
     Flavour,
-    LinkReader,
     PathError,
     collapse,
     is_inside,
@@ -18,18 +17,9 @@ from hub.paths.resolve import (
 )
 from hub.system.disk import OsDisk
 from tests.kit.trees import PROJECT, grow, plant
+from tests.kit.worlds import Directories
 
 POSIX, MACOS, WINDOWS = Flavour.POSIX, Flavour.MACOS, Flavour.WINDOWS
-
-
-class Directories(LinkReader):
-    """A disk on which every path is a directory."""
-
-    def entry(self, path: str) -> Entry | None:
-        return Entry("directory", 0, 0)
-
-    def target(self, path: str) -> str:
-        raise AssertionError(path)
 
 
 class OneLink(Directories):

@@ -126,3 +126,18 @@ def test_a_root_that_cannot_be_looked_at_is_not_unmoved() -> None:
     shared.disk.remove("/team")
     shared.disk.plant("/team")
     assert not shared.presence.is_unchanged(shared.disk, POSIX)
+
+
+def test_a_root_that_may_no_longer_be_looked_at_is_not_unmoved() -> None:
+    shared = Shared()
+    shared.disk.unreadable.add("/team/b")
+    assert shared.presence.is_unchanged(shared.disk, POSIX) is False
+
+
+def test_roots_that_are_all_known_to_be_gone_are_unmoved_until_one_is_back() -> None:
+    shared = Shared(roots=("/team/a",))
+    shared.disk.remove("/team/a")
+    assert shared.look() == []
+    assert shared.presence.is_unchanged(shared.disk, POSIX)
+    shared.disk.plant("/team/a/")
+    assert not shared.presence.is_unchanged(shared.disk, POSIX)

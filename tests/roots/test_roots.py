@@ -104,6 +104,13 @@ def test_roots_past_the_limit_are_not_used(tmp_path: Path) -> None:
     ]
 
 
+def test_as_many_roots_as_the_limit_are_all_used(tmp_path: Path) -> None:
+    names = [f"d{n}/" for n in range(MAX_ROOTS)]
+    top = plant(tmp_path, *names)
+    announcement = announce(*(f"file://{top}/{name}" for name in names))
+    assert (len(announcement.roots.roots), announcement.rejected) == (MAX_ROOTS, ())
+
+
 def test_a_root_covers_what_is_below_it(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "root[1]/", "root1/")
     roots = announce(f"file://{top}/project", f"file://{top}/root[1]").roots
@@ -140,6 +147,32 @@ def test_a_file_as_a_root_covers_only_itself(tmp_path: Path) -> None:
 )
 def test_places_that_are_not_safe_for_sharing(path: str, *, refused: bool) -> None:
     assert UnsafePaths("/home/u", POSIX).refuses(parts_of(path, POSIX)) is refused
+
+
+@pytest.mark.parametrize(
+    ("path", "touched"),
+    [
+        ("/", True),
+        ("/etc/ssl", True),
+        ("/etcetera", False),
+        ("/home", True),
+        ("/home/u", True),
+        ("/home/u/.ssh", True),
+        ("/home/u/.ssh/id_rsa", True),
+        ("/home/u/docs", False),
+        ("/srv", False),
+    ],
+)
+def test_a_place_touches_those_that_are_unsafe_above_and_below_it(
+    path: str, *, touched: bool
+) -> None:
+    assert UnsafePaths("/home/u", POSIX).touches(parts_of(path, POSIX)) is touched
+
+
+def test_a_drive_touches_what_is_unsafe_though_nothing_on_the_list_is_there() -> None:
+    unsafe = UnsafePaths(None, Flavour.WINDOWS)
+    assert unsafe.touches(parts_of("D:\\", Flavour.WINDOWS))
+    assert not unsafe.touches(parts_of("D:\\work", Flavour.WINDOWS))
 
 
 def test_unsafe_places_on_other_platforms() -> None:

@@ -21,7 +21,7 @@ from hub.guard.containment import OUTSIDE
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from hub.values import Json, JsonObject
 from tests.conftest import PROJECT
-from tests.kit.hubs import SOON, FakeChild, FakeClient, FlowHub, flow_hub, text_of
+from tests.kit.hubs import SOON, FakeClient, FlowChild, FlowHub, flow_hub, text_of
 from tests.kit.trees import plant
 
 ROOTS_HUB = str(PROJECT / ".venv/bin/roots-hub")
@@ -338,7 +338,7 @@ REMOTE: JsonObject = {"url": "http://127.0.0.1:9/mcp"}
 
 
 async def test_o04_a_change_notifies_every_child_and_a_slow_one_holds_up_no_other(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path,
 ) -> None:
     """A remote child is told of a change; one of three reads nothing."""
     changed = "notifications/roots/list_changed"
@@ -347,11 +347,7 @@ async def test_o04_a_change_notifies_every_child_and_a_slow_one_holds_up_no_othe
     async with flow_hub({"servers": servers}) as hub:
         client = await hub.connected([{"uri": "file:///home/user/project"}])
         slow, one, two = [await child_of(hub, client, server) for server in servers]
-
-        async def read_nothing(_: object) -> None:
-            await anyio.sleep_forever()
-
-        monkeypatch.setattr(slow, "send", read_nothing)
+        slow.fake.is_stuck = True
         client.roots = [{"uri": "file:///home/user/documents"}]
         await client.changed()
         for child in (one, two):
@@ -362,7 +358,7 @@ async def test_o04_a_change_notifies_every_child_and_a_slow_one_holds_up_no_othe
         assert slow.heard(changed) == 0
 
 
-async def child_of(hub: FlowHub, client: FakeClient, server: str) -> FakeChild:
+async def child_of(hub: FlowHub, client: FakeClient, server: str) -> FlowChild:
     """Call a server, which connects the hub to it, and return its child."""
     await client.call(f"{server}__read_file", path="/home/user/project/config.json")
     return next(child for child in reversed(hub.children) if child.calls)

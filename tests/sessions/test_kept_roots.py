@@ -10,7 +10,6 @@ import pytest
 from hub.calls.rounds.modern_routes import ModernRoute
 from hub.jsonrpc.messages import Request
 from hub.roots.roots import EMPTY, Announcement
-from hub.sessions import kept_roots
 from hub.sessions.kept_roots import KeptRoots, principal_key_of
 from hub.values import JsonObject, SessionKey
 from tests.kit.fakes import READ, FakeChild, FakeClock
@@ -53,9 +52,8 @@ def test_nothing_is_kept_without_a_time_or_a_principal() -> None:
     assert never.of("alice") is kept.of(None) is None
 
 
-def test_the_oldest_answers_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_roots, "MAX_KEPT", 2)
-    kept = KeptRoots(10.0, FakeClock())
+def test_the_oldest_answers_go_first() -> None:
+    kept = KeptRoots(10.0, FakeClock(), max_kept=2)
     for caller in ("a", "b", "a", "c"):
         kept.keep(caller, NONE)
     assert [caller for caller in "abc" if kept.of(caller)] == ["a", "c"]

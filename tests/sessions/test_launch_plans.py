@@ -7,7 +7,6 @@ import pytest
 from hub.errors import ConfigError
 from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import EMPTY
-from hub.sessions import services as plans
 from hub.sessions.services import LaunchPlanCache
 from tests.kit.rigs import launched, remote, roots_at
 from tests.kit.trees import plant
@@ -68,9 +67,8 @@ def test_a_variable_that_is_not_set_is_said_each_time() -> None:
             known.of(launched("files", "${NOT_SET}"), UNBOUNDED)
 
 
-def test_only_so_many_plans_are_kept(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "KEPT", 1)
-    known, spec = LaunchPlanCache({}, "/hub"), launched("files")
+def test_only_so_many_plans_are_kept(top: Path) -> None:
+    known, spec = LaunchPlanCache({}, "/hub", max_kept=1), launched("files")
     first = known.of(spec, at(top / "a"))
     known.of(spec, at(top / "b"))
     again = known.of(spec, at(top / "a"))

@@ -4,7 +4,6 @@ import pytest
 
 from hub.paths.resolve import Flavour
 from hub.roots.effective import OperatorRoots
-from hub.sessions import operator_roots
 from hub.sessions.operator_roots import Operator
 from hub.system.disk import OsDisk
 from hub.system.machine import Machine
@@ -74,16 +73,13 @@ def test_a_servers_own_folders_grant_nothing_while_they_are_gone(tmp_path: Path)
     assert found.roots == ()
 
 
-def test_an_unrestricted_client_is_warned_about_once_and_again_after_new_roots(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    operator = Operator(OperatorRoots(), {}, machine())
+def test_an_unrestricted_client_is_warned_about_once_and_again_after_new_roots() -> None:
+    operator = Operator(OperatorRoots(), {}, machine(), max_warned=2)
     assert [operator.is_first_warning("local", "code") for _ in range(2)] == [True, False]
     assert operator.is_first_warning("token", "code")
     operator.take(OperatorRoots(strict=True))
     assert operator.is_first_warning("local", "code")
-    monkeypatch.setattr(operator_roots, "MAX_WARNED", 1)
-    assert not operator.is_first_warning("local", "other")
+    assert [operator.is_first_warning("local", name) for name in ("one", "more")] == [True, False]
 
 
 def test_a_follower_is_called_on_new_roots_until_it_ends(

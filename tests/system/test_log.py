@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import structlog
 
-from hub.system import log as module
-from hub.system.log import configure_logs
+from hub.system.log import StderrLog, configure_logs
 
 
 def a_logger() -> Any:
@@ -139,22 +138,20 @@ def test_an_unknown_level_is_our_own_mistake() -> None:
 class Unread:
     """A stderr whose reader waits for the test."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.read = threading.Event()
         self.began = threading.Event()
         self.lines: list[str] = []
-        monkeypatch.setattr(module, "_write", self._write)
 
-    def _write(self, text: str) -> None:
+    def write(self, text: str) -> None:
         self.began.set()
         self.read.wait(20)
         self.lines.append(text)
 
 
-def test_unread_log_lines_delay_no_writer_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BACKLOG", 2)
-    unread = Unread(monkeypatch)
-    configure_logs("text")
+def test_unread_log_lines_delay_no_writer_and_are_counted() -> None:
+    unread = Unread()
+    configure_logs("text", handler=StderrLog(unread.write, backlog=2))
     a_logger().warning("one")
     assert unread.began.wait(20)
     for event in ("two", "three", "four", "five"):
@@ -169,27 +166,23 @@ def test_unread_log_lines_delay_no_writer_and_are_counted(monkeypatch: pytest.Mo
     assert [len(unread.lines), unread.lines[3].count("lost")] == [4, 0]
 
 
-def test_a_hub_that_ends_does_not_wait_for_ever_for_a_reader(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "LAST_LINES", 0.01)
-    unread = Unread(monkeypatch)
-    configure_logs("text")
+def test_a_hub_that_ends_does_not_wait_for_ever_for_a_reader() -> None:
+    unread = Unread()
+    configure_logs("text", handler=StderrLog(unread.write, patience=0.01))
     a_logger().warning("one")
     flush()
     assert unread.lines == []
     unread.read.set()
 
 
-def test_a_log_that_cannot_be_written_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_cannot_be_written_ends_nothing() -> None:
     written: list[str] = []
 
     def broken(text: str) -> None:
         written.append(text)
         raise BrokenPipeError
 
-    monkeypatch.setattr(module, "_write", broken)
-    configure_logs("text")
+    configure_logs("text", handler=StderrLog(broken))
     for event in ("one", "two"):
         a_logger().warning(event)
     flush()

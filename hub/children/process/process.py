@@ -81,13 +81,6 @@ def _text(line: bytes) -> str:
     return line.decode("utf-8", "replace").rstrip()
 
 
-EOF_GRACE, EOF_GRACE_AT_END = 2.0, 0.4
-"""Seconds for a child to exit after its stdin is closed: usually, and when the hub shuts down."""
-KILLED_GRACE = 1.0
-"""Seconds to wait until the exit of a terminated process is noticed."""
-EXIT_GRACE = 0.2
-"""Seconds to wait for the exit code after the end of the output."""
-
 log = structlog.stdlib.get_logger(__name__)
 
 
@@ -198,7 +191,7 @@ class Process:
         except GoneError:
             if self.lines.failure is not None:
                 raise
-            with anyio.move_on_after(EXIT_GRACE):
+            with anyio.move_on_after(self._tree.graces.exit):
                 await self._exited.wait()
             raise GoneError(self.how_it_ended()) from None
 
@@ -207,11 +200,11 @@ class Process:
         if self._stdin is not None:
             self._stdin.close()
         if self._running is not None:
-            patience = (EOF_GRACE, EOF_GRACE_AT_END)
-            await self._tree.shutdown.until(self._exited.wait, *patience)
+            graces = self._tree.graces
+            await self._tree.shutdown.until(self._exited.wait, graces.eof, graces.eof_at_end)
         await self._tree.end()
         if self._running is not None:
-            with anyio.move_on_after(KILLED_GRACE):
+            with anyio.move_on_after(self._tree.graces.noticed):
                 await self._exited.wait()
             self._running.close()
         for close in self._closing:

@@ -19,6 +19,7 @@ from typing import Final
 import anyio
 import structlog
 from anyio import to_thread
+from msgspec import Struct
 
 from hub.children.process import watchdog
 from hub.children.process.spawn import ChildPipes, Started, popen
@@ -42,10 +43,6 @@ from hub.children.process.watchdog import (
 )
 from hub.system.shutdown import Shutdown
 
-TERM_GRACE, TERM_GRACE_AT_END = 2.0, 0.5
-"""Seconds between SIGTERM and SIGKILL for a process tree: usually, and when the hub shuts down."""
-LOOK_AGAIN = 1.0
-"""Seconds until the hub looks for processes again after it had no free file descriptor."""
 _HIGHEST, _LOWEST = 1 << 62, 1 << 60
 """Microseconds of real-time CPU time: 36,000 years are a limit that no process reaches."""
 
@@ -56,11 +53,31 @@ attempts to start a child."""
 log = structlog.stdlib.get_logger(__name__)
 
 
+class EndGraces(Struct, frozen=True):
+    """Seconds that the end of a child's processes may take; `_at_end`: when the hub shuts down."""
+
+    eof: float = 2.0
+    """For a child to exit after its stdin is closed."""
+    eof_at_end: float = 0.4
+    term: float = 2.0
+    """Between SIGTERM and SIGKILL for a process tree."""
+    term_at_end: float = 0.5
+    kill: float = PATIENCE
+    """For a process tree to be gone after SIGKILL."""
+    exit: float = 0.2
+    """To wait for the exit code after the end of the output."""
+    noticed: float = 1.0
+    """To wait until the exit of a terminated process is noticed."""
+    look_again: float = 1.0
+    """Until the hub looks for processes again after it had no free file descriptor."""
+
+
 class ProcessTree:
     """The processes of one child: its own and all that it starts."""
 
     def __init__(self, supervisor: ProcessSupervisor) -> None:
         self.shutdown = supervisor.shutdown
+        self.graces = supervisor.graces
         self._supervisor = supervisor
         self._mark: Mark | None = None
         self._leader: dict[int, int] = {}
@@ -126,7 +143,7 @@ class ProcessTree:
     async def end(self) -> None:
         """Send SIGTERM, then SIGKILL, to all processes of the tree; return when none is left.
 
-        This takes at most the graces above and `PATIENCE`; processes left after that are logged.
+        This takes at most `graces.term` and `graces.kill`; processes left after that are logged.
         """
         if self._mark is None:
             return
@@ -135,10 +152,10 @@ class ProcessTree:
             watchdog.go_on(*self._parent)
         await self._signal_all(termination, SIGTERM)
         if not await self.shutdown.until(
-            lambda: self._over(termination), TERM_GRACE, TERM_GRACE_AT_END
+            lambda: self._over(termination), self.graces.term, self.graces.term_at_end
         ):
             await self._signal_all(termination, SIGKILL)
-            with anyio.move_on_after(PATIENCE):
+            with anyio.move_on_after(self.graces.kill):
                 await self._over(termination)
         if self._supervised is not None:
             await self._supervised.finish()
@@ -161,7 +178,7 @@ class ProcessTree:
         A hub that shuts down does not wait for a descriptor: its watchdog has its own.
         """
         while not await self._signalled(termination, sign) and not self.shutdown.begun.is_set():
-            with anyio.move_on_after(LOOK_AGAIN):
+            with anyio.move_on_after(self.graces.look_again):
                 await self.shutdown.begun.wait()
 
     async def _signalled(self, termination: Termination, sign: int | None) -> bool:
@@ -177,8 +194,9 @@ class ProcessTree:
 class ProcessSupervisor:
     """All process trees of a hub; `leaders` are the children's processes with their start times."""
 
-    def __init__(self, shutdown: Shutdown) -> None:
+    def __init__(self, shutdown: Shutdown, graces: EndGraces | None = None) -> None:
         self.shutdown = shutdown
+        self.graces = graces or EndGraces()
         self.leaders: dict[int, int] = {}
         self._since = 0
         self._hub = 0
@@ -255,13 +273,15 @@ class ProcessSupervisor:
         server, self.server = self.server, None
         if server is not None:
             server.close()
-            await to_thread.run_sync(server.wait, watchdog.GRACE + 2 * PATIENCE)
+            await to_thread.run_sync(server.wait, watchdog.GRACE + 2 * self.graces.kill)
 
 
 @asynccontextmanager
-async def keeping(shutdown: Shutdown) -> AsyncGenerator[ProcessSupervisor]:
+async def keeping(
+    shutdown: Shutdown, graces: EndGraces | None = None
+) -> AsyncGenerator[ProcessSupervisor]:
     """Keep a `ProcessSupervisor` while the context lasts."""
-    made = ProcessSupervisor(shutdown)
+    made = ProcessSupervisor(shutdown, graces)
     try:
         yield made
     finally:
@@ -311,12 +331,12 @@ def inherits_orphans() -> bool:
     return os.getpid() == 1
 
 
-async def reap_orphans() -> None:
+async def reap_orphans(every: float = EVERY, turn: float = TURN) -> None:
     """Reap ended processes that nobody here waits for, until cancelled."""
     while True:
-        await anyio.sleep(EVERY)
+        await anyio.sleep(every)
         while (ended := _ended()) is not None:
-            await anyio.sleep(TURN)
+            await anyio.sleep(turn)
             if _ended() == ended:
                 _reap(ended)
 

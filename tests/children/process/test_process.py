@@ -17,10 +17,8 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from hub.children.process import process as process_module
-from hub.children.process import process_tree as process_tree_module
 from hub.children.process.process import STDERR_LINE_LIMIT, Process, launch
-from hub.children.process.process_tree import ProcessSupervisor, ProcessTree, keeping
+from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree, keeping
 from hub.errors import ChildError
 from hub.jsonrpc.child_log import LINES
 from hub.jsonrpc.messages import Notification
@@ -64,9 +62,7 @@ def python(code: str, *arguments: str, cwd: str | None = "/") -> LaunchPlan:
     return plan(sys.executable, "-c", code, *arguments, cwd=cwd)
 
 
-def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_module, "EOF_GRACE", 0.05)
-    monkeypatch.setattr(process_tree_module, "TERM_GRACE", 0.05)
+IN_A_HURRY = EndGraces(eof=0.05, term=0.05)
 
 
 def exists(path: str | Path) -> bool:
@@ -78,9 +74,9 @@ def entries(directory: Path) -> list[Path]:
 
 
 @asynccontextmanager
-async def launched(planned: LaunchPlan) -> AsyncGenerator[Process]:
+async def launched(planned: LaunchPlan, graces: EndGraces | None = None) -> AsyncGenerator[Process]:
     async with (
-        keeping(Shutdown()) as supervisor,
+        keeping(Shutdown(), graces) as supervisor,
         launch("files", planned, ENVIRONMENT, supervisor) as process,
     ):
         yield process
@@ -91,14 +87,16 @@ def unlaunched() -> Process:
 
 
 @asynccontextmanager
-async def running(code: str, *arguments: str, cwd: str | None = "/") -> AsyncGenerator[Process]:
+async def running(
+    code: str, *arguments: str, cwd: str | None = "/", graces: EndGraces | None = None
+) -> AsyncGenerator[Process]:
     with anyio.fail_after(20):
-        async with launched(python(code, *arguments, cwd=cwd)) as process:
+        async with launched(python(code, *arguments, cwd=cwd), graces) as process:
             yield process
 
 
-async def ending_of(code: str) -> str:
-    async with running(code) as process:
+async def ending_of(code: str, graces: EndGraces | None = None) -> str:
+    async with running(code, graces=graces) as process:
         with pytest.raises(GoneError) as caught:
             await process.next_line()
     return str(caught.value)
@@ -180,11 +178,9 @@ async def test_a_process_that_ends_says_how() -> None:
 
 
 @live
-async def test_a_process_that_only_closes_its_output_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(process_module, "EXIT_GRACE", 0.001)
-    assert await ending_of("import os, sys; os.close(1); sys.stdin.read()") == "closed its output"
+async def test_a_process_that_only_closes_its_output_is_not_waited_for() -> None:
+    code = "import os, sys; os.close(1); sys.stdin.read()"
+    assert await ending_of(code, EndGraces(exit=0.001)) == "closed its output"
 
 
 @live
@@ -231,22 +227,17 @@ async def test_a_process_ends_when_its_input_does() -> None:
 
 
 @live
-async def test_a_process_that_ignores_the_end_of_its_input_is_asked_to_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    hurry(monkeypatch)
-    async with running("import signal; print('x', flush=True); signal.pause()") as process:
+async def test_a_process_that_ignores_the_end_of_its_input_is_asked_to_end() -> None:
+    code = "import signal; print('x', flush=True); signal.pause()"
+    async with running(code, graces=IN_A_HURRY) as process:
         await process.next_line()
     assert process.how_it_ended() == "was ended by SIGTERM"
 
 
 @live
-async def test_a_whole_group_that_refuses_to_end_is_ended(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    hurry(monkeypatch)
+async def test_a_whole_group_that_refuses_to_end_is_ended(tmp_path: Path) -> None:
     alive = Alive(tmp_path / "alive")
-    async with running(STUBBORN, alive.path) as process:
+    async with running(STUBBORN, alive.path, graces=IN_A_HURRY) as process:
         assert await process.next_line() == b"ready"
     assert process.how_it_ended() == "was ended by SIGKILL"
     await alive.all_gone()
@@ -266,13 +257,10 @@ async def test_a_grandchild_whose_parent_has_exited_is_ended_too(tmp_path: Path)
 
 
 @live
-async def test_a_process_is_ended_when_its_owner_is_cancelled(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    hurry(monkeypatch)
+async def test_a_process_is_ended_when_its_owner_is_cancelled(tmp_path: Path) -> None:
     alive = Alive(tmp_path / "alive")
     with anyio.CancelScope() as scope:
-        async with running(STUBBORN, alive.path) as process:
+        async with running(STUBBORN, alive.path, graces=IN_A_HURRY) as process:
             await process.next_line()
             scope.cancel()
             await anyio.sleep_forever()

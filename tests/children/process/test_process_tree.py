@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from hub.children.process import process_tree as module
 from hub.children.process import watchdog
-from hub.children.process.process_tree import ProcessSupervisor, ProcessTree, keeping
+from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree, keeping
 from hub.children.process.supervised import ForkServerClient
 from hub.children.process.watchdog import HAS_PROC, Table, child_of, start_of
 from hub.system.shutdown import Shutdown
@@ -75,9 +75,11 @@ def there(pids: list[int]) -> list[int]:
 
 
 @asynccontextmanager
-async def kept(shutdown: Shutdown | None = None) -> AsyncGenerator[ProcessSupervisor]:
+async def kept(
+    shutdown: Shutdown | None = None, graces: EndGraces | None = None
+) -> AsyncGenerator[ProcessSupervisor]:
     with anyio.fail_after(20):
-        async with keeping(shutdown or Shutdown()) as supervisor:
+        async with keeping(shutdown or Shutdown(), graces) as supervisor:
             yield supervisor
 
 
@@ -134,20 +136,17 @@ async def test_trees_that_end_together_share_one_scan_of_the_process_table(
     assert len(looks) < 1 + len(trees)
 
 
-async def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TERM_GRACE", 0.05)
-    async with kept() as supervisor:
+async def test_a_process_that_ignores_sigterm_is_killed() -> None:
+    async with kept(graces=EndGraces(term=0.05)) as supervisor:
         tree = ProcessTree(supervisor)
         pids = starts(tree, "signal.SIG_IGN")
         await tree.end()
         assert there(pids) == []
 
 
-async def test_no_grace_is_given_after_a_second_signal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TERM_GRACE", 3600.0)
-    monkeypatch.setattr(module, "TERM_GRACE_AT_END", 3600.0)
+async def test_no_grace_is_given_after_a_second_signal() -> None:
     shutdown = Shutdown()
-    async with kept(shutdown) as supervisor:
+    async with kept(shutdown, EndGraces(term=3600.0, term_at_end=3600.0)) as supervisor:
         tree = ProcessTree(supervisor)
         pids = starts(tree, "signal.SIG_IGN")
         async with anyio.create_task_group() as tasks:
@@ -158,9 +157,7 @@ async def test_no_grace_is_given_after_a_second_signal(monkeypatch: pytest.Monke
 
 
 async def test_a_process_that_cannot_be_killed_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TERM_GRACE", 0.05)
-    monkeypatch.setattr(module, "PATIENCE", 0.05)
-    async with kept() as supervisor:
+    async with kept(graces=EndGraces(term=0.05, kill=0.05)) as supervisor:
         tree = ProcessTree(supervisor)
         (pid,) = begin(tree, SLEEPS)
         with monkeypatch.context() as patch, capture_logs() as logs:
@@ -174,7 +171,6 @@ async def test_a_process_that_cannot_be_killed_is_logged(monkeypatch: pytest.Mon
 async def test_a_tree_is_ended_once_a_descriptor_for_scanning_is_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_AGAIN", 0.01)
     looks, look = list[None](), ProcessSupervisor.look
 
     async def looked(supervisor: ProcessSupervisor) -> Table:
@@ -182,7 +178,7 @@ async def test_a_tree_is_ended_once_a_descriptor_for_scanning_is_free(
         return await look(supervisor)
 
     monkeypatch.setattr(ProcessSupervisor, "look", looked)
-    async with kept() as supervisor:
+    async with kept(graces=EndGraces(look_again=0.01)) as supervisor:
         trees = [ProcessTree(supervisor) for _ in range(2)]
         pids = [pid for tree in trees for pid in starts(tree)]
         with capture_logs() as logs:

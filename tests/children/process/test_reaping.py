@@ -11,7 +11,6 @@ from typing import Any
 import anyio
 import pytest
 
-from hub.children.process import process_tree as reaping
 from hub.children.process.process_tree import inherits_orphans, reap_orphans
 from hub.children.process.supervised import when_ended
 from tests.kit.loops import BOTH
@@ -21,6 +20,8 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="process 1 of a container runs Linux"),
 ]
 PR_SET_CHILD_SUBREAPER = 36
+OFTEN = (0.0, 0.01)
+"""Seconds between looks, and for those who wait for a process of their own."""
 
 
 @pytest.fixture(params=BOTH)
@@ -35,12 +36,6 @@ def _inheriting() -> Generator[None]:
     assert prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     yield
     prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-
-
-@pytest.fixture(autouse=True)
-def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reaping, "EVERY", 0.0)
-    monkeypatch.setattr(reaping, "TURN", 0.01)
 
 
 def orphan() -> int:
@@ -67,7 +62,7 @@ async def test_ended_orphans_are_taken_away() -> None:
     orphans = [orphan() for _ in range(5)]
     assert all(map(is_there, orphans))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(reap_orphans)
+        tasks.start_soon(reap_orphans, *OFTEN)
         with anyio.fail_after(10):
             while any(map(is_there, orphans)):  # noqa: ASYNC110 - nothing says when one is reaped
                 await anyio.sleep(0.01)
@@ -80,7 +75,7 @@ def exiting(code: int) -> subprocess.Popen[bytes]:
 
 async def test_reaping_does_not_take_exit_codes_from_the_parent() -> None:
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(reap_orphans)
+        tasks.start_soon(reap_orphans, *OFTEN)
         for code in range(1, 20):
             process, told = exiting(code), anyio.Event()
             when_ended(process, told.set)

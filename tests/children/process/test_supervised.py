@@ -19,9 +19,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from hub.children.process import process_tree as process_tree_module
 from hub.children.process import subreaper, supervised, watchdog
-from hub.children.process.process_tree import ProcessSupervisor, ProcessTree, keeping
+from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree, keeping
 from hub.children.process.spawn import Spawned, spawn
 from hub.children.process.subreaper import children_of, encode
 from hub.children.process.supervised import ForkServerClient, Supervised, when_ended
@@ -64,9 +63,9 @@ while time.monotonic() < float(sys.argv[1]):
 
 
 @asynccontextmanager
-async def kept() -> AsyncGenerator[ProcessSupervisor]:
+async def kept(graces: EndGraces | None = None) -> AsyncGenerator[ProcessSupervisor]:
     with anyio.fail_after(20):
-        async with keeping(Shutdown()) as supervisor:
+        async with keeping(Shutdown(), graces) as supervisor:
             yield supervisor
 
 
@@ -199,11 +198,8 @@ async def test_a_large_environment_arrives() -> None:
 
 
 @pytest.mark.parametrize("route", ["stays", "leaves"])
-async def test_no_descendant_gets_away_without_any_mark(
-    route: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process_tree_module, "TERM_GRACE", 0.05)
-    async with kept() as supervisor:
+async def test_no_descendant_gets_away_without_any_mark(route: str) -> None:
+    async with kept(EndGraces(term=0.05)) as supervisor:
         tree = ProcessTree(supervisor)
         spawned = await begin(tree, EVADES, route)
         evader = int(await line(spawned))
@@ -213,12 +209,8 @@ async def test_no_descendant_gets_away_without_any_mark(
         spawned.close()
 
 
-async def test_a_process_that_forks_again_and_again_is_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(process_tree_module, "TERM_GRACE", 0.05)
-    monkeypatch.setattr(process_tree_module, "PATIENCE", 0.2)
-    async with kept() as supervisor:
+async def test_a_process_that_forks_again_and_again_is_ended() -> None:
+    async with kept(EndGraces(term=0.05, kill=0.2)) as supervisor:
         tree = ProcessTree(supervisor)
         spawned = await begin(tree, HOPS, str(time.monotonic() + 15))
         await line(spawned)
@@ -285,8 +277,7 @@ async def test_a_fork_server_that_does_not_answer_is_given_up(
     monkeypatch.setattr(ForkServerClient, "program", str(program))
     monkeypatch.setattr(supervised, "START_PATIENCE", 0.05)
     monkeypatch.setattr(watchdog, "GRACE", 0.0)
-    monkeypatch.setattr(process_tree_module, "PATIENCE", 0.05)
-    async with kept() as supervisor:
+    async with kept(EndGraces(kill=0.05)) as supervisor:
         tree = ProcessTree(supervisor)
         supervisor.next_mark()
         server = await forks()

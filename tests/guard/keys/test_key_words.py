@@ -91,3 +91,15 @@ def test_mounts() -> None:
 )
 def test_a_measure_is_no_path(key: str, *, is_one: bool) -> None:
     assert is_measure(key) is is_one
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        ("foo_or_bar", "nothing says that it is a path"),
+        ("content_or_text", "'content or text' is a word for a payload"),
+        ("path_or_file", "'path or file' is a word for a path"),
+    ],
+)
+def test_a_choice_is_known_by_its_words(key: str, why: str) -> None:
+    assert kind_of_key(key)[1] == why

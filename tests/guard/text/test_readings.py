@@ -65,6 +65,10 @@ def test_a_plain_path_has_one_reading(text: str) -> None:
         ("-T+/etc", "/etc", "the right-hand side"),
         ("-ox", "x", "the right-hand side"),
         ("a.zip!/etc", "/etc", "the right-hand side"),
+        ("++a", "a", "the right-hand side"),
+        ("-o a b", "a b", "the right-hand side"),
+        ("[/etc]", "/etc", "one item of a list"),
+        ('a "b\'c" d', "b'c", "what is quoted in it"),
         ("[x](/etc)", "/etc", "what is quoted in it"),
         ("/etc?x", "/etc", "without what a URL has behind its path"),
         ("a /etc", "/etc", "one of several words"),
@@ -93,6 +97,7 @@ def test_a_local_uri_is_not_also_a_relative_path() -> None:
         ("$NO/etc", "/etc"),
         ("/$1etc", "/etc"),
         ("a$IFS../x", "../x"),
+        ("a$IFS$X/etc", "x/etc"),
         (".?/x", "../x"),
         ("a/.[.]/x", "a/../x"),
         (".*/x", "../x"),
@@ -111,6 +116,17 @@ def test_the_path_of_a_folder_is_not_taken_apart() -> None:
     assert "/my" not in read
     assert "/my docs, 1" not in read
     assert {"/my docs, 1/a", "b", "/etc"} <= {*read}
+
+
+def test_in_a_command_the_rest_of_a_folders_path_is_no_absolute_path() -> None:
+    read = readings("/my docs/a b;cat /etc", replace(READER, folders=("/my docs",)))
+    assert "/a" not in read
+    assert "/etc" in read
+
+
+def test_one_bracket_makes_no_list() -> None:
+    assert "/etc" not in readings("x/etc]", READER)
+    assert "/et" not in readings("[/etc", READER)
 
 
 def test_how_a_path_starts_is_no_other_path() -> None:
