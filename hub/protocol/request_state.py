@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from decimal import Decimal
+from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 
 from hub.values import Json, JsonObject, ServerName
@@ -31,17 +33,18 @@ def _marked(value: Json) -> Json:
     return value
 
 
-class ChildInputRound(Struct, frozen=True):
+class ChildInputRound(Struct, frozen=True, array_like=True):
     """The input requests of the modern child `server`: `keys` for the client, `own` for the hub.
 
-    `own` maps each key to its method. `state` is the child's own state and must stay secret.
-    `wants_roots`: the child asked for roots, and the client had not been asked for its roots.
+    `own` maps each key to its method. `state` is the child's own state, any JSON, and must stay
+    secret. `wants_roots`: the child asked for roots, and the client had not been asked for its
+    roots.
     """
 
     server: ServerName
     keys: tuple[str, ...]
-    own: JsonObject
-    state: Json
+    own: dict[str, Any]  # a `JsonObject`; msgspec reads no type that has both `str` and `Decimal`
+    state: Any
     wants_roots: bool = False
 
 
@@ -77,29 +80,14 @@ NO_STATE = CallState()
 
 
 def state_in(fields: JsonObject) -> CallState:
-    """Return the state that `CallState.fields` wrote; trusted input only, from the hub itself."""
-    child = fields.get("child")
-    return CallState(
-        _text(fields.get("consent")),
-        _text(fields.get("consented")),
-        _text(fields.get("parked")),
-        _child_in(child) if isinstance(child, list) else None,
-        fields.get("unasked") is True,
-    )
+    """Return the state that `CallState.fields` wrote, `NO_STATE` for anything else.
 
-
-def _text(value: Json) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _child_in(listed: list[Json]) -> ChildInputRound | None:
-    match listed:
-        case [str(server), list(keys), dict(own), state, bool(wants_roots)]:
-            return ChildInputRound(
-                ServerName(server), tuple(map(str, keys)), own, state, wants_roots
-            )
-        case _:
-            return None
+    Trusted input only, from the hub itself.
+    """
+    try:
+        return msgspec.convert(fields, CallState)
+    except msgspec.ValidationError:
+        return NO_STATE
 
 
 class RetryInput(Struct, frozen=True):

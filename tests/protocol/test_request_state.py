@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hub.jsonrpc.exact_json import decode_strict, encode
 from hub.protocol.request_state import NO_STATE, CallState, ChildInputRound, identity, state_in
-from hub.values import JsonObject, ServerName
+from hub.values import JsonObject, ServerName, object_or_empty
 
 TEXT = st.none() | st.text()
 ROUNDS = st.tuples(
@@ -21,6 +22,15 @@ CARRIED = st.builds(CallState, consent=TEXT, consented=TEXT, parked=TEXT, child=
 @given(CARRIED)
 def test_a_state_survives_encoding(state: CallState) -> None:
     assert state_in(state.fields()) == state
+
+
+def test_a_childs_state_keeps_the_spelling_of_its_numbers() -> None:
+    spelled = b'{"a":[1.10,1E5,-0,123456789012345678901234567890,1e400]}'
+    state = CallState(child=ChildInputRound(ServerName("a"), (), {}, decode_strict(spelled)))
+    back = state_in(object_or_empty(decode_strict(encode(state.fields()))))
+    assert back == state
+    assert back.child is not None
+    assert encode(back.child.state) == spelled
 
 
 def test_an_empty_state_has_no_fields() -> None:
