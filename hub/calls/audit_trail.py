@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import Final
 
 from hub.audit.record import AuditRecord, CallOutcome, milliseconds, moment, refusal_of
-from hub.children.child import StaleError
-from hub.children.clients import InputNeededError, RootsNeededError
+from hub.children.clients import InputNeededError, RootsNeededError, StaleError
 from hub.errors import ChildError, RouteError
 from hub.guard.consent import Consent
 from hub.guard.decide import Admitted, Refused
+from hub.jsonrpc.peer import RpcError
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.values import ServerName
@@ -21,26 +21,38 @@ _LONGEST_NAME: Final = 256
 
 
 class CallAudit:
-    """The audit record of one call in progress; it is written when the context manager exits."""
+    """The audit record of one call in progress, written once.
+
+    As a context manager it writes the record when the context ends, unless the call is in flight
+    by then: the call writes the record itself.
+    """
+
+    __slots__ = (
+        "_began",
+        "_outside",
+        "_server",
+        "_services",
+        "_session",
+        "_tool",
+        "consent",
+        "is_in_flight",
+        "verdict",
+    )
 
     def __init__(self, services: Services, session: Session, server: str, tool: str) -> None:
         self.verdict: Admitted | Refused | None = None
+        self.consent: Consent | None = None
+        self.is_in_flight = False
         self._services = services
         self._session = session
         self._server = server
         self._tool = tool
         self._began = services.machine.clock()
-        self._failure: str | None = None
-        self.consent: Consent | None = None
         self._outside: Refused | None = None
 
     def consented(self, consent: Consent, outside: Refused) -> None:
         """Record the user's consent, and the refusal `outside` that the guard gave without it."""
         self.consent, self._outside = consent, outside
-
-    def failed(self, reason: str) -> None:
-        """Record that the child did not answer, or answered with an error."""
-        self._failure = reason
 
     def __enter__(self) -> CallAudit:
         return self
@@ -51,42 +63,44 @@ class CallAudit:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close(error)
+        if not self.is_in_flight:
+            self.close(error)
 
     def close(self, error: BaseException | None) -> None:
         """Write the record of a call that has ended, with `error` if it failed."""
         # After these errors the call is judged again, and recorded then.
-        if not isinstance(error, StaleError | RootsNeededError):
-            self._write(self._outcome(error))
+        if isinstance(error, StaleError | RootsNeededError):
+            return
+        if isinstance(self.verdict, Refused):
+            self.write("refused", self.verdict.reason)
+        elif isinstance(error, ChildError | RpcError):
+            self.write("failed", str(error))
+        elif error is None or isinstance(error, InputNeededError):
+            self.write("admitted")
+        else:
+            self.write("failed" if isinstance(error, Exception) else "cancelled")
 
-    def _write(self, outcome: CallOutcome) -> None:
-        machine, refused = self._services.machine, refusal_of(self.verdict)
+    def write(self, outcome: CallOutcome, reason: str | None = None) -> None:
+        """Write the record. `reason`: why the call was refused or failed."""
+        machine, verdict = self._services.machine, self.verdict
+        refused = refusal_of(verdict)
         named = refused or self._outside
         self._services.audit.write(
             AuditRecord(
-                time=moment(machine.wall_clock()),
-                session=self._session.key,
-                principal=self._session.principal,
-                server=self._server,
-                tool=self._tool,
-                verdict=outcome,
-                reason=self._failure or (refused.reason if refused is not None else None),
-                pointer=named.pointer if named is not None else None,
-                path=named.path if named is not None else None,
-                would_refuse=refused is not None and isinstance(self.verdict, Admitted),
+                moment(machine.wall_clock()),
+                self._session.key,
+                self._session.principal,
+                ServerName(self._server),
+                self._tool,
+                outcome,
+                reason or (None if refused is None else refused.reason),
+                pointer=None if named is None else named.pointer,
+                path=None if named is None else named.path,
+                would_refuse=refused is not None and isinstance(verdict, Admitted),
                 ms=milliseconds(machine.clock() - self._began),
                 consent=self.consent,
             )
         )
-
-    def _outcome(self, error: BaseException | None) -> CallOutcome:
-        if isinstance(self.verdict, Refused):
-            return "refused"
-        if self._failure is not None:
-            return "failed"
-        if error is None or isinstance(error, InputNeededError):
-            return "admitted"
-        return "failed" if isinstance(error, Exception) else "cancelled"
 
 
 @contextmanager
@@ -105,8 +119,6 @@ def looking_up(
     except RouteError:
         raise
     except BaseException as exc:
-        if isinstance(exc, ChildError):
-            record.failed(str(exc))
         if owners is None or owners:
             record.close(exc)
         raise

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, Protocol
 
 import anyio
 from msgspec import Struct, field
 
 from hub.children.clients import Caller
-from hub.children.failures import no_slot_free
 from hub.jsonrpc.deadlines import Deadlines
 from hub.specs import ServerSpec
 from hub.values import SessionKey
@@ -90,49 +88,6 @@ class FairLimiter:
             if one.have_turn():
                 return
         self._free += 1
-
-    @asynccontextmanager
-    async def one_for(self, party: SessionKey) -> AsyncGenerator[None]:
-        """Wait for a slot, and hold it while the context lasts.
-
-        Raises: ChildError if no slot was free in time.
-        """
-        if not self.take():
-            await self._turn(party)
-        try:
-            yield
-        finally:
-            self.give()
-
-    async def _turn(self, party: SessionKey) -> None:
-        turn = _Turn(self, party)
-        self.line_up(turn)
-        try:
-            await turn.came.wait()
-        except anyio.get_cancelled_exc_class():
-            if not self.step_out(turn) and not turn.is_late:
-                self.give()
-            raise
-        if turn.is_late:
-            raise no_slot_free(self._spec)
-
-
-class _Turn:
-    """A task that waits for a slot; `is_late` if the time limit passed first."""
-
-    def __init__(self, limiter: FairLimiter, party: SessionKey) -> None:
-        self.came = anyio.Event()
-        self.is_late = False
-        self.party = party
-        self._slots = limiter
-
-    def have_turn(self) -> bool:
-        self.came.set()
-        return True
-
-    def expire(self) -> None:
-        self.is_late = self._slots.step_out(self)
-        self.came.set()
 
 
 PATIENCE: Final = 60.0

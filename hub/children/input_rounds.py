@@ -12,8 +12,6 @@ from hub.children.clients import Caller
 from hub.children.handshake import HubIdentity, ServerHandshake, input_required, with_envelope
 from hub.errors import ChildError
 from hub.jsonrpc.messages import Payload
-from hub.jsonrpc.peer import RpcError
-from hub.protocol.constants import INVALID_PARAMS
 from hub.values import JsonObject
 
 MAX_INPUT_ROUNDS: Final = 8
@@ -33,19 +31,17 @@ async def in_rounds(
     send: Callable[[JsonObject], Awaitable[Payload]],
     answers: ChildCallbacks,
     caller: Caller,
-    first: Payload | None = None,
+    first: Payload,
 ) -> Payload:
-    """Return a modern child's result; `send` sends the call with the fields that a round adds.
+    """Return a modern child's result after its `first` one, which may ask for input.
 
-    `first` is the child's result if the call was sent before.
+    `send` sends the call again, with the fields that a round adds.
 
     Raises: ChildError if the child asks too often, or its input takes too long; RpcError if a
         request for input is refused, or from `send`; InputNeededError if the client must be asked
         by the result of its own call.
     """
     result = first
-    if result is None:
-        result = await _resume(send, await answers.resumed(caller), caller)
     rounds, ends = 0, anyio.current_time() + answers.spec.timeout
     while True:
         wanted = input_required(result)
@@ -74,20 +70,3 @@ async def _inputs(wanted: JsonObject, answers: ChildCallbacks, caller: Caller) -
             f"server {spec.name!r} asked for input that the client did not give "
             f"within {spec.timeout:g} s"
         ) from None
-
-
-async def _resume(
-    send: Callable[[JsonObject], Awaitable[Payload]], more: JsonObject, caller: Caller
-) -> Payload:
-    """Send the first request of a call or of a later round.
-
-    With roots that it did not have before, the server may run as another process. That process need
-    not know the state of the first one: if it rejects the state, the call is sent without it.
-    """
-    child = caller.retry.state.child
-    try:
-        return await send(more)
-    except RpcError as exc:
-        if child is None or not child.wants_roots or exc.code != INVALID_PARAMS:
-            raise
-    return await send({})

@@ -119,6 +119,12 @@ class PendingRequests:
         self._waiting.pop(id_).settle(answer)
         return True
 
+    def settle_gone(self, id_: RequestId) -> None:
+        """Settle the waiter of a request with None, if it is pending: no response will come."""
+        waiter = self._waiting.pop(id_, None)
+        if waiter is not None:
+            waiter.settle(None)
+
     async def report(self, params: Payload) -> bool:
         """Give a progress report to its owner; return whether its request is pending."""
         token = self._known(request_id(as_object(params).get("progressToken")))

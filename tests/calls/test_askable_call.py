@@ -8,10 +8,10 @@ from typing import Literal
 
 import anyio
 import pytest
-from msgspec.structs import force_setattr
-
 from hub.calls.askable_call import AskableCall
 from hub.calls.rounds.parked_call import ParkedCall
+from msgspec.structs import force_setattr
+
 from hub.jsonrpc import messages
 from hub.jsonrpc.messages import Failure, Request, Response
 from hub.jsonrpc.outgoing import Answer
@@ -50,7 +50,7 @@ class ReplySink:
     def __init__(self) -> None:
         self.outlet = RecordingOutlet()
         self.answers: list[Answer] = []
-        self.detours: list[Request] = []
+        self.resolved_again: list[Request] = []
 
     def give(self, answer: Answer) -> bool:
         self.answers.append(answer)
@@ -59,8 +59,8 @@ class ReplySink:
     async def deliver(self, answer: Response | Failure) -> None:
         self.answers.append(answer)
 
-    def detour(self, request: Request) -> None:
-        self.detours.append(request)
+    def resolve_again(self, request: Request) -> None:
+        self.resolved_again.append(request)
 
 
 async def known(
@@ -135,9 +135,9 @@ async def test_a_call_is_given_up_whose_request_does_not_come() -> None:
         assert in_flight.request_owner is in_flight
         child.link.ask("q", ELICITATION, FORM)
         with anyio.fail_after(5):
-            while not reply.detours:
+            while not reply.resolved_again:
                 await anyio.wait_all_tasks_blocked()
-        assert reply.detours == [request]
+        assert reply.resolved_again == [request]
         assert isinstance(in_flight.request_owner, ParkedCall), "who is asked from now on"
         assert connection.peer.backlog.accepts("r"), "the request can come"
         in_flight.cancel("enough")
@@ -164,7 +164,7 @@ async def test_a_child_that_says_within_which_call_it_asks_may_ask_again(
         assert waiter.request_owner is in_flight
         child.link.ask("q", ELICITATION, FORM)
         await anyio.wait_all_tasks_blocked()
-        assert reply.detours == [request]
+        assert reply.resolved_again == [request]
         assert waiter.request_owner is in_flight.request_owner
         assert isinstance(waiter.request_owner, ParkedCall), "who is asked from now on"
 
@@ -227,7 +227,7 @@ async def test_a_request_that_has_come_takes_its_call_with_it() -> None:
         assert in_flight is not None
         child.link.ask("q", ELICITATION, FORM)
         with anyio.fail_after(5):
-            while not reply.detours:
+            while not reply.resolved_again:
                 await anyio.wait_all_tasks_blocked()
         connection.peer.take(request, reply.outlet)
         await anyio.wait_all_tasks_blocked()
@@ -253,7 +253,7 @@ async def test_a_client_is_there_while_its_call_is_handed_over() -> None:
         for name in ("first", "second"):
             child.link.ask(name, ELICITATION, FORM)
             await anyio.wait_all_tasks_blocked()
-        assert [request.id for request in reply.detours] == ["two"]
+        assert [request.id for request in reply.resolved_again] == ["two"]
 
 
 async def test_clients_that_go_one_way_are_still_two() -> None:

@@ -6,8 +6,7 @@ import anyio
 import pytest
 
 from hub.calls.audit_trail import CallAudit, looking_up
-from hub.children.child import StaleError
-from hub.children.clients import InputNeededError
+from hub.children.clients import InputNeededError, StaleError
 from hub.errors import ChildError, RouteError
 from hub.guard.policy import Mode, Policy
 from hub.jsonrpc.peer import RpcError

@@ -12,7 +12,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from hub.calls.in_flight import CallDispatcher
-from hub.calls.rounds.modern_routes import RootsRequested
+from hub.calls.routes import KnownAnswer
 from hub.children.concurrency import FairLimiter
 from hub.guard.policy import Policy
 from hub.jsonrpc.messages import (
@@ -40,7 +40,7 @@ class ReplySink:
     def __init__(self) -> None:
         self.outlet = RecordingOutlet()
         self.answers: list[Answer] = []
-        self.detours: list[Request] = []
+        self.resolved_again: list[Request] = []
         self.is_stuck = False
         self.on_deliver: Callable[[], None] = lambda: None
         self.signals = Signals()
@@ -57,8 +57,8 @@ class ReplySink:
         self.answers.append(answer)
         self.signals.moved()
 
-    def detour(self, request: Request) -> None:
-        self.detours.append(request)
+    def resolve_again(self, request: Request) -> None:
+        self.resolved_again.append(request)
         self.signals.moved()
 
 
@@ -433,7 +433,7 @@ async def test_a_call_whose_lane_closes_while_it_waits_goes_the_relays_way(
         caller.client.session.roots.list_changed()
         fake.link.answer(fake.link.requests("tools/call")[-1]["id"], {})
         await caller.result()
-        assert [request.id for request in caller.reply.detours] == [2, 3]
+        assert [request.id for request in caller.reply.resolved_again] == [2, 3]
         assert len(fake.link.requests("tools/call")) == 3
         assert caller.client.peer.backlog.accepts(2)
 
@@ -534,7 +534,7 @@ async def test_a_child_that_turns_out_to_want_roots_gives_the_call_to_the_relay(
         fake.link.ask("q", "roots/list", {})
         told = await fake.link.request("notifications/cancelled")
         assert told["params"]["requestId"] == asked["id"]
-        assert [request.id for request in caller.reply.detours] == [1]
+        assert [request.id for request in caller.reply.resolved_again] == [1]
         assert caller.reply.answers == []
 
 
@@ -553,7 +553,7 @@ async def test_an_error_that_names_urls_is_known_to_the_client(fake: FakeChild, 
 async def test_a_call_that_is_asked_for_roots_has_its_answer_at_once(
     fake: FakeChild, top: Path
 ) -> None:
-    route = RootsRequested(Raw(b'{"resultType":"input_required"}'))
+    route = KnownAnswer(Raw(b'{"resultType":"input_required"}'))
     async with calling(fake, top) as caller:
         request = Request("x", "tools/call", {"name": "read"})
         assert caller.dispatcher.take(request, route, caller.reply) is not None

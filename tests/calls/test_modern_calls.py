@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr
 
 from hub.calls import parking
 from hub.calls.modern_calls import can_be_asked
-from hub.calls.rounds import parked_call
+from hub.calls.rounds import askable_call
 from hub.children.clients import Caller
 from hub.children.concurrency import Preemption
 from hub.protocol.constants import (
@@ -527,8 +527,8 @@ async def test_a_child_that_several_clients_call_is_told_that_it_cannot_ask() ->
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let calls give way whose clients have been away for a moment."""
-    monkeypatch.setattr(parked_call, "PATIENCE", 0.02)
-    monkeypatch.setattr(parked_call, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(askable_call, "PATIENCE", 0.02)
+    monkeypatch.setattr(askable_call, "LOOK_AGAIN", 0.01)
 
 
 async def gone(child: FakeChild) -> str:

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from hub.calls.parking import Parking
+from hub.calls.rounds.parked_call import ParkedCall
 
 from hub.calls import parking as parking_module
 from hub.calls.caller import ClientCaller
-from hub.calls.parking import Parking
 from hub.calls.rounds import parked_call as parked_module
-from hub.calls.rounds.parked_call import ParkedCall
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.request_state import CallState, RetryInput

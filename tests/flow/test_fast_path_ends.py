@@ -121,14 +121,16 @@ class Calls:
         for who, (taken, caller) in enumerate(zip(self.taken, self._callers, strict=True)):
             reply = caller.reply
             answered = [one.id for one in reply.answers if one is not None]
-            passed_on = [one.id for one in reply.detours]
+            passed_on = [one.id for one in reply.resolved_again]
             given_up = len(reply.answers) - len(answered)
             assert len(answered) + given_up + len(passed_on) == len(taken)
             assert Counter([*answered, *passed_on]) <= Counter(taken.keys())
             for line in reply.outlet.lines:
                 assert line["params"]["progressToken"] == f"{who}"
             await caller.client.peer.backlog.idle()
-        return sum(map(len, self.taken)) - sum(len(one.reply.detours) for one in self._callers)
+        return sum(map(len, self.taken)) - sum(
+            len(one.reply.resolved_again) for one in self._callers
+        )
 
 
 def end(fate: str, fake: FakeChild, child: Child, client: FakeClient) -> None:

@@ -40,7 +40,7 @@ async def call_twice(client: FakeClient, tool: str, arguments: JsonObject, verdi
         assert ("isError" not in result) is verdict, (tool, arguments)
         route = client.rig.relay.session_routes.find(client.session, request)
         assert route is not None
-        assert (route.admit(request.params) is not None) is verdict, (tool, arguments)
+        assert (route.judge(request.params) is not None) is verdict, (tool, arguments)
 
 
 def policies(top: Path) -> dict[str, Policy]:

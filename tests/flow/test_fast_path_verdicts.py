@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hub.calls.in_flight import CallRoute
 from hub.calls.rounds.modern_routes import ModernRoute
+from hub.calls.routes import CallRoute
 from hub.catalog.search import Expose
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy
 from hub.jsonrpc.messages import Request
@@ -226,7 +226,7 @@ class Judged:
         """Make a call: if it may go by express, then the relay must admit the very same."""
         params = self._params(tool, arguments)
         route = self._way(Request(1, "tools/call", params))
-        admitted = None if route is None else route.admit(params)
+        admitted = None if route is None else route.judge(params)
         client = self._legacy or modern(self._at, *self._shared, kept=self._kept)
         await self._relayed(client, params)
         if admitted is None or self._is_moved_as_a_whole():

@@ -6,7 +6,8 @@ import pytest
 from msgspec import Raw
 
 from hub.calls.rounds import modern_routes
-from hub.calls.rounds.modern_routes import ModernRoute, RootsRequested, key_of
+from hub.calls.rounds.modern_routes import ModernRoute, key_of
+from hub.calls.routes import KnownAnswer
 from hub.children.clients import RootsNeededError
 from hub.guard.decide import Admitted
 from hub.jsonrpc.messages import Request, as_object
@@ -93,11 +94,11 @@ async def called(
     await client.request(client.asked_for("tools/call", given))
     client.session.close()
     found = at.relay.modern_routes.find("alice", Request(1, "tools/call", given), kept)
-    assert not isinstance(found, RootsRequested)
+    assert not isinstance(found, KnownAnswer)
     return found
 
 
-async def asked(at: Rig, given: JsonObject) -> RootsRequested | None:
+async def asked(at: Rig, given: JsonObject) -> KnownAnswer | None:
     """Make a call that is asked for its client's roots, and return how the next one goes."""
     client = modern(at, "/", unasked=True)
     with pytest.raises(RootsNeededError):
@@ -114,11 +115,11 @@ async def test_a_call_leaves_its_lane_to_calls_that_bring_the_same_roots(top: Pa
         given = params(inside, capabilities=ROOTS, inputResponses=bringing(top / "a"))
         found = await called(at, given, top / "a")
         assert found is not None
-        admitted = found.admit(given)
+        admitted = found.judge(given)
         assert isinstance(admitted, Admitted)
         assert admitted.call.params == {"name": "read", "arguments": inside}
         outside: JsonObject = {**given, "arguments": {"path": f"{top}/b/f"}}
-        assert found.admit(outside) is None
+        assert found.judge(outside) is None
         other = params(inside, capabilities=ROOTS, inputResponses=bringing(top / "b"))
         for principal, asked in (("alice", other), ("bob", given), ("alice", params(inside))):
             request = Request(2, "tools/call", asked)
@@ -132,7 +133,7 @@ async def test_a_root_that_was_replaced_admits_nothing(top: Path) -> None:
         found = await called(at, given, top / "a")
         assert found is not None
         replace_with(top / "a", top / "b")
-        assert found.admit(given) is None
+        assert found.judge(given) is None
 
 
 def replace_with(one: Path, other: Path) -> None:
@@ -156,8 +157,8 @@ async def test_without_roots_of_its_own_a_client_is_judged_by_the_operators(top:
         given = params({"path": f"{top}/a/f"})
         found = await called(at, given)
         assert found is not None
-        assert found.admit(given) is not None
-        assert found.admit(params({"path": f"{top}/b/f"})) is None
+        assert found.judge(given) is not None
+        assert found.judge(params({"path": f"{top}/b/f"})) is None
         at.services.operator.take(OperatorRoots(fallback=roots_at(top / "b")))
         request = Request(1, "tools/call", given)
         assert at.relay.modern_routes.find("alice", request) is None
@@ -168,8 +169,8 @@ async def test_roots_that_were_not_brought_admit_calls_without_paths_alone(top: 
         given = params({"text": "x"}, name="echo", capabilities=ROOTS)
         found = await called(at, given, unasked=True)
         assert found is not None
-        assert found.admit(given) is not None
-        assert found.admit(params({"path": f"{top}/a/f"}, name="echo")) is None
+        assert found.judge(given) is not None
+        assert found.judge(params({"path": f"{top}/a/f"}, name="echo")) is None
 
 
 async def test_a_tool_whose_arguments_headers_repeat_leaves_none() -> None:
@@ -220,7 +221,7 @@ async def test_a_tool_that_is_found_by_search_has_a_lane_and_a_need_of_its_own(t
         retry = bringing(top / "a")
         found = await called(at, searched("read", inputResponses=retry), top / "a")
         assert found is not None
-        admitted = found.admit(searched("read"))
+        admitted = found.judge(searched("read"))
         assert admitted is not None
         assert admitted.call.params == {"name": "read", "arguments": {"path": f"{top}/a/f"}}
         other = Request(1, "tools/call", searched("look", inputResponses=retry))
@@ -329,8 +330,8 @@ async def test_calls_judged_by_the_same_kept_roots_go_one_way(top: Path) -> None
         one, same = (announced(at, top / "a") for _ in range(2))
         found = await called(at, given, kept=one)
         assert found is not None
-        assert found.admit(given) is not None
-        assert found.admit(params({"path": f"{top}/b/f"}, capabilities=ROOTS)) is None
+        assert found.judge(given) is not None
+        assert found.judge(params({"path": f"{top}/b/f"}, capabilities=ROOTS)) is None
         request = Request(1, "tools/call", given)
         assert at.relay.modern_routes.find("alice", request) is None, "they count no more"
         assert at.relay.modern_routes.find("alice", request, one) is found
@@ -346,9 +347,9 @@ async def test_a_kept_root_that_was_replaced_admits_nothing(top: Path) -> None:
         found = await called(at, given, kept=kept)
         assert found is not None
         replace_with(top / "a", top / "b")
-        assert found.admit(given) is None
+        assert found.judge(given) is None
         again = await called(at, given, kept=kept)
-        assert again is None or again.admit(given) is None
+        assert again is None or again.judge(given) is None
 
 
 async def test_kept_roots_are_not_for_who_has_none(top: Path) -> None:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from hub.calls.rounds.parked_call import ParkedCall
 
 from hub.calls.caller import ClientCaller
-from hub.calls.rounds.parked_call import ParkedCall
 from hub.children.clients import InputNeededError
 from hub.jsonrpc.messages import Message, Notification
 from hub.jsonrpc.peer import RpcError

@@ -1,0 +1,288 @@
+"""One call at one child: its turn among other calls, its request, a modern child's rounds, its end.
+
+It needs no task: the limiter, the deadlines and the answer of the child move it on. Only further
+rounds of a modern child, which asks by an `input_required` result, run in a task.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Protocol, TypeAlias
+
+import anyio
+from anyio.abc import TaskGroup
+
+from hub.children.child import Child, Ready
+from hub.children.clients import Caller, InputNeededError, RootsNeededError, StaleError
+from hub.children.failures import no_slot_free
+from hub.children.handshake import input_required, without_server_info
+from hub.children.input_rounds import in_rounds, worded
+from hub.errors import ChildError
+from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.messages import Payload, Request
+from hub.jsonrpc.outgoing import UNSAID, Answer, Progress
+from hub.jsonrpc.peer import GoneError, LostError, Peer, RpcError, SilentError
+from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
+from hub.values import Call, JsonObject, SessionKey
+
+CallResult: TypeAlias = Payload | ChildError | RpcError | InputNeededError | StaleError
+"""How a call ended: with the child's result, or with the error in its place.
+
+`StaleError`: it was not sent, because it has to be judged again.
+"""
+
+
+class ResultTaker(Protocol):
+    """Who makes a call: it is asked before the call is sent, and gets the result."""
+
+    @property
+    def may_be_sent(self) -> bool:
+        """Whether the verdict on a call that waited for its turn still holds."""
+        ...
+
+    def ended(self, result: CallResult) -> None:
+        """Take the end of the call; called once, and not after `cancel`. Must not raise."""
+        ...
+
+
+class ChildCall:
+    """One call of `caller` that the guard has admitted, at a child that was ready.
+
+    The child's requests and notifications within the call go to `caller`, and the result goes to
+    `taker`. Further rounds run in `tasks`.
+    """
+
+    __slots__ = (
+        "_call",
+        "_caller",
+        "_child",
+        "_is_at_child",
+        "_peer",
+        "_ready",
+        "_rounds",
+        "_sent",
+        "_taker",
+        "_tasks",
+        "party",
+    )
+
+    def __init__(  # noqa: PLR0913, PLR0917 - each is one thing that the call needs
+        self,
+        child: Child,
+        ready: Ready,
+        peer: Peer,
+        call: Call,
+        caller: Caller,
+        taker: ResultTaker,
+        tasks: TaskGroup,
+    ) -> None:
+        self.party: SessionKey = caller.party
+        self._child = child
+        self._ready = ready
+        self._peer = peer
+        self._call = call
+        self._caller = caller
+        self._taker = taker
+        self._tasks = tasks
+        self._is_at_child = False
+        self._sent: Request | None = None
+        self._rounds: _Rounds | None = None
+
+    def begin(self) -> None:
+        """Send the call, or queue it until a slot is free."""
+        limiter = self._child.limiter
+        if limiter.take():
+            self._send_first()
+        else:
+            limiter.line_up(self)
+
+    def have_turn(self) -> bool:
+        """Send the queued call, now that a slot is free; return whether the slot is used."""
+        child = self._child
+        if isinstance(child.state, Ready) and not child.is_stopping and self._taker.may_be_sent:
+            self._send_first()
+            return True
+        self._taker.ended(StaleError())
+        return False
+
+    def _send_first(self) -> None:
+        child = self._child
+        self._is_at_child = True
+        child.answers.begin(self._caller)
+        child.deadlines.begin(self)
+        try:
+            if self._ready.handshake.era == "legacy" and not self._caller.retry.is_retry:
+                self._send(self._call.params)
+            else:
+                self._send(self._worded(self._own_retry()))
+        except GoneError:
+            self._end(StaleError())
+        except RpcError as exc:
+            self._end(exc)
+
+    def _own_retry(self) -> JsonObject:
+        """Return the fields for the child that the client's retry brings.
+
+        Raises: RpcError if the child had not asked for them.
+        """
+        if self._ready.handshake.era == "modern":
+            return self._child.answers.resumed(self._caller)
+        if self._caller.retry.state.child is not None:
+            name = self._child.spec.name
+            raise RpcError(INVALID_PARAMS, f"server {name!r} did not ask for input")
+        return {}
+
+    def _worded(self, more: JsonObject) -> JsonObject:
+        child, handshake = self._child, self._ready.handshake
+        params = worded(self._call.params, handshake, child.hub, self._caller)
+        return {**params, **more} if more else params
+
+    def _send(self, params: JsonObject) -> None:
+        self._sent = self._peer.post(self._call.method, params, self)
+
+    # The child's answer
+
+    @property
+    def progress(self) -> Progress | None:
+        """The function that takes progress reports; None if the client wants none."""
+        return self._caller.progress
+
+    @property
+    def request_owner(self) -> Caller:
+        """The `Caller` for the child's requests within this call."""
+        return self._caller
+
+    def settle(self, answer: Answer) -> None:
+        """Take the child's first answer: end the call, or start a task for further rounds."""
+        result: CallResult
+        try:
+            result = self._peer.result_of(answer)
+            if self._ready.handshake.era == "modern":
+                if input_required(result) is not None:
+                    self._child.deadlines.end(self)  # each round has its own timeout
+                    self._rounds = _Rounds(result)
+                    self._tasks.start_soon(self._go_on, self._rounds)
+                    return
+                result = without_server_info(result)
+        except (LostError, GoneError) as exc:
+            result = self._child.without_answer(exc)
+        except RpcError as exc:
+            if self._is_new_process(exc):
+                self._send_again()
+                return
+            result = exc
+        except WireError as exc:
+            result = RpcError(exc.code, str(exc))
+        self._end(result)
+
+    def _is_new_process(self, error: RpcError) -> bool:
+        """Return whether the child rejects the state of another process, and may do without it.
+
+        With roots that it did not have before, the server may run as another process. That need not
+        know the state of the first one.
+        """
+        retry = self._caller.retry
+        child, sent = retry.state.child, self._sent
+        return (
+            child is not None
+            and child.wants_roots
+            and error.code == INVALID_PARAMS
+            and sent is not None
+            and not {"requestState", "inputResponses"}.isdisjoint(sent.params)
+        )
+
+    def _send_again(self) -> None:
+        try:
+            self._send(self._worded({}))
+        except GoneError as exc:
+            self._end(self._child.without_answer(exc))
+
+    async def _go_on(self, rounds: _Rounds) -> None:
+        try:
+            if rounds.scope.cancel_called:
+                return  # cancelled before this task has begun
+            # With RootsNeededError the call was cancelled already.
+            with rounds.scope, suppress(RootsNeededError):
+                result = await self._result_of(rounds.first)
+                # Nobody waits for the result of a call that was given up meanwhile.
+                if not rounds.scope.cancel_called:
+                    self._end(result)
+        finally:
+            rounds.are_over.set()
+
+    async def _result_of(self, first: Payload) -> CallResult:
+        params = self._worded({})
+
+        async def send(more: JsonObject) -> Payload:
+            return await self._child.request(self._call.method, {**params, **more}, self._caller)
+
+        try:
+            return without_server_info(
+                await in_rounds(send, self._child.answers, self._caller, first)
+            )
+        except (ChildError, RpcError, InputNeededError) as exc:
+            return exc
+        except RootsNeededError:
+            raise
+        except WireError as exc:
+            return RpcError(exc.code, str(exc))
+        except Exception as exc:  # noqa: BLE001 - the task ends, and the client gets the error
+            return RpcError(INTERNAL_ERROR, str(exc))
+
+    # The end
+
+    def _end(self, result: CallResult) -> None:
+        self._leave(is_answered=not isinstance(result, ChildError | StaleError))
+        self._taker.ended(result)
+
+    def _leave(self, *, is_answered: bool) -> None:
+        """Free the child's slot and end its deadline: the child is finished with the call."""
+        child = self._child
+        self._is_at_child = False
+        child.deadlines.end(self)
+        child.answers.end(self._caller, is_answered=is_answered)
+        child.limiter.give()
+
+    def expire(self) -> None:
+        """Fail the call: the child had no free slot in time, or did not answer in time."""
+        if not self._is_at_child:
+            self._child.limiter.step_out(self)
+            self._taker.ended(no_slot_free(self._child.spec))
+            return
+        self._withdraw("timed out")
+        self._taker.ended(self._child.without_answer(SilentError("timed out")))
+
+    def cancel(self, reason: str = UNSAID) -> None:
+        """Take the call back: its taker gets no result, and the child is told the `reason`."""
+        if self._is_at_child:
+            self._withdraw(reason)
+        else:
+            self._child.limiter.step_out(self)
+
+    def _withdraw(self, reason: str) -> None:
+        if self._rounds is not None:
+            self._rounds.scope.cancel()
+        elif self._sent is not None:
+            self._peer.withdraw(self._sent, reason)
+        self._leave(is_answered=False)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no task for further rounds is running."""
+        return self._rounds is None or self._rounds.are_over.is_set()
+
+    async def over(self) -> None:
+        """Return once `is_over` is true."""
+        if self._rounds is not None:
+            await self._rounds.are_over.wait()
+
+
+class _Rounds:
+    """The task for the rounds after a modern child's `first` result."""
+
+    __slots__ = ("are_over", "first", "scope")
+
+    def __init__(self, first: Payload) -> None:
+        self.first = first
+        self.scope = anyio.CancelScope()
+        self.are_over = anyio.Event()
