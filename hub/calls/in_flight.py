@@ -301,6 +301,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
 
     def _over(self) -> None:
         self.is_settled = True
+        self._at_child = None  # the two hold each other, and would wait for the garbage collector
         self.route.resolved.slot.end_use(self.owner.services.machine.clock)
         self.register.leave(self.request.id, self)
 
