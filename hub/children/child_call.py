@@ -17,6 +17,7 @@ from hub.children.clients import Caller, InputNeededError, RootsNeededError, Sta
 from hub.children.failures import no_slot_free
 from hub.children.handshake import input_required, without_server_info
 from hub.children.input_rounds import in_rounds, worded
+from hub.children.listen_streams import SUBSCRIBING
 from hub.errors import ChildError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Payload, Request
@@ -113,6 +114,8 @@ class ChildCall:
         try:
             if self._ready.handshake.era == "legacy" and not self._caller.retry.is_retry:
                 self._send(self._call.params)
+            elif self._call.method in SUBSCRIBING:
+                self._begin_rounds(None)  # a modern child is subscribed to by a stream
             else:
                 self._send(self._worded(self._own_retry()))
         except GoneError:
@@ -159,9 +162,7 @@ class ChildCall:
             result = self._peer.result_of(answer)
             if self._ready.handshake.era == "modern":
                 if input_required(result) is not None:
-                    self._child.deadlines.end(self)  # each round has its own timeout
-                    self._rounds = _Rounds(result)
-                    self._tasks.start_soon(self._go_on, self._rounds)
+                    self._begin_rounds(result)
                     return
                 result = without_server_info(result)
         except (LostError, GoneError) as exc:
@@ -197,6 +198,11 @@ class ChildCall:
         except GoneError as exc:
             self._end(self._child.without_answer(exc))
 
+    def _begin_rounds(self, first: Payload | None) -> None:
+        self._child.deadlines.end(self)  # each round has its own timeout
+        self._rounds = _Rounds(first)
+        self._tasks.start_soon(self._go_on, self._rounds)
+
     async def _go_on(self, rounds: _Rounds) -> None:
         try:
             if rounds.scope.cancel_called:
@@ -210,15 +216,16 @@ class ChildCall:
         finally:
             rounds.are_over.set()
 
-    async def _result_of(self, first: Payload) -> CallResult:
+    async def _result_of(self, first: Payload | None) -> CallResult:
         params = self._worded({})
 
         async def send(more: JsonObject) -> Payload:
             return await self._child.request(self._call.method, {**params, **more}, self._caller)
 
         try:
+            result = first if first is not None else await send({})
             return without_server_info(
-                await in_rounds(send, self._child.answers, self._caller, first)
+                await in_rounds(send, self._child.answers, self._caller, result)
             )
         except (ChildError, RpcError, InputNeededError) as exc:
             return exc
@@ -278,11 +285,11 @@ class ChildCall:
 
 
 class _Rounds:
-    """The task for the rounds after a modern child's `first` result."""
+    """The task for the rounds after a modern child's `first` result; None if that is awaited."""
 
     __slots__ = ("are_over", "first", "scope")
 
-    def __init__(self, first: Payload) -> None:
+    def __init__(self, first: Payload | None) -> None:
         self.first = first
         self.scope = anyio.CancelScope()
         self.are_over = anyio.Event()

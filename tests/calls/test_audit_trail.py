@@ -38,11 +38,22 @@ async def test_a_call_that_is_answered_is_admitted() -> None:
 
 async def test_a_call_that_the_child_fails_is_failed() -> None:
     async with rig({}, {}) as at:
-        with recording(at) as record:
-            record.verdict = admitted()
-            record.failed("server 'files' went away")
+        record = recording(at)
+        record.verdict = admitted()
+        with pytest.raises(ChildError), record:
+            raise ChildError("server 'files' went away")
         assert at.audit.records[0].verdict == "failed"
         assert at.audit.records[0].reason == "server 'files' went away"
+
+
+async def test_a_call_in_flight_writes_its_record_itself() -> None:
+    async with rig({}, {}) as at:
+        with recording(at) as record:
+            record.verdict = admitted()
+            record.is_in_flight = True
+        assert at.audit.records == []
+        record.write("failed", "no")
+        assert [(one.verdict, one.reason) for one in at.audit.records] == [("failed", "no")]
 
 
 async def test_a_call_that_ends_in_an_error_is_failed() -> None:

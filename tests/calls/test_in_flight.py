@@ -155,12 +155,25 @@ async def test_the_first_call_of_a_tool_is_looked_up(fake: FakeChild, top: Path)
         assert not caller.take(3, "read", {})
 
 
-async def test_a_path_outside_of_the_roots_is_left_to_the_relay(fake: FakeChild, top: Path) -> None:
+async def test_a_path_outside_of_the_roots_is_refused_at_once(fake: FakeChild, top: Path) -> None:
     async with calling(fake, top) as caller:
-        for path in (f"{top}/../b/f", "/etc/passwd", f"{top.parent}/b/f"):
-            assert not caller.take(1, "read", {"path": path})
+        for nth, path in enumerate((f"{top}/../b/f", "/etc/passwd", f"{top.parent}/b/f"), 1):
+            assert caller.take(nth, "read", {"path": path})
+            result = await caller.result(nth)
+            assert result["isError"] is True
+            assert f"Path '{path}' is outside" in str(result["content"]).replace("\\'", "'")
         assert len(fake.link.requests("tools/call")) == 2
+        assert [one.verdict for one in caller.at.audit.records] == ["refused"] * 3
+        assert len(caller.client.session.refusals.recent) == 3
         assert caller.take(1, "read", {"path": f"{top}/f"})
+
+
+async def test_a_refusal_waits_for_a_client_that_does_not_read(fake: FakeChild, top: Path) -> None:
+    async with calling(fake, top) as caller:
+        caller.reply.is_stuck = True
+        assert caller.take(1, "read", {"path": "/etc/passwd"})
+        assert (await caller.result())["isError"] is True
+        assert [one.verdict for one in caller.at.audit.records] == ["refused"]
 
 
 async def test_other_roots_close_the_lane(fake: FakeChild, top: Path) -> None:
@@ -210,24 +223,38 @@ async def test_an_id_that_is_under_way_is_left_to_the_peer(fake: FakeChild, top:
         assert not caller.take(1, "echo", {})
 
 
-async def test_a_child_that_does_not_read_is_left_to_the_relay(fake: FakeChild, top: Path) -> None:
+async def test_a_call_is_sent_once_its_child_reads_again(fake: FakeChild, top: Path) -> None:
     async with calling(fake, top) as caller:
         fake.is_full = True
-        assert not caller.take(1, "echo", {})
-        fake.is_full = False
         assert caller.take(1, "echo", {})
         await caller.result()
 
 
-async def test_a_path_that_has_no_json_form_is_left_to_the_relay_and_takes_no_slot(
+async def test_a_call_that_waits_for_its_child_to_read_can_be_cancelled(
+    fake: FakeChild, top: Path
+) -> None:
+    async with calling(fake, top, concurrency=1) as caller:
+        fake.is_full = fake.is_stuck = True
+        assert caller.take(1, "echo", {})
+        await anyio.wait_all_tasks_blocked()
+        await caller.client.peer.receive(Notification("notifications/cancelled", {"requestId": 1}))
+        assert caller.reply.answers == [None]
+        assert caller.limiter.take()
+        assert len(fake.link.requests("tools/call")) == 2
+
+
+async def test_a_path_that_has_no_json_form_is_an_error_and_takes_no_slot(
     fake: FakeChild, top: Path
 ) -> None:
     (top / os.fsdecode(b"\xff")).write_text("")
     (top / "link").symlink_to(os.fsdecode(b"\xff"))
     async with calling(fake, top, policy=Policy(rewrite="canonical"), concurrency=1) as caller:
-        assert not caller.take(1, "read", {"path": f"{top}/link"})
+        assert caller.take(1, "read", {"path": f"{top}/link"})
+        (answer,) = caller.reply.answers
+        assert isinstance(answer, Failure)
+        assert [one.verdict for one in caller.at.audit.records] == ["failed"]
         assert caller.take(2, "read", {"path": f"{top}/f"})
-        await caller.result()
+        await caller.result(2)
 
 
 async def test_an_error_of_the_child_reaches_the_client_as_it_was_written(

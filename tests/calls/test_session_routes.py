@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from hub.calls.routes import SessionRoute
-from hub.guard.decide import Admitted
+from hub.guard.decide import Admitted, Refused
 from hub.guard.policy import Mode, Policy
 from hub.jsonrpc.messages import Request
 from hub.roots.effective import OperatorRoots
@@ -64,7 +64,7 @@ async def test_a_lane_judges_as_the_relay_does(top: Path) -> None:
         admitted = kept.judge(inside)
         assert isinstance(admitted, Admitted)
         assert admitted.call.params == inside
-        assert kept.judge(outside) is None
+        assert isinstance(kept.judge(outside), Refused)
         assert kept.judge({"name": "read", "arguments": 5}) is None
 
 
@@ -85,7 +85,7 @@ async def test_a_tool_that_is_found_by_search_has_a_lane_of_its_own(top: Path) -
         admitted = kept.judge(params)
         assert isinstance(admitted, Admitted)
         assert admitted.call.params == {"name": "read", "arguments": {"path": inside}}
-        assert kept.judge(call("files", "read", outside)) is None
+        assert isinstance(kept.judge(call("files", "read", outside)), Refused)
         others: list[JsonObject] = [
             call("other", "read", inside),
             call("files", "echo", inside),

@@ -21,7 +21,7 @@ class AwaitedResult:
 
     def __init__(self, is_still_valid: Callable[[], bool]) -> None:
         self._is_still_valid = is_still_valid
-        self._is_there = anyio.Event()
+        self.is_there = anyio.Event()
         self._result: CallResult | None = None
 
     @property
@@ -30,12 +30,13 @@ class AwaitedResult:
 
     def ended(self, result: CallResult) -> None:
         self._result = result
-        self._is_there.set()
+        self.is_there.set()
 
-    async def result(self) -> CallResult:
-        """Return the result, which may be an error in its place."""
-        await self._is_there.wait()
+    def result(self) -> Payload:
+        """Return the result, or raise the error in its place."""
         assert self._result is not None
+        if isinstance(self._result, Exception):
+            raise self._result
         return self._result
 
 
@@ -52,13 +53,11 @@ async def call(
         at_child = ChildCall(child, ready, child.peer, admitted.call, caller, taker, tasks)
         at_child.begin()
         try:
-            result = await taker.result()
+            await taker.is_there.wait()
         except anyio.get_cancelled_exc_class():
             at_child.cancel(caller.reason)
             raise
-    if isinstance(result, Exception):
-        raise result
-    return result
+    return taker.result()
 
 
 @contextmanager

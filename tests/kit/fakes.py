@@ -302,6 +302,8 @@ class FakeLink:
         return True
 
     async def send(self, message: Message) -> None:
+        if self.child.is_stuck:
+            await anyio.sleep_forever()
         self._taken(message)
 
     def _taken(self, message: Message) -> None:
@@ -378,6 +380,7 @@ class FakeChild:
         self.signals = Signals()
         self.refuses_to_open: Exception | None = None
         self.is_full = False
+        self.is_stuck = False
         self.answers: dict[str, Answer | Script] = {
             **self._greeting(era, capabilities or {"tools": {"listChanged": True}}),
             "tools/list": {"tools": list[Json](tools)},

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import secrets
 from collections import deque
-from collections.abc import Callable
 from itertools import count
 from typing import Final, Protocol
 
@@ -148,6 +147,7 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
             raise RpcError(INTERNAL_ERROR, "the call is over")
         if self.dialogue is None:
             self.dialogue = Dialogue(self)
+            self.calls.tasks.start_soon(self.dialogue.keep)
         return await self.dialogue.ask(method, params)
 
     @property
@@ -220,14 +220,14 @@ class _Question(Struct, eq=False):
 class Dialogue:
     """What the child asks within one call, while its client's requests come and go.
 
-    `is_detached`: no request of the client waits for the call now. `fetched` is set once nobody
-    will fetch the call's answer any more.
+    `is_detached`: no request of the client waits for the call now. `over` is set once the call has
+    ended, and `fetched` once no request will fetch its answer any more.
     """
 
     def __init__(self, call: AskableCall) -> None:
         self.key = secrets.token_hex(16)
         self.is_detached = False
-        self.fetched = anyio.Event()
+        self.over, self.fetched = anyio.Event(), anyio.Event()
         self._call = call
         self._speaker = ClientCaller(
             call.owner, call.outlet, call.token, call.calls.tasks, call.send_queue
@@ -301,9 +301,20 @@ class Dialogue:
 
     def end(self) -> None:
         """End the requests of the child that still wait, because the call has ended."""
+        self.over.set()
+        if not self.is_detached:
+            self.fetched.set()
         for question in self._questions.values():
             question.settled.set()
-        if not self.is_detached:
+
+    async def keep(self) -> None:
+        """Keep the answer until a retry fetches it, at most `KEPT` seconds; cancel at the end."""
+        try:
+            await self.over.wait()
+            with anyio.move_on_after(KEPT):
+                await self.fetched.wait()
+        finally:
+            self._call.cancel()
             self._call.calls.unpark(self.key)
 
     # The client's side
@@ -336,7 +347,7 @@ class Dialogue:
     def _detach(self) -> KeptReply:
         self.is_detached = True
         self._left = anyio.current_time()
-        kept = self._call.reply = self._kept = KeptReply(self._call.reply.outlet, self._keep)
+        kept = self._call.reply = self._kept = KeptReply(self._call.reply.outlet)
         return kept
 
     def _asking(self) -> Response | Failure:
@@ -375,33 +386,20 @@ class Dialogue:
         if self._questions:
             self._gather()
 
-    def _keep(self) -> None:
-        self._call.calls.tasks.start_soon(self._until_fetched)
-
-    async def _until_fetched(self) -> None:
-        """Keep the answer of the detached call until a retry fetches it, at most `KEPT` seconds."""
-        try:
-            with anyio.move_on_after(KEPT):
-                await self.fetched.wait()
-        finally:
-            self._call.calls.unpark(self.key)
-
 
 class KeptReply:
     """The reply sink of a detached call: it keeps the answer; `is_over` once there is one."""
 
     has_room = True
 
-    def __init__(self, outlet: Outlet, over: Callable[[], None]) -> None:
+    def __init__(self, outlet: Outlet) -> None:
         self.outlet = outlet
         self.is_over = False
-        self._over = over
         self._answer: Answer = None
         self._is_stale = False
 
     def give(self, answer: Answer) -> bool:
         self._answer, self.is_over = answer, True
-        self._over()
         return True
 
     async def deliver(self, answer: Response | Failure) -> None:
@@ -409,7 +407,6 @@ class KeptReply:
 
     def resolve_again(self, request: Request) -> None:
         self._is_stale = self.is_over = True
-        self._over()
 
     async def pass_on(self, reply: ReplySink, request: Request) -> None:
         """Hand the answer over to the sink of a request."""

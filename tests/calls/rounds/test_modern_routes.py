@@ -9,7 +9,7 @@ from hub.calls.rounds import modern_routes
 from hub.calls.rounds.modern_routes import ModernRoute, key_of
 from hub.calls.routes import KnownAnswer
 from hub.children.clients import RootsNeededError
-from hub.guard.decide import Admitted
+from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.messages import Request, as_object
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import (
@@ -46,6 +46,10 @@ def params(
         CLIENT_CAPABILITIES_META: {} if capabilities is None else capabilities,
     }
     return {"name": name, "arguments": arguments or {}, "_meta": meta, **more}
+
+
+def tool_call(given: JsonObject) -> Request:
+    return Request(1, "tools/call", given)
 
 
 def bringing(*paths: object) -> JsonObject:
@@ -119,7 +123,7 @@ async def test_a_call_leaves_its_lane_to_calls_that_bring_the_same_roots(top: Pa
         assert isinstance(admitted, Admitted)
         assert admitted.call.params == {"name": "read", "arguments": inside}
         outside: JsonObject = {**given, "arguments": {"path": f"{top}/b/f"}}
-        assert found.judge(outside) is None
+        assert isinstance(found.judge(outside), Refused)
         other = params(inside, capabilities=ROOTS, inputResponses=bringing(top / "b"))
         for principal, asked in (("alice", other), ("bob", given), ("alice", params(inside))):
             request = Request(2, "tools/call", asked)
@@ -157,8 +161,8 @@ async def test_without_roots_of_its_own_a_client_is_judged_by_the_operators(top:
         given = params({"path": f"{top}/a/f"})
         found = await called(at, given)
         assert found is not None
-        assert found.judge(given) is not None
-        assert found.judge(params({"path": f"{top}/b/f"})) is None
+        assert isinstance(found.judge(given), Admitted)
+        assert isinstance(found.judge(params({"path": f"{top}/b/f"})), Refused)
         at.services.operator.take(OperatorRoots(fallback=roots_at(top / "b")))
         request = Request(1, "tools/call", given)
         assert at.relay.modern_routes.find("alice", request) is None
@@ -173,11 +177,21 @@ async def test_roots_that_were_not_brought_admit_calls_without_paths_alone(top: 
         assert found.judge(params({"path": f"{top}/a/f"}, name="echo")) is None
 
 
-async def test_a_tool_whose_arguments_headers_repeat_leaves_none() -> None:
+async def test_headers_must_repeat_arguments_where_the_tool_says_so() -> None:
     text: JsonObject = {"type": "string", "x-mcp-header": "Text"}
     tool: JsonObject = {**ECHO, "inputSchema": {"type": "object", "properties": {"text": text}}}
     async with rig({"files": FILES}, {"files": FakeChild(tool)}) as at:
-        assert await called(at, params(name="echo")) is None
+        given = params({"text": "x"}, name="echo")
+        found = await called(at, given)
+        assert found is not None
+        routes, request = at.relay.modern_routes, tool_call(given)
+        assert routes.find("alice", request) is found, "over stdio there are no headers"
+        for headers, wanted in (
+            ([("mcp-param-text", "x")], found),
+            ([("mcp-param-text", "y")], None),
+            ([], None),
+        ):
+            assert routes.find("alice", request, headers=headers) is wanted
 
 
 async def test_a_place_that_was_given_up_closes_its_lanes() -> None:
@@ -222,7 +236,7 @@ async def test_a_tool_that_is_found_by_search_has_a_lane_and_a_need_of_its_own(t
         found = await called(at, searched("read", inputResponses=retry), top / "a")
         assert found is not None
         admitted = found.judge(searched("read"))
-        assert admitted is not None
+        assert isinstance(admitted, Admitted)
         assert admitted.call.params == {"name": "read", "arguments": {"path": f"{top}/a/f"}}
         other = Request(1, "tools/call", searched("look", inputResponses=retry))
         assert at.relay.modern_routes.find("alice", other) is None
@@ -280,7 +294,7 @@ async def test_results_are_completed_for_their_clients() -> None:
     ],
 )
 def test_a_call_that_may_want_more_than_its_answer_has_no_key(more: JsonObject) -> None:
-    assert key_of("alice", more) is None
+    assert key_of("alice", tool_call(more)) is None
 
 
 def test_who_calls_and_whether_he_hears_of_progress_makes_no_other_call() -> None:
@@ -288,12 +302,14 @@ def test_who_calls_and_whether_he_hears_of_progress_makes_no_other_call() -> Non
     assert isinstance(envelope, dict)
     unnamed = {key: value for key, value in envelope.items() if key != CLIENT_INFO_META}
     for meta in (unnamed, {**envelope, "progressToken": 1}):
-        assert key_of("alice", {**params(), "_meta": meta}) == key_of("alice", params())
+        assert key_of("alice", tool_call({**params(), "_meta": meta})) == key_of(
+            "alice", tool_call(params())
+        )
 
 
 def test_who_says_wrongly_what_he_can_be_asked_goes_no_way_of_others() -> None:
     said: list[Json] = [{}, True, "form", {"form": {}}]
-    keys = [key_of("alice", params(capabilities={"elicitation": one})) for one in said]
+    keys = [key_of("alice", tool_call(params(capabilities={"elicitation": one}))) for one in said]
     assert None not in keys
     assert len(set(keys)) == len(said)
 
@@ -302,7 +318,7 @@ def test_a_version_that_the_hub_does_not_speak_has_no_key() -> None:
     known = params()["_meta"]
     assert isinstance(known, dict)
     meta: JsonObject = {**known, PROTOCOL_VERSION_META: "2099-01-01"}
-    assert key_of("alice", {**params(), "_meta": meta}) is None
+    assert key_of("alice", tool_call({**params(), "_meta": meta})) is None
 
 
 async def test_a_child_of_one_request_alone_leaves_none() -> None:
@@ -330,8 +346,9 @@ async def test_calls_judged_by_the_same_kept_roots_go_one_way(top: Path) -> None
         one, same = (announced(at, top / "a") for _ in range(2))
         found = await called(at, given, kept=one)
         assert found is not None
-        assert found.judge(given) is not None
-        assert found.judge(params({"path": f"{top}/b/f"}, capabilities=ROOTS)) is None
+        assert isinstance(found.judge(given), Admitted)
+        outside = params({"path": f"{top}/b/f"}, capabilities=ROOTS)
+        assert isinstance(found.judge(outside), Refused)
         request = Request(1, "tools/call", given)
         assert at.relay.modern_routes.find("alice", request) is None, "they count no more"
         assert at.relay.modern_routes.find("alice", request, one) is found
