@@ -443,9 +443,11 @@ def _sides_of(item: str) -> Iterator[str]:
     signs = [sign.span() for sign in _SIDES.finditer(item)]
     starts, ends = [0, *(end for _, end in signs)], [*(start for start, _ in signs), len(item)]
     for n, start in enumerate(starts):
-        for end in (*ends[n : n + _MOST_SIGNS], ends[-1]):
-            yield item[start:end]
-    yield from (item[:end] for end in ends[_MOST_SIGNS:])
+        yield item[start : ends[n]]
+        for end in (*ends[n + 1 : n + _MOST_SIGNS], ends[-1]):
+            if end - start <= _LONGEST_NAME:
+                yield item[start:end]
+    yield from (item[:end] for end in ends[_MOST_SIGNS:] if end <= _LONGEST_NAME)
 
 
 def _quoted_in(text: str) -> Iterator[str]:
