@@ -6,17 +6,24 @@ rounds of a modern child, which asks by an `input_required` result, run in a tas
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
 
+from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Ready
 from hub.children.clients import Caller, InputNeededError, RootsNeededError, StaleError
 from hub.children.failures import no_slot_free
-from hub.children.handshake import input_required, without_server_info
-from hub.children.input_rounds import in_rounds, worded
+from hub.children.handshake import (
+    HubIdentity,
+    ServerHandshake,
+    input_required,
+    with_envelope,
+    without_server_info,
+)
 from hub.children.listen_streams import SUBSCRIBING
 from hub.errors import ChildError
 from hub.jsonrpc.exact_json import WireError
@@ -25,6 +32,9 @@ from hub.jsonrpc.outgoing import UNSAID, Answer, Progress
 from hub.jsonrpc.peer import GoneError, LostError, Peer, RpcError, SilentError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.values import Call, JsonObject, SessionKey
+
+MAX_INPUT_ROUNDS: Final = 8
+"""The number of times that a modern child may ask for input within one call."""
 
 CallResult: TypeAlias = Payload | ChildError | RpcError | InputNeededError | StaleError
 """How a call ended: with the child's result, or with the error in its place.
@@ -293,3 +303,57 @@ class _Rounds:
         self.first = first
         self.scope = anyio.CancelScope()
         self.are_over = anyio.Event()
+
+
+def worded(
+    params: JsonObject, handshake: ServerHandshake, hub: HubIdentity, caller: Caller
+) -> JsonObject:
+    """Return a call's params in the form of the child's era, on behalf of the client `caller`."""
+    if handshake.era == "legacy":
+        return params
+    return with_envelope(params, handshake, hub.on_behalf_of(caller.asks), caller.log_level)
+
+
+async def in_rounds(
+    send: Callable[[JsonObject], Awaitable[Payload]],
+    answers: ChildCallbacks,
+    caller: Caller,
+    first: Payload,
+) -> Payload:
+    """Return a modern child's result after its `first` one, which may ask for input.
+
+    `send` sends the call again, with the fields that a round adds.
+
+    Raises: ChildError if the child asks too often, or its input takes too long; RpcError if a
+        request for input is refused, or from `send`; InputNeededError if the client must be asked
+        by the result of its own call.
+    """
+    result = first
+    rounds, ends = 0, anyio.current_time() + answers.spec.timeout
+    while True:
+        wanted = input_required(result)
+        if wanted is None:
+            caller.done()
+            return result
+        # A result without `inputRequests` only asks for a repetition of the call. It counts as a
+        # round when the call's time limit has passed.
+        rounds += bool(wanted.get("inputRequests")) or anyio.current_time() > ends
+        more = await _inputs(wanted, answers, caller)
+        if rounds == MAX_INPUT_ROUNDS:
+            raise ChildError(
+                f"server {answers.spec.name!r} asked for input {rounds} times within one call"
+            )
+        result = await send(more)
+
+
+async def _inputs(wanted: JsonObject, answers: ChildCallbacks, caller: Caller) -> JsonObject:
+    """Return the input that the child asks for; the wait is limited, as the call holds a slot."""
+    spec = answers.spec
+    try:
+        with anyio.fail_after(spec.timeout if wanted.get("inputRequests") else None):
+            return await answers.inputs(wanted, caller)
+    except TimeoutError:
+        raise ChildError(
+            f"server {spec.name!r} asked for input that the client did not give "
+            f"within {spec.timeout:g} s"
+        ) from None

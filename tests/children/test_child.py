@@ -13,9 +13,9 @@ from hub.catalog.merge import Listing
 from hub.children import child as child_module
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Down, Ready, Starting
+from hub.children.child_call import MAX_INPUT_ROUNDS
 from hub.children.clients import StaleError
 from hub.children.handshake import HubIdentity
-from hub.children.input_rounds import MAX_INPUT_ROUNDS
 from hub.errors import ChildError
 from hub.jsonrpc import incoming as backlog_module
 from hub.jsonrpc import messages as wire

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from hub.children.callbacks import ChildCallbacks
-from hub.children.input_rounds import MAX_INPUT_ROUNDS, in_rounds
+from hub.children.child_call import MAX_INPUT_ROUNDS, in_rounds
 from hub.errors import ChildError
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.outgoing import RequestOwner
