@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -32,6 +33,9 @@ from hub.values import (
     ServerName,
     object_or_empty,
 )
+
+OwnParam: TypeAlias = tuple[str, Json]
+"""The key and value of the param by which a child knows what is called."""
 
 
 class Addressed(Struct, frozen=True):
@@ -103,16 +107,16 @@ class Addressed(Struct, frozen=True):
             )
         return found
 
-    def own(self, catalog: Catalog, route: ChildRoute) -> JsonObject:
-        """Return the params that replace the client's: the child's own name, URI or reference."""
+    def own(self, catalog: Catalog, route: ChildRoute) -> OwnParam:
+        """Return the param that replaces the client's: the child's own name, URI or reference."""
         match self.method:
             case "tools/call" | "prompts/get":
-                return {"name": route.name}
+                return "name", route.name
             case "resources/read" | "resources/subscribe":
-                return {"uri": route.name}
+                return "uri", route.name
             case "completion/complete":
                 completed = catalog.completion(object_or_empty(self.params.get("ref")))
-                return {"ref": completed[1] if completed is not None else {}}
+                return "ref", completed[1] if completed is not None else {}
 
 
 _ENVELOPE = frozenset(
@@ -197,11 +201,12 @@ def _inner(params: JsonObject, asked: Inner, name: str) -> JsonObject:
     return inner
 
 
-def call_to(method: CallMethod, name: str, own: JsonObject, params: JsonObject) -> Call | None:
-    """Return the call that a child gets, with the params `own` in place of the client's.
+def call_to(method: CallMethod, name: str, own: OwnParam, params: JsonObject) -> Call | None:
+    """Return the call that a child gets, with the param `own` in place of the client's.
 
     `name` is the child's own name of what is called. None if `params` are not valid.
     """
+    key, value = own
     arguments: Json
     match method:
         case "tools/call" | "prompts/get":
@@ -211,13 +216,12 @@ def call_to(method: CallMethod, name: str, own: JsonObject, params: JsonObject) 
             elif not isinstance(arguments, dict):
                 return None
         case "resources/read" | "resources/subscribe":
-            arguments = own
+            arguments = {key: value}
         case "completion/complete":
             arguments = _completed_arguments(params)
     kept = params if _BETWEEN.isdisjoint(params) else _without_envelope(params)
-    for key, value in own.items():
-        if kept.get(key) != value:
-            kept = {**kept, key: value}
+    if kept.get(key) != value:
+        kept = {**kept, key: value}
     return Call(method, name, arguments, kept)
 
 

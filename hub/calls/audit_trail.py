@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from hub.audit.record import AuditRecord, CallOutcome, milliseconds, moment, refusal_of
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
 from hub.errors import ChildError, RouteError
@@ -20,35 +23,28 @@ from hub.values import ServerName
 _LONGEST_NAME: Final = 256
 
 
-class CallAudit:
+class CallAudit(Struct, eq=False):
     """The audit record of one call in progress, written once.
 
     As a context manager it writes the record when the context ends, unless the call is in flight
-    by then: the call writes the record itself.
+    by then: the call writes the record itself. `began` is in seconds of the machine's clock.
     """
 
-    __slots__ = (
-        "_began",
-        "_outside",
-        "_server",
-        "_services",
-        "_session",
-        "_tool",
-        "consent",
-        "is_in_flight",
-        "verdict",
-    )
+    services: Services
+    session: Session
+    server: ServerName
+    tool: str
+    began: float
+    verdict: Admitted | Refused | None = None
+    consent: Consent | None = None
+    is_in_flight: bool = False
+    _outside: Refused | None = None
 
-    def __init__(self, services: Services, session: Session, server: str, tool: str) -> None:
-        self.verdict: Admitted | Refused | None = None
-        self.consent: Consent | None = None
-        self.is_in_flight = False
-        self._services = services
-        self._session = session
-        self._server = server
-        self._tool = tool
-        self._began = services.machine.clock()
-        self._outside: Refused | None = None
+    @classmethod
+    def of(cls, session: Session, server: ServerName, tool: str) -> CallAudit:
+        """Return the record of a call that begins now."""
+        services = session.services
+        return CallAudit(services, session, server, tool, services.machine.clock())
 
     def consented(self, consent: Consent, outside: Refused) -> None:
         """Record the user's consent, and the refusal `outside` that the guard gave without it."""
@@ -82,38 +78,44 @@ class CallAudit:
 
     def write(self, outcome: CallOutcome, reason: str | None = None) -> None:
         """Write the record. `reason`: why the call was refused or failed."""
-        machine, verdict = self._services.machine, self.verdict
-        refused = refusal_of(verdict)
+        verdict = self.verdict
+        refused = verdict.would_refuse if type(verdict) is Admitted else refusal_of(verdict)
         named = refused or self._outside
-        self._services.audit.write(
-            AuditRecord(
-                moment(machine.wall_clock()),
-                self._session.key,
-                self._session.principal,
-                ServerName(self._server),
-                self._tool,
-                outcome,
-                reason or (None if refused is None else refused.reason),
-                pointer=None if named is None else named.pointer,
-                path=None if named is None else named.path,
-                would_refuse=refused is not None and isinstance(verdict, Admitted),
-                ms=milliseconds(machine.clock() - self._began),
-                consent=self.consent,
-            )
+        services, session = self.services, self.session
+        machine = services.machine
+        record = AuditRecord(
+            moment(machine.wall_clock()),
+            session.key,
+            session.principal,
+            self.server,
+            self.tool,
+            outcome,
+            reason,
+            ms=milliseconds(machine.clock() - self.began),
+            consent=self.consent,
         )
+        if named is not None:
+            record = replace(
+                record,
+                reason=reason or (None if refused is None else refused.reason),
+                pointer=named.pointer,
+                path=named.path,
+                would_refuse=refused is not None and type(verdict) is Admitted,
+            )
+        services.audit.write(record)
 
 
 @contextmanager
 def looking_up(
-    services: Services, session: Session, owners: Collection[ServerName] | None, name: str
+    session: Session, owners: Collection[ServerName] | None, name: str
 ) -> Generator[None]:
     """Record a call that fails before its route is known, by its public name.
 
     `owners` are the servers that may own the name, None for any. A RouteError is not recorded: an
     unknown name is no call.
     """
-    server = next(iter(owners)) if owners is not None and len(owners) == 1 else ""
-    record = CallAudit(services, session, server, name[:_LONGEST_NAME])
+    server = next(iter(owners)) if owners is not None and len(owners) == 1 else ServerName("")
+    record = CallAudit.of(session, server, name[:_LONGEST_NAME])
     try:
         yield
     except RouteError:

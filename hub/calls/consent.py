@@ -14,6 +14,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+from hub.calls.addressing import OwnParam
 from hub.calls.audit_trail import CallAudit
 from hub.children.clients import InputNeededError
 from hub.children.slot import ChildSlot
@@ -41,7 +42,7 @@ class JudgingContext(Struct, eq=False):
     """A snapshot for judging one call: its session, its guard, its roots and its child's slot.
 
     `pointer` converts a JSON pointer into the call's arguments to one into the client's arguments.
-    `own` are the params that replace the client's. `can_move`: the name may move to another server.
+    `own` is the param that replaces the client's. `can_move`: the name may move to another server.
     `retry` is what a modern client's request brought from the previous round. `consented` (a
     digest) and `granted` are what the user has agreed to in this call. `version` is that of the
     operator's roots when the call was judged.
@@ -54,7 +55,7 @@ class JudgingContext(Struct, eq=False):
     effective: EffectiveRoots
     slot: ChildSlot
     pointer: Callable[[str], str]
-    own: JsonObject
+    own: OwnParam
     can_move: bool = False
     retry: RetryInput = NO_RETRY
     consented: str | None = None

@@ -160,7 +160,7 @@ class Relay:
     def _looking_up(self, request: CallRequest) -> AbstractContextManager[None]:
         if request.named.question is not None:
             return nullcontext()
-        return looking_up(self._services, request.session, request.owners, request.named.name)
+        return looking_up(request.session, request.owners, request.named.name)
 
     def _route(self, request: CallRequest, catalog: Catalog) -> Route:
         """Return the route of a call.
@@ -196,7 +196,7 @@ class Relay:
         """Return the child's result if the guard admits the call, or the refusal; audit both."""
         self._ask_first(request, need_before_deciding(case))
         call, spec = case.call, case.slot.spec
-        with CallAudit(self._services, case.session, spec.name, call.name) as audit:
+        with CallAudit.of(case.session, spec.name, call.name) as audit:
             verdict = await decide_or_ask(case, audit)
             note_objection(case.session, spec, call, audit, case.no_overlap)
             if isinstance(verdict, Refused):
@@ -274,7 +274,7 @@ class Relay:
         verdict, spec = await case.decide(case.granted), case.slot.spec
         if not isinstance(verdict, Refused):
             return None
-        with CallAudit(self._services, case.session, spec.name, case.call.name) as audit:
+        with CallAudit.of(case.session, spec.name, case.call.name) as audit:
             audit.verdict = verdict
             note_objection(case.session, spec, case.call, audit, case.no_overlap)
             return refusal(spec, case.call, audit, case.pointer)

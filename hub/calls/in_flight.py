@@ -106,8 +106,9 @@ class CallDispatcher:
         if verdict is None:
             return None
         owner, resolved = route.owner, route.resolved
-        audit = CallAudit(owner.services, owner, resolved.slot.spec.name, resolved.name)
-        audit.verdict = verdict
+        services, server = owner.services, resolved.slot.spec.name
+        began = services.machine.clock()
+        audit = CallAudit(services, owner, server, resolved.name, began, verdict)
         if type(verdict) is Refused:
             self._refuse(request, route, audit, reply)
             return ANSWERED
@@ -180,10 +181,17 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         self.audit.is_in_flight = True
         if self.owner.unasked:
             self.for_roots = _StartingOver(self)
-        resolved.slot.begin_use(self.owner.services.machine.clock())
+        resolved.slot.begin_use(self.audit.began)
         self.register.enter(self.request.id, self)
         self._at_child = ChildCall(
-            resolved.child, resolved.ready, resolved.peer, call, self, self, self.tasks
+            resolved.child,
+            resolved.ready,
+            resolved.peer,
+            call,
+            self,
+            self.progress,
+            self,
+            self.tasks,
         )
         self._at_child.begin()
 
@@ -198,24 +206,27 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         """Pass the result of the call on to the client."""
         self.is_settled = True
         try:
-            match result:
-                case StaleError():
-                    self._resolve_again()
-                case ChildError():
-                    self._say(result)
-                case InputNeededError():
-                    self._ask_by_result(result)
-                case RpcError():
-                    self._fail(result)
-                case _:
-                    self._complete(result)
+            if isinstance(result, Exception):
+                self._ended_without_result(result)
+            else:
+                complete = self.route.complete(result)
+                self.audit.write("admitted")
+                self._answer(Response(self.request.id, complete))
         except RpcError as exc:
             self._fail(exc)
 
-    def _complete(self, result: Payload) -> None:
-        complete = self.route.complete(result)
-        self.audit.write("admitted")
-        self._answer(Response(self.request.id, complete))
+    def _ended_without_result(
+        self, error: ChildError | RpcError | InputNeededError | StaleError
+    ) -> None:
+        match error:
+            case StaleError():
+                self._resolve_again()
+            case ChildError():
+                self._say(error)
+            case InputNeededError():
+                self._ask_by_result(error)
+            case RpcError():
+                self._fail(error)
 
     def _ask_by_result(self, needed: InputNeededError) -> None:
         """Fail with RpcError: only an `AskableCall` can ask its client by the request's result."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from hub.calls.addressing import call_to, called, label_of
+from hub.calls.addressing import OwnParam, call_to, called, label_of
 from hub.calls.consent import JudgingContext
 from hub.calls.results import UNCACHED, completed
 from hub.catalog.merge import Listing
@@ -25,7 +25,7 @@ from hub.roots.state import SessionClosed, State
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.system.disk import CachedDisk
-from hub.values import CallMethod, JsonObject, SessionKey
+from hub.values import CallMethod, Json, JsonObject, SessionKey
 
 MAX_ROUTES: Final = 1024
 """How many routes of one session are cached; the oldest makes room."""
@@ -34,7 +34,7 @@ MAX_ROUTES: Final = 1024
 class ResolvedRoute(Struct, frozen=True):
     """What a call needs to reach its child: a ready child, its guard, the context to judge it in.
 
-    `own` are the params that replace the client's, such as the child's own `name` of the tool.
+    `own` is the param that replaces the client's, such as the child's own `name` of the tool.
     `pointer` converts a JSON pointer into the child's arguments to one into the client's. `others`
     are the session's slots with their listings, if another server's listing could move the name.
     Each call replaces the `links` of `judged_in`. `plain_check` admits plain paths without the
@@ -44,7 +44,7 @@ class ResolvedRoute(Struct, frozen=True):
 
     method: CallMethod
     name: str
-    own: JsonObject
+    own: OwnParam
     slot: ChildSlot
     key: ChildKey
     child: Child
@@ -81,15 +81,14 @@ class ResolvedRoute(Struct, frozen=True):
 
 
 class CallRoute(Struct, frozen=True):
-    """A resolved route for the calls of `owner`; the `LazyContext` of each call."""
+    """A resolved route for the calls of `owner`; the `LazyContext` of each call.
+
+    `is_modern`: it is cached for clients of the modern era.
+    """
 
     resolved: ResolvedRoute
     owner: Session
-
-    @property
-    def is_modern(self) -> bool:
-        """Whether the client is of the modern era."""
-        return False
+    is_modern: ClassVar[bool] = False
 
     @property
     def is_open(self) -> bool:
@@ -194,10 +193,6 @@ class JudgedRoute(CallRoute, frozen=True):
     case: JudgingContext
 
     @property
-    def is_modern(self) -> bool:
-        return self.owner.is_modern
-
-    @property
     def is_open(self) -> bool:
         return self.case.is_still_valid()
 
@@ -245,11 +240,17 @@ class SessionRoutes:
         own = self._routes.get(session.key)
         if own is None:
             return None
-        label = label_of(request.method, request.params, session.services.expose)
-        found = own.get(label) if label is not None else None
+        label: Json
+        if request.method == "tools/call" and session.services.expose == "tools":
+            label = request.params.get("name")  # at once, as most calls are of this kind
+        else:
+            label = label_of(request.method, request.params, session.services.expose)
+        if not isinstance(label, str):
+            return None
+        found = own.get(label)
         if found is None or found.is_open:
             return found
-        del own[str(label)]
+        del own[label]
         return None
 
     def keep(self, session: Session, label: str, resolved: ResolvedRoute) -> None:

@@ -140,7 +140,8 @@ class ChildCallbacks:
     def end(self, caller: Caller, *, is_answered: bool) -> None:
         """Remove a call from those in flight; record whether the child has answered it."""
         del self._calls[caller]
-        self.preemption.ended(caller, is_answered=is_answered)
+        if self.preemption.holds_requests:
+            self.preemption.ended(caller, is_answered=is_answered)
         if not is_answered:
             self.preemption.gave_up(caller)
 

@@ -12,6 +12,7 @@ from typing import Final, Protocol, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Ready
@@ -27,7 +28,7 @@ from hub.children.handshake import (
 from hub.children.listen_streams import SUBSCRIBING
 from hub.errors import ChildError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import Payload, Request
+from hub.jsonrpc.messages import Payload, Request, Response
 from hub.jsonrpc.outgoing import UNSAID, Answer, Progress
 from hub.jsonrpc.peer import GoneError, LostError, Peer, RpcError, SilentError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
@@ -56,52 +57,42 @@ class ResultTaker(Protocol):
         ...
 
 
-class ChildCall:
-    """One call of `caller` that the guard has admitted, at a child that was ready.
+class _Rounds(Struct, eq=False):
+    """The task for the rounds after a modern child's `first` result; None if that is awaited."""
 
-    The child's requests and notifications within the call go to `caller`, and the result goes to
-    `taker`. Further rounds run in `tasks`.
+    first: Payload | None
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    are_over: anyio.Event = field(default_factory=anyio.Event)
+
+
+class ChildCall(Struct, eq=False):
+    """One call of a client that the guard has admitted, at a child that was ready.
+
+    `request_owner` is the client's side of the call: the child's requests and notifications within
+    it go there. `progress` takes progress reports, if the client wants any. `taker` gets the
+    result. Further rounds run in `tasks`.
     """
 
-    __slots__ = (
-        "_call",
-        "_caller",
-        "_child",
-        "_is_at_child",
-        "_peer",
-        "_ready",
-        "_rounds",
-        "_sent",
-        "_taker",
-        "_tasks",
-        "party",
-    )
+    child: Child
+    ready: Ready
+    peer: Peer
+    call: Call
+    request_owner: Caller
+    progress: Progress | None
+    taker: ResultTaker
+    tasks: TaskGroup
+    _is_at_child: bool = False
+    _sent: Request | None = None
+    _rounds: _Rounds | None = None
 
-    def __init__(  # noqa: PLR0913, PLR0917 - each is one thing that the call needs
-        self,
-        child: Child,
-        ready: Ready,
-        peer: Peer,
-        call: Call,
-        caller: Caller,
-        taker: ResultTaker,
-        tasks: TaskGroup,
-    ) -> None:
-        self.party: SessionKey = caller.party
-        self._child = child
-        self._ready = ready
-        self._peer = peer
-        self._call = call
-        self._caller = caller
-        self._taker = taker
-        self._tasks = tasks
-        self._is_at_child = False
-        self._sent: Request | None = None
-        self._rounds: _Rounds | None = None
+    @property
+    def party(self) -> SessionKey:
+        """The client of the call."""
+        return self.request_owner.party
 
     def begin(self) -> None:
         """Send the call, or queue it until a slot is free."""
-        limiter = self._child.limiter
+        limiter = self.child.limiter
         if limiter.take():
             self._send_first()
         else:
@@ -109,22 +100,23 @@ class ChildCall:
 
     def have_turn(self) -> bool:
         """Send the queued call, now that a slot is free; return whether the slot is used."""
-        child = self._child
-        if isinstance(child.state, Ready) and not child.is_stopping and self._taker.may_be_sent:
+        child = self.child
+        if isinstance(child.state, Ready) and not child.is_stopping and self.taker.may_be_sent:
             self._send_first()
             return True
-        self._taker.ended(StaleError())
+        self.taker.ended(StaleError())
         return False
 
     def _send_first(self) -> None:
-        child = self._child
+        child = self.child
         self._is_at_child = True
-        child.answers.begin(self._caller)
+        child.answers.begin(self.request_owner)
         child.deadlines.begin(self)
+        call = self.call
         try:
-            if self._ready.handshake.era == "legacy" and not self._caller.retry.is_retry:
-                self._send(self._call.params)
-            elif self._call.method in SUBSCRIBING:
+            if self.ready.handshake.era == "legacy" and not self.request_owner.retry.is_retry:
+                self._sent = self.peer.post(call.method, call.params, self)
+            elif call.method in SUBSCRIBING:
                 self._begin_rounds(None)  # a modern child is subscribed to by a stream
             else:
                 self._send(self._worded(self._own_retry()))
@@ -138,45 +130,42 @@ class ChildCall:
 
         Raises: RpcError if the child had not asked for them.
         """
-        if self._ready.handshake.era == "modern":
-            return self._child.answers.resumed(self._caller)
-        if self._caller.retry.state.child is not None:
-            name = self._child.spec.name
+        if self.ready.handshake.era == "modern":
+            return self.child.answers.resumed(self.request_owner)
+        if self.request_owner.retry.state.child is not None:
+            name = self.child.spec.name
             raise RpcError(INVALID_PARAMS, f"server {name!r} did not ask for input")
         return {}
 
     def _worded(self, more: JsonObject) -> JsonObject:
-        child, handshake = self._child, self._ready.handshake
-        params = worded(self._call.params, handshake, child.hub, self._caller)
+        child, handshake = self.child, self.ready.handshake
+        params = worded(self.call.params, handshake, child.hub, self.request_owner)
         return {**params, **more} if more else params
 
     def _send(self, params: JsonObject) -> None:
-        self._sent = self._peer.post(self._call.method, params, self)
+        self._sent = self.peer.post(self.call.method, params, self)
 
     # The child's answer
 
-    @property
-    def progress(self) -> Progress | None:
-        """The function that takes progress reports; None if the client wants none."""
-        return self._caller.progress
-
-    @property
-    def request_owner(self) -> Caller:
-        """The `Caller` for the child's requests within this call."""
-        return self._caller
-
     def settle(self, answer: Answer) -> None:
         """Take the child's first answer: end the call, or start a task for further rounds."""
+        if type(answer) is Response and self.ready.handshake.era == "legacy":
+            self._leave(is_answered=True)
+            self.taker.ended(answer.result)
+        else:
+            self._take(answer)
+
+    def _take(self, answer: Answer) -> None:
         result: CallResult
         try:
-            result = self._peer.result_of(answer)
-            if self._ready.handshake.era == "modern":
+            result = self.peer.result_of(answer)
+            if self.ready.handshake.era == "modern":
                 if input_required(result) is not None:
                     self._begin_rounds(result)
                     return
                 result = without_server_info(result)
         except (LostError, GoneError) as exc:
-            result = self._child.without_answer(exc)
+            result = self.child.without_answer(exc)
         except RpcError as exc:
             if self._is_new_process(exc):
                 self._send_again()
@@ -192,7 +181,7 @@ class ChildCall:
         With roots that it did not have before, the server may run as another process. That need not
         know the state of the first one.
         """
-        retry = self._caller.retry
+        retry = self.request_owner.retry
         child, sent = retry.state.child, self._sent
         return (
             child is not None
@@ -206,12 +195,12 @@ class ChildCall:
         try:
             self._send(self._worded({}))
         except GoneError as exc:
-            self._end(self._child.without_answer(exc))
+            self._end(self.child.without_answer(exc))
 
     def _begin_rounds(self, first: Payload | None) -> None:
-        self._child.deadlines.end(self)  # each round has its own timeout
+        self.child.deadlines.end(self)  # each round has its own timeout
         self._rounds = _Rounds(first)
-        self._tasks.start_soon(self._go_on, self._rounds)
+        self.tasks.start_soon(self._go_on, self._rounds)
 
     async def _go_on(self, rounds: _Rounds) -> None:
         try:
@@ -230,12 +219,14 @@ class ChildCall:
         params = self._worded({})
 
         async def send(more: JsonObject) -> Payload:
-            return await self._child.request(self._call.method, {**params, **more}, self._caller)
+            return await self.child.request(
+                self.call.method, {**params, **more}, self.request_owner
+            )
 
         try:
             result = first if first is not None else await send({})
             return without_server_info(
-                await in_rounds(send, self._child.answers, self._caller, result)
+                await in_rounds(send, self.child.answers, self.request_owner, result)
             )
         except (ChildError, RpcError, InputNeededError) as exc:
             return exc
@@ -250,37 +241,37 @@ class ChildCall:
 
     def _end(self, result: CallResult) -> None:
         self._leave(is_answered=not isinstance(result, ChildError | StaleError))
-        self._taker.ended(result)
+        self.taker.ended(result)
 
     def _leave(self, *, is_answered: bool) -> None:
         """Free the child's slot and end its deadline: the child is finished with the call."""
-        child = self._child
+        child = self.child
         self._is_at_child = False
         child.deadlines.end(self)
-        child.answers.end(self._caller, is_answered=is_answered)
+        child.answers.end(self.request_owner, is_answered=is_answered)
         child.limiter.give()
 
     def expire(self) -> None:
         """Fail the call: the child had no free slot in time, or did not answer in time."""
         if not self._is_at_child:
-            self._child.limiter.step_out(self)
-            self._taker.ended(no_slot_free(self._child.spec))
+            self.child.limiter.step_out(self)
+            self.taker.ended(no_slot_free(self.child.spec))
             return
         self._withdraw("timed out")
-        self._taker.ended(self._child.without_answer(SilentError("timed out")))
+        self.taker.ended(self.child.without_answer(SilentError("timed out")))
 
     def cancel(self, reason: str = UNSAID) -> None:
         """Take the call back: its taker gets no result, and the child is told the `reason`."""
         if self._is_at_child:
             self._withdraw(reason)
         else:
-            self._child.limiter.step_out(self)
+            self.child.limiter.step_out(self)
 
     def _withdraw(self, reason: str) -> None:
         if self._rounds is not None:
             self._rounds.scope.cancel()
         elif self._sent is not None:
-            self._peer.withdraw(self._sent, reason)
+            self.peer.withdraw(self._sent, reason)
         self._leave(is_answered=False)
 
     @property
@@ -292,17 +283,6 @@ class ChildCall:
         """Return once `is_over` is true."""
         if self._rounds is not None:
             await self._rounds.are_over.wait()
-
-
-class _Rounds:
-    """The task for the rounds after a modern child's `first` result; None if that is awaited."""
-
-    __slots__ = ("are_over", "first", "scope")
-
-    def __init__(self, first: Payload | None) -> None:
-        self.first = first
-        self.scope = anyio.CancelScope()
-        self.are_over = anyio.Event()
 
 
 def worded(

@@ -110,13 +110,17 @@ class _Held(Struct, eq=False):
 
 
 class Preemption:
-    """Decides which abandoned call must end. `calls` are in flight; `waiting` counts the queue."""
+    """Decides which abandoned call must end. `calls` are in flight; `waiting` counts the queue.
+
+    `holds_requests`: requests of the child wait for calls to end.
+    """
 
     def __init__(self, calls: Collection[Caller], *, waiting: Callable[[], int]) -> None:
         self._calls = calls
         self._waiting = waiting
         self._leaving: set[Caller] = set()
         self._held: list[_Held] = []
+        self.holds_requests = False
         self._given_up: dict[SessionKey, float] = {}
 
     def must_leave(self, call: Caller) -> bool:
@@ -136,11 +140,13 @@ class Preemption:
         """
         held = _Held(set(calls))
         self._held.append(held)
+        self.holds_requests = True
         try:
             with anyio.move_on_after(PATIENCE + LAST_WORDS):
                 await held.is_over.wait()
         finally:
             self._held.remove(held)
+            self.holds_requests = bool(self._held)
         return not held.calls
 
     def ended(self, call: Caller, *, is_answered: bool) -> None:

@@ -113,9 +113,11 @@ class PendingRequests:
 
         An id returned as text instead of a number is accepted, too.
         """
-        id_ = self._known(answer.id)
-        if id_ is None:
-            return False
+        id_ = answer.id
+        if id_ not in self._waiting:
+            id_ = self._known(id_)
+            if id_ is None:
+                return False
         self._waiting.pop(id_).settle(answer)
         return True
 

@@ -9,6 +9,7 @@ import anyio
 
 from hub.jsonrpc import messages
 from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.incoming import LIGHT
 from hub.jsonrpc.lines import Lines, TruncatedLine
 from hub.jsonrpc.messages import Failure, Message, Request, Response, asked_by
 from hub.jsonrpc.outgoing import Answer
@@ -78,7 +79,8 @@ class _Calls:
             if not self._connection.peer.backlog.accepts(request.id):
                 return False
             self.resolve_again(request)
-        self._connection.peer.backlog.add_size(request.id, len(line))
+        if len(line) > LIGHT:
+            self._connection.peer.backlog.add_size(request.id, len(line))
         return True
 
     def give(self, answer: Answer) -> bool:

@@ -293,7 +293,7 @@ def test_a_call_of_a_childs_tool_keeps_all_but_what_is_between_the_client_and_th
     call = call_to(
         "tools/call",
         "read",
-        {"name": "read"},
+        ("name", "read"),
         {"name": "f__read", "arguments": arguments, "_meta": meta, "x": 1},
     )
     assert call is not None
@@ -304,13 +304,13 @@ def test_a_call_of_a_childs_tool_keeps_all_but_what_is_between_the_client_and_th
 @pytest.mark.parametrize("arguments", [[], "x", 5, True])
 def test_a_call_whose_arguments_are_no_object_is_none(arguments: Json) -> None:
     assert (
-        call_to("tools/call", "read", {"name": "read"}, {"name": "read", "arguments": arguments})
+        call_to("tools/call", "read", ("name", "read"), {"name": "read", "arguments": arguments})
         is None
     )
 
 
 @pytest.mark.parametrize("params", [{"name": "r"}, {"name": "r", "arguments": None}])
 def test_a_call_of_a_childs_tool_may_have_no_arguments(params: JsonObject) -> None:
-    call = call_to("tools/call", "read", {"name": "read"}, params)
+    call = call_to("tools/call", "read", ("name", "read"), params)
     assert call is not None
     assert call.arguments == {}

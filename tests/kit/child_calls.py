@@ -50,7 +50,9 @@ async def call(
     ready, taker = await child.ready(), AwaitedResult(is_still_valid)
     assert child.peer is not None
     async with anyio.create_task_group() as tasks:
-        at_child = ChildCall(child, ready, child.peer, admitted.call, caller, taker, tasks)
+        at_child = ChildCall(
+            child, ready, child.peer, admitted.call, caller, caller.progress, taker, tasks
+        )
         at_child.begin()
         try:
             await taker.is_there.wait()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Final, TypeAlias, TypeVar
+from typing import ClassVar, Final, TypeAlias, TypeVar
 
 from msgspec import Raw
 
@@ -139,10 +139,7 @@ class ModernRoute(CallRoute, frozen=True):
     kept: Announcement | None = None
     repeated: tuple[ParamHeader, ...] = ()
     may_ask: bool = False
-
-    @property
-    def is_modern(self) -> bool:
-        return True
+    is_modern: ClassVar[bool] = True
 
     @property
     def is_open(self) -> bool:
