@@ -17,7 +17,15 @@ from msgspec.structs import replace
 from bench.cases import folder_in
 from bench.figures import Target
 from hub.guard.containment import CallContext, RootIndex
-from hub.guard.decide import LazyContext, Refused, ToolGuard, admit, compile_tool, decide
+from hub.guard.decide import (
+    Admitted,
+    LazyContext,
+    Refused,
+    ToolGuard,
+    compile_tool,
+    decide,
+    judge_inline,
+)
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import DenyPatterns, Policy, ToolPolicy
 from hub.paths.resolve import Flavour, LinkReader
@@ -127,9 +135,11 @@ def line(case: Case, folder: Path) -> str:
         return decide(call, guard, here.context(here.memory()))
 
     def at_once() -> object:
-        return admit(call, guard, here)
+        return judge_inline(call, guard, here)
 
-    if isinstance(anew(), Refused) is case.is_inside or (at_once() is None) is case.is_inside:
+    if isinstance(anew(), Refused) is case.is_inside or (
+        isinstance(at_once(), Admitted) is not case.is_inside
+    ):
         raise SystemExit(f"{case.title}: {anew()}")
     first = took(at_once) if case.is_inside else None
     verdict = "" if first is None or case.limit is None else Target(case.limit).verdict(first)

@@ -20,9 +20,10 @@ from hub import __version__
 from hub.audit.log_file import AuditSink, NoAudit, audit_log
 from hub.audit.open_file import UnfitFileError
 from hub.calls.dispatch import Relay
-from hub.calls.in_flight import CallDispatcher, CallRoute, InFlightRegistry
+from hub.calls.in_flight import CallDispatcher, InFlightRegistry
 from hub.calls.modern_calls import ModernCalls
-from hub.calls.rounds.modern_routes import RootsRequested
+from hub.calls.rounds.modern_routes import Headers
+from hub.calls.routes import CallRoute, KnownAnswer
 from hub.catalog.names import Names
 from hub.children.pool import ChildPool, Opener, opener
 from hub.children.process.process_tree import inherits_orphans, keeping, reap_orphans
@@ -269,8 +270,11 @@ class ConnectionBuilder:
             self._relay, self._rounds, self._services, outlet, tasks, principal=principal
         )
 
-    def route_for(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:
-        return self._rounds.route_for(principal, principal_key_of(principal, None), request)
+    def route_for(
+        self, principal: str, request: Request, headers: Headers, /
+    ) -> CallRoute | KnownAnswer | None:
+        kept = principal_key_of(principal, None)
+        return self._rounds.route_for(principal, kept, request, headers)
 
     def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
         return self._rounds.dispatcher(register, tasks, SessionKey(f"post {next(self._clients)}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -33,6 +34,9 @@ from hub.values import (
     object_or_empty,
 )
 
+OwnParam: TypeAlias = tuple[str, Json]
+"""The key and value of the param by which a child knows what is called."""
+
 
 class Addressed(Struct, frozen=True):
     """A call as a client made it: method, public name, and params without the client's envelope.
@@ -46,11 +50,6 @@ class Addressed(Struct, frozen=True):
     params: JsonObject
     question: SearchQuery | None = None
     server: ServerName | None = None
-
-    @property
-    def label(self) -> str:
-        """The unique label of the call's name: with the server's name before its own tool name."""
-        return self.name if self.server is None else _label(self.server, self.name)
 
     def pointer(self, pointer: str) -> str:
         """Return a JSON pointer into the call's arguments as one into the client's arguments."""
@@ -108,22 +107,16 @@ class Addressed(Struct, frozen=True):
             )
         return found
 
-    def call(self, catalog: Catalog, route: ChildRoute) -> Call:
-        """Return the call that the child of `route` gets."""
-        arguments: JsonObject
-        params: JsonObject
+    def own(self, catalog: Catalog, route: ChildRoute) -> OwnParam:
+        """Return the param that replaces the client's: the child's own name, URI or reference."""
         match self.method:
             case "tools/call" | "prompts/get":
-                arguments = object_or_empty(self.params.get("arguments"))
-                params = {**self.params, "name": route.name}
+                return "name", route.name
             case "resources/read" | "resources/subscribe":
-                arguments = {"uri": route.name}
-                params = {**self.params, **arguments}
+                return "uri", route.name
             case "completion/complete":
                 completed = catalog.completion(object_or_empty(self.params.get("ref")))
-                params = {**self.params, "ref": completed[1] if completed is not None else {}}
-                arguments = _completed_arguments(self.params)
-        return Call(self.method, route.name, arguments, params)
+                return "ref", completed[1] if completed is not None else {}
 
 
 _ENVELOPE = frozenset(
@@ -138,6 +131,7 @@ _ENVELOPE = frozenset(
 _RETRY = frozenset({"inputResponses", "requestState"})
 """Params that only the retry of a modern request has: they are for the hub."""
 _BETWEEN = _RETRY | {"_meta"}
+_LONGEST_LABEL = 4096
 _NOUN = {
     "tools/call": "tool",
     "prompts/get": "prompt",
@@ -207,17 +201,42 @@ def _inner(params: JsonObject, asked: Inner, name: str) -> JsonObject:
     return inner
 
 
-def tool_call(name: str, params: JsonObject) -> Call | None:
-    """Return the call of a child's tool `name` with these params; None if they are not valid."""
-    arguments = params.get("arguments")
-    if arguments is None:
-        arguments = {}
-    elif not isinstance(arguments, dict):
-        return None
+def call_to(method: CallMethod, name: str, own: OwnParam, params: JsonObject) -> Call | None:
+    """Return the call that a child gets, with the param `own` in place of the client's.
+
+    `name` is the child's own name of what is called. None if `params` are not valid.
+    """
+    key, value = own
+    arguments: Json
+    match method:
+        case "tools/call" | "prompts/get":
+            arguments = params.get("arguments")
+            if arguments is None:
+                arguments = {}
+            elif not isinstance(arguments, dict):
+                return None
+        case "resources/read" | "resources/subscribe":
+            arguments = {key: value}
+        case "completion/complete":
+            arguments = _completed_arguments(params)
     kept = params if _BETWEEN.isdisjoint(params) else _without_envelope(params)
-    if kept.get("name") != name:
-        kept = {**kept, "name": name}
-    return Call("tools/call", name, arguments, kept)
+    if kept.get(key) != value:
+        kept = {**kept, key: value}
+    return Call(method, name, arguments, kept)
+
+
+def label_of(method: str, params: JsonObject, expose: Expose) -> str | None:
+    """Return the label that a call's route is cached by; None if the request names nothing."""
+    if method == "tools/call":
+        its = called(params) if expose == "search" else params
+        name = None if its is None else its.get("name")
+        return name if isinstance(name, str) else None
+    if method == "completion/complete":
+        ref = object_or_empty(params.get("ref"))
+        name = ref.get("name") or ref.get("uri")
+    else:
+        name = params.get("name" if method == "prompts/get" else "uri")
+    return f"{method}\0{name}" if isinstance(name, str) and len(name) <= _LONGEST_LABEL else None
 
 
 def _without_envelope(params: JsonObject) -> JsonObject:

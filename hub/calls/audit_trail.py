@@ -7,12 +7,15 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from hub.audit.record import AuditRecord, CallOutcome, milliseconds, moment, refusal_of
-from hub.children.child import StaleError
-from hub.children.clients import InputNeededError, RootsNeededError
+from hub.children.clients import InputNeededError, RootsNeededError, StaleError
 from hub.errors import ChildError, RouteError
 from hub.guard.consent import Consent
 from hub.guard.decide import Admitted, Refused
+from hub.jsonrpc.peer import RpcError
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.values import ServerName
@@ -20,27 +23,32 @@ from hub.values import ServerName
 _LONGEST_NAME: Final = 256
 
 
-class CallAudit:
-    """The audit record of one call in progress; it is written when the context manager exits."""
+class CallAudit(Struct, eq=False):
+    """The audit record of one call in progress, written once.
 
-    def __init__(self, services: Services, session: Session, server: str, tool: str) -> None:
-        self.verdict: Admitted | Refused | None = None
-        self._services = services
-        self._session = session
-        self._server = server
-        self._tool = tool
-        self._began = services.machine.clock()
-        self._failure: str | None = None
-        self.consent: Consent | None = None
-        self._outside: Refused | None = None
+    As a context manager it writes the record when the context ends, unless the call is in flight
+    by then: the call writes the record itself. `began` is in seconds of the machine's clock.
+    """
+
+    services: Services
+    session: Session
+    server: ServerName
+    tool: str
+    began: float
+    verdict: Admitted | Refused | None = None
+    consent: Consent | None = None
+    is_in_flight: bool = False
+    _outside: Refused | None = None
+
+    @classmethod
+    def of(cls, session: Session, server: ServerName, tool: str) -> CallAudit:
+        """Return the record of a call that begins now."""
+        services = session.services
+        return CallAudit(services, session, server, tool, services.machine.clock())
 
     def consented(self, consent: Consent, outside: Refused) -> None:
         """Record the user's consent, and the refusal `outside` that the guard gave without it."""
         self.consent, self._outside = consent, outside
-
-    def failed(self, reason: str) -> None:
-        """Record that the child did not answer, or answered with an error."""
-        self._failure = reason
 
     def __enter__(self) -> CallAudit:
         return self
@@ -51,62 +59,68 @@ class CallAudit:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close(error)
+        if not self.is_in_flight:
+            self.close(error)
 
     def close(self, error: BaseException | None) -> None:
         """Write the record of a call that has ended, with `error` if it failed."""
         # After these errors the call is judged again, and recorded then.
-        if not isinstance(error, StaleError | RootsNeededError):
-            self._write(self._outcome(error))
-
-    def _write(self, outcome: CallOutcome) -> None:
-        machine, refused = self._services.machine, refusal_of(self.verdict)
-        named = refused or self._outside
-        self._services.audit.write(
-            AuditRecord(
-                time=moment(machine.wall_clock()),
-                session=self._session.key,
-                principal=self._session.principal,
-                server=self._server,
-                tool=self._tool,
-                verdict=outcome,
-                reason=self._failure or (refused.reason if refused is not None else None),
-                pointer=named.pointer if named is not None else None,
-                path=named.path if named is not None else None,
-                would_refuse=refused is not None and isinstance(self.verdict, Admitted),
-                ms=milliseconds(machine.clock() - self._began),
-                consent=self.consent,
-            )
-        )
-
-    def _outcome(self, error: BaseException | None) -> CallOutcome:
+        if isinstance(error, StaleError | RootsNeededError):
+            return
         if isinstance(self.verdict, Refused):
-            return "refused"
-        if self._failure is not None:
-            return "failed"
-        if error is None or isinstance(error, InputNeededError):
-            return "admitted"
-        return "failed" if isinstance(error, Exception) else "cancelled"
+            self.write("refused", self.verdict.reason)
+        elif isinstance(error, ChildError | RpcError):
+            self.write("failed", str(error))
+        elif error is None or isinstance(error, InputNeededError):
+            self.write("admitted")
+        else:
+            self.write("failed" if isinstance(error, Exception) else "cancelled")
+
+    def write(self, outcome: CallOutcome, reason: str | None = None) -> None:
+        """Write the record. `reason`: why the call was refused or failed."""
+        verdict = self.verdict
+        refused = verdict.would_refuse if type(verdict) is Admitted else refusal_of(verdict)
+        named = refused or self._outside
+        services, session = self.services, self.session
+        machine = services.machine
+        record = AuditRecord(
+            moment(machine.wall_clock()),
+            session.key,
+            session.principal,
+            self.server,
+            self.tool,
+            outcome,
+            reason,
+            ms=milliseconds(machine.clock() - self.began),
+            consent=self.consent,
+        )
+        if named is not None:
+            record = replace(
+                record,
+                reason=reason or (None if refused is None else refused.reason),
+                pointer=named.pointer,
+                path=named.path,
+                would_refuse=refused is not None and type(verdict) is Admitted,
+            )
+        services.audit.write(record)
 
 
 @contextmanager
 def looking_up(
-    services: Services, session: Session, owners: Collection[ServerName] | None, name: str
+    session: Session, owners: Collection[ServerName] | None, name: str
 ) -> Generator[None]:
     """Record a call that fails before its route is known, by its public name.
 
     `owners` are the servers that may own the name, None for any. A RouteError is not recorded: an
     unknown name is no call.
     """
-    server = next(iter(owners)) if owners is not None and len(owners) == 1 else ""
-    record = CallAudit(services, session, server, name[:_LONGEST_NAME])
+    server = next(iter(owners)) if owners is not None and len(owners) == 1 else ServerName("")
+    record = CallAudit.of(session, server, name[:_LONGEST_NAME])
     try:
         yield
     except RouteError:
         raise
     except BaseException as exc:
-        if isinstance(exc, ChildError):
-            record.failed(str(exc))
         if owners is None or owners:
             record.close(exc)
         raise

@@ -14,8 +14,8 @@ from hub.children.clients import Stoppable
 from hub.jsonrpc import messages
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Notification, Payload
-from hub.jsonrpc.outgoing import UNSAID, Progress, RequestOwner, token_in
-from hub.jsonrpc.peer import Asked, Outlet
+from hub.jsonrpc.outgoing import UNSAID, Progress, RequestOwner
+from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.send_queue import SendQueue
 from hub.protocol.input_requests import ELICITED
 from hub.protocol.request_state import NO_RETRY, CallState, ChildInputRound, RetryInput
@@ -31,29 +31,21 @@ class ClientCaller(Struct, eq=False):
     """The client that a call is made for. It is reached through the outlet of the call's request.
 
     `owner` is the client's session. `token` is the progress token of the request, if it has one.
-    `retry` is what the request brought from the previous round. `consented` is the digest of what
-    the user has agreed to in this call. `tasks` run the call's send queue if the owner's tasks may
-    end first. `asked` is the request if a task serves it. `for_roots` gives the call up if the
-    client has to be asked for its roots.
+    `tasks` run the call's send queue; they outlive the request. `retry` is what the request brought
+    from the previous round. `consented` is the digest of what the user has agreed to in this call.
+    `for_roots` gives the call up if the client has to be asked for its roots.
     """
 
     owner: Session
     outlet: Outlet
     token: RequestId | None
+    tasks: TaskGroup
     send_queue: SendQueue | None = None
     retry: RetryInput = NO_RETRY
     consented: str | None = None
-    tasks: TaskGroup | None = None
-    asked: Asked | None = None
     for_roots: Stoppable | None = None
     _pauses: int = 0
     _sent_to: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, owner: Session, asked: Asked, retry: RetryInput) -> ClientCaller:
-        """Return the caller for a request that a task serves."""
-        outlet, token = asked.outlet, token_in(asked.request.params)
-        return ClientCaller(owner, outlet, token, retry=retry, asked=asked)
 
     @property
     def session(self) -> SessionKey:
@@ -89,7 +81,7 @@ class ClientCaller(Struct, eq=False):
     @property
     def reason(self) -> str:
         """The reason that the child gets if the client cancels the call."""
-        return UNSAID if self.asked is None else self.asked.reason
+        return UNSAID
 
     @property
     def log_level(self) -> str | None:
@@ -147,8 +139,7 @@ class ClientCaller(Struct, eq=False):
 
     def _own_mailbox(self) -> SendQueue:
         if self.send_queue is None:
-            tasks = self.tasks
-            self.send_queue = SendQueue(tasks) if tasks else self.owner.notifier.mailbox_of_call()
+            self.send_queue = SendQueue(self.tasks)
         return self.send_queue
 
     @property

@@ -14,6 +14,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+from hub.calls.addressing import OwnParam
 from hub.calls.audit_trail import CallAudit
 from hub.children.clients import InputNeededError
 from hub.children.slot import ChildSlot
@@ -41,6 +42,7 @@ class JudgingContext(Struct, eq=False):
     """A snapshot for judging one call: its session, its guard, its roots and its child's slot.
 
     `pointer` converts a JSON pointer into the call's arguments to one into the client's arguments.
+    `own` is the param that replaces the client's. `can_move`: the name may move to another server.
     `retry` is what a modern client's request brought from the previous round. `consented` (a
     digest) and `granted` are what the user has agreed to in this call. `version` is that of the
     operator's roots when the call was judged.
@@ -53,6 +55,8 @@ class JudgingContext(Struct, eq=False):
     effective: EffectiveRoots
     slot: ChildSlot
     pointer: Callable[[str], str]
+    own: OwnParam
+    can_move: bool = False
     retry: RetryInput = NO_RETRY
     consented: str | None = None
     granted: tuple[Root, ...] = ()
@@ -62,6 +66,19 @@ class JudgingContext(Struct, eq=False):
     def here(self) -> EffectiveRoots:
         """The effective roots at the call's server."""
         return self.session.at(self.slot.spec, self.effective)
+
+    @property
+    def no_overlap(self) -> str | None:
+        """Why no path is admitted, if roots and the server's own directories do not overlap."""
+        spec, effective = self.slot.spec, self.effective
+        if spec.ceiling is None or self.here.roots.roots or not effective.roots.roots:
+            return None
+        own = ", ".join(spec.ceiling.paths)
+        return (
+            f"the client's roots ({', '.join(effective.roots.paths)}) and the directories that "
+            f"server {spec.name!r} is started with ({own}) do not overlap; with "
+            "`roots: {args: replace}` the client's roots stand in for them"
+        )
 
     def context(self, granted: tuple[Root, ...] = ()) -> CallContext:
         """Return the guard's context of the call, with a fresh view of the disk."""
@@ -105,11 +122,6 @@ class JudgingContext(Struct, eq=False):
             and (known.roots, known.enforcing) == (here.roots, here.enforcing)
             and self.session.services.operator.version == self.version
         )
-
-    async def holds_with_room(self) -> bool:
-        """Return whether the verdict `is_still_valid`, after waiting until the client reads on."""
-        await self.asked.wait_for_room()
-        return self.is_still_valid()
 
     @property
     def is_current(self) -> bool:

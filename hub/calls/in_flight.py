@@ -1,34 +1,35 @@
-"""The fast path of tool calls: `CallDispatcher` sends a call with a cached route, without a task.
+"""A call in flight: from the guard's verdict, through the child, to the client's reply sink.
 
-The steps are those of `Relay`: client request, session, guard, route, child, response. The call is
-decided and sent where its message is read, and its answer is sent where the child's answer is read.
-Every other call takes the general path, through `Relay`.
+`CallDispatcher` starts a call where its request arrives, if its route is cached. `Relay` resolves
+the route of any other call in a task, and starts it then. From there on all calls go one way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
+import anyio
 from anyio.abc import TaskGroup
 
-from hub.audit.record import AuditRecord, CallOutcome, milliseconds, moment
+from hub.calls.audit_trail import CallAudit
 from hub.calls.caller import ClientCaller
 from hub.calls.era_bridge import send_to_urls
-from hub.calls.rounds.child_rounds import ChildRounds, RoundsOutcome
-from hub.calls.rounds.modern_routes import ModernRoute, RootsRequested
-from hub.calls.routes import ResolvedRoute
-from hub.children.clients import Caller, InputNeededError
-from hub.children.failures import no_slot_free, tool_error
+from hub.calls.refusals import note_objection, refusal
+from hub.calls.routes import CallRoute, KnownAnswer
+from hub.children.child_call import CallResult, ChildCall
+from hub.children.clients import InputNeededError, StaleError
+from hub.children.failures import failed
 from hub.errors import ChildError
-from hub.guard.decide import Admitted
+from hub.guard.decide import Refused
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Payload, Request, Response
 from hub.jsonrpc.outgoing import UNSAID, Answer, Cancellable, token_in
-from hub.jsonrpc.peer import GoneError, LostError, Outlet, RpcError, SilentError
+from hub.jsonrpc.peer import Asked, GoneError, Outlet, RpcError
 from hub.protocol.constants import INTERNAL_ERROR
-from hub.sessions.session import Session
-from hub.values import Call, JsonObject
+from hub.protocol.request_state import CallState
+from hub.roots.roots import Root
+from hub.values import Call
 
 
 class ReplySink(Protocol):
@@ -50,8 +51,8 @@ class ReplySink(Protocol):
         """Hand the answer over; wait until it is taken."""
         ...
 
-    def detour(self, request: Request) -> None:
-        """Hand the request to the general path, which answers it."""
+    def resolve_again(self, request: Request) -> None:
+        """Have the request's route resolved anew, and the call judged again."""
         ...
 
 
@@ -76,40 +77,10 @@ class InFlightRegistry(Protocol):
         ...
 
 
-class CallRoute(Protocol):
-    """A cached route, for one call of its tool: a `SessionRoute` or a `ModernRoute`."""
-
-    @property
-    def resolved(self) -> ResolvedRoute:
-        """The child, the guard and the context that calls of the tool are judged in."""
-        ...
-
-    @property
-    def owner(self) -> Session:
-        """The session whose call found the route."""
-        ...
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a new lookup of the tool would give the same route."""
-        ...
-
-    def admit(self, params: JsonObject) -> Admitted | None:
-        """Return the admitted call; None if the general path has to decide."""
-        ...
-
-    def complete(self, result: Payload) -> Payload:
-        """Return a result with the fields that the client's protocol version requires.
-
-        Raises: RpcError for a result that cannot be read.
-        """
-        ...
-
-
 class CallDispatcher:
-    """Sends calls whose route is cached; `register` knows them until they are answered.
+    """Starts calls whose route is cached; `register` knows them until they are answered.
 
-    `modern` makes the `InFlightCall` of a call with a `ModernRoute`.
+    `modern` makes the `InFlightCall` of a modern client's call.
     """
 
     def __init__(
@@ -123,214 +94,204 @@ class CallDispatcher:
         self._modern = modern or InFlightCall
 
     def take(
-        self, request: Request, route: CallRoute | RootsRequested | None, reply: ReplySink
+        self, request: Request, route: CallRoute | KnownAnswer | None, reply: ReplySink
     ) -> Cancellable | None:
-        """Start a call on its cached route and return it; None if the request was not taken.
-
-        With `RootsRequested` the request is answered at once.
-        """
+        """Answer or start a call, and return it; None if its route has to be resolved first."""
         if route is None or not self.register.accepts(request.id):
             return None
         # `isinstance` is slow to return False for a Struct.
-        if type(route) is RootsRequested:
+        if type(route) is KnownAnswer:
             return route if reply.give(Response(request.id, route.result)) else None
-        admitted = route.admit(request.params)
-        if admitted is None:
+        verdict = route.judge(request.params)
+        if verdict is None:
             return None
-        owner = route.owner
-        begin = self._modern if type(route) is ModernRoute else InFlightCall
-        in_flight = begin(
+        owner, resolved = route.owner, route.resolved
+        services, server = owner.services, resolved.slot.spec.name
+        began = services.machine.clock()
+        audit = CallAudit(services, owner, server, resolved.name, began, verdict)
+        if type(verdict) is Refused:
+            self._refuse(request, route, audit, reply)
+            return ANSWERED
+        make = self._modern if route.is_modern else InFlightCall
+        in_flight = make(
             owner,
             reply.outlet,
             token_in(request.params),
-            tasks=self.tasks,
-            dispatcher=self,
+            self.tasks,
+            register=self.register,
             route=route,
             request=request,
-            call=admitted.call,
             reply=reply,
-            began=owner.services.machine.clock(),
+            audit=audit,
         )
-        return in_flight if in_flight.begin() else None
+        in_flight.start(verdict.call)
+        return in_flight
+
+    def _refuse(
+        self, request: Request, route: CallRoute, audit: CallAudit, reply: ReplySink
+    ) -> None:
+        resolved = route.resolved
+        call = Call(resolved.method, resolved.name, {}, {})
+        note_objection(route.owner, resolved.slot.spec, call, audit, resolved.no_overlap)
+        try:
+            told = refusal(resolved.slot.spec, call, audit, resolved.pointer)
+            answer = Response(request.id, route.complete(told))
+        except RpcError as exc:
+            answer = Failure(request.id, exc.error)
+        audit.close(None)
+        if not reply.give(answer):
+            self.tasks.start_soon(reply.deliver, answer)
+
+
+class _Answered:
+    """A request that was answered at once."""
+
+    can_be_cancelled = False
+
+    def cancel(self, reason: str = UNSAID) -> None:
+        """Do nothing."""
+
+
+ANSWERED: Final = _Answered()
 
 
 class InFlightCall(ClientCaller, eq=False, kw_only=True):
-    """One tool call from its request to its answer, without a task.
+    """One call from its verdict to its answer, without a task.
 
-    To the client it is a cancellable request; to the child's connection, a pending request. The
-    child's requests and notifications meanwhile go to this call's client. `began` is in seconds of
-    the machine's clock.
+    To the client it is a cancellable request; to the child, it is the `Caller`, which the child's
+    requests and notifications meanwhile go to. `granted` are the places that the user has agreed to
+    in this call. `unanswered`: why the child gave no answer, if that is so.
     """
 
-    dispatcher: CallDispatcher
     route: CallRoute
     request: Request
-    call: Call
     reply: ReplySink
-    began: float
+    register: InFlightRegistry
+    audit: CallAudit
+    granted: tuple[Root, ...] = ()
+    unanswered: ChildError | None = None
     can_be_cancelled: bool = True
-    _posted: Request | None = None
-    _rounds: ChildRounds | None = None
+    _at_child: ChildCall | None = None
     _reason: str = UNSAID
-    _is_settled: bool = False
+    is_settled: bool = False
 
-    def begin(self) -> bool:
-        """Send the call, or queue it until a slot is free; return False if it cannot be sent."""
+    def start(self, call: Call) -> None:
+        """Send the call, or queue it until a slot is free. Its answer may come at once."""
         resolved = self.route.resolved
-        limiter = resolved.child.limiter
-        if not limiter.take():
-            limiter.line_up(self)
-        elif not self._post():
-            limiter.give()
-            return False
+        self.audit.is_in_flight = True
         if self.owner.unasked:
             self.for_roots = _StartingOver(self)
-        resolved.slot.begin_use(self.began)
-        self.dispatcher.register.enter(self.request.id, self)
-        return True
-
-    def have_turn(self) -> bool:
-        """Send the queued call, now that a slot is free; return whether the slot is used."""
-        if self.dispatcher.register.has_room and self.route.is_open and self._post():
-            return True
-        # The client does not read its answers, so the call has to wait; or the route has changed,
-        # so the call is looked up and judged again. The general path does both.
-        self._over()
-        self.reply.detour(self.request)
-        return False
-
-    def _post(self) -> bool:
-        resolved, call, child = self.route.resolved, self.call, self.route.resolved.child
-        if resolved.ready.handshake.era == "legacy":
-            self._posted = resolved.peer.post(call.method, call.params, self)
-        else:
-            self._rounds = ChildRounds(resolved, call, self, self.dispatcher.tasks)
-            self._posted = self._rounds.post()
-        if self._posted is None:
-            return False
-        child.answers.begin(self)
-        child.deadlines.begin(self)
-        return True
+        resolved.slot.begin_use(self.audit.began)
+        self.register.enter(self.request.id, self)
+        self._at_child = ChildCall(
+            resolved.child,
+            resolved.ready,
+            resolved.peer,
+            call,
+            self,
+            self.progress,
+            self,
+            self.tasks,
+        )
+        self._at_child.begin()
 
     # The child's side
 
     @property
-    def request_owner(self) -> Caller:
-        """The `Caller` for the child's requests within this call."""
-        return self
+    def may_be_sent(self) -> bool:
+        """Whether the verdict still holds, and the client reads its answers."""
+        return self.register.has_room and self.route.is_open
 
-    def settle(self, answer: Answer) -> None:
-        """Pass the answer of a legacy child on to the client."""
-        self._served()
+    def ended(self, result: CallResult) -> None:
+        """Pass the result of the call on to the client."""
+        self.is_settled = True
         try:
-            self._came(self.route.resolved.peer.result_of(answer))
-        except (LostError, GoneError) as exc:
-            self._unanswered(self.route.resolved.child.without_answer(exc))
+            if isinstance(result, Exception):
+                self._ended_without_result(result)
+            else:
+                complete = self.route.complete(result)
+                self.audit.write("admitted")
+                self._answer(Response(self.request.id, complete))
         except RpcError as exc:
-            self._failed(exc)
+            self._fail(exc)
 
-    def ended(self, outcome: RoundsOutcome) -> None:
-        """Pass the outcome of a modern child's rounds on to the client."""
-        self._served()
-        try:
-            match outcome:
-                case ChildError():
-                    self._unanswered(outcome)
-                case RpcError():
-                    self._failed(outcome)
-                case InputNeededError():
-                    self._wants(outcome)
-                case _:
-                    self._came(outcome)
-        except RpcError as exc:
-            self._failed(exc)
+    def _ended_without_result(
+        self, error: ChildError | RpcError | InputNeededError | StaleError
+    ) -> None:
+        match error:
+            case StaleError():
+                self._resolve_again()
+            case ChildError():
+                self._say(error)
+            case InputNeededError():
+                self._ask_by_result(error)
+            case RpcError():
+                self._fail(error)
 
-    def _wants(self, needed: InputNeededError) -> None:
+    def _ask_by_result(self, needed: InputNeededError) -> None:
         """Fail with RpcError: only an `AskableCall` can ask its client by the request's result."""
         raise RpcError(INTERNAL_ERROR, str(needed))
 
-    def _came(self, result: Payload) -> None:
-        complete = self.route.complete(result)
-        self._note("admitted")
-        self._answer(Response(self.request.id, complete))
-
-    def _failed(self, error: RpcError) -> None:
-        send_to_urls(self.owner.client, self.owner.notifier, self.route.resolved.slot.spec, error)
-        self._note("failed", str(error))
+    def _fail(self, error: RpcError) -> None:
+        spec, state = self.route.resolved.slot.spec, CallState(consented=self.consented)
+        send_to_urls(self.owner.client, self.owner.notifier, spec, error, state)
+        self.audit.write("failed", str(error))
         self._answer(Failure(self.request.id, error.error))
 
-    def expire(self) -> None:
-        """Fail the call: the child had no free slot in time, or did not answer in time."""
-        child = self.route.resolved.child
-        if self._posted is None:
-            self._is_settled = child.limiter.step_out(self)
-            self._say(no_slot_free(child.spec))
-        else:
-            self._withdraw("timed out")
-            self._say(child.without_answer(SilentError("timed out")))
-
-    def _unanswered(self, error: ChildError) -> None:
-        """Fail a call that the child may still be working on."""
-        self.route.resolved.child.answers.preemption.gave_up(self)
-        self._say(error)
-
     def _say(self, error: ChildError) -> None:
-        self._note("failed", str(error))
-        said = self.route.complete(tool_error(str(error)))
-        self._answer(Response(self.request.id, said))
-
-    def _note(self, outcome: CallOutcome, failure: str | None = None) -> None:
-        owner, services = self.owner, self.owner.services
-        machine = services.machine
-        record = AuditRecord(
-            moment(machine.wall_clock()),
-            owner.key,
-            owner.principal,
-            self.route.resolved.slot.spec.name,
-            self.call.name,
-            outcome,
-            failure,
-            ms=milliseconds(machine.clock() - self.began),
-        )
-        services.audit.write(record)
+        self.unanswered = error
+        self.audit.write("failed", str(error))
+        answer: Response | Failure
+        try:
+            said = self.route.complete(failed(self.route.resolved.method, str(error)))
+            answer = Response(self.request.id, said)
+        except RpcError as exc:
+            answer = Failure(self.request.id, exc.error)
+        self._answer(answer)
 
     # The client's side
 
     def cancel(self, reason: str = UNSAID) -> None:
         """Cancel the call: the child is notified, the client gets no answer."""
-        if self._is_settled:
+        if self.is_settled:
             return  # the answer is being sent
-        if self._posted is not None:
-            self._withdraw(reason)
-        else:
-            self.route.resolved.child.limiter.step_out(self)
-        self._note("cancelled")
-        if self._rounds is None or self._rounds.is_over:
+        self._take_back(reason)
+        self.audit.write("cancelled")
+        if self._at_child is None or self._at_child.is_over:
             self._over()
             self.reply.give(None)
         else:
-            self.dispatcher.tasks.start_soon(self._end_late, self._rounds)
+            # Its rounds first cancel their requests to the client.
+            self.tasks.start_soon(self._end_late, self._at_child)
 
-    async def _end_late(self, rounds: ChildRounds) -> None:
-        """End the call after its rounds, which first cancel their requests to the client."""
+    async def _end_late(self, at_child: ChildCall) -> None:
         try:
-            await rounds.over()
+            await at_child.over()
         finally:
             self._over()
             self.reply.give(None)
 
     def start_over(self) -> None:
-        """Cancel the call at its child, and hand the request to the general path."""
-        if not self._is_settled:
-            self._withdraw("it is made again")
-            self._over()
-            self.reply.detour(self.request)
+        """Cancel the call at its child, and have its route resolved again."""
+        if not self.is_settled:
+            self._take_back("it is made again")
+            self._resolve_again()
+
+    def _take_back(self, reason: str) -> None:
+        self.is_settled = True
+        self._reason = reason
+        if self._at_child is not None:
+            self._at_child.cancel(reason)
+
+    def _resolve_again(self) -> None:
+        self._over()
+        self.reply.resolve_again(self.request)
 
     def _answer(self, answer: Response | Failure) -> None:
         if self.has_told_all and self.reply.give(answer):
             self._over()
         else:
-            self.dispatcher.tasks.start_soon(self._answer_late, answer)
+            self.tasks.start_soon(self._answer_late, answer)
 
     async def _answer_late(self, answer: Response | Failure) -> None:
         try:
@@ -339,34 +300,21 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         finally:
             self._over()
 
-    # The end
+    async def over(self) -> None:
+        """Return once a call that was cancelled has taken back what it asked its client."""
+        if self._at_child is not None:
+            await self._at_child.over()
 
     @property
     def reason(self) -> str:
         """The reason in `notifications/cancelled` when the call is cancelled."""
         return self._reason
 
-    def _withdraw(self, reason: str) -> None:
-        self._reason = reason
-        if self._posted is not None:
-            self.route.resolved.peer.withdraw(self._posted, reason)
-        if self._rounds is not None:
-            self._rounds.cancel()
-        self._served()
-        self.route.resolved.child.answers.preemption.gave_up(self)
-
-    def _served(self) -> None:
-        """Free the child's slot and end its deadline: the child is finished with the call."""
-        child = self.route.resolved.child
-        self._is_settled = True
-        child.deadlines.end(self)
-        child.answers.end(self)
-        child.limiter.give()
-
     def _over(self) -> None:
-        self._is_settled = True
+        self.is_settled = True
+        self._at_child = None  # the two hold each other, and would wait for the garbage collector
         self.route.resolved.slot.end_use(self.owner.services.machine.clock)
-        self.dispatcher.register.leave(self.request.id, self)
+        self.register.leave(self.request.id, self)
 
 
 class _StartingOver:
@@ -377,3 +325,61 @@ class _StartingOver:
 
     def cancel(self) -> None:
         self._in_flight.start_over()
+
+
+class AwaitedReply:
+    """The reply sink of a call that a task has resolved, and waits for; also its registry.
+
+    The task's request is registered already.
+    """
+
+    def __init__(self, asked: Asked) -> None:
+        self.outlet = asked.outlet
+        self._backlog = asked.backlog
+        self._is_there = anyio.Event()
+        self._answer: Answer = None
+        self._is_stale = False
+
+    async def result(self) -> Payload:
+        """Return the result of the call.
+
+        Raises: RpcError in the place of the result; StaleError if the call has to be resolved
+            again.
+        """
+        await self._is_there.wait()
+        if self._is_stale:
+            raise StaleError
+        match self._answer:
+            case Response(result=result):
+                return result
+            case Failure(error=error):
+                raise RpcError.received(error)
+            case None:
+                raise GoneError("the call was cancelled")
+
+    def give(self, answer: Answer) -> bool:
+        self._answer = answer
+        self._is_there.set()
+        return True
+
+    async def deliver(self, answer: Response | Failure) -> None:
+        self.give(answer)
+
+    def resolve_again(self, request: Request) -> None:
+        self._is_stale = True
+        self._is_there.set()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether few enough answers wait for the client to read them."""
+        return self._backlog.has_room
+
+    def accepts(self, id_: RequestId) -> bool:
+        """Return True: the task has accepted the request."""
+        return True
+
+    def enter(self, id_: RequestId, underway: Cancellable) -> None:
+        """Do nothing: the task's request is registered."""
+
+    def leave(self, id_: RequestId, underway: Cancellable) -> None:
+        """Do nothing."""

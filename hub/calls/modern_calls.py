@@ -4,39 +4,38 @@ from __future__ import annotations
 
 from functools import partial
 
+import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
-from hub.calls.askable_call import AskableCall
-from hub.calls.dispatch import Relay
-from hub.calls.in_flight import CallDispatcher, InFlightRegistry
-from hub.calls.parking import Parking
-from hub.calls.rounds.modern_routes import ModernRoute, RootsRequested
+from hub.calls.caller import ClientCaller
+from hub.calls.dispatch import Relay, result_of
+from hub.calls.in_flight import AwaitedReply, CallDispatcher, InFlightRegistry
+from hub.calls.rounds.askable_call import AskableCall
+from hub.calls.rounds.modern_routes import Headers, ModernRoute
+from hub.calls.rounds.parked_calls import ParkedCalls
 from hub.calls.rounds.sealed_state import StateSealer
-from hub.children.clients import InputNeededError
+from hub.calls.routes import KnownAnswer
+from hub.children.clients import InputNeededError, RootsNeededError, StaleError
 from hub.jsonrpc.messages import Payload, Request
+from hub.jsonrpc.outgoing import token_in
 from hub.jsonrpc.peer import Asked, RpcError
-from hub.protocol.constants import INTERNAL_ERROR
-from hub.protocol.input_requests import ASKABLE
+from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
+from hub.protocol.input_requests import ASKABLE, ROOTS
 from hub.protocol.request_state import NO_RETRY, RetryInput, identity
-from hub.sessions.client import Client
-from hub.sessions.kept_roots import KeptAnswer, KeptRoots
-from hub.sessions.notifications import RELAYED
+from hub.sessions.kept_roots import KeptRoots
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.values import JsonObject, SessionKey, object_or_empty
 
 
-def can_be_asked(client: Client, method: str) -> bool:
-    """Return whether a call of this method may have to wait for the client's input."""
-    return method in ASKABLE and any(client.declares(name) for name in RELAYED)
-
-
 class ModernCalls:
-    """Serves the calls of all modern clients, one request at a time."""
+    """Serves the calls of all modern clients, one request at a time; implements `AskableCalls`."""
 
     def __init__(self, relay: Relay, services: Services) -> None:
         self.kept = KeptRoots(services.settings.reuse, self._now)
-        self.parking = Parking(relay, services.tasks)
+        self.tasks = services.tasks
+        self._parked = ParkedCalls()
         self._relay = relay
         self._machine = services.machine
         self._seals = StateSealer(self._now)
@@ -45,35 +44,23 @@ class ModernCalls:
         return self._machine.clock()
 
     def route_for(
-        self, principal: str, caller: str | None, request: Request
-    ) -> ModernRoute | RootsRequested | None:
+        self, principal: str, caller: str | None, request: Request, headers: Headers | None = None
+    ) -> ModernRoute | KnownAnswer | None:
         """Return the cached route of a principal's call, or the result that asks for its roots.
 
-        None if the call needs the general path. `caller` is the key of its kept roots, if any.
+        None if the route has to be resolved. `caller` is the key of its kept roots, if any.
         """
         kept = self.kept.announced(caller)
-        return self._relay.modern_routes.find(principal, request, kept)
-
-    def kept_for(self, request: Request, caller: str | None) -> KeptAnswer | None:
-        """Return the kept roots of `caller` that a request is judged by.
-
-        A call handed over by the fast path keeps its own, even if they have expired since.
-        """
-        handed_over = self.parking.handed_over(request)
-        if handed_over is None:
-            return self.kept.of(caller)
-        kept = handed_over.kept
-        return None if kept is None else KeptAnswer(kept, self._now())
+        return self._relay.modern_routes.find(principal, request, kept, headers)
 
     def dispatcher(
         self, register: InFlightRegistry, tasks: TaskGroup, known_as: SessionKey
     ) -> CallDispatcher:
-        """Return the fast-path dispatcher for one client; its calls ask by their results.
+        """Return the dispatcher for one client; its calls ask by their results.
 
         `known_as` is the key that distinguishes the client from others.
         """
-        made = partial(AskableCall, parking=self.parking, known_as=known_as)
-        return CallDispatcher(register, tasks, made)
+        return CallDispatcher(register, tasks, partial(AskableCall, calls=self, known_as=known_as))
 
     def retry(self, request: Request, principal: str, *, is_complete: bool) -> RetryInput:
         """Return the retry input of a request: its opened `requestState` and its responses.
@@ -96,29 +83,78 @@ class ModernCalls:
             self._seals.spend(opened, principal)
         return RetryInput(opened.call_state, given, is_retry=True)
 
-    async def found(
-        self, session: Session, asked: Asked, retry: RetryInput, *, is_parking: bool
-    ) -> Payload:
-        """Return the result of one round. With `is_parking` the call closes the session itself.
+    async def result(self, session: Session, asked: Asked, retry: RetryInput) -> Payload:
+        """Return the result of one request of a call.
 
         Raises: InputNeededError, and as `Relay.call` does.
         """
         if retry.state.parked is not None:
-            return await self.parking.resume(session, asked, retry)
-        if is_parking or self.parking.handed_over(asked.request):
-            return await self.parking.call(session, asked, retry)
-        return await self._relay.call(session, asked, retry)
+            return await self._resumed(session, asked, retry)
+        make = partial(AskableCall, calls=self, known_as=session.party)
+        return await self._relay.call(session, asked, retry, make)
 
-    def wanting(self, needed: InputNeededError, request: Request, principal: str) -> JsonObject:
-        """Return the `input_required` result that asks a client for input.
+    async def _resumed(self, session: Session, asked: Asked, retry: RetryInput) -> Payload:
+        """Return the result of a call that waited, or its refusal by the roots of the retry."""
+        call = self._parked.find(retry.state.parked)
+        if call is None or call.dialogue is None:
+            raise RpcError(
+                INVALID_PARAMS,
+                "requestState is not valid: its call has ended; make the call again without it",
+            )
+        try:
+            effective = await session.effective(asked.outlet)
+            case = call.case_for(session, asked, effective, retry)
+            refusal = await self._relay.judge_again(case)
+        except BaseException:
+            call.cancel(asked.reason)
+            raise
+        if refusal is not None:
+            call.cancel()
+            return refusal
+        reply = AwaitedReply(asked)
+        token = token_in(asked.request.params)
+        speaker = ClientCaller(session, asked.outlet, token, self.tasks, retry=retry)
+        try:
+            await call.dialogue.come_back(speaker, reply, asked.request)
+            return await result_of(call, reply, asked)
+        except StaleError:
+            raise RootsNeededError from None
+        except anyio.get_cancelled_exc_class():
+            call.cancel(asked.reason)
+            raise
+
+    # What `AskableCall` needs
+
+    def park(self, key: str, call: AskableCall) -> None:
+        """Register a call that waits for its client's answers.
+
+        Raises: RpcError if too many calls wait.
+        """
+        self._parked.add(key, call)
+
+    def unpark(self, key: str) -> None:
+        """Forget a call that no retry can attach any more."""
+        self._parked.remove(key)
+
+    def input_required(
+        self, needed: InputNeededError, request: Request, session: Session
+    ) -> JsonObject:
+        """Return the `input_required` result that asks a client for input, and for its roots.
+
+        Responses count for one retry alone, so the next retry must bring the roots again.
 
         Raises: RpcError for a method whose result may not ask.
         """
         if request.method not in ASKABLE:
             raise RpcError(INTERNAL_ERROR, f"input is needed, which {request.method} cannot get")
-        known_by = identity(principal, request.method, request.params)
+        client, child = session.client, needed.state.child
+        unasked = session.unasked and not (child is not None and child.wants_roots)
+        declares = client is not None and client.declares("roots")
+        requests = {**(ROOTS if declares and not unasked else {}), **needed.requests}
+        state = replace(needed.state, unasked=unasked)
+        known_by = identity(session.principal, request.method, request.params)
         return {
             "resultType": "input_required",
-            **({"inputRequests": needed.requests} if needed.requests else {}),
-            "requestState": self._seals.seal(needed.state, known_by, lasts=needed.lasts),
+            **({"inputRequests": requests} if requests else {}),
+            "requestState": self._seals.seal(state, known_by, lasts=needed.lasts),
         }

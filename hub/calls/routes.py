@@ -1,36 +1,50 @@
-"""Cached resolved routes: the child, guard and context of a tool, looked up once for many calls."""
+"""Resolved routes: the child, guard and context of a call, resolved once, and cached for more."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Callable
+from typing import ClassVar, Final, final
+
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from hub.calls.addressing import called, tool_call
+from hub.calls.addressing import OwnParam, call_to, called, label_of
 from hub.calls.consent import JudgingContext
+from hub.calls.results import UNCACHED, completed
+from hub.catalog.merge import Listing
 from hub.children.child import Child, Ready
 from hub.children.slot import ChildKey, ChildSlot
 from hub.guard.containment import CallContext, RootIndex
-from hub.guard.decide import Admitted, ToolGuard, admit
+from hub.guard.decide import Admitted, Refused, ToolGuard, judge_inline
 from hub.guard.plain_paths import PlainPathCheck
 from hub.jsonrpc.messages import Payload, Request
+from hub.jsonrpc.outgoing import UNSAID
 from hub.jsonrpc.peer import Peer
 from hub.paths.resolve import LinkReader
 from hub.roots.state import SessionClosed, State
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.system.disk import CachedDisk
-from hub.values import JsonObject, SessionKey
+from hub.values import CallMethod, Json, JsonObject, SessionKey
+
+MAX_ROUTES: Final = 1024
+"""How many routes of one session are cached; the oldest makes room."""
 
 
 class ResolvedRoute(Struct, frozen=True):
-    """The lookup of one tool call, kept for the next ones: a ready child, its guard, the context.
+    """What a call needs to reach its child: a ready child, its guard, the context to judge it in.
 
-    Valid until the child, its tool list or the operator's roots change. `name` is the child's own
-    name of the tool. Each call replaces the `links` of `judged_in`. `plain_check` admits plain
-    paths without the judge.
+    `own` is the param that replaces the client's, such as the child's own `name` of the tool.
+    `pointer` converts a JSON pointer into the child's arguments to one into the client's. `others`
+    are the session's slots with their listings, if another server's listing could move the name.
+    Each call replaces the `links` of `judged_in`. `plain_check` admits plain paths without the
+    judge. `no_overlap` says why no path is admitted, if the roots and the server's own directories
+    do not overlap.
     """
 
+    method: CallMethod
     name: str
+    own: OwnParam
     slot: ChildSlot
     key: ChildKey
     child: Child
@@ -40,9 +54,12 @@ class ResolvedRoute(Struct, frozen=True):
     operator: int
     judged_in: CallContext
     plain_check: PlainPathCheck | None
+    pointer: Callable[[str], str]
+    others: tuple[tuple[ChildSlot, Listing | None], ...] = ()
+    no_overlap: str | None = None
 
     def is_open(self, services: Services) -> bool:
-        """Return whether calls of the tool would still go to this child, with the same list."""
+        """Return whether calls of the name would still go to this child, with the same list."""
         child, slot = self.child, self.slot
         return (
             child.state is self.ready
@@ -51,25 +68,41 @@ class ResolvedRoute(Struct, frozen=True):
             and not child.is_stopping
             and slot.health.is_well
             and services.operator.version == self.operator
+            and (not self.others or self._is_unmoved(services))
         )
+
+    def _is_unmoved(self, services: Services) -> bool:
+        known = services.children.last_known
+        return all(slot.is_kept and known(slot) is listing for slot, listing in self.others)
 
     def context(self, links: LinkReader) -> CallContext:
         """Return the context that one call is judged in, with `links` as its disk."""
         return replace(self.judged_in, links=links)
 
 
-class OwnedRoute(Struct, frozen=True):
-    """A resolved route with the session whose call found it; the `LazyContext` of later calls."""
+class CallRoute(Struct, frozen=True):
+    """A resolved route for the calls of `owner`; the `LazyContext` of each call.
+
+    `is_modern`: it is cached for clients of the modern era.
+    """
 
     resolved: ResolvedRoute
     owner: Session
+    is_modern: ClassVar[bool] = False
 
-    def admit(self, params: JsonObject) -> Admitted | None:
-        """Return the admitted call of a request; None if the general path has to decide."""
+    @property
+    def is_open(self) -> bool:
+        """Whether the route would be resolved to the same again, so that verdicts on it hold."""
+        raise NotImplementedError
+
+    def judge(self, params: JsonObject) -> Admitted | Refused | None:
+        """Return the verdict on a call with these params; None if it takes long or an answer."""
         resolved = self.resolved
         its = called(params) if self.owner.services.expose == "search" else params
-        call = None if its is None else tool_call(resolved.name, its)
-        return None if call is None else admit(call, resolved.guard, self)
+        if its is None:
+            return None
+        call = call_to(resolved.method, resolved.name, resolved.own, its)
+        return None if call is None else judge_inline(call, resolved.guard, self)
 
     @property
     def plain_check(self) -> PlainPathCheck | None:
@@ -90,22 +123,36 @@ class OwnedRoute(Struct, frozen=True):
         """Return whether all roots that a call is judged by are unchanged on disk."""
         raise NotImplementedError
 
+    def complete(self, result: Payload) -> Payload:
+        """Return a result with the fields that the client's protocol version requires.
+
+        Raises: RpcError for a result that cannot be read.
+        """
+        return result
+
+
+@final
+class KnownAnswer(Struct, frozen=True):
+    """The result of a request that needs no child and no session."""
+
+    result: Raw
+    can_be_cancelled: bool = False
+
+    def cancel(self, reason: str = UNSAID) -> None:
+        """Do nothing: the request is answered as soon as it is taken."""
+
 
 def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | None:
-    """Return the route that a call has just used; None if later calls have to look it up again."""
+    """Return the route of a call that was judged in `case`; None if the child is gone."""
     ready, peer, services = child.state, child.peer, case.session.services
-    if not case.is_current:
-        return None  # the effective roots changed during the call
     if peer is None or not isinstance(ready, Ready):
-        return None
-    if case.call.method != "tools/call":
-        return None
-    if services.can_names_move:
         return None
     context = case.context()
     judged_in = replace(context, index=RootIndex.of(context.roots, context.cwd))
     return ResolvedRoute(
+        method=case.call.method,
         name=case.call.name,
+        own=case.own,
         slot=case.slot,
         key=case.slot.key,
         child=child,
@@ -115,7 +162,17 @@ def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | Non
         operator=services.operator.version,
         judged_in=judged_in,
         plain_check=_plain_check(case, judged_in),
+        pointer=case.pointer,
+        others=_others(case),
+        no_overlap=case.no_overlap,
     )
+
+
+def _others(case: JudgingContext) -> tuple[tuple[ChildSlot, Listing | None], ...]:
+    session = case.session
+    if not case.can_move or len(session.services.servers) == 1:
+        return ()
+    return tuple((slot, session.services.children.last_known(slot)) for slot in session.slots)
 
 
 def _plain_check(case: JudgingContext, context: CallContext) -> PlainPathCheck | None:
@@ -130,14 +187,37 @@ def _plain_check(case: JudgingContext, context: CallContext) -> PlainPathCheck |
     return PlainPathCheck.of(context, bounds, policy, needs_write=needs_write, tool=tool)
 
 
-class SessionRoute(OwnedRoute, frozen=True):
+class JudgedRoute(CallRoute, frozen=True):
+    """The route of one call that was judged in `case`: it is open while that verdict holds."""
+
+    case: JudgingContext
+
+    @property
+    def is_open(self) -> bool:
+        return self.case.is_still_valid()
+
+    def complete(self, result: Payload) -> Payload:
+        if not self.owner.is_modern:
+            return result
+        return completed_for_modern(self, result)
+
+
+def completed_for_modern(route: CallRoute, result: Payload) -> Payload:
+    """Return a result with the fields that protocol 2026-07-28 requires.
+
+    Raises: RpcError for a result that cannot be read.
+    """
+    hints = UNCACHED if route.resolved.method == "resources/read" else None
+    return completed(result, route.owner.services.info, hints)
+
+
+class SessionRoute(CallRoute, frozen=True):
     """A route of one session, with the state of the session's roots when the route was found."""
 
     roots: State
 
     @property
     def is_open(self) -> bool:
-        """Whether a new lookup for the session would give the same route."""
         owner = self.owner
         return (
             owner.roots.state is self.roots
@@ -148,27 +228,29 @@ class SessionRoute(OwnedRoute, frozen=True):
     def is_current(self, links: LinkReader) -> bool:
         return self.owner.is_current(self.resolved.slot.spec.name, links)
 
-    def complete(self, result: Payload) -> Payload:
-        """Return a child's result unchanged."""
-        return result
-
 
 class SessionRoutes:
-    """The cached routes of all legacy sessions, by session and by the tool's label."""
+    """The cached routes of all legacy sessions, by session and by the label of the request."""
 
     def __init__(self) -> None:
         self._routes: dict[SessionKey, dict[str, SessionRoute]] = {}
 
     def find(self, session: Session, request: Request) -> SessionRoute | None:
-        """Return the cached route of the tool that a session calls; None if there is none open."""
-        own, its = self._routes.get(session.key), request.params
-        if session.services.expose == "search":
-            its = called(its) or {}
-        name = its.get("name")
-        found = own.get(name) if own is not None and isinstance(name, str) else None
+        """Return the cached route of what a session calls; None if there is none open."""
+        own = self._routes.get(session.key)
+        if own is None:
+            return None
+        label: Json
+        if request.method == "tools/call" and session.services.expose == "tools":
+            label = request.params.get("name")  # at once, as most calls are of this kind
+        else:
+            label = label_of(request.method, request.params, session.services.expose)
+        if not isinstance(label, str):
+            return None
+        found = own.get(label)
         if found is None or found.is_open:
             return found
-        self._routes[session.key].pop(str(name))
+        del own[label]
         return None
 
     def keep(self, session: Session, label: str, resolved: ResolvedRoute) -> None:
@@ -176,8 +258,10 @@ class SessionRoutes:
         state = session.roots.state
         is_settled = state.awaits is None and state.failed is None
         if is_settled and not isinstance(state.phase, SessionClosed):
-            kept = SessionRoute(resolved, session, state)
-            self._routes.setdefault(session.key, {})[label] = kept
+            own = self._routes.setdefault(session.key, {})
+            own[label] = SessionRoute(resolved, session, state)
+            if len(own) > MAX_ROUTES:
+                del own[next(iter(own))]
 
     def forget(self, session: Session) -> None:
         """Forget all routes of a session that is closed."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Container, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Container, Mapping
+from contextlib import asynccontextmanager, suppress
 
 from anyio.abc import TaskGroup
 
@@ -133,36 +133,17 @@ class ChildCallbacks:
         """Return whether a session that is not in `sessions` has calls in flight."""
         return any(caller.session not in sessions for caller in self._calls)
 
-    @contextmanager
-    def during(self, caller: Caller) -> Generator[None]:
-        """Count `caller` among the calls in flight while the context lasts."""
-        self.begin(caller)
-        is_answered = False
-        try:
-            yield
-            is_answered = True
-        except RpcError:
-            is_answered = True
-            raise
-        finally:
-            self.end(caller)
-            self.preemption.ended(caller, is_answered=is_answered)
-            if not is_answered:
-                self.preemption.gave_up(caller)
-
     def begin(self, caller: Caller) -> None:
         """Add a call to those in flight; `end` must follow."""
         self._calls[caller] = None
 
-    def replace(self, caller: Caller, by: Caller) -> None:
-        """Replace the caller of a call in flight; the call keeps its position."""
-        calls = [by if one is caller else one for one in self._calls]
-        self._calls.clear()
-        self._calls.update(dict.fromkeys(calls))
-
-    def end(self, caller: Caller) -> None:
-        """Remove a call from those in flight."""
+    def end(self, caller: Caller, *, is_answered: bool) -> None:
+        """Remove a call from those in flight; record whether the child has answered it."""
         del self._calls[caller]
+        if self.preemption.holds_requests:
+            self.preemption.ended(caller, is_answered=is_answered)
+        if not is_answered:
+            self.preemption.gave_up(caller)
 
     async def answer(
         self,
@@ -239,7 +220,7 @@ class ChildCallbacks:
             answers |= await caller.inputs(self.spec, theirs, round_)
         return _retry(answers, state)
 
-    async def resumed(self, caller: Caller) -> JsonObject:
+    def resumed(self, caller: Caller) -> JsonObject:
         """Return the fields to add to the first request that a modern child gets for this call.
 
         They hold the client's responses, if the client was asked in an earlier round.

@@ -6,7 +6,7 @@ A `Child` lives once: it starts, is ready, and ends. To use the server again, ma
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Final, TypeAlias
@@ -27,14 +27,11 @@ from hub.children.handshake import (
     ServerHandshake,
     shake_hands,
     with_envelope,
-    without_server_info,
 )
-from hub.children.input_rounds import in_rounds, worded
 from hub.children.link import AnsweringLink, ChildConnection, WatchedLink
 from hub.children.listen_streams import SUBSCRIBING, ChildListenStreams, listen_streams_of
 from hub.children.listing import SendRequest, read_again, read_listing
 from hub.errors import ChildError, leaves
-from hub.guard.decide import Admitted
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.exact_json import WireError
@@ -42,9 +39,9 @@ from hub.jsonrpc.loop_share import PASSED_ON
 from hub.jsonrpc.messages import Message, Notification, Payload
 from hub.jsonrpc.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
 from hub.jsonrpc.peer_conduct import PeerConduct
-from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED
+from hub.protocol.constants import LIST_CHANGED
 from hub.roots.roots import RootSet
-from hub.values import Call, JsonObject, SessionKey
+from hub.values import JsonObject, SessionKey
 
 
 class Starting(Struct, frozen=True):
@@ -78,15 +75,11 @@ STALL = 30.0
 log = structlog.stdlib.get_logger(__name__)
 
 
-class StaleError(Exception):
-    """The call was not sent: its roots or its child have changed since the guard's verdict."""
-
-
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[ChildConnection]]
 
 
 class Child:
-    """A connection to a child: one task runs `own`, all others use `ready`, `call` and `request`.
+    """A connection to a child: one task runs `own`, others use `ready`, `request`, `ChildCall`.
 
     `is_stopping`: the owner was asked to end the child, or the child has ended.
     """
@@ -262,43 +255,6 @@ class Child:
         raise ChildError(
             f"server {self.spec.name!r} is not running: {reason}; {self._health.outlook}"
         )
-
-    async def call(
-        self,
-        admitted: Admitted,
-        caller: Caller,
-        is_still_valid: Callable[[], Awaitable[bool]] | None = None,
-    ) -> Payload:
-        """Send a call that the guard admitted, and return the child's result.
-
-        The result is passed on unchanged, except for a modern child's server info.
-
-        `is_still_valid` is asked last, when the call has its slot in the limiter.
-
-        Raises: ChildError if the child is gone or too slow; RpcError that the child returned;
-            StaleError if the call was not sent: the verdict no longer holds, or the child ended
-            meanwhile.
-        """
-        ready = await self.ready()
-        async with self.limiter.one_for(caller.party):
-            if (is_still_valid is not None and not await is_still_valid()) or isinstance(
-                self.state, Down
-            ):
-                raise StaleError
-            with self.answers.during(caller):
-                return await self._call(admitted.call, ready.handshake, caller)
-
-    async def _call(self, call: Call, handshake: ServerHandshake, caller: Caller) -> Payload:
-        params = worded(call.params, handshake, self.hub, caller)
-        if handshake.era == "legacy":
-            if caller.retry.state.child is not None:
-                raise RpcError(INVALID_PARAMS, f"server {self.spec.name!r} did not ask for input")
-            return await self.request(call.method, params, caller)
-
-        async def send(more: JsonObject) -> Payload:
-            return await self.request(call.method, {**params, **more}, caller)
-
-        return without_server_info(await in_rounds(send, self.answers, caller))
 
     async def request(self, method: str, params: JsonObject, caller: Caller | None) -> Payload:
         """Send a request to the child, on behalf of `caller` or, if that is None, of the hub.

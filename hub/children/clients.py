@@ -16,6 +16,10 @@ class RootsNeededError(Exception):
     """The client must be asked for its roots first; it then repeats the request."""
 
 
+class StaleError(Exception):
+    """The call was not sent: its roots or its child have changed since the guard's verdict."""
+
+
 class InputNeededError(Exception):
     """A modern client must be asked by its call's result; `state` comes back with the retry.
 

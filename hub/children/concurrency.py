@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, Protocol
 
 import anyio
 from msgspec import Struct, field
 
 from hub.children.clients import Caller
-from hub.children.failures import no_slot_free
 from hub.jsonrpc.deadlines import Deadlines
 from hub.specs import ServerSpec
 from hub.values import SessionKey
@@ -91,49 +89,6 @@ class FairLimiter:
                 return
         self._free += 1
 
-    @asynccontextmanager
-    async def one_for(self, party: SessionKey) -> AsyncGenerator[None]:
-        """Wait for a slot, and hold it while the context lasts.
-
-        Raises: ChildError if no slot was free in time.
-        """
-        if not self.take():
-            await self._turn(party)
-        try:
-            yield
-        finally:
-            self.give()
-
-    async def _turn(self, party: SessionKey) -> None:
-        turn = _Turn(self, party)
-        self.line_up(turn)
-        try:
-            await turn.came.wait()
-        except anyio.get_cancelled_exc_class():
-            if not self.step_out(turn) and not turn.is_late:
-                self.give()
-            raise
-        if turn.is_late:
-            raise no_slot_free(self._spec)
-
-
-class _Turn:
-    """A task that waits for a slot; `is_late` if the time limit passed first."""
-
-    def __init__(self, limiter: FairLimiter, party: SessionKey) -> None:
-        self.came = anyio.Event()
-        self.is_late = False
-        self.party = party
-        self._slots = limiter
-
-    def have_turn(self) -> bool:
-        self.came.set()
-        return True
-
-    def expire(self) -> None:
-        self.is_late = self._slots.step_out(self)
-        self.came.set()
-
 
 PATIENCE: Final = 60.0
 """Seconds that a client may stay away before its call has to make room for others."""
@@ -155,13 +110,17 @@ class _Held(Struct, eq=False):
 
 
 class Preemption:
-    """Decides which abandoned call must end. `calls` are in flight; `waiting` counts the queue."""
+    """Decides which abandoned call must end. `calls` are in flight; `waiting` counts the queue.
+
+    `holds_requests`: requests of the child wait for calls to end.
+    """
 
     def __init__(self, calls: Collection[Caller], *, waiting: Callable[[], int]) -> None:
         self._calls = calls
         self._waiting = waiting
         self._leaving: set[Caller] = set()
         self._held: list[_Held] = []
+        self.holds_requests = False
         self._given_up: dict[SessionKey, float] = {}
 
     def must_leave(self, call: Caller) -> bool:
@@ -181,11 +140,13 @@ class Preemption:
         """
         held = _Held(set(calls))
         self._held.append(held)
+        self.holds_requests = True
         try:
             with anyio.move_on_after(PATIENCE + LAST_WORDS):
                 await held.is_over.wait()
         finally:
             self._held.remove(held)
+            self.holds_requests = bool(self._held)
         return not held.calls
 
     def ended(self, call: Caller, *, is_answered: bool) -> None:

@@ -1,9 +1,9 @@
-"""Decide whether a call may reach its child: `decide`, its quick form `admit`, and `explain`."""
+"""Decide if a call may reach its child: `decide`, its quick form `judge_inline`, and `explain`."""
 
 from __future__ import annotations
 
 import json
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, final
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
@@ -28,6 +28,7 @@ _TURNS = 3
 _PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
 
 
+@final
 class Refused(Struct, frozen=True):
     """A call that does not reach its child.
 
@@ -51,6 +52,7 @@ class Refused(Struct, frozen=True):
         return f"Access denied: Path '{path}' is refused: {self.reason}"
 
 
+@final
 class Admitted(Struct, frozen=True):
     """A call that may reach its child, exactly as in `call`. Only this module can create one.
 
@@ -114,8 +116,8 @@ class LazyContext(Protocol):
         ...
 
 
-def admit(call: Call, guard: ToolGuard, lazy: LazyContext) -> Admitted | None:
-    """Return the admitted call if the inline budget is enough to find no objection.
+def judge_inline(call: Call, guard: ToolGuard, lazy: LazyContext) -> Admitted | Refused | None:
+    """Return the verdict of `decide` if the inline budget is enough, and if nobody has to be asked.
 
     None decides nothing: the caller must ask `decide`.
     """
@@ -133,12 +135,20 @@ def admit(call: Call, guard: ToolGuard, lazy: LazyContext) -> Admitted | None:
         if plain_check is not None and not named.is_any and plain_check.admits(found, links):
             return Admitted(call, token=_TOKEN)
         context = lazy.context(lazy.memory() if is_single else links)
-        if context is None:
-            return None
-        evaluated = _evaluate(call, _Findings(found, named), guard, context, INLINE_BUDGET)
-    except Exception:  # noqa: BLE001 - `decide` then gives the reason
-        return None
-    return None if evaluated.refused is not None else Admitted(evaluated.call, token=_TOKEN)
+        if context is not None:
+            evaluated = _evaluate(call, _Findings(found, named), guard, context, INLINE_BUDGET)
+            return _final(evaluated, policy)
+    except Exception:  # noqa: BLE001, S110 - `decide` then gives the reason
+        pass
+    return None
+
+
+def _final(evaluated: _Evaluation, policy: Policy) -> Admitted | Refused | None:
+    """Return the verdict; None if it is not final, or if a refusal may be reported or asked for."""
+    if evaluated.refused is None:
+        return Admitted(evaluated.call, token=_TOKEN)
+    is_enforced = policy.mode is Mode.ENFORCE and policy.on_refused == "refuse"
+    return evaluated.refused if is_enforced and evaluated.is_final else None
 
 
 def acts_on_places(guard: ToolGuard) -> bool:

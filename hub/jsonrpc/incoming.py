@@ -79,7 +79,10 @@ class InboundRequests:
 
     def leave(self, id_: RequestId, underway: Cancellable) -> None:
         """Forget a request from `enter` that was answered or abandoned."""
-        self.remove(id_, underway)
+        if self._heavy:
+            self.remove(id_, underway)
+        elif self._underway.get(id_) is underway:
+            del self._underway[id_]
         if self._moved is not None:
             self._moves()
 

@@ -113,11 +113,19 @@ class PendingRequests:
 
         An id returned as text instead of a number is accepted, too.
         """
-        id_ = self._known(answer.id)
-        if id_ is None:
-            return False
+        id_ = answer.id
+        if id_ not in self._waiting:
+            id_ = self._known(id_)
+            if id_ is None:
+                return False
         self._waiting.pop(id_).settle(answer)
         return True
+
+    def settle_gone(self, id_: RequestId) -> None:
+        """Settle the waiter of a request with None, if it is pending: no response will come."""
+        waiter = self._waiting.pop(id_, None)
+        if waiter is not None:
+            waiter.settle(None)
 
     async def report(self, params: Payload) -> bool:
         """Give a progress report to its owner; return whether its request is pending."""

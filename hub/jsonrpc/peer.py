@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.encoding import size_of, size_of_answer
-from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.exact_json import RequestId, WireError
 from hub.jsonrpc.incoming import InboundRequests
 from hub.jsonrpc.messages import (
     Failure,
@@ -131,8 +131,8 @@ class LostError(RpcError):
 class Asked(Struct, eq=False):
     """A request of the other side that is being answered; responses go to `outlet`.
 
-    `reason` is the reason of its cancellation. `pending` has our own requests to the same peer.
-    `wait_for_room` returns once the peer has read enough of its responses.
+    `reason` is the reason of its cancellation. `pending` has our own requests to the same peer,
+    `backlog` all its requests under way.
     """
 
     request: Request
@@ -140,9 +140,7 @@ class Asked(Struct, eq=False):
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     reason: str = UNSAID
     pending: PendingRequests = field(default_factory=PendingRequests)
-    wait_for_room: Callable[[], Awaitable[None]] = field(
-        default_factory=lambda: InboundRequests().wait_for_room
-    )
+    backlog: InboundRequests = field(default_factory=InboundRequests)
 
     @property
     def can_be_cancelled(self) -> bool:
@@ -185,6 +183,7 @@ class Peer:
         self.pending = PendingRequests()
         self.backlog = InboundRequests()
         self._gone: str | None = None
+        self._late: dict[RequestId, anyio.CancelScope] = {}
 
     async def request(
         self,
@@ -225,26 +224,44 @@ class Peer:
             self.pending.forget(id_)
         return self.result_of(waiting.answer)
 
-    def post(self, method: str, params: JsonObject, waiter: PendingRequest) -> Request | None:
-        """Send a request without waiting; return None if that is not possible now.
+    def post(self, method: str, params: JsonObject, waiter: PendingRequest) -> Request:
+        """Send a request, from a task if the other side does not read now; return the request.
 
-        `waiter` gets the response. If `waiter.progress` is set, it gets the progress reports.
+        `waiter` gets the response, None if the connection has ended. If `waiter.progress` is set,
+        it gets the progress reports.
+
+        Raises: RpcError for params that have no JSON form; GoneError if the connection has ended.
         """
-        if self._gone is not None or self._letterbox is None:
-            return None
+        if self._gone is not None:
+            raise GoneError(self._gone)
         id_ = next(self._ids)
         own = params if waiter.progress is None else with_token(params, id_)
         asked = Request(id_, method, own)
         try:
-            if not self._letterbox.post(asked):
-                return None
-        except WireError:
-            return None  # no JSON form: the caller's `request` raises the error
+            is_sent = self._letterbox is not None and self._letterbox.post(asked)
+        except WireError as exc:
+            raise RpcError(exc.code, str(exc)) from exc
         self.pending.add(id_, waiter)
+        if not is_sent:
+            self._late[id_] = scope = anyio.CancelScope()
+            self._tasks.start_soon(self._post_late, asked, scope)
         return asked
+
+    async def _post_late(self, asked: Request, scope: anyio.CancelScope) -> None:
+        try:
+            with scope:
+                await self._outlet.send(asked)
+        except GoneError:
+            self.pending.settle_gone(asked.id)
+        except WireError as exc:
+            self.pending.settle(Failure(asked.id, failure_of(exc).error))
+        finally:
+            self._late.pop(asked.id, None)
 
     def withdraw(self, asked: Request, reason: str) -> None:
         """Cancel a request that `post` sent: its waiter gets nothing, the other side is told."""
+        if asked.id in self._late:
+            self._late[asked.id].cancel()
         if self.pending.forget(asked.id):
             self._tasks.start_soon(self._cancel, asked, self._outlet, reason)
 
@@ -319,9 +336,7 @@ class Peer:
 
         Raises: WireError if its id is still in use, or if too many requests are under way.
         """
-        asked = Asked(
-            request, outlet, pending=self.pending, wait_for_room=self.backlog.wait_for_room
-        )
+        asked = Asked(request, outlet, pending=self.pending, backlog=self.backlog)
         self.backlog.add(request.id, asked)
         return asked
 

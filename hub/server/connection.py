@@ -10,9 +10,10 @@ import structlog
 from anyio.abc import TaskGroup
 
 from hub.calls.dispatch import Relay
-from hub.calls.in_flight import CallDispatcher, CallRoute, InFlightRegistry
+from hub.calls.in_flight import CallDispatcher, InFlightRegistry
 from hub.calls.modern_calls import ModernCalls
-from hub.calls.rounds.modern_routes import RootsRequested
+from hub.calls.rounds.modern_routes import Headers
+from hub.calls.routes import CallRoute, KnownAnswer
 from hub.calls.subscriptions import Subscriptions
 from hub.catalog.pages import CursorError
 from hub.errors import HubError, RouteError
@@ -84,11 +85,11 @@ class ClientConnection:
         self.given_up = why
         self.close()
 
-    def route_for(self, request: Request) -> CallRoute | RootsRequested | None:
-        """Return how a tool call goes on the fast path (route or request for roots), or None."""
+    def route_for(self, request: Request) -> CallRoute | KnownAnswer | None:
+        """Return the cached route of a call, or its known answer; None if it must be resolved."""
         enveloped = is_modern(request)
         if enveloped is not (self.session.client is None):
-            return None  # the general path answers with an error: wrong era
+            return None  # the task for the request answers with an error: wrong era
         if enveloped:
             return self._modern.route_for(request)
         return self._relay.session_routes.find(self.session, request)
@@ -208,8 +209,10 @@ class ConnectionFactory(Protocol):
         """Return a client's connection: `outlet` reaches the client, `tasks` runs its tasks."""
         ...
 
-    def route_for(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:
-        """Return how a modern tool call goes on the fast path, or None."""
+    def route_for(
+        self, principal: str, request: Request, headers: Headers, /
+    ) -> CallRoute | KnownAnswer | None:
+        """Return the cached route of a modern call, or its known answer; None if neither."""
         ...
 
     def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:

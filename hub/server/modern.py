@@ -15,9 +15,10 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from hub.calls.dispatch import Relay
-from hub.calls.modern_calls import ModernCalls, can_be_asked
+from hub.calls.modern_calls import ModernCalls
 from hub.calls.results import UNCACHED, completed, renumbered
-from hub.calls.rounds.modern_routes import ModernRoute, RootsRequested
+from hub.calls.rounds.modern_routes import ModernRoute
+from hub.calls.routes import KnownAnswer
 from hub.calls.subscriptions import ListenStream
 from hub.children.clients import InputNeededError, RootsNeededError
 from hub.jsonrpc.messages import Payload, Request
@@ -35,7 +36,7 @@ from hub.protocol.constants import (
     PROTOCOL_VERSION_META,
     UNSUPPORTED_VERSION,
 )
-from hub.protocol.input_requests import ASKABLE, ROOTS, ROOTS_KEY, wanting_roots
+from hub.protocol.input_requests import ASKABLE, ROOTS_KEY, wanting_roots
 from hub.protocol.listen_filter import LISTEN
 from hub.protocol.request_state import NO_RETRY, RetryInput
 from hub.sessions.client import Client
@@ -99,8 +100,8 @@ class Modern:
         self.headers: Sequence[tuple[str, str]] | None = None
         self._listening: set[ListenStream] = set()
 
-    def route_for(self, request: Request) -> ModernRoute | RootsRequested | None:
-        """Return how a tool call goes on the fast path (route or request for roots), or None."""
+    def route_for(self, request: Request) -> ModernRoute | KnownAnswer | None:
+        """Return the cached route of a call, or the result that asks for roots; None if neither."""
         return self._rounds.route_for(self._principal, self._caller, request)
 
     async def serve(self, asked: Asked) -> Payload:
@@ -130,7 +131,7 @@ class Modern:
     async def _answer(self, client: Client, asked: Asked) -> Payload:
         """Return the result of a call or list, or a result that asks for roots or input first."""
         method = asked.request.method
-        kept = self._rounds.kept_for(asked.request, self._caller)
+        kept = self._rounds.kept.of(self._caller)
         has_all = kept is not None or not _lacks_roots(client, asked.request)
         retry = self._rounds.retry(asked.request, self._principal, is_complete=has_all)
         if retry.is_retry and not (has_all or retry.state.unasked):
@@ -140,14 +141,6 @@ class Modern:
             found = await self._found(client, asked, retry, _Roots(kept, unasked))
         except RootsNeededError:
             return self._result(wanting_roots())
-        except InputNeededError as needed:
-            child = needed.state.child
-            unasked = unasked and not (child is not None and child.wants_roots)
-            if client.declares("roots") and not unasked:
-                # Responses count for one retry alone, so the next retry must bring the roots again.
-                needed.requests = {**ROOTS, **needed.requests}
-            needed.state = replace(needed.state, unasked=unasked)
-            return self._result(self._rounds.wanting(needed, asked.request, self._principal))
         if method in CALLS and isinstance(found, Raw):
             return found  # from a child: `Relay` completed it before the audit
         return self._result(found, cacheable=method in LISTS)
@@ -199,22 +192,20 @@ class Modern:
         self, client: Client, asked: Asked, retry: RetryInput, roots: _Roots
     ) -> Payload:
         method = asked.request.method
-        # A call that may wait for its client's input outlives this request, with its session.
-        is_parking = can_be_asked(client, method) and retry.state.parked is None
-        tasks = self._rounds.parking.tasks if is_parking else self._tasks
-        session = self._session(client, tasks, _log_level(asked.request))
+        session = self._session(client, self._tasks, _log_level(asked.request))
         try:
             if method in LISTS:
                 roots = replace(roots, unasked=True)
             self._settle_roots(session, client, retry, roots)
             if method in CALLS:
-                return await self._rounds.found(session, asked, retry, is_parking=is_parking)
+                return await self._rounds.result(session, asked, retry)
             if method in LISTS:
                 return await self._relay.listings.page(session, asked)
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        except InputNeededError as needed:
+            return self._rounds.input_required(needed, asked.request, session)
         finally:
-            if not is_parking:
-                session.close()
+            session.close()
 
     def _session(self, client: Client, tasks: TaskGroup, log_level: str | None) -> Session:
         session = self._connection.of_request(client, tasks, self.headers)

@@ -9,12 +9,13 @@ import anyio
 
 from hub.jsonrpc import messages
 from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.incoming import LIGHT
 from hub.jsonrpc.lines import Lines, TruncatedLine
 from hub.jsonrpc.messages import Failure, Message, Request, Response, asked_by
 from hub.jsonrpc.outgoing import Answer
 from hub.jsonrpc.peer import GoneError, Outlet
 from hub.jsonrpc.pipes import FileOutlet, PipeOutlet, open_lines, open_outlet
-from hub.protocol.constants import INVALID_REQUEST
+from hub.protocol.constants import CALLS, INVALID_REQUEST
 from hub.server.connection import ClientConnection, ConnectionFactory
 
 LAST_ANSWERS = 10.0
@@ -49,7 +50,7 @@ async def serve_stdio(open_connection: ConnectionFactory) -> None:
 
 
 class _Calls:
-    """Takes tool calls from stdin on the fast path, and answers them on stdout.
+    """Takes calls from stdin without a task where their routes are cached; answers them on stdout.
 
     `has_conversed`: when the second call came, the first one was answered.
     """
@@ -61,12 +62,12 @@ class _Calls:
         self._taken = 0
 
     def take(self, line: bytes) -> bool:
-        """Take `line` if it is a tool call that can be taken now; return whether it was."""
+        """Take `line` if it is a call that can be taken now; return whether it was."""
         try:
             request = messages.parse_client(line)
         except WireError:
             return False
-        if not isinstance(request, Request) or request.method != "tools/call":
+        if not isinstance(request, Request) or request.method not in CALLS:
             return False
         self._taken += 1
         if self._taken == 2:  # noqa: PLR2004 - the first call that can have waited for an answer
@@ -77,8 +78,9 @@ class _Calls:
         ):
             if not self._connection.peer.backlog.accepts(request.id):
                 return False
-            self.detour(request)
-        self._connection.peer.backlog.add_size(request.id, len(line))
+            self.resolve_again(request)
+        if len(line) > LIGHT:
+            self._connection.peer.backlog.add_size(request.id, len(line))
         return True
 
     def give(self, answer: Answer) -> bool:
@@ -87,7 +89,7 @@ class _Calls:
     async def deliver(self, answer: Response | Failure) -> None:
         await self._connection.peer.answer_later(answer, self.outlet)
 
-    def detour(self, request: Request) -> None:
+    def resolve_again(self, request: Request) -> None:
         self._connection.peer.take(request, self.outlet)
 
 

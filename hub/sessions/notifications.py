@@ -59,12 +59,7 @@ class ClientNotifier:
         self.subscriptions: dict[tuple[ServerName, str], str] = {}
         self.send_queue = SendQueue(tasks)
         self._elicited: deque[str] = deque(maxlen=MAX_ELICITED)
-        self._tasks = tasks
         self._addressee = addressee
-
-    def mailbox_of_call(self) -> SendQueue:
-        """Return a send queue for the messages of one call, which other messages cannot delay."""
-        return SendQueue(self._tasks)
 
     async def ask(
         self,

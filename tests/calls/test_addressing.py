@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from hub.calls.addressing import Addressed, address, called, tool_call
+from hub.calls.addressing import Addressed, address, call_to, called, label_of
 from hub.calls.builtin_tools import BUILTINS, GET_ROOTS
 from hub.catalog.merge import Catalog, Listing, merge
 from hub.catalog.names import Names
 from hub.errors import RouteError
 from hub.protocol.constants import CLIENT_CAPABILITIES_META, CLIENT_INFO_META, PROTOCOL_VERSION_META
-from hub.values import BuiltinRoute, CallMethod, ChildRoute, Json, JsonObject, ServerName
+from hub.values import BuiltinRoute, Call, CallMethod, ChildRoute, Json, JsonObject, ServerName
 
 TWO = Names(["a", "b"])
 LISTING = Listing(
@@ -36,6 +36,14 @@ def route_of(addressed: Addressed, catalog: Catalog = CATALOG) -> ChildRoute:
     return route
 
 
+def call_of(addressed: Addressed, catalog: Catalog, route: ChildRoute) -> Call:
+    """Return the call that the child of `route` gets."""
+    own = addressed.own(catalog, route)
+    call = call_to(addressed.method, route.name, own, addressed.params)
+    assert call is not None
+    return call
+
+
 @pytest.mark.parametrize(
     ("method", "public", "own"),
     [
@@ -51,7 +59,7 @@ def test_a_public_name_leads_to_its_child_under_the_childs_own_name(
     addressed = named(method, public, arguments={"path": "/x"}, more={"kept": 1})
     route = route_of(addressed)
     assert (route.server, route.name) == ("a", own)
-    call = addressed.call(CATALOG, route)
+    call = call_of(addressed, CATALOG, route)
     assert (call.method, call.name) == (method, own)
     key = "uri" if method.startswith("resources/") else "name"
     assert call.params == {key: own, "arguments": {"path": "/x"}, "more": {"kept": 1}}
@@ -59,15 +67,15 @@ def test_a_public_name_leads_to_its_child_under_the_childs_own_name(
 
 def test_what_the_guard_walks_is_what_the_child_gets() -> None:
     addressed = named("tools/call", "a__read", arguments={"path": "/x"})
-    call = addressed.call(CATALOG, route_of(addressed))
+    call = call_of(addressed, CATALOG, route_of(addressed))
     assert call.arguments is call.params["arguments"]
 
 
 def test_a_resource_is_judged_by_its_own_uri() -> None:
     addressed = named("resources/read", "hub+a:file:///x")
-    assert named("resources/read", "file:///x").call(
-        CATALOG, ChildRoute(ServerName("a"), "file:///own", {})
-    ).arguments == {"uri": "file:///own"}
+    own = ChildRoute(ServerName("a"), "file:///own", {})
+    call = call_of(named("resources/read", "file:///x"), CATALOG, own)
+    assert call.arguments == {"uri": "file:///own"}
     assert addressed.name == "hub+a:file:///x"
 
 
@@ -122,7 +130,7 @@ def test_a_request_that_cannot_be_read_says_why(
 @pytest.mark.parametrize("arguments", [{}, {"arguments": None}])
 def test_a_call_may_have_no_arguments(arguments: JsonObject) -> None:
     addressed = named("tools/call", "a__read", **arguments)
-    assert addressed.call(CATALOG, route_of(addressed)).arguments == {}
+    assert call_of(addressed, CATALOG, route_of(addressed)).arguments == {}
 
 
 def test_what_is_between_the_client_and_the_hub_stays_there() -> None:
@@ -146,7 +154,7 @@ def test_a_completion_is_judged_by_all_that_it_gives() -> None:
             "context": {"arguments": {"dir": "/y"}},
         }
     )
-    call = addressed.call(CATALOG, route_of(addressed))
+    call = call_of(addressed, CATALOG, route_of(addressed))
     assert call.name == "ask"
     assert call.arguments == {
         "argument": {"path": "/x"},
@@ -160,7 +168,7 @@ def test_a_completion_is_judged_by_all_that_it_gives() -> None:
 def test_no_argument_of_a_completion_hides_another_of_the_same_name() -> None:
     given: JsonObject = {"arguments": {"path": "/given"}, "more": {"path": "/more"}}
     addressed = completing({"argument": {"name": "path", "value": "/x"}, "context": given})
-    call = addressed.call(CATALOG, route_of(addressed))
+    call = call_of(addressed, CATALOG, route_of(addressed))
     assert call.arguments == {"argument": {"path": "/x"}, "context": given}
 
 
@@ -179,15 +187,15 @@ def test_a_completion_that_names_no_argument_is_judged_by_its_value(
     params: JsonObject, judged: JsonObject
 ) -> None:
     addressed = completing(params)
-    assert addressed.call(CATALOG, route_of(addressed)).arguments == judged
+    assert call_of(addressed, CATALOG, route_of(addressed)).arguments == judged
 
 
 def test_a_template_can_be_completed() -> None:
     ref: JsonObject = {"type": "ref/resource", "uri": "note://{id}"}
     addressed = address("completion/complete", {"ref": ref})
     assert route_of(addressed).server == "a"
-    assert addressed.call(CATALOG, route_of(addressed)).params["ref"] == ref
-    without = addressed.call(merge({}, names=TWO), route_of(addressed))
+    assert call_of(addressed, CATALOG, route_of(addressed)).params["ref"] == ref
+    without = call_of(addressed, merge({}, names=TWO), route_of(addressed))
     assert without.params["ref"] == {}
 
 
@@ -251,7 +259,8 @@ def test_a_tool_that_is_called_within_a_call_is_told_from_its_namesakes() -> Non
         params: JsonObject = {"name": "call-tool", "arguments": asked, **rest}
         inner = called(params)
         assert inner is not None
-        label = address("tools/call", params, expose="search").label
+        label = label_of("tools/call", params, "search")
+        assert label is not None
         assert inner == {"name": label, "arguments": given, **rest}
         seen.add(label)
     assert len(seen) == 3
@@ -281,7 +290,12 @@ def test_what_is_searched_for_is_called_by_one_tool_alone(params: JsonObject) ->
 def test_a_call_of_a_childs_tool_keeps_all_but_what_is_between_the_client_and_the_hub() -> None:
     arguments: JsonObject = {"path": "a"}
     meta: JsonObject = {"progressToken": 1, "kept": 2}
-    call = tool_call("read", {"name": "f__read", "arguments": arguments, "_meta": meta, "x": 1})
+    call = call_to(
+        "tools/call",
+        "read",
+        ("name", "read"),
+        {"name": "f__read", "arguments": arguments, "_meta": meta, "x": 1},
+    )
     assert call is not None
     assert call.arguments is arguments
     assert call.params == {"name": "read", "arguments": arguments, "_meta": {"kept": 2}, "x": 1}
@@ -289,11 +303,14 @@ def test_a_call_of_a_childs_tool_keeps_all_but_what_is_between_the_client_and_th
 
 @pytest.mark.parametrize("arguments", [[], "x", 5, True])
 def test_a_call_whose_arguments_are_no_object_is_none(arguments: Json) -> None:
-    assert tool_call("read", {"name": "read", "arguments": arguments}) is None
+    assert (
+        call_to("tools/call", "read", ("name", "read"), {"name": "read", "arguments": arguments})
+        is None
+    )
 
 
 @pytest.mark.parametrize("params", [{"name": "r"}, {"name": "r", "arguments": None}])
 def test_a_call_of_a_childs_tool_may_have_no_arguments(params: JsonObject) -> None:
-    call = tool_call("read", params)
+    call = call_to("tools/call", "read", ("name", "read"), params)
     assert call is not None
     assert call.arguments == {}

@@ -6,13 +6,12 @@ import anyio
 import pytest
 
 from hub.calls.audit_trail import CallAudit, looking_up
-from hub.children.child import StaleError
-from hub.children.clients import InputNeededError
+from hub.children.clients import InputNeededError, StaleError
 from hub.errors import ChildError, RouteError
 from hub.guard.policy import Mode, Policy
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.request_state import NO_STATE
-from hub.values import Call
+from hub.values import Call, ServerName
 from tests.kit.fakes import READ, SILENT, FakeChild, failure
 from tests.kit.rigs import Rig, admitted, remote, rig
 from tests.kit.trees import plant
@@ -22,7 +21,7 @@ CALL = Call("tools/call", "read", {}, {})
 
 def recording(at: Rig) -> CallAudit:
     client = at.client()
-    return CallAudit(at.services, client.session, "files", "read")
+    return CallAudit.of(client.session, ServerName("files"), "read")
 
 
 async def test_a_call_that_is_answered_is_admitted() -> None:
@@ -39,11 +38,22 @@ async def test_a_call_that_is_answered_is_admitted() -> None:
 
 async def test_a_call_that_the_child_fails_is_failed() -> None:
     async with rig({}, {}) as at:
-        with recording(at) as record:
-            record.verdict = admitted()
-            record.failed("server 'files' went away")
+        record = recording(at)
+        record.verdict = admitted()
+        with pytest.raises(ChildError), record:
+            raise ChildError("server 'files' went away")
         assert at.audit.records[0].verdict == "failed"
         assert at.audit.records[0].reason == "server 'files' went away"
+
+
+async def test_a_call_in_flight_writes_its_record_itself() -> None:
+    async with rig({}, {}) as at:
+        with recording(at) as record:
+            record.verdict = admitted()
+            record.is_in_flight = True
+        assert at.audit.records == []
+        record.write("failed", "no")
+        assert [(one.verdict, one.reason) for one in at.audit.records] == [("failed", "no")]
 
 
 async def test_a_call_that_ends_in_an_error_is_failed() -> None:
@@ -150,12 +160,12 @@ async def test_what_is_no_call_of_a_server_has_no_record() -> None:
 async def test_a_public_name_is_not_recorded_beyond_its_beginning() -> None:
     async with rig({}, {}) as at:
         session = at.client().session
-        with pytest.raises(ChildError), looking_up(at.services, session, None, "x" * 1000):
+        with pytest.raises(ChildError), looking_up(session, None, "x" * 1000):
             raise ChildError("gone")
         (record,) = at.audit.records
         assert (record.server, record.tool, record.reason) == ("", "x" * 256, "gone")
         for owners in ((), None):
             error = StaleError() if owners is None else ChildError("gone")
-            with pytest.raises(type(error)), looking_up(at.services, session, owners, "x"):
+            with pytest.raises(type(error)), looking_up(session, owners, "x"):
                 raise error
         assert len(at.audit.records) == 1

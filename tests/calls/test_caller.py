@@ -24,7 +24,7 @@ URL: JsonObject = {"mode": "url", "message": "Go", "url": "https://example.com"}
 
 
 def principal_key_of(client: FakeClient, token: str | None = None) -> ClientCaller:
-    return ClientCaller(client.session, client.outlet, token)
+    return ClientCaller(client.session, client.outlet, token, client.rig.tasks)
 
 
 def modern(at: Rig) -> FakeClient:
@@ -36,7 +36,7 @@ def modern(at: Rig) -> FakeClient:
 async def test_what_a_child_tells_during_a_call_goes_out_through_that_call() -> None:
     async with rig({}, {}) as at:
         client, response = at.client(), RecordingOutlet()
-        caller = ClientCaller(client.session, response, None)
+        caller = ClientCaller(client.session, response, None, at.tasks)
         assert caller.has_told_all
         await caller.tell(FILES, LOG)
         assert not caller.has_told_all
@@ -50,7 +50,7 @@ async def test_what_a_child_tells_during_a_call_goes_out_through_that_call() -> 
 async def test_reports_reach_the_client_under_its_own_token() -> None:
     async with rig({}, {}) as at:
         response = RecordingOutlet()
-        caller = ClientCaller(at.client().session, response, "mine")
+        caller = ClientCaller(at.client().session, response, "mine", at.tasks)
         assert caller.progress is not None
         await caller.progress(Raw(b'{"progressToken":7,"progress":1}'))
         await caller.flush()
@@ -61,7 +61,7 @@ async def test_reports_reach_the_client_under_its_own_token() -> None:
 
 async def test_a_client_without_a_token_wants_no_reports() -> None:
     async with rig({}, {}) as at:
-        caller = ClientCaller(at.client().session, RecordingOutlet(), None)
+        caller = ClientCaller(at.client().session, RecordingOutlet(), None, at.tasks)
         assert caller.progress is None
         await caller.flush()
 
@@ -70,7 +70,7 @@ async def test_a_childs_question_is_answered_by_the_client_of_the_call() -> None
     async with rig({}, {}) as at:
         client = at.client(capabilities={"sampling": {}})
         client.answers["sampling/createMessage"] = {"role": "assistant"}
-        caller = ClientCaller(client.session, client.outlet, None)
+        caller = ClientCaller(client.session, client.outlet, None, at.tasks)
         assert as_object(await caller.ask("sampling/createMessage", {})) == {"role": "assistant"}
 
 

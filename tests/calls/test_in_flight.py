@@ -12,7 +12,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from hub.calls.in_flight import CallDispatcher
-from hub.calls.rounds.modern_routes import RootsRequested
+from hub.calls.routes import KnownAnswer
 from hub.children.concurrency import FairLimiter
 from hub.guard.policy import Policy
 from hub.jsonrpc.messages import (
@@ -40,7 +40,7 @@ class ReplySink:
     def __init__(self) -> None:
         self.outlet = RecordingOutlet()
         self.answers: list[Answer] = []
-        self.detours: list[Request] = []
+        self.resolved_again: list[Request] = []
         self.is_stuck = False
         self.on_deliver: Callable[[], None] = lambda: None
         self.signals = Signals()
@@ -57,8 +57,8 @@ class ReplySink:
         self.answers.append(answer)
         self.signals.moved()
 
-    def detour(self, request: Request) -> None:
-        self.detours.append(request)
+    def resolve_again(self, request: Request) -> None:
+        self.resolved_again.append(request)
         self.signals.moved()
 
 
@@ -155,12 +155,25 @@ async def test_the_first_call_of_a_tool_is_looked_up(fake: FakeChild, top: Path)
         assert not caller.take(3, "read", {})
 
 
-async def test_a_path_outside_of_the_roots_is_left_to_the_relay(fake: FakeChild, top: Path) -> None:
+async def test_a_path_outside_of_the_roots_is_refused_at_once(fake: FakeChild, top: Path) -> None:
     async with calling(fake, top) as caller:
-        for path in (f"{top}/../b/f", "/etc/passwd", f"{top.parent}/b/f"):
-            assert not caller.take(1, "read", {"path": path})
+        for nth, path in enumerate((f"{top}/../b/f", "/etc/passwd", f"{top.parent}/b/f"), 1):
+            assert caller.take(nth, "read", {"path": path})
+            result = await caller.result(nth)
+            assert result["isError"] is True
+            assert f"Path '{path}' is outside" in str(result["content"]).replace("\\'", "'")
         assert len(fake.link.requests("tools/call")) == 2
+        assert [one.verdict for one in caller.at.audit.records] == ["refused"] * 3
+        assert len(caller.client.session.refusals.recent) == 3
         assert caller.take(1, "read", {"path": f"{top}/f"})
+
+
+async def test_a_refusal_waits_for_a_client_that_does_not_read(fake: FakeChild, top: Path) -> None:
+    async with calling(fake, top) as caller:
+        caller.reply.is_stuck = True
+        assert caller.take(1, "read", {"path": "/etc/passwd"})
+        assert (await caller.result())["isError"] is True
+        assert [one.verdict for one in caller.at.audit.records] == ["refused"]
 
 
 async def test_other_roots_close_the_lane(fake: FakeChild, top: Path) -> None:
@@ -210,24 +223,38 @@ async def test_an_id_that_is_under_way_is_left_to_the_peer(fake: FakeChild, top:
         assert not caller.take(1, "echo", {})
 
 
-async def test_a_child_that_does_not_read_is_left_to_the_relay(fake: FakeChild, top: Path) -> None:
+async def test_a_call_is_sent_once_its_child_reads_again(fake: FakeChild, top: Path) -> None:
     async with calling(fake, top) as caller:
         fake.is_full = True
-        assert not caller.take(1, "echo", {})
-        fake.is_full = False
         assert caller.take(1, "echo", {})
         await caller.result()
 
 
-async def test_a_path_that_has_no_json_form_is_left_to_the_relay_and_takes_no_slot(
+async def test_a_call_that_waits_for_its_child_to_read_can_be_cancelled(
+    fake: FakeChild, top: Path
+) -> None:
+    async with calling(fake, top, concurrency=1) as caller:
+        fake.is_full = fake.is_stuck = True
+        assert caller.take(1, "echo", {})
+        await anyio.wait_all_tasks_blocked()
+        await caller.client.peer.receive(Notification("notifications/cancelled", {"requestId": 1}))
+        assert caller.reply.answers == [None]
+        assert caller.limiter.take()
+        assert len(fake.link.requests("tools/call")) == 2
+
+
+async def test_a_path_that_has_no_json_form_is_an_error_and_takes_no_slot(
     fake: FakeChild, top: Path
 ) -> None:
     (top / os.fsdecode(b"\xff")).write_text("")
     (top / "link").symlink_to(os.fsdecode(b"\xff"))
     async with calling(fake, top, policy=Policy(rewrite="canonical"), concurrency=1) as caller:
-        assert not caller.take(1, "read", {"path": f"{top}/link"})
+        assert caller.take(1, "read", {"path": f"{top}/link"})
+        (answer,) = caller.reply.answers
+        assert isinstance(answer, Failure)
+        assert [one.verdict for one in caller.at.audit.records] == ["failed"]
         assert caller.take(2, "read", {"path": f"{top}/f"})
-        await caller.result()
+        await caller.result(2)
 
 
 async def test_an_error_of_the_child_reaches_the_client_as_it_was_written(
@@ -433,7 +460,7 @@ async def test_a_call_whose_lane_closes_while_it_waits_goes_the_relays_way(
         caller.client.session.roots.list_changed()
         fake.link.answer(fake.link.requests("tools/call")[-1]["id"], {})
         await caller.result()
-        assert [request.id for request in caller.reply.detours] == [2, 3]
+        assert [request.id for request in caller.reply.resolved_again] == [2, 3]
         assert len(fake.link.requests("tools/call")) == 3
         assert caller.client.peer.backlog.accepts(2)
 
@@ -534,7 +561,7 @@ async def test_a_child_that_turns_out_to_want_roots_gives_the_call_to_the_relay(
         fake.link.ask("q", "roots/list", {})
         told = await fake.link.request("notifications/cancelled")
         assert told["params"]["requestId"] == asked["id"]
-        assert [request.id for request in caller.reply.detours] == [1]
+        assert [request.id for request in caller.reply.resolved_again] == [1]
         assert caller.reply.answers == []
 
 
@@ -553,7 +580,7 @@ async def test_an_error_that_names_urls_is_known_to_the_client(fake: FakeChild, 
 async def test_a_call_that_is_asked_for_roots_has_its_answer_at_once(
     fake: FakeChild, top: Path
 ) -> None:
-    route = RootsRequested(Raw(b'{"resultType":"input_required"}'))
+    route = KnownAnswer(Raw(b'{"resultType":"input_required"}'))
     async with calling(fake, top) as caller:
         request = Request("x", "tools/call", {"name": "read"})
         assert caller.dispatcher.take(request, route, caller.reply) is not None

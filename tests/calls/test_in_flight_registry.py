@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hub.calls.in_flight import CallRoute, InFlightRegistry
+from hub.calls.in_flight import InFlightRegistry
+from hub.calls.routes import CallRoute
 from hub.guard.decide import Admitted
 from hub.jsonrpc.incoming import InboundRequests
 from hub.jsonrpc.messages import Request
@@ -28,7 +29,7 @@ async def test_both_kinds_of_ways_admit_the_same_call(tmp_path: Path) -> None:
         for route, made in zip(ways, (plain, given), strict=True):
             assert route is not None
             assert route.is_open
-            admitted = route.admit(made)
+            admitted = route.judge(made)
             assert isinstance(admitted, Admitted)
             assert admitted.call.params == plain
             assert route.resolved.name == "read"

@@ -10,19 +10,15 @@ import anyio
 import pytest
 from msgspec.structs import force_setattr
 
-from hub.calls import parking
-from hub.calls.modern_calls import can_be_asked
-from hub.calls.rounds import parked_call
+from hub.calls.rounds import askable_call, parked_calls
 from hub.children.clients import Caller
 from hub.children.concurrency import Preemption
 from hub.protocol.constants import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
-    MODERN_VERSIONS,
 )
 from hub.protocol.input_requests import CONSENT_KEY, ROOTS_KEY
-from hub.sessions.client import Client
 from hub.values import Json, JsonObject, object_or_empty
 from tests.kit.callers import (
     ACCEPTED,
@@ -145,13 +141,6 @@ async def test_a_child_is_told_what_the_client_of_the_call_can_be_asked() -> Non
         assert handshake["params"]["capabilities"]["elicitation"] == {"url": {}}
         await ScriptedCaller(hub, {}).round()
         assert len(child.links) == 2, "who can be asked shares no child with who cannot"
-
-
-def test_only_some_requests_can_be_answered_with_a_question() -> None:
-    client = Client("modern", MODERN_VERSIONS[-1], {"sampling": {}}, {})
-    assert can_be_asked(client, "tools/call")
-    assert not can_be_asked(client, "completion/complete")
-    assert not can_be_asked(Client("modern", MODERN_VERSIONS[-1], {"roots": {}}, {}), "tools/call")
 
 
 # States that are refused
@@ -394,7 +383,7 @@ async def test_a_call_whose_result_cannot_be_passed_on_has_failed(
 
 
 async def test_no_more_calls_are_parked_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parking, "MAX_PARKED_OF_ONE", 1)
+    monkeypatch.setattr(parked_calls, "MAX_PARKED_OF_ONE", 1)
     child = silent()
     async with scripted(child) as hub:
         caller = ScriptedCaller(hub)
@@ -527,8 +516,8 @@ async def test_a_child_that_several_clients_call_is_told_that_it_cannot_ask() ->
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let calls give way whose clients have been away for a moment."""
-    monkeypatch.setattr(parked_call, "PATIENCE", 0.02)
-    monkeypatch.setattr(parked_call, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(askable_call, "PATIENCE", 0.02)
+    monkeypatch.setattr(askable_call, "LOOK_AGAIN", 0.01)
 
 
 async def gone(child: FakeChild) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+import anyio
 import pytest
 from msgspec.structs import replace
 
@@ -43,11 +44,34 @@ async def test_a_modern_client_leaves_none_to_its_session() -> None:
         assert resolved(at, client) is None
 
 
-async def test_without_prefixes_several_servers_leave_none(top: Path) -> None:
+async def test_a_name_that_may_move_is_resolved_again_once_another_list_changes(
+    top: Path,
+) -> None:
+    other = FakeChild(ECHO)
+    fakes = {"files": FakeChild(READ), "other": other}
     servers = {"files": FILES, "other": remote("other")}
-    fakes = {"files": FakeChild(READ), "other": FakeChild(ECHO)}
-    for mode, public, kept in (("never", "read", False), ("auto", "files__read", True)):
-        async with rig(servers, fakes, names=mode) as at:  # pyright: ignore[reportArgumentType]
-            client = at.client(top / "a")
-            await client.call(public, {})
-            assert (resolved(at, client, public) is not None) is kept
+    async with rig(servers, fakes, names="never") as at:
+        client = at.client(top / "a")
+        for name in ("read", "echo"):
+            await client.call(name, {})
+            assert resolved(at, client, name) is not None
+        other.answers["tools/list"] = {"tools": [ECHO, {**READ, "title": "mine"}]}
+        other.link.notify("notifications/tools/list_changed", {})
+        await other.link.request("tools/list", nth=2)
+        await anyio.wait_all_tasks_blocked()
+        assert resolved(at, client, "read") is None
+
+
+async def test_a_name_that_says_its_server_stays_where_another_list_changes(top: Path) -> None:
+    other = FakeChild(ECHO)
+    servers = {"files": FILES, "other": remote("other")}
+    async with rig(servers, {"files": FakeChild(READ), "other": other}) as at:
+        client = at.client(top / "a")
+        for name in ("files__read", "other__echo"):
+            await client.call(name, {})
+        other.answers["tools/list"] = {"tools": [ECHO, READ]}
+        other.link.notify("notifications/tools/list_changed", {})
+        await other.link.request("tools/list", nth=2)
+        await anyio.wait_all_tasks_blocked()
+        assert resolved(at, client, "files__read") is not None
+        assert resolved(at, client, "other__echo") is None

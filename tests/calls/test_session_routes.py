@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from hub.calls.routes import SessionRoute
-from hub.guard.decide import Admitted
+from hub.guard.decide import Admitted, Refused
 from hub.guard.policy import Mode, Policy
 from hub.jsonrpc.messages import Request
 from hub.roots.effective import OperatorRoots
@@ -61,11 +61,11 @@ async def test_a_lane_judges_as_the_relay_does(top: Path) -> None:
         assert kept is not None
         inside: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/f"}}
         outside: JsonObject = {"name": "read", "arguments": {"path": f"{top}/b/f"}}
-        admitted = kept.admit(inside)
+        admitted = kept.judge(inside)
         assert isinstance(admitted, Admitted)
         assert admitted.call.params == inside
-        assert kept.admit(outside) is None
-        assert kept.admit({"name": "read", "arguments": 5}) is None
+        assert isinstance(kept.judge(outside), Refused)
+        assert kept.judge({"name": "read", "arguments": 5}) is None
 
 
 async def test_a_tool_that_is_found_by_search_has_a_lane_of_its_own(top: Path) -> None:
@@ -82,10 +82,10 @@ async def test_a_tool_that_is_found_by_search_has_a_lane_of_its_own(top: Path) -
         await client.call("call-tool", params["arguments"])
         kept = routes.find(client.session, Request(1, "tools/call", params))
         assert kept is not None
-        admitted = kept.admit(params)
+        admitted = kept.judge(params)
         assert isinstance(admitted, Admitted)
         assert admitted.call.params == {"name": "read", "arguments": {"path": inside}}
-        assert kept.admit(call("files", "read", outside)) is None
+        assert isinstance(kept.judge(call("files", "read", outside)), Refused)
         others: list[JsonObject] = [
             call("other", "read", inside),
             call("files", "echo", inside),
@@ -104,9 +104,9 @@ async def test_the_operators_roots_close_a_lane_when_others_are_in_force(top: Pa
         kept = resolved(at, client)
         assert kept is not None
         call: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/f"}}
-        assert kept.admit(call) is not None
+        assert kept.judge(call) is not None
         move(top / "a")
-        assert kept.admit(call) is None, "its ceiling is not there any more"
+        assert kept.judge(call) is None, "its ceiling is not there any more"
         at.services.operator.take(OperatorRoots(ceiling=roots_at(top / "b")))
         assert not kept.is_open
 
@@ -119,7 +119,7 @@ async def test_in_report_mode_what_would_be_refused_is_left_to_the_relay(top: Pa
         kept = resolved(at, client)
         assert kept is not None
         outside: JsonObject = {"name": "read", "arguments": {"path": f"{top}/b/f"}}
-        assert kept.admit(outside) is None
+        assert kept.judge(outside) is None
 
 
 async def test_a_session_that_has_left_its_child_has_no_open_lane(top: Path) -> None:
@@ -209,9 +209,9 @@ async def test_a_root_that_was_replaced_around_its_ceiling_admits_nothing(
         kept = resolved(at, client)
         assert kept is not None
         params: JsonObject = {"name": "read", "arguments": call}
-        assert kept.admit(params) is not None
+        assert kept.judge(params) is not None
         move(shared)
         shared.mkdir()
         (top / "moved/a").rename(shared / "a")
-        assert kept.admit(params) is None
+        assert kept.judge(params) is None
         assert (await client.call("read", call))["isError"] is True

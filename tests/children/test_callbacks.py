@@ -17,6 +17,7 @@ from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.roots.roots import EMPTY, Root, RootSet
 from hub.specs import RemoteTarget, ServerSpec
 from hub.values import ServerName, SessionKey
+from tests.kit.child_calls import in_flight
 from tests.kit.fakes import RecordingAsker, RecordingLessee, RecordingOutlet
 
 SPEC = ServerSpec(ServerName("files"), RemoteTarget("https://example.com/mcp"))
@@ -73,7 +74,7 @@ async def test_a_question_that_the_hub_does_not_know_is_refused() -> None:
 
 async def test_a_question_for_the_client_goes_to_the_one_whose_call_is_under_way() -> None:
     made, caller = answers(), RecordingAsker()
-    with made.during(caller):
+    with in_flight(made, caller):
         assert made.busy == 1
         assert await made.answer(SAMPLING, {"a": 1}, None) == {"answered": "caller"}
     assert caller.asked == [(SAMPLING, {"a": 1})]
@@ -82,7 +83,7 @@ async def test_a_question_for_the_client_goes_to_the_one_whose_call_is_under_way
 
 async def test_several_calls_of_one_client_are_of_one_client() -> None:
     made = answers()
-    with made.during(RecordingAsker("a")), made.during(RecordingAsker("a")):
+    with in_flight(made, RecordingAsker("a")), in_flight(made, RecordingAsker("a")):
         assert await made.answer("elicitation/create", {}, None) == {"answered": "a"}
 
 
@@ -92,28 +93,16 @@ async def test_calls_of_one_party_are_of_one_client_and_the_one_that_waits_is_as
     for caller in askers:
         caller.party = askers[0].party
     askers[2].is_present = False
-    with made.during(askers[0]), made.during(askers[1]), made.during(askers[2]):
+    with in_flight(made, askers[0]), in_flight(made, askers[1]), in_flight(made, askers[2]):
         assert await made.answer(SAMPLING, {}, None) == {"answered": "b"}
     askers[0].is_present = askers[1].is_present = False
-    with made.during(askers[0]), made.during(askers[1]), made.during(askers[2]):
+    with in_flight(made, askers[0]), in_flight(made, askers[1]), in_flight(made, askers[2]):
         assert await made.answer(SAMPLING, {}, None) == {"answered": "c"}
-
-
-async def test_a_call_that_becomes_anothers_keeps_its_place() -> None:
-    made, asks = answers(), [RecordingAsker(name) for name in ("a", "b", "c")]
-    for one in asks:
-        one.party = SessionKey("client")
-    for one in asks[:2]:
-        made.begin(one)
-    made.replace(asks[0], asks[2])
-    assert await made.answer(SAMPLING, {}, None) == {"answered": "b"}
-    made.end(asks[1])
-    assert await made.answer(SAMPLING, {}, None) == {"answered": "c"}
 
 
 async def test_a_question_within_a_call_goes_to_that_calls_client() -> None:
     made = answers()
-    with made.during(RecordingAsker("a")), made.during(RecordingAsker("b")):
+    with in_flight(made, RecordingAsker("a")), in_flight(made, RecordingAsker("b")):
         assert await made.answer(SAMPLING, {}, RecordingAsker("c")) == {"answered": "c"}
 
 
@@ -130,13 +119,13 @@ async def test_a_question_may_say_itself_whose_call_the_child_serves() -> None:
             return await made.answer(SAMPLING, {}, None, question)
         raise AssertionError
 
-    with made.during(askers[0]), made.during(askers[1]):
+    with in_flight(made, askers[0]), in_flight(made, askers[1]):
         assert [await answer(0), await answer(1)] == [{"answered": "a"}, {"answered": "b"}]
         with pytest.raises(ExceptionGroup) as caught:
             await answer(2)
         assert "several clients have calls under way" in str(caught.value.exceptions[0])
     pending.forget(1)
-    with made.during(askers[0]), pytest.raises(ExceptionGroup) as caught:
+    with in_flight(made, askers[0]), pytest.raises(ExceptionGroup) as caught:
         await answer(1)
     assert "the call is over" in str(caught.value.exceptions[0])
     assert len(askers[0].asked) == 1
@@ -144,7 +133,7 @@ async def test_a_question_may_say_itself_whose_call_the_child_serves() -> None:
 
 async def test_a_question_that_could_be_for_several_clients_goes_to_none() -> None:
     made = answers()
-    with made.during(RecordingAsker("a")), made.during(RecordingAsker("b")):
+    with in_flight(made, RecordingAsker("a")), in_flight(made, RecordingAsker("b")):
         assert "several clients have calls under way" in str(await refusal(made, SAMPLING))
     assert "no client has a call under way" in str(await refusal(made, SAMPLING))
 
@@ -169,7 +158,7 @@ class Held:
 
 async def serve(made: ChildCallbacks, caller: RecordingAsker, end: anyio.Event, how: str) -> None:
     """Let a call be under way until it ends as it is to."""
-    with suppress(RpcError, GoneError), made.during(caller):
+    with suppress(RpcError, GoneError), in_flight(made, caller):
         await end.wait()
         if how == "an error":
             raise RpcError(-1, "no")
@@ -189,7 +178,7 @@ async def test_a_question_waits_until_the_child_has_answered_calls_whose_clients
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(serve, held.made, away, end, how)
         await anyio.wait_all_tasks_blocked()
-        with held.made.during(here):
+        with in_flight(held.made, here):
             tasks.start_soon(held.ask)
             await anyio.wait_all_tasks_blocked()
             assert held.outcome is None
@@ -209,7 +198,7 @@ async def test_a_question_of_a_call_that_ends_meanwhile_goes_to_nobody() -> None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(serve, held.made, away, end, "a result")
         await anyio.wait_all_tasks_blocked()
-        with held.made.during(here):
+        with in_flight(held.made, here):
             tasks.start_soon(held.ask)
             await anyio.wait_all_tasks_blocked()
         end.set()
@@ -225,21 +214,21 @@ async def test_a_question_that_could_be_of_a_call_that_was_given_up_goes_to_no_o
     held = Held("left", "here", "away")
     left, here, away = held.askers
     away.is_present = presence
-    with suppress(GoneError), held.made.during(left):
+    with suppress(GoneError), in_flight(held.made, left):
         raise GoneError("no answer")
-    with held.made.during(here), held.made.during(away), anyio.fail_after(5):
+    with in_flight(held.made, here), in_flight(held.made, away), anyio.fail_after(5):
         await held.ask()
         assert held.is_refused()
-    with held.made.during(here):
+    with in_flight(held.made, here):
         await held.ask()
         assert held.is_refused(), "its child may not know yet that it was given up"
-    with held.made.during(left):
+    with in_flight(held.made, left):
         await held.ask()
         assert held.outcome == {"answered": "left"}, "whichever of its calls it is of"
     monkeypatch.setattr(preemption, "LINGER", 0.0)
-    with suppress(GoneError), held.made.during(left):
+    with suppress(GoneError), in_flight(held.made, left):
         raise GoneError("no answer")
-    with held.made.during(here):
+    with in_flight(held.made, here):
         await held.ask()
         assert held.outcome == {"answered": "here"}, "not for ever"
 
@@ -253,7 +242,7 @@ async def test_a_question_does_not_wait_where_it_stays_open_whose_it_is(
         caller.is_present = caller.party in present
     with ExitStack() as calls:
         for caller in held.askers:
-            calls.enter_context(held.made.during(caller))
+            calls.enter_context(in_flight(held.made, caller))
         with anyio.fail_after(5):
             await held.ask()
     assert held.is_refused()
@@ -264,7 +253,7 @@ async def test_everybody_who_uses_a_child_hears_it_once() -> None:
     made = answers(users={"idle": idle, "busy": busy})
     first, second = RecordingAsker("busy"), RecordingAsker("busy")
     news = Notification("notifications/tools/list_changed", {})
-    with made.during(first), made.during(second):
+    with in_flight(made, first), in_flight(made, second):
         await made.spread(news)
     assert idle.heard == [news]
     assert busy.heard == [], "it hears it through its call"
@@ -279,7 +268,7 @@ async def test_everybody_who_uses_a_child_is_told_that_it_came() -> None:
 
 async def test_it_is_known_whether_calls_of_others_are_under_way() -> None:
     made = answers()
-    with made.during(RecordingAsker("a")), made.during(RecordingAsker("b")):
+    with in_flight(made, RecordingAsker("a")), in_flight(made, RecordingAsker("b")):
         assert made.serves_others({SessionKey("a")})
         assert not made.serves_others({SessionKey("a"), SessionKey("b")})
     assert not made.serves_others(())

@@ -12,9 +12,10 @@ from structlog.testing import capture_logs
 from hub.catalog.merge import Listing
 from hub.children import child as child_module
 from hub.children.callbacks import ChildCallbacks
-from hub.children.child import Child, Down, Ready, StaleError, Starting
+from hub.children.child import Child, Down, Ready, Starting
+from hub.children.child_call import MAX_INPUT_ROUNDS
+from hub.children.clients import StaleError
 from hub.children.handshake import HubIdentity
-from hub.children.input_rounds import MAX_INPUT_ROUNDS
 from hub.errors import ChildError
 from hub.jsonrpc import incoming as backlog_module
 from hub.jsonrpc import messages as wire
@@ -25,6 +26,7 @@ from hub.protocol.constants import CLIENT_INFO_META, INTERNAL_ERROR, METHOD_NOT_
 from hub.roots.roots import EMPTY
 from hub.specs import RemoteTarget, ServerSpec
 from hub.values import Json, JsonObject, SessionKey
+from tests.kit.child_calls import call
 from tests.kit.fakes import (
     ECHO,
     READ,
@@ -65,7 +67,7 @@ async def owned(
 
 async def error_of(child: Child, caller: RecordingAsker | None = None) -> str:
     with pytest.raises(ChildError) as caught:
-        await child.call(admitted(), caller or RecordingAsker())
+        await call(child, admitted(), caller or RecordingAsker())
     return str(caught.value)
 
 
@@ -99,7 +101,7 @@ async def test_a_call_gets_the_childs_result_as_it_came() -> None:
     fake = FakeChild(ECHO, answers={"tools/call": result})
     async with owned(fake) as child:
         caller = RecordingAsker()
-        assert await child.call(admitted("echo", {"a": 2**100}), caller) == Raw(result)
+        assert await call(child, admitted("echo", {"a": 2**100}), caller) == Raw(result)
         assert (await fake.link.request("tools/call"))["params"] == {
             "name": "echo",
             "arguments": {"a": 2**100},
@@ -111,7 +113,7 @@ async def test_an_error_of_the_child_is_passed_on_whole() -> None:
     fake = FakeChild(ECHO, answers={"tools/call": failure(-32001, "no")})
     async with owned(fake) as child:
         with pytest.raises(RpcError, match="no"):
-            await child.call(admitted(), RecordingAsker())
+            await call(child, admitted(), RecordingAsker())
 
 
 async def test_64_callers_at_once_get_their_own_answers() -> None:
@@ -121,7 +123,7 @@ async def test_64_callers_at_once_get_their_own_answers() -> None:
 
         async def one(number: int) -> None:
             caller = RecordingAsker(f"client {number % 2}")
-            results[number] = await child.call(admitted("echo", {"n": number}), caller)
+            results[number] = await call(child, admitted("echo", {"n": number}), caller)
 
         async with anyio.create_task_group() as callers:
             for number in range(64):
@@ -137,7 +139,7 @@ async def test_no_more_calls_are_sent_at_once_than_the_operator_wants() -> None:
     spec = replace(SPEC, concurrency=2)
     async with owned(fake, spec) as child, anyio.create_task_group() as callers:
         for number in range(3):
-            callers.start_soon(child.call, admitted("echo", {"n": number}), RecordingAsker())
+            callers.start_soon(call, child, admitted("echo", {"n": number}), RecordingAsker())
         first = await (await fake.connected()).request("tools/call", nth=2)
         await anyio.wait_all_tasks_blocked()
         assert len(fake.link.requests("tools/call")) == 2
@@ -152,12 +154,12 @@ async def test_a_cancelled_call_is_cancelled_at_the_child() -> None:
     async with owned(fake) as child:
         scope = anyio.CancelScope()
 
-        async def call() -> None:
+        async def calling() -> None:
             with scope:
-                await child.call(admitted(), RecordingAsker())
+                await call(child, admitted(), RecordingAsker())
 
         async with anyio.create_task_group() as callers:
-            callers.start_soon(call)
+            callers.start_soon(calling)
             await (await fake.connected()).request("tools/call")
             scope.cancel()
         told = await fake.link.request("notifications/cancelled")
@@ -180,11 +182,11 @@ async def test_a_child_that_dies_during_a_call_says_which_and_how() -> None:
     errors: list[str] = []
     async with owned(fake) as child:
 
-        async def call() -> None:
+        async def calling() -> None:
             errors.append(await error_of(child))
 
         async with anyio.create_task_group() as callers:
-            callers.start_soon(call)
+            callers.start_soon(calling)
             await (await fake.connected()).request("tools/call")
             fake.link.crash("exited with code 3")
         await fake.ended()
@@ -264,10 +266,10 @@ async def test_calls_of_a_child_that_is_stopped_fail() -> None:
     errors: list[str] = []
     async with anyio.create_task_group() as callers, owned(fake) as child:
 
-        async def call() -> None:
+        async def calling() -> None:
             errors.append(await error_of(child))
 
-        callers.start_soon(call)
+        callers.start_soon(calling)
         await (await fake.connected()).request("tools/call")
     assert "the hub stopped it" in errors[0]
 
@@ -286,8 +288,8 @@ async def test_progress_goes_to_the_caller_alone() -> None:
     async with owned(fake) as child:
         watching, other = RecordingAsker("a", progress=True), RecordingAsker("b")
         async with anyio.create_task_group() as callers:
-            callers.start_soon(child.call, admitted(), watching)
-            callers.start_soon(child.call, admitted(), other)
+            callers.start_soon(call, child, admitted(), watching)
+            callers.start_soon(call, child, admitted(), other)
             await (await fake.connected()).request("tools/call", nth=2)
             lines = fake.link.requests("tools/call")
             tokens = [line["params"].get("_meta", {}).get("progressToken") for line in lines]
@@ -305,7 +307,7 @@ async def test_what_a_child_asks_is_answered_within_the_call() -> None:
     async with owned(fake) as child:
         caller = RecordingAsker()
         async with anyio.create_task_group() as callers:
-            callers.start_soon(child.call, admitted(), caller)
+            callers.start_soon(call, child, admitted(), caller)
             asked = await (await fake.connected()).request("tools/call")
             fake.link.ask("s1", SAMPLING, {"messages": []})
             assert (await fake.link.reply("s1"))["result"] == {"answered": "caller"}
@@ -404,7 +406,7 @@ async def test_an_odd_message_does_not_end_a_child(line: bytes) -> None:
     async with owned(fake) as child:
         await child.ready()
         fake.link.say(line)
-        assert await child.call(admitted(), RecordingAsker())
+        assert await call(child, admitted(), RecordingAsker())
 
 
 async def test_a_request_without_paths_can_be_forwarded() -> None:
@@ -430,7 +432,7 @@ async def test_a_child_with_other_roots_is_told_and_asks_for_them(tmp_path: obje
 def asking(times: int, *, state: Json = "s") -> FakeChild:
     """Return a modern child whose tool asks for input so many times before it answers."""
 
-    def call(request: Request) -> Answer:
+    def answer(request: Request) -> Answer:
         nonlocal left
         left -= 1
         if left < 0:
@@ -442,7 +444,7 @@ def asking(times: int, *, state: Json = "s") -> FakeChild:
         return asked if state is None else {**asked, "requestState": state}
 
     left = times
-    return FakeChild(ECHO, era="modern", answers={"tools/call": call})
+    return FakeChild(ECHO, era="modern", answers={"tools/call": answer})
 
 
 MODERN = replace(SPEC, era="modern")
@@ -451,7 +453,7 @@ MODERN = replace(SPEC, era="modern")
 async def test_a_modern_child_gets_an_envelope_with_each_request() -> None:
     fake = FakeChild(ECHO, era="modern")
     async with owned(fake, MODERN) as child:
-        await child.call(admitted(), RecordingAsker())
+        await call(child, admitted(), RecordingAsker())
         for method in ("tools/list", "tools/call"):
             sent = (await fake.link.request(method))["params"]
             assert sent["_meta"][CLIENT_INFO_META] == INFO
@@ -460,7 +462,7 @@ async def test_a_modern_child_gets_an_envelope_with_each_request() -> None:
 async def test_a_modern_child_that_asks_for_input_gets_it_and_its_state_back() -> None:
     fake, caller = asking(1), RecordingAsker()
     async with owned(fake, MODERN) as child:
-        result = await child.call(admitted("echo", {"x": 1}), caller)
+        result = await call(child, admitted("echo", {"x": 1}), caller)
     assert b'"complete"' in bytes(result if isinstance(result, Raw) else b"")
     first, second = fake.link.requests("tools/call")
     assert "inputResponses" not in first["params"]
@@ -474,7 +476,7 @@ async def test_a_modern_child_that_asks_for_input_gets_it_and_its_state_back() -
 async def test_a_modern_child_that_keeps_no_state_gets_none() -> None:
     fake = asking(1, state=None)
     async with owned(fake, MODERN) as child:
-        await child.call(admitted(), RecordingAsker())
+        await call(child, admitted(), RecordingAsker())
     assert "requestState" not in fake.link.requests("tools/call")[1]["params"]
 
 
@@ -491,7 +493,7 @@ async def test_a_modern_child_that_asks_for_nothing_sensible_does_not_end(reques
     fake = FakeChild(ECHO, era="modern", answers={"tools/call": result})
     async with owned(fake, MODERN) as child:
         with pytest.raises((ChildError, RpcError)):
-            await child.call(admitted(), RecordingAsker())
+            await call(child, admitted(), RecordingAsker())
         assert isinstance(child.state, Ready)
 
 
@@ -539,16 +541,16 @@ async def test_a_call_whose_verdict_no_longer_holds_when_it_is_its_turn_is_not_s
     async with owned(fake, replace(SPEC, concurrency=1)) as child:
         now = ["old"]
 
-        async def is_still_valid() -> bool:
+        def is_still_valid() -> bool:
             return now == ["old"]
 
         async with anyio.create_task_group() as calls:
-            calls.start_soon(child.call, admitted(), RecordingAsker())
+            calls.start_soon(call, child, admitted(), RecordingAsker())
             sent = await (await fake.connected()).request("tools/call")
 
             async def second() -> None:
                 with pytest.raises(StaleError):
-                    await child.call(admitted(), RecordingAsker(), is_still_valid)
+                    await call(child, admitted(), RecordingAsker(), is_still_valid)
                 assert len(fake.link.requests("tools/call")) == 1
 
             calls.start_soon(second)
@@ -558,7 +560,7 @@ async def test_a_call_whose_verdict_no_longer_holds_when_it_is_its_turn_is_not_s
         fake.answers["tools/call"] = {}
         assert not child.answers.busy
         now[:] = ["old"]
-        await child.call(admitted(), RecordingAsker(), is_still_valid)
+        await call(child, admitted(), RecordingAsker(), is_still_valid)
 
 
 async def test_a_call_that_waits_too_long_for_its_turn_is_not_sent() -> None:
@@ -583,7 +585,7 @@ async def test_a_call_whose_child_goes_before_its_turn_is_looked_up_again() -> N
 
         async def waiting() -> None:
             with pytest.raises(StaleError):
-                await child.call(admitted(), RecordingAsker())
+                await call(child, admitted(), RecordingAsker())
 
         calls.start_soon(lost)
         await (await fake.connected()).request("tools/call")

@@ -12,6 +12,7 @@ from hub.errors import ChildError
 from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY
 from hub.values import SessionKey
+from tests.kit.child_calls import in_flight
 from tests.kit.fakes import FakeChild, RecordingAsker, RecordingLessee
 from tests.kit.rigs import INFO, remote
 
@@ -58,7 +59,7 @@ def test_a_child_of_nobodys_makes_room_first_and_then_the_longest_unused() -> No
 def test_a_child_that_is_at_work_makes_no_room() -> None:
     busy, called = running("a", uses=1), running()
     assert called.child is not None
-    with called.child.answers.during(RecordingAsker("b")):
+    with in_flight(called.child.answers, RecordingAsker("b")):
         assert refusal(ChildLimits(2, 9), busy, called, sessions="c") == (
             "server 'files' is not started: 2 children run already, "
             "and all are at work (max_children: 2)"
@@ -78,7 +79,7 @@ def test_a_session_makes_room_with_what_it_alone_uses() -> None:
 def test_a_session_uses_a_child_that_it_left_as_long_as_its_calls_are_under_way() -> None:
     left = running()
     assert left.child is not None
-    with left.child.answers.during(RecordingAsker("a")):
+    with in_flight(left.child.answers, RecordingAsker("a")):
         assert "this session uses 1 children" in refusal(ChildLimits(9, 1), left)
     assert ChildLimits(9, 1).made_for(slot("a"), [left]) == []
 

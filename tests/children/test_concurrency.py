@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import anyio
-import pytest
 from msgspec.structs import replace
 
-from hub.children.concurrency import FairLimiter, InLine
-from hub.errors import ChildError
+from hub.children.concurrency import FairLimiter
 from hub.values import SessionKey
 from tests.kit.fakes import Signals
 from tests.kit.rigs import remote
@@ -115,63 +112,3 @@ async def test_who_had_its_turn_is_not_late() -> None:
     late = Call(said, "b", limiter)
     await late.signals.until(lambda: len(said) > 1)
     assert said == ["a", "b is late"]
-
-
-async def test_a_task_waits_for_its_turn_and_gives_its_slot_back() -> None:
-    limiter, order = slots_of(1), list[str]()
-
-    async def one(name: str) -> None:
-        async with limiter.one_for(ALICE):
-            order.append(name)
-            await anyio.wait_all_tasks_blocked()
-
-    with anyio.fail_after(5):
-        async with anyio.create_task_group() as tasks:
-            for name in "abc":
-                tasks.start_soon(one, name)
-    assert order == ["a", "b", "c"]
-    assert limiter.take()
-
-
-@pytest.mark.parametrize(("count", "taken"), [(1, "its only slot was"), (2, "all 2 slots were")])
-async def test_a_task_that_waits_for_too_long_learns_why(count: int, taken: str) -> None:
-    limiter = slots_of(count, timeout=0.01)
-    assert all(limiter.take() for _ in range(count))
-    with anyio.fail_after(5), pytest.raises(ChildError, match=f"not called: {taken} taken"):
-        async with limiter.one_for(ALICE):
-            raise AssertionError("there is no slot")
-    limiter.give()
-    assert limiter.take()
-    assert not limiter.take()
-
-
-class Watched(FairLimiter):
-    """Slots that remember who has lined up for one."""
-
-    def line_up(self, one: InLine) -> None:
-        self.last = one
-        super().line_up(one)
-
-
-@pytest.mark.parametrize("meanwhile", ["nothing", "its turn comes", "it is late"])
-async def test_a_task_that_is_cancelled_in_line_leaves_no_slot_taken(meanwhile: str) -> None:
-    limiter = Watched(replace(remote("files"), concurrency=1))
-    assert limiter.take()
-    with anyio.fail_after(5):
-        async with anyio.create_task_group() as tasks:
-
-            async def wait() -> None:
-                async with limiter.one_for(ALICE):
-                    raise AssertionError("it was cancelled first")
-
-            tasks.start_soon(wait)
-            await anyio.wait_all_tasks_blocked()
-            tasks.cancel_scope.cancel()
-            if meanwhile == "its turn comes":
-                limiter.give()
-            elif meanwhile == "it is late":
-                limiter.last.expire()
-    if meanwhile != "its turn comes":
-        limiter.give()
-    assert limiter.take()
-    assert not limiter.take()

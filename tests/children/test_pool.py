@@ -21,6 +21,7 @@ from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY, RootSet
 from hub.specs import ServerSpec
 from hub.values import SessionKey
+from tests.kit.child_calls import call, in_flight
 from tests.kit.fakes import (
     ECHO,
     READ,
@@ -191,11 +192,11 @@ async def test_calls_in_progress_finish_on_a_released_child(
         slot = at.lease()
         child = await at.children.obtain(slot)
 
-        async def call() -> None:
-            results.append(await child.call(admitted(), RecordingAsker()))
+        async def calling() -> None:
+            results.append(await call(child, admitted(), RecordingAsker()))
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(call)
+            tasks.start_soon(calling)
             asked = await fake.link.request("tools/call")
             at.children.release(slot, ALICE, at_once=True)
             assert fake.closed == 0
@@ -239,7 +240,7 @@ async def test_there_are_no_more_children_than_the_operator_wants() -> None:
         async with anyio.create_task_group() as calls:
             for number, slot in enumerate(slots[:2]):
                 child = await at.children.obtain(slot)
-                calls.start_soon(child.call, admitted(), RecordingAsker())
+                calls.start_soon(call, child, admitted(), RecordingAsker())
                 await fake.links[number].request("tools/call")
             text = await at.failure_of(slots[2])
             assert text.startswith("server 'files' is not started: 2 children run already")
@@ -335,7 +336,7 @@ async def test_one_session_has_no_more_children_than_the_operator_wants(tmp_path
         old, new = at.lease(), at.lease(roots=roots_at(tmp_path))
         async with anyio.create_task_group() as calls:
             child = await at.children.obtain(old)
-            calls.start_soon(child.call, admitted(), RecordingAsker(ALICE))
+            calls.start_soon(call, child, admitted(), RecordingAsker(ALICE))
             await fake.link.request("tools/call")
             at.children.release(old, ALICE, at_once=True)
             assert await at.failure_of(new) == (
@@ -442,9 +443,9 @@ async def test_a_child_keeps_its_roots_while_calls_of_others_are_under_way(
     async with home() as at:
         slot = at.lease(roots=first)
         child = await at.children.obtain(slot)
-        with child.answers.during(RecordingAsker("somebody else")):
+        with in_flight(child.answers, RecordingAsker("somebody else")):
             assert not at.children.share(slot, second)
-        with child.answers.during(RecordingAsker(ALICE)):
+        with in_flight(child.answers, RecordingAsker(ALICE)):
             assert at.children.share(slot, second)
 
 
@@ -517,5 +518,5 @@ async def test_an_error_that_a_child_answers_is_not_the_end_of_it() -> None:
         slot = at.lease()
         child = await at.children.obtain(slot)
         with pytest.raises(RpcError):
-            await child.call(admitted(), RecordingAsker())
+            await call(child, admitted(), RecordingAsker())
         assert await at.children.obtain(slot) is child

@@ -11,6 +11,7 @@ from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY
 from hub.specs import ServerSpec
 from hub.values import SessionKey
+from tests.kit.child_calls import in_flight
 from tests.kit.fakes import ECHO, FakeChild, RecordingAsker
 from tests.kit.rigs import INFO, remote
 
@@ -42,7 +43,7 @@ def test_a_place_says_how_its_child_is() -> None:
     assert (slot.state, slot.trouble, slot.is_idle) == ("starting", None, False)
     child.state = Ready(GREETING, Listing(tools=(ECHO,)))
     assert (slot.state, slot.listing, slot.is_idle) == ("ready", child.state.listing, True)
-    with answers.during(RecordingAsker()):
+    with in_flight(answers, RecordingAsker()):
         assert not slot.is_idle
     child.state = Down("exited with code 1")
     assert (slot.state, slot.trouble, slot.is_idle) == ("down", "exited with code 1", False)

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from hub.calls.rounds.modern_routes import RootsRequested
+from hub.calls.routes import KnownAnswer
 from hub.children.slot import ChildSlot
 from hub.jsonrpc.messages import Request, as_object
 from hub.protocol.constants import CLIENT_CAPABILITIES_META, LOG_LEVEL_META, PROTOCOL_VERSION_META
@@ -55,7 +55,7 @@ def by(params: JsonObject, **meta: Json) -> JsonObject:
 def at_once(client: FakeClient, params: JsonObject) -> JsonObject | None:
     """Return what a call is answered without being looked into any further, if it is."""
     route = client.connection.route_for(Request("x", "tools/call", params))
-    return as_object(route.result) if isinstance(route, RootsRequested) else None
+    return as_object(route.result) if isinstance(route, KnownAnswer) else None
 
 
 async def generally(client: FakeClient, params: JsonObject) -> JsonObject:

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from hub.children.input_rounds import MAX_INPUT_ROUNDS
+from hub.children.child_call import MAX_INPUT_ROUNDS
 from hub.protocol.constants import CLIENT_CAPABILITIES_META, METHOD_NOT_FOUND
 from hub.protocol.input_requests import ELICITATION, ELICITED, SAMPLING
 from hub.values import Json, JsonObject

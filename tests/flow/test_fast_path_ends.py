@@ -10,10 +10,11 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.calls.in_flight import InFlightCall
 from hub.children.child import Child, Down
+from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Notification, Request, lost
+from hub.jsonrpc.outgoing import Cancellable
 from hub.values import JsonObject
 from tests.calls.test_in_flight import ScriptedCaller
 from tests.kit.fakes import READ, SILENT, FakeChild, failure
@@ -31,7 +32,7 @@ class Calls:
     def __init__(
         self, chance: random.Random, fake: FakeChild, callers: list[ScriptedCaller]
     ) -> None:
-        self.taken: list[dict[RequestId, InFlightCall]] = [{} for _ in callers]
+        self.taken: list[dict[RequestId, Cancellable]] = [{} for _ in callers]
         self._chance = chance
         self._fake = fake
         self._callers = callers
@@ -48,7 +49,7 @@ class Calls:
         request = Request(id_, "tools/call", params)
         route = caller.at.relay.session_routes.find(caller.client.session, request)
         in_flight = caller.dispatcher.take(request, route, caller.reply)
-        if isinstance(in_flight, InFlightCall):
+        if in_flight is not None:
             self.taken[who][id_] = in_flight
 
     @property
@@ -75,14 +76,11 @@ class Calls:
 
     def expire(self) -> None:
         who = self._chance.randrange(len(self._callers))
-        waiting = [
-            one
-            for one in self.taken[who].values()
-            if one._posted is not None and not one._is_settled  # pyright: ignore[reportPrivateUsage] - time is not waited for
-        ]
-        if waiting:
+        (slot,) = self._callers[who].client.session.slots
+        deadlines = slot.child.deadlines if slot.child is not None else Deadlines(0)
+        if waiting := deadlines.first(SLOTS):
             one = self._chance.choice(waiting)
-            one.route.resolved.child.deadlines.end(one)
+            deadlines.end(one)
             one.expire()
 
     def turn_away(self) -> None:
@@ -121,14 +119,16 @@ class Calls:
         for who, (taken, caller) in enumerate(zip(self.taken, self._callers, strict=True)):
             reply = caller.reply
             answered = [one.id for one in reply.answers if one is not None]
-            passed_on = [one.id for one in reply.detours]
+            passed_on = [one.id for one in reply.resolved_again]
             given_up = len(reply.answers) - len(answered)
             assert len(answered) + given_up + len(passed_on) == len(taken)
             assert Counter([*answered, *passed_on]) <= Counter(taken.keys())
             for line in reply.outlet.lines:
                 assert line["params"]["progressToken"] == f"{who}"
             await caller.client.peer.backlog.idle()
-        return sum(map(len, self.taken)) - sum(len(one.reply.detours) for one in self._callers)
+        return sum(map(len, self.taken)) - sum(
+            len(one.reply.resolved_again) for one in self._callers
+        )
 
 
 def end(fate: str, fake: FakeChild, child: Child, client: FakeClient) -> None:

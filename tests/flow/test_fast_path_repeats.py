@@ -1,4 +1,4 @@
-"""A call that goes by express has the verdict that the relay gave the same call before it."""
+"""A call whose route is cached has the verdict of the same call before it, without the cache."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from hub.guard.decide import Admitted, Refused
 from hub.guard.policy import AccessRule, DenyPatterns, Policy
 from hub.jsonrpc.messages import Request
 from hub.launch.plan import LaunchTemplate
@@ -32,7 +33,7 @@ GLOBS = ("*", "a/*", "{top}/in/*", "./a b/**/*.py")
 
 
 async def call_twice(client: FakeClient, tool: str, arguments: JsonObject, verdict: bool) -> None:
-    """Call a tool by the relay, and again as it goes by express if it may."""
+    """Call a tool, and judge the call again as its cached route does."""
     request = Request(1, "tools/call", {"name": tool, "arguments": arguments})
     await client.call(tool, {})
     for _ in range(2):
@@ -40,7 +41,8 @@ async def call_twice(client: FakeClient, tool: str, arguments: JsonObject, verdi
         assert ("isError" not in result) is verdict, (tool, arguments)
         route = client.rig.relay.session_routes.find(client.session, request)
         assert route is not None
-        assert (route.admit(request.params) is not None) is verdict, (tool, arguments)
+        said = route.judge(request.params)
+        assert isinstance(said, Admitted if verdict else Refused), (tool, arguments)
 
 
 def policies(top: Path) -> dict[str, Policy]:

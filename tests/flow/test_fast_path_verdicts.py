@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hub.calls.in_flight import CallRoute
 from hub.calls.rounds.modern_routes import ModernRoute
+from hub.calls.routes import CallRoute
 from hub.catalog.search import Expose
+from hub.guard.decide import Refused
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy
 from hub.jsonrpc.messages import Request
 from hub.launch.plan import LaunchTemplate
@@ -223,18 +224,22 @@ class Judged:
         return self._at.relay.session_routes.find(self._legacy.session, request)
 
     async def call(self, tool: str, arguments: JsonObject) -> None:
-        """Make a call: if it may go by express, then the relay must admit the very same."""
+        """Make a call: if its cached route has a verdict, then it must have the same without it."""
         params = self._params(tool, arguments)
         route = self._way(Request(1, "tools/call", params))
-        admitted = None if route is None else route.admit(params)
+        verdict = None if route is None else route.judge(params)
         client = self._legacy or modern(self._at, *self._shared, kept=self._kept)
         await self._relayed(client, params)
-        if admitted is None or self._is_moved_as_a_whole():
+        if verdict is None or self._is_moved_as_a_whole():
             return
         record = self._at.audit.records[-1]
+        if isinstance(verdict, Refused):
+            said = ("refused", verdict.pointer, verdict.path)
+            assert (record.verdict, record.pointer, record.path) == said, record
+            return
         assert (record.verdict, record.would_refuse) == ("admitted", False), record
         sent = [link.requests("tools/call") for link in self._fake.links]
-        assert admitted.call.params in [calls[-1]["params"] for calls in sent if calls]
+        assert verdict.call.params in [calls[-1]["params"] for calls in sent if calls]
 
     async def _relayed(self, client: FakeClient, params: JsonObject) -> None:
         await client.request(client.asked_for("tools/call", params))

@@ -16,11 +16,11 @@ from hub.guard.decide import (
     LazyContext,
     Refused,
     ToolGuard,
-    admit,
     compile_tool,
     decide,
     decide_within_inline_budget,
     explain,
+    judge_inline,
 )
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.plain_paths import PlainPathCheck
@@ -309,12 +309,12 @@ class Blind(Looking):
 def test_a_call_in_which_nothing_is_judged_is_admitted_without_looking_at_the_disk() -> None:
     guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy()))
     pathless = Call("tools/call", "t", {"limit": 5}, {"arguments": {"limit": 5}})
-    admitted = admit(pathless, guard, Blind())
-    assert admitted is not None
+    admitted = judge_inline(pathless, guard, Blind())
+    assert isinstance(admitted, Admitted)
     assert admitted.call is pathless
     off = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=Mode.OFF)))
     call = Call("tools/call", "t", {"path": "/x"}, {})
-    assert admit(call, off, Blind()) is not None
+    assert isinstance(judge_inline(call, off, Blind()), Admitted)
 
 
 def test_the_quick_check_admits_only_what_the_guard_admits(tmp_path: Path) -> None:
@@ -328,10 +328,18 @@ def test_the_quick_check_admits_only_what_the_guard_admits(tmp_path: Path) -> No
             call = Call("tools/call", "t", arguments, {"arguments": arguments})
             decided = decide(call, guard, world)
             plainly = isinstance(decided, Admitted) and decided.would_refuse is None
-            found = admit(call, guard, Looking(world))
-            assert found == (decided if plainly else None), (mode, arguments)
+            found = judge_inline(call, guard, Looking(world))
+            is_final = plainly or (mode is Mode.ENFORCE and arguments == {"path": "/etc/x"})
+            assert found == decided or (found is None and not is_final), (mode, arguments)
             if mode is Mode.ENFORCE and arguments is inside:
-                assert admit(call, guard, Looking(None)) is None
+                assert judge_inline(call, guard, Looking(None)) is None
+
+
+def test_a_refusal_that_the_user_may_be_asked_about_is_not_decided_inline(tmp_path: Path) -> None:
+    world, call = context(share(tmp_path)), tool_call({"path": "/etc/x"})
+    for policy in (Policy(on_refused="ask"), Policy(mode=Mode.REPORT)):
+        guard = compile_tool({}, read_only=True, policy=ToolPolicy(policy))
+        assert judge_inline(call, guard, Looking(world)) is None
 
 
 class Remembering(Looking):
@@ -364,7 +372,7 @@ def test_of_several_paths_nothing_is_looked_at_twice(tmp_path: Path) -> None:
     # Only the first is plain, so that the ground and then the judge look at the disk.
     arguments: JsonObject = {"paths": [f"{tmp_path}/r/f", f"{tmp_path}/r/a,b"]}
     sight = Remembering(context(roots), plain_check)
-    assert admit(Call("tools/call", "t", arguments, {}), guard, sight) is not None
+    assert isinstance(judge_inline(Call("tools/call", "t", arguments, {}), guard, sight), Admitted)
     assert sight.asked
     assert len(sight.asked) == len(set(sight.asked))
 
@@ -374,11 +382,12 @@ def test_plain_paths_on_their_ground_are_admitted_without_the_surroundings(tmp_p
     roots = share(tmp_path / "r")
     guard = compile_tool({}, read_only=True, policy=DEFAULT)
     sight = Looking(None, PlainPathCheck.of(context(roots), (), Policy(), needs_write=False))
-    assert admit(tool_call({"path": f"{tmp_path}/r/f", "limit": 5}), guard, sight) is not None
+    plain = tool_call({"path": f"{tmp_path}/r/f", "limit": 5})
+    assert isinstance(judge_inline(plain, guard, sight), Admitted)
     for other in ("/etc/x", "f,g", f"{tmp_path}/r/../r/f"):
-        assert admit(tool_call({"path": other}), guard, sight) is None
+        assert judge_inline(tool_call({"path": other}), guard, sight) is None
         both = tool_call({"path": f"{tmp_path}/r/f", "to": {"path": other}})
-        assert admit(both, guard, sight) is None
+        assert judge_inline(both, guard, sight) is None
 
 
 def test_a_resource_is_judged_by_its_uri(tmp_path: Path) -> None:
@@ -428,7 +437,7 @@ def test_a_call_over_the_inline_budget_is_not_decided_inline(
     guard = compile_tool({}, read_only=True, policy=DEFAULT)
     call = tool_call(arguments)
     assert decide_within_inline_budget(call, guard, world) is None
-    assert admit(call, guard, Looking(world)) is None
+    assert judge_inline(call, guard, Looking(world)) is None
     assert isinstance(decide(call, guard, world), Admitted) is admitted
 
 

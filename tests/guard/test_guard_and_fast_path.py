@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 
-from hub.guard.decide import Admitted, admit, compile_tool, decide
+from hub.guard.decide import Admitted, Refused, compile_tool, decide, judge_inline
 from hub.guard.policy import Policy, ToolPolicy
 from tests.kit.trees import PROJECT, plant
 from tests.kit.worlds import context, share, tool_call
@@ -27,15 +27,21 @@ ODD_PATTERNS = (
 
 @given(attacks())
 @settings(max_examples=60, deadline=None)
-def test_nothing_is_admitted_at_once_that_is_refused_later(attack: Attack) -> None:
+def test_what_is_decided_at_once_is_decided_later_too(attack: Attack) -> None:
     with planted(attack.tree) as world:
         here = context(share(*world.roots), world.cwd, env=world.env)
         values = [spelling.written(world) for spelling in attack.spellings]
         for key, guard in zip(KEYS, GUARDS, strict=True):
             for value in values:
                 call = tool_call(key.put(value))
-                if admit(call, guard, FastPath(here)) is not None:
-                    assert isinstance(decide(call, guard, here), Admitted), (key, value)
+                at_once, later = (
+                    judge_inline(call, guard, FastPath(here)),
+                    decide(call, guard, here),
+                )
+                if isinstance(at_once, Admitted):
+                    assert isinstance(later, Admitted), (key, value)
+                if isinstance(at_once, Refused):
+                    assert at_once == later, (key, value)
 
 
 def test_patterns_with_several_readings_are_not_admitted_at_once(tmp_path: Path) -> None:
@@ -44,5 +50,5 @@ def test_patterns_with_several_readings_are_not_admitted_at_once(tmp_path: Path)
     guard = compile_tool({}, read_only=False, policy=ToolPolicy(Policy()))
     for pattern in ODD_PATTERNS:
         call = tool_call({"pattern": pattern})
-        if admit(call, guard, FastPath(here)) is not None:
+        if isinstance(judge_inline(call, guard, FastPath(here)), Admitted):
             assert isinstance(decide(call, guard, here), Admitted), pattern

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from hub.config.own_inodes import OwnInodes
 from hub.guard.consent import wanted
 from hub.guard.containment import CallContext
-from hub.guard.decide import Admitted, Refused, admit, compile_tool, decide, explain
+from hub.guard.decide import Admitted, Refused, compile_tool, decide, explain, judge_inline
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.own_files import OWN, OwnFiles, OwnPlace, by_proc
 from hub.guard.own_names import own_names_in
@@ -190,8 +190,8 @@ def test_a_name_that_can_be_put_behind_a_directory_counts_with_it(
     policy = Policy(own=own_of(top))
     guard = compile_tool(PATH, read_only=False, policy=ToolPolicy(policy))
     on = plain_check(top, "save")
-    quick = admit(Call("tools/call", "save", filled, {}), guard, Quick(top, on))
-    assert quick is None or not refused
+    quick = judge_inline(Call("tools/call", "save", filled, {}), guard, Quick(top, on))
+    assert not isinstance(quick, Admitted) or not refused
 
 
 class Quick:

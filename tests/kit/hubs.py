@@ -168,7 +168,7 @@ class _Reply:
     async def deliver(self, answer: Response | Failure) -> None:
         self._client.take(answer)
 
-    def detour(self, request: Request) -> None:
+    def resolve_again(self, request: Request) -> None:
         self._client.detoured.append(request)
         self._client.connection.peer.take(request, self._client)
 

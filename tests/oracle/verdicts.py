@@ -7,7 +7,7 @@ from functools import cache
 from typing import Protocol
 
 from hub.guard.containment import CallContext
-from hub.guard.decide import Admitted, LazyContext, ToolGuard, admit, compile_tool, decide
+from hub.guard.decide import Admitted, LazyContext, ToolGuard, compile_tool, decide, judge_inline
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import Policy, ToolPolicy
 from hub.paths.resolve import LinkReader
@@ -54,9 +54,9 @@ class Guard(Gate):
 
     def admits(self, key: Key, arguments: JsonObject) -> bool:
         guard, call = _compiled(json.dumps(key.schema)), tool_call(arguments)
-        if admit(call, guard, self._fast_path) is not None:
-            return True
-        return isinstance(decide(call, guard, self._around), Admitted)
+        at_once = judge_inline(call, guard, self._fast_path)
+        later = decide(call, guard, self._around)
+        return isinstance(at_once, Admitted) or isinstance(later, Admitted)
 
 
 @cache

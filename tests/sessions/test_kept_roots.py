@@ -95,7 +95,7 @@ async def test_calls_with_kept_roots_go_by_express(top: Path, principal: str) ->
         assert client.connection.route_for(request) is None, "the first of them is looked into"
         await client.request("tools/call", params)
         assert isinstance(client.connection.route_for(request), ModernRoute)
-        on_its_own = hub.open_connection.route_for(principal, request)
+        on_its_own = hub.open_connection.route_for(principal, request, ())
         assert isinstance(on_its_own, ModernRoute) is (principal == "t")
 
 

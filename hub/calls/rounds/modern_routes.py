@@ -9,21 +9,21 @@ at once if a `RootsRequirement` of the same key applies to it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final, TypeAlias, TypeVar, final
+from collections.abc import Iterable
+from typing import ClassVar, Final, TypeAlias, TypeVar
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
-from hub.calls.addressing import called
+from hub.calls.addressing import called, label_of
 from hub.calls.consent import JudgingContext
 from hub.calls.results import completed
 from hub.calls.rounds.roots_needed import RootsRequirement
-from hub.calls.routes import OwnedRoute, ResolvedRoute, resolved_route_of
+from hub.calls.routes import CallRoute, KnownAnswer, ResolvedRoute, completed_for_modern
 from hub.catalog.merge import Listing
 from hub.catalog.search import Expose
-from hub.children.child import Child
+from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.exact_json import encode
 from hub.jsonrpc.messages import Payload, Request
-from hub.jsonrpc.outgoing import UNSAID
 from hub.paths.file_uris import uri_from_path
 from hub.paths.resolve import LinkReader
 from hub.protocol.constants import (
@@ -33,7 +33,7 @@ from hub.protocol.constants import (
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
 )
-from hub.protocol.http_headers import AnnotationError, declared
+from hub.protocol.http_headers import AnnotationError, ParamHeader, declared, mismatch
 from hub.protocol.input_requests import ROOTS_KEY, wanting_roots
 from hub.roots.presence import RootPresence
 from hub.roots.roots import Announcement
@@ -48,7 +48,13 @@ MAX_KEY: Final = 16_384
 """Characters and bytes of a key that is kept: clients write keys, so their size is limited."""
 _NEEDED: Final = {PROTOCOL_VERSION_META, CLIENT_CAPABILITIES_META}
 _ENVELOPE: Final = {*_NEEDED, CLIENT_INFO_META, "progressToken"}
-_PARAMS: Final = {"name", "arguments", "_meta", "inputResponses"}
+_OWN_PARAMS: Final = {
+    "tools/call": {"name", "arguments"},
+    "prompts/get": {"name", "arguments"},
+    "resources/read": {"uri"},
+    "completion/complete": {"ref", "argument", "context"},
+}
+_PARAMS: Final = {method: own | {"_meta", "inputResponses"} for method, own in _OWN_PARAMS.items()}
 _ASKED: Final = {"name", "arguments", "_meta"}
 
 _NONE: Final = b"none"
@@ -56,6 +62,7 @@ _NOT_BROUGHT: Final = b"not brought"
 _KEPT: Final = b"kept"
 
 Kept = TypeVar("Kept")
+Headers: TypeAlias = Iterable[tuple[str, str]]
 RequestKey: TypeAlias = tuple[str, str, bytes, bytes]
 """Principal, label of the tool, the roots, and what else the client can be asked.
 
@@ -63,28 +70,32 @@ The roots are the answer in the request as JSON, or `none`, `not brought` or `ke
 """
 
 
-def key_of(principal: str, params: JsonObject) -> RequestKey | None:
-    """Return the cache key of a call; None if its request has fields for the general path only."""
-    name, meta = params.get("name"), params.get("_meta")
-    if not isinstance(name, str) or not isinstance(meta, dict) or not params.keys() <= _PARAMS:
+def key_of(principal: str, request: Request, expose: Expose = "tools") -> RequestKey | None:
+    """Return the cache key of a call; None if its route is never cached."""
+    params = request.params
+    meta = params.get("_meta")
+    if not isinstance(meta, dict) or not params.keys() <= _PARAMS.get(request.method, set()):
         return None
     if (
         not _NEEDED <= meta.keys() <= _ENVELOPE
         or meta[PROTOCOL_VERSION_META] not in MODERN_VERSIONS
     ):
         return None
-    capabilities = meta[CLIENT_CAPABILITIES_META]
-    if not isinstance(capabilities, dict):
+    label, capabilities = (
+        label_of(request.method, params, expose),
+        meta[CLIENT_CAPABILITIES_META],
+    )
+    if label is None or not isinstance(capabilities, dict):
         return None
     if not capabilities:
-        return (principal, name, _NONE, b"") if params.get("inputResponses") is None else None
+        return (principal, label, _NONE, b"") if params.get("inputResponses") is None else None
     client = Client("modern", MODERN_VERSIONS[-1], capabilities, {})
     roots = _roots_in(client, params.get("inputResponses"))
-    return None if roots is None else (principal, name, roots, _asks(client))
+    return None if roots is None else (principal, label, roots, _asks(client))
 
 
 def asked_key(principal: str, params: JsonObject) -> RequestKey | None:
-    """Return the key of a call whose client may be asked for roots; None for others and retries."""
+    """Return the key of a tool call whose client may be asked for roots; None for all others."""
     name, meta = params.get("name"), params.get("_meta")
     if not isinstance(name, str) or not isinstance(meta, dict) or not params.keys() <= _ASKED:
         return None
@@ -115,19 +126,23 @@ def _roots_in(client: Client, responses: Json) -> bytes | None:
     return encode(responses[ROOTS_KEY])
 
 
-class ModernRoute(OwnedRoute, frozen=True):
+class ModernRoute(CallRoute, frozen=True):
     """A route with the `presence` of the request's roots, which is None if they are unknown.
 
     `kept` is the announcement of an earlier request, if that was used. The `owner` session has
-    ended: it lasted for the request that found the route.
+    ended: it lasted for the request that found the route. `repeated`: the arguments that HTTP
+    headers must repeat. `may_ask`: a call that the guard objects to may be one that needs its
+    client's roots.
     """
 
     presence: RootPresence | None
     kept: Announcement | None = None
+    repeated: tuple[ParamHeader, ...] = ()
+    may_ask: bool = False
+    is_modern: ClassVar[bool] = True
 
     @property
     def is_open(self) -> bool:
-        """Whether a new lookup with the same key would give the same route."""
         services, slot = self.owner.services, self.resolved.slot
         if self.owner.unasked and services.children.has_asked_for_roots(slot.spec.name):
             return False
@@ -141,23 +156,19 @@ class ModernRoute(OwnedRoute, frozen=True):
             and services.operator.is_current(self.resolved.slot.spec.name, links)
         )
 
+    def judge(self, params: JsonObject) -> Admitted | Refused | None:
+        verdict = super().judge(params)
+        return None if self.may_ask and type(verdict) is Refused else verdict
+
     def complete(self, result: Payload) -> Payload:
-        """Return a child's result with the fields that protocol 2026-07-28 requires.
+        return completed_for_modern(self, result)
 
-        Raises: RpcError for a result that cannot be read.
-        """
-        return completed(result, self.owner.services.info)
-
-
-@final
-class RootsRequested(Struct, frozen=True):
-    """The `input_required` result that asks a modern client for its roots."""
-
-    result: Raw
-    can_be_cancelled: bool = False
-
-    def cancel(self, reason: str = UNSAID) -> None:
-        """Do nothing: the request is answered as soon as it is taken."""
+    def takes(self, request: Request, headers: Headers | None) -> bool:
+        """Return whether the HTTP headers of a request repeat its arguments where they must."""
+        if headers is None or not self.repeated:
+            return True
+        arguments = object_or_empty(request.params.get("arguments"))
+        return mismatch(self.repeated, arguments, headers) is None
 
 
 class ModernRoutes:
@@ -170,22 +181,23 @@ class ModernRoutes:
         self._expose: Expose = expose
         self._routes: OrderedDict[RequestKey, ModernRoute] = OrderedDict()
         self._needs: OrderedDict[RequestKey, RootsRequirement] = OrderedDict()
-        self._asked = RootsRequested(Raw(encode(completed(wanting_roots(), info))))
+        self._asked = KnownAnswer(Raw(encode(completed(wanting_roots(), info))))
 
     def find(
-        self, principal: str, request: Request, kept: Announcement | None = None
-    ) -> ModernRoute | RootsRequested | None:
+        self,
+        principal: str,
+        request: Request,
+        kept: Announcement | None = None,
+        headers: Headers | None = None,
+    ) -> ModernRoute | KnownAnswer | None:
         """Return the route of a principal's request, or the result that asks for roots.
 
         None if neither is cached. `kept` is the client's announcement of an earlier request, if it
-        is still valid.
+        is still valid. `headers` are those of the request's POST.
         """
-        params = self._called(request)
-        if params is None:
-            return None
-        if kept is None and self._is_asked(principal, params):
+        if kept is None and self._is_asked(principal, request):
             return self._asked
-        key = key_of(principal, params)
+        key = key_of(principal, request, self._expose)
         if key is not None and key[2] == _NOT_BROUGHT and kept is not None:
             key = _kept(key)
         found = self._routes.get(key) if key is not None else None
@@ -195,16 +207,18 @@ class ModernRoutes:
             del self._routes[key]
             return None
         self._routes.move_to_end(key)
-        return found
+        return found if found.takes(request, headers) else None
 
     def _called(self, request: Request) -> JsonObject | None:
-        """Return the params of the tool call in a request, with the tool's label as `name`."""
         return called(request.params) if self._expose == "search" else request.params
 
-    def _is_asked(self, principal: str, params: JsonObject) -> bool:
-        key = asked_key(principal, params) if self._needs else None
+    def _is_asked(self, principal: str, request: Request) -> bool:
+        if not self._needs or request.method != "tools/call":
+            return False
+        params = self._called(request)
+        key = asked_key(principal, params) if params is not None else None
         need = self._needs.get(key) if key is not None else None
-        if key is None or need is None:
+        if params is None or key is None or need is None:
             return False
         if not need.is_open:
             del self._needs[key]
@@ -222,21 +236,17 @@ class ModernRoutes:
         if known is not None:
             if services.can_names_move or known.slot.spec.share == "session":
                 return
-            if known.listing is not None and _is_repeated(known.listing, known.tool):
+            if known.listing is not None and _repeated(known.listing, known.tool):
                 return
         _add(self._needs, key, need)
 
-    def keep(self, case: JudgingContext, child: Child) -> None:
-        """Cache the route that a modern call has just used, if other calls may use it."""
+    def keep(self, case: JudgingContext, resolved: ResolvedRoute) -> None:
+        """Cache the route of a modern call, if other calls may use it."""
         session, request = case.session, case.asked.request
-        its = self._called(request)
-        key = None if its is None else key_of(session.principal, its)
+        key = key_of(session.principal, request, self._expose)
         if key is None or not _is_short(key) or case.slot.spec.share == "session":
             return
-        resolved = resolved_route_of(case, child)
-        if resolved is None or _is_repeated(resolved.ready.listing, resolved.name):
-            return
-        found = _found(resolved, session, key[2], request.params.get("inputResponses"))
+        found = _found(case, resolved, key[2])
         if found is not None:
             _add(self._routes, key if found.kept is None else _kept(key), found)
 
@@ -258,33 +268,39 @@ def _is_short(key: RequestKey) -> bool:
     return sum(map(len, key)) <= MAX_KEY
 
 
-def _is_repeated(listing: Listing, name: str) -> bool:
-    """Return whether HTTP headers must repeat some of a tool's arguments, so need a check."""
+def _repeated(listing: Listing, name: str) -> tuple[ParamHeader, ...]:
+    """Return the headers that must repeat arguments of a tool."""
     for tool in listing.tools:
         if tool.get("name") == name:
             try:
-                return bool(declared(tool.get("inputSchema")))
+                return declared(tool.get("inputSchema"))
             except AnnotationError:
-                return False
-    return False
+                return ()
+    return ()
 
 
-def _found(
-    resolved: ResolvedRoute, session: Session, roots: bytes, responses: Json
-) -> ModernRoute | None:
+def _found(case: JudgingContext, resolved: ResolvedRoute, roots: bytes) -> ModernRoute | None:
     """Return the route, by the source of its request's roots; None if others may not use it."""
+    session, responses = case.session, case.asked.request.params.get("inputResponses")
+    kept: Announcement | None = None
     if roots != _NOT_BROUGHT:
         if roots != _NONE and session.services.settings.reuse:
-            return None  # the general path has to keep the roots that each request brings
+            return None  # each request has to be resolved, which keeps the roots that it brings
         presence = _presence_of(session, roots, responses)
-        return None if presence is None else ModernRoute(resolved, session, presence)
-    if session.unasked:
-        return ModernRoute(resolved, session, None)
-    last = session.roots.state.last
-    if last is None:
+        if presence is None:
+            return None
+    elif session.unasked:
+        presence = None
+    elif session.roots.state.last is None:
         return None
-    kept = last.announcement
-    return ModernRoute(resolved, session, RootPresence.of(kept.roots), kept)
+    else:
+        kept = session.roots.state.last.announcement
+        presence = RootPresence.of(kept.roots)
+    repeated: tuple[ParamHeader, ...] = ()
+    if resolved.method == "tools/call" and session.services.expose == "tools":
+        repeated = _repeated(resolved.ready.listing, resolved.name)
+    may_ask = session.unasked or (case.effective.enforcing and case.effective.source == "none")
+    return ModernRoute(resolved, session, presence, kept, repeated, may_ask)
 
 
 def _presence_of(session: Session, retry: bytes, responses: Json) -> RootPresence | None:

@@ -20,6 +20,7 @@ from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Message, Request, Response
 from hub.jsonrpc.outgoing import Answer, Cancellable
 from hub.jsonrpc.peer import GoneError
+from hub.protocol.constants import CALLS
 from hub.server.http.bounds.bodies import BodyLimit
 from hub.server.http.request_heads import HeaderChecks, RequestHead
 from hub.server.http.responses import PostResponse, until_disconnected
@@ -28,12 +29,12 @@ PATIENCE: Final = 0.05
 """Seconds after which a task waits for a call's answer, and keeps its client's connection alive."""
 
 
-class Detour:
-    """The outcome of a call whose answer must be found on the general path."""
+class Unresolved:
+    """The outcome of a call whose route has to be resolved in a task."""
 
 
-_DETOUR = Detour()
-FastOutcome: TypeAlias = Answer | Detour
+_UNRESOLVED = Unresolved()
+FastOutcome: TypeAlias = Answer | Unresolved
 
 
 class PostedRequest(Protocol):
@@ -145,8 +146,8 @@ class PlainCall:
     async def deliver(self, answer: Response | Failure) -> None:
         self.give(answer)
 
-    def detour(self, request: Request) -> None:
-        self._settle(_DETOUR)
+    def resolve_again(self, request: Request) -> None:
+        self._settle(_UNRESOLVED)
 
     def _settle(self, outcome: FastOutcome) -> None:
         if not self._is_there:
@@ -225,7 +226,7 @@ class PlainCall:
         if not self._is_there:
             await self._until_answered(response, receive)
         answer = self._outcome
-        if isinstance(answer, Detour):
+        if isinstance(answer, Unresolved):
             await self._post.converse(receive, response)
         else:
             last = answer or self._post.last_word()
@@ -291,13 +292,11 @@ class FastCallAcceptor:
 
     def take(self, head: RequestHead, body: bytes, line: Line) -> PlainCall | None:
         """Start a request if it is a plain call, and return the call; its answer goes to `line`."""
-        if b'"tools/call"' not in body:
-            return None
         try:
             request = messages.parse_client(body)
         except WireError:
             return None
-        if not isinstance(request, Request) or request.method != "tools/call":
+        if not isinstance(request, Request) or request.method not in CALLS:
             return None
         post = self._find(request, head)
         if post is None:

@@ -116,8 +116,6 @@ class SessionPost:
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
         connection, request = self._session.connection, self._request
-        if request.method != "tools/call":
-            return None  # routes are found by tool name, which a prompt may have too
         return connection.dispatcher.take(request, connection.route_for(request), reply)
 
     def response(self, send: Send) -> ResumableResponse:

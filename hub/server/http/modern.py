@@ -5,7 +5,7 @@ A plain call needs no connection object; any other request has a `ClientConnecti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import anyio
@@ -139,6 +139,11 @@ def _error(code: int, message: str) -> JsonObject:
     return {"code": code, "message": message}
 
 
+def _pairs(fields: Sequence[Field]) -> Iterator[tuple[str, str]]:
+    """Yield the headers of a request, which are only read if somebody wants them."""
+    yield from RequestHeaders(fields).pairs
+
+
 MAX_UNDERWAY: Final = 10_000
 """How many requests may be under way, as many as there may be sessions; more are refused."""
 
@@ -185,11 +190,13 @@ class ModernPosts:
     def _is_full(self) -> bool:
         return len(self._underway) + len(self._builder) >= MAX_UNDERWAY
 
-    def pass_on(self, request: Request, tasks: TaskGroup, reply: ReplySink) -> Cancellable | None:
-        """Start a tool call on the fast path if its route is known and valid; else return None."""
-        if request.method != "tools/call" or self._is_full:
+    def pass_on(
+        self, request: Request, fields: Sequence[Field], tasks: TaskGroup, reply: ReplySink
+    ) -> Cancellable | None:
+        """Start a call if its route is cached and open; else return None."""
+        if self._is_full:
             return None
-        route = self._open_connection.route_for(self._principal, request)
+        route = self._open_connection.route_for(self._principal, request, _pairs(fields))
         return self._open_connection.dispatcher(self._underway, tasks).take(request, route, reply)
 
     async def converse(
@@ -243,7 +250,7 @@ class ModernPost:
         """Do nothing: nothing was counted."""
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
-        return self._posts.pass_on(self._request, self._tasks, reply)
+        return self._posts.pass_on(self._request, self._fields, self._tasks, reply)
 
     def response(self, send: Send) -> PostResponse:
         return PostResponse(send)

@@ -6,9 +6,10 @@ import pytest
 from msgspec import Raw
 
 from hub.calls.rounds import modern_routes
-from hub.calls.rounds.modern_routes import ModernRoute, RootsRequested, key_of
+from hub.calls.rounds.modern_routes import ModernRoute, key_of
+from hub.calls.routes import KnownAnswer
 from hub.children.clients import RootsNeededError
-from hub.guard.decide import Admitted
+from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.messages import Request, as_object
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import (
@@ -45,6 +46,10 @@ def params(
         CLIENT_CAPABILITIES_META: {} if capabilities is None else capabilities,
     }
     return {"name": name, "arguments": arguments or {}, "_meta": meta, **more}
+
+
+def tool_call(given: JsonObject) -> Request:
+    return Request(1, "tools/call", given)
 
 
 def bringing(*paths: object) -> JsonObject:
@@ -93,11 +98,11 @@ async def called(
     await client.request(client.asked_for("tools/call", given))
     client.session.close()
     found = at.relay.modern_routes.find("alice", Request(1, "tools/call", given), kept)
-    assert not isinstance(found, RootsRequested)
+    assert not isinstance(found, KnownAnswer)
     return found
 
 
-async def asked(at: Rig, given: JsonObject) -> RootsRequested | None:
+async def asked(at: Rig, given: JsonObject) -> KnownAnswer | None:
     """Make a call that is asked for its client's roots, and return how the next one goes."""
     client = modern(at, "/", unasked=True)
     with pytest.raises(RootsNeededError):
@@ -114,11 +119,11 @@ async def test_a_call_leaves_its_lane_to_calls_that_bring_the_same_roots(top: Pa
         given = params(inside, capabilities=ROOTS, inputResponses=bringing(top / "a"))
         found = await called(at, given, top / "a")
         assert found is not None
-        admitted = found.admit(given)
+        admitted = found.judge(given)
         assert isinstance(admitted, Admitted)
         assert admitted.call.params == {"name": "read", "arguments": inside}
         outside: JsonObject = {**given, "arguments": {"path": f"{top}/b/f"}}
-        assert found.admit(outside) is None
+        assert isinstance(found.judge(outside), Refused)
         other = params(inside, capabilities=ROOTS, inputResponses=bringing(top / "b"))
         for principal, asked in (("alice", other), ("bob", given), ("alice", params(inside))):
             request = Request(2, "tools/call", asked)
@@ -132,7 +137,7 @@ async def test_a_root_that_was_replaced_admits_nothing(top: Path) -> None:
         found = await called(at, given, top / "a")
         assert found is not None
         replace_with(top / "a", top / "b")
-        assert found.admit(given) is None
+        assert found.judge(given) is None
 
 
 def replace_with(one: Path, other: Path) -> None:
@@ -156,8 +161,8 @@ async def test_without_roots_of_its_own_a_client_is_judged_by_the_operators(top:
         given = params({"path": f"{top}/a/f"})
         found = await called(at, given)
         assert found is not None
-        assert found.admit(given) is not None
-        assert found.admit(params({"path": f"{top}/b/f"})) is None
+        assert isinstance(found.judge(given), Admitted)
+        assert isinstance(found.judge(params({"path": f"{top}/b/f"})), Refused)
         at.services.operator.take(OperatorRoots(fallback=roots_at(top / "b")))
         request = Request(1, "tools/call", given)
         assert at.relay.modern_routes.find("alice", request) is None
@@ -168,15 +173,25 @@ async def test_roots_that_were_not_brought_admit_calls_without_paths_alone(top: 
         given = params({"text": "x"}, name="echo", capabilities=ROOTS)
         found = await called(at, given, unasked=True)
         assert found is not None
-        assert found.admit(given) is not None
-        assert found.admit(params({"path": f"{top}/a/f"}, name="echo")) is None
+        assert found.judge(given) is not None
+        assert found.judge(params({"path": f"{top}/a/f"}, name="echo")) is None
 
 
-async def test_a_tool_whose_arguments_headers_repeat_leaves_none() -> None:
+async def test_headers_must_repeat_arguments_where_the_tool_says_so() -> None:
     text: JsonObject = {"type": "string", "x-mcp-header": "Text"}
     tool: JsonObject = {**ECHO, "inputSchema": {"type": "object", "properties": {"text": text}}}
     async with rig({"files": FILES}, {"files": FakeChild(tool)}) as at:
-        assert await called(at, params(name="echo")) is None
+        given = params({"text": "x"}, name="echo")
+        found = await called(at, given)
+        assert found is not None
+        routes, request = at.relay.modern_routes, tool_call(given)
+        assert routes.find("alice", request) is found, "over stdio there are no headers"
+        for headers, wanted in (
+            ([("mcp-param-text", "x")], found),
+            ([("mcp-param-text", "y")], None),
+            ([], None),
+        ):
+            assert routes.find("alice", request, headers=headers) is wanted
 
 
 async def test_a_place_that_was_given_up_closes_its_lanes() -> None:
@@ -220,8 +235,8 @@ async def test_a_tool_that_is_found_by_search_has_a_lane_and_a_need_of_its_own(t
         retry = bringing(top / "a")
         found = await called(at, searched("read", inputResponses=retry), top / "a")
         assert found is not None
-        admitted = found.admit(searched("read"))
-        assert admitted is not None
+        admitted = found.judge(searched("read"))
+        assert isinstance(admitted, Admitted)
         assert admitted.call.params == {"name": "read", "arguments": {"path": f"{top}/a/f"}}
         other = Request(1, "tools/call", searched("look", inputResponses=retry))
         assert at.relay.modern_routes.find("alice", other) is None
@@ -279,7 +294,7 @@ async def test_results_are_completed_for_their_clients() -> None:
     ],
 )
 def test_a_call_that_may_want_more_than_its_answer_has_no_key(more: JsonObject) -> None:
-    assert key_of("alice", more) is None
+    assert key_of("alice", tool_call(more)) is None
 
 
 def test_who_calls_and_whether_he_hears_of_progress_makes_no_other_call() -> None:
@@ -287,12 +302,14 @@ def test_who_calls_and_whether_he_hears_of_progress_makes_no_other_call() -> Non
     assert isinstance(envelope, dict)
     unnamed = {key: value for key, value in envelope.items() if key != CLIENT_INFO_META}
     for meta in (unnamed, {**envelope, "progressToken": 1}):
-        assert key_of("alice", {**params(), "_meta": meta}) == key_of("alice", params())
+        assert key_of("alice", tool_call({**params(), "_meta": meta})) == key_of(
+            "alice", tool_call(params())
+        )
 
 
 def test_who_says_wrongly_what_he_can_be_asked_goes_no_way_of_others() -> None:
     said: list[Json] = [{}, True, "form", {"form": {}}]
-    keys = [key_of("alice", params(capabilities={"elicitation": one})) for one in said]
+    keys = [key_of("alice", tool_call(params(capabilities={"elicitation": one}))) for one in said]
     assert None not in keys
     assert len(set(keys)) == len(said)
 
@@ -301,7 +318,7 @@ def test_a_version_that_the_hub_does_not_speak_has_no_key() -> None:
     known = params()["_meta"]
     assert isinstance(known, dict)
     meta: JsonObject = {**known, PROTOCOL_VERSION_META: "2099-01-01"}
-    assert key_of("alice", {**params(), "_meta": meta}) is None
+    assert key_of("alice", tool_call({**params(), "_meta": meta})) is None
 
 
 async def test_a_child_of_one_request_alone_leaves_none() -> None:
@@ -329,8 +346,9 @@ async def test_calls_judged_by_the_same_kept_roots_go_one_way(top: Path) -> None
         one, same = (announced(at, top / "a") for _ in range(2))
         found = await called(at, given, kept=one)
         assert found is not None
-        assert found.admit(given) is not None
-        assert found.admit(params({"path": f"{top}/b/f"}, capabilities=ROOTS)) is None
+        assert isinstance(found.judge(given), Admitted)
+        outside = params({"path": f"{top}/b/f"}, capabilities=ROOTS)
+        assert isinstance(found.judge(outside), Refused)
         request = Request(1, "tools/call", given)
         assert at.relay.modern_routes.find("alice", request) is None, "they count no more"
         assert at.relay.modern_routes.find("alice", request, one) is found
@@ -346,9 +364,9 @@ async def test_a_kept_root_that_was_replaced_admits_nothing(top: Path) -> None:
         found = await called(at, given, kept=kept)
         assert found is not None
         replace_with(top / "a", top / "b")
-        assert found.admit(given) is None
+        assert found.judge(given) is None
         again = await called(at, given, kept=kept)
-        assert again is None or again.admit(given) is None
+        assert again is None or again.judge(given) is None
 
 
 async def test_kept_roots_are_not_for_who_has_none(top: Path) -> None:

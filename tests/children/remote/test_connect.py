@@ -26,6 +26,7 @@ from hub.jsonrpc.outgoing import RequestOwner
 from hub.paths.resolve import Flavour
 from hub.specs import RemoteTarget
 from hub.values import JsonObject
+from tests.kit.child_calls import call
 from tests.kit.fakes import RecordingAsker
 from tests.kit.rigs import INFO, admitted, remote, roots_at
 
@@ -117,11 +118,11 @@ async def test_a_remote_child_is_greeted_listed_and_called(
     ):
         ready = await child.ready()
         assert [tool["name"] for tool in ready.listing.tools] == ["wait", "echo", "ask", "roots"]
-        result = await child.call(admitted("echo", {"text": "ü"}), RecordingAsker())
+        result = await call(child, admitted("echo", {"text": "ü"}), RecordingAsker())
         content = as_object(result)["content"]
         assert isinstance(content, list)
         assert content[0] == {"type": "text", "text": "ü"}
-        result = await child.call(admitted("roots"), RecordingAsker())
+        result = await call(child, admitted("roots"), RecordingAsker())
         assert as_object(result)["structuredContent"] == {"result": [f"file://{tmp_path}"]}
 
 
@@ -169,13 +170,13 @@ async def test_what_a_child_behind_http_asks_goes_to_the_client_that_it_serves(
     ):
         for caller in askers:
             arguments: JsonObject = {"text": caller.session}
-            tasks.start_soon(child.call, admitted("ask", arguments), caller)
+            tasks.start_soon(call, child, admitted("ask", arguments), caller)
     for caller in askers:
         assert [params["message"] for _, params in caller.asked] == [caller.session]
 
 
 async def echoed(child: Child, text: str) -> object:
-    result = as_object(await child.call(admitted("echo", {"text": text}), RecordingAsker()))
+    result = as_object(await call(child, admitted("echo", {"text": text}), RecordingAsker()))
     content = result["content"]
     assert isinstance(content, list)
     return as_object(content[0])["text"]  # pyright: ignore[reportArgumentType] - an object
@@ -239,7 +240,7 @@ async def test_a_call_that_is_given_up_is_cancelled_at_the_child(
         anyio.create_task_group() as tasks,
     ):
         await child.ready()
-        tasks.start_soon(child.call, admitted("wait"), RecordingAsker())
+        tasks.start_soon(call, child, admitted("wait"), RecordingAsker())
         await begun.wait()
         assert not ended.is_set()
         tasks.cancel_scope.cancel()

@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 
 from hub.app import ConnectionBuilder, Setting, running_hub
 from hub.calls.in_flight import CallDispatcher, InFlightRegistry
+from hub.calls.rounds.modern_routes import Headers
 from hub.config.models import HubConfig
 from hub.jsonrpc import incoming, messages
 from hub.jsonrpc.messages import Request
@@ -516,7 +517,7 @@ async def test_before_it_runs_no_session_is_opened() -> None:
             ) -> ClientConnection:
                 pytest.fail("opened")
 
-            def route_for(self, principal: str, request: Request, /) -> None:
+            def route_for(self, principal: str, request: Request, headers: Headers, /) -> None:
                 pytest.fail("asked for a way")
 
             def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:

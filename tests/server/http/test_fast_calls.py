@@ -13,8 +13,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hub.calls.in_flight import CallDispatcher, CallRoute, ReplySink
-from hub.calls.rounds.modern_routes import RootsRequested
+from hub.calls.in_flight import CallDispatcher, ReplySink
+from hub.calls.routes import CallRoute, KnownAnswer
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.messages import Failure, Notification, Request
 from hub.jsonrpc.outgoing import Cancellable
@@ -46,7 +46,7 @@ class Posted:
         self.in_flight -= 1
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
-        route: CallRoute | RootsRequested | None = self._posts.known
+        route: CallRoute | KnownAnswer | None = self._posts.known
         route = route or self._posts.at.relay.session_routes.find(
             self._posts.client.session, self._request
         )
@@ -95,7 +95,7 @@ class Posts:
         self.dispatcher = CallDispatcher(client.peer.backlog, at.tasks)
         self.patience = Deadlines(patience)
         self.posted: list[Posted] = []
-        self.known: RootsRequested | None = None
+        self.known: KnownAnswer | None = None
 
     def requested(self, id_: int, **params: Any) -> Posted:
         request = Request(id_, "tools/call", {"name": "echo", "arguments": {}, **params})
@@ -148,7 +148,7 @@ async def test_a_call_whose_answer_is_known_is_over_as_soon_as_it_is_taken() -> 
     fake = FakeChild(ECHO)
     answer = b'{"jsonrpc":"2.0","id":7,"result":{}}'
     async with posting(fake) as posts:
-        posts.known = RootsRequested(Raw(b"{}"))
+        posts.known = KnownAnswer(Raw(b"{}"))
         call, wired = posts.take(7)
         assert wired.written == [(200, answer)]
         assert posts.posted[0].in_flight == 0
@@ -162,7 +162,7 @@ async def test_a_call_whose_answer_is_known_is_over_as_soon_as_it_is_taken() -> 
 
 async def test_a_known_answer_waits_for_a_client_that_does_not_read() -> None:
     async with posting(FakeChild(ECHO)) as posts:
-        posts.known = RootsRequested(Raw(b"{}"))
+        posts.known = KnownAnswer(Raw(b"{}"))
         wired = Wired(posts, Connection())
         wired.is_free = False
         assert PlainCall(posts.requested(7), posts.patience, wired).begin()
@@ -273,9 +273,9 @@ async def test_a_call_whose_client_goes_just_then_does_not_go_the_general_way(
         request = Request(7, "tools/call")
         if is_first:
             wired.connection.disconnect()
-            call.detour(request)
+            call.resolve_again(request)
         else:
-            call.detour(request)
+            call.resolve_again(request)
             wired.connection.disconnect()
         await wired.connection.served()
         assert not posts.posted[-1].went_generally

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 from anyio.abc import TaskGroup
 
-from hub.calls.in_flight import CallDispatcher, CallRoute, InFlightRegistry
-from hub.calls.rounds.modern_routes import RootsRequested
+from hub.calls.in_flight import CallDispatcher, InFlightRegistry
+from hub.calls.rounds.modern_routes import Headers
+from hub.calls.routes import CallRoute, KnownAnswer
 from hub.children.clients import RootsNeededError
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.messages import Failure, Request
@@ -51,8 +52,10 @@ class Ways:
     def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> ClientConnection:
         raise AssertionError("no conversation is needed")
 
-    def route_for(self, principal: str, request: Request, /) -> CallRoute | RootsRequested | None:
-        return self._at.relay.modern_routes.find(principal, request)
+    def route_for(
+        self, principal: str, request: Request, headers: Headers, /
+    ) -> CallRoute | KnownAnswer | None:
+        return self._at.relay.modern_routes.find(principal, request, headers=headers)
 
     def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
         return CallDispatcher(register, tasks)

@@ -1,4 +1,4 @@
-"""The handing over itself; tests/calls/test_modern_calls.py has how a call goes on then."""
+"""Calls that detach from their requests; tests/calls/test_modern_calls.py has whole rounds."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import anyio
 import pytest
 from msgspec.structs import force_setattr
 
-from hub.calls.askable_call import AskableCall
-from hub.calls.rounds.parked_call import ParkedCall
+from hub.calls.rounds.askable_call import AskableCall
 from hub.jsonrpc import messages
-from hub.jsonrpc.messages import Failure, Request, Response
+from hub.jsonrpc.messages import Failure, Request, Response, as_object
 from hub.jsonrpc.outgoing import Answer
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from hub.protocol.input_requests import ROOTS_KEY, URL_NEEDED
-from hub.values import JsonObject
+from hub.values import JsonObject, object_or_empty
 from tests.kit.callers import (
     ACCEPTED,
     ELICITATION,
@@ -30,7 +29,7 @@ from tests.kit.callers import (
     question,
     silent,
 )
-from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingOutlet, failure
+from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingOutlet, Signals, failure
 from tests.kit.scripted import ScriptedHub, scripted
 from tests.kit.trees import plant
 
@@ -45,22 +44,31 @@ def top(tmp_path: Path) -> Path:
 
 
 class ReplySink:
-    """Hears how a call goes, and does not let its request come the general way by itself."""
+    """Hears how a call goes."""
 
     def __init__(self) -> None:
         self.outlet = RecordingOutlet()
         self.answers: list[Answer] = []
-        self.detours: list[Request] = []
+        self.resolved_again: list[Request] = []
+        self.signals = Signals()
 
     def give(self, answer: Answer) -> bool:
         self.answers.append(answer)
+        self.signals.moved()
         return True
 
     async def deliver(self, answer: Response | Failure) -> None:
-        self.answers.append(answer)
+        self.give(answer)
 
-    def detour(self, request: Request) -> None:
-        self.detours.append(request)
+    async def next(self) -> JsonObject:
+        """Wait for an answer, which must be a result."""
+        await self.signals.until(lambda: bool(self.answers))
+        answer = self.answers[-1]
+        assert isinstance(answer, Response)
+        return as_object(answer.result)
+
+    def resolve_again(self, request: Request) -> None:
+        self.resolved_again.append(request)
 
 
 async def known(
@@ -94,14 +102,14 @@ async def test_an_error_has_the_code_that_the_era_knows_it_by() -> None:
         assert caller.client.detoured == []
 
 
-async def test_a_question_brings_the_call_on_the_general_way_and_its_child_sees_one_call(
+async def test_a_question_answers_the_request_and_the_child_sees_one_call(
     tmp_path: Path,
 ) -> None:
     child, file = silent(), tmp_path / "audit.jsonl"
     async with scripted(child, config={"audit": {"file": str(file)}}) as hub:
         caller = await known(hub, child)
         result = await asked(child, caller)
-        assert len(caller.client.detoured) == 1
+        assert caller.client.detoured == []
         key, _ = question(result)
         id_ = await caller.begin({key: ACCEPTED}, result["requestState"])
         assert (await child.link.reply("q"))["result"] == ACCEPTED
@@ -124,7 +132,7 @@ async def test_the_error_that_ends_a_call_after_its_questions_is_the_retrys() ->
         assert (error["code"], error["message"]) == (-32000, "no luck")
 
 
-async def test_a_call_is_given_up_whose_request_does_not_come() -> None:
+async def test_a_detached_call_can_be_cancelled_once() -> None:
     child = silent()
     async with scripted(child) as hub:
         caller, reply = await known(hub, child), ReplySink()
@@ -132,20 +140,18 @@ async def test_a_call_is_given_up_whose_request_does_not_come() -> None:
         connection = caller.client.connection
         in_flight = connection.dispatcher.take(request, connection.route_for(request), reply)
         assert isinstance(in_flight, AskableCall)
-        assert in_flight.request_owner is in_flight
+        assert in_flight.is_present
         child.link.ask("q", ELICITATION, FORM)
-        with anyio.fail_after(5):
-            while not reply.detours:
-                await anyio.wait_all_tasks_blocked()
-        assert reply.detours == [request]
-        assert isinstance(in_flight.request_owner, ParkedCall), "who is asked from now on"
-        assert connection.peer.backlog.accepts("r"), "the request can come"
+        asking = await reply.next()
+        assert question(asking)[1]["params"]["message"] == "Which?"
+        assert not in_flight.is_present
+        assert connection.peer.backlog.accepts("r"), "its request is answered"
         in_flight.cancel("enough")
         in_flight.cancel("again")
         told = await child.link.request("notifications/cancelled")
         assert told["params"]["reason"] == "enough"
         assert (await child.link.reply("q"))["error"]["code"] == INTERNAL_ERROR
-        assert reply.answers == []
+        assert len(reply.answers) == 1
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -163,29 +169,8 @@ async def test_a_child_that_says_within_which_call_it_asks_may_ask_again(
         assert waiter is not None
         assert waiter.request_owner is in_flight
         child.link.ask("q", ELICITATION, FORM)
-        await anyio.wait_all_tasks_blocked()
-        assert reply.detours == [request]
-        assert waiter.request_owner is in_flight.request_owner
-        assert isinstance(waiter.request_owner, ParkedCall), "who is asked from now on"
-
-
-async def test_nothing_is_left_of_a_client_that_goes_before_it_is_sent_to_a_url() -> None:
-    child = silent()
-    async with scripted(child) as hub:
-        caller, reply = await known(hub, child), ReplySink()
-        reply.outlet.stuck = True
-        request = Request("r", "tools/call", caller.params(progressToken="t"))
-        connection = caller.client.connection
-        in_flight = connection.dispatcher.take(request, connection.route_for(request), reply)
-        assert isinstance(in_flight, AskableCall)
-        sent = await child.link.request("tools/call")
-        token = sent["params"]["_meta"]["progressToken"]
-        child.link.notify("notifications/progress", {"progressToken": token, "progress": 1})
-        child.link.answer(sent["id"], NEEDS_URL)
-        await anyio.wait_all_tasks_blocked()
-        assert in_flight.parking.handed_over(request) is not None
-        in_flight.cancel()
-        assert in_flight.parking.handed_over(request) is None
+        await reply.next()
+        assert waiter.request_owner is in_flight
 
 
 async def test_a_call_stays_judged_by_the_kept_roots_that_it_was_judged_by(top: Path) -> None:
@@ -208,7 +193,7 @@ async def test_a_call_stays_judged_by_the_kept_roots_that_it_was_judged_by(top: 
         now[0] += 61
         child.link.ask("q", ELICITATION, FORM)
         result = await caller.end(id_)
-        assert len(caller.client.detoured) == 1
+        assert caller.client.detoured == []
         assert ROOTS_KEY in result["inputRequests"]
         caller.roots = (top / "a",)
         id_ = await caller.begin({question(result)[0]: ACCEPTED}, result["requestState"])
@@ -217,28 +202,7 @@ async def test_a_call_stays_judged_by_the_kept_roots_that_it_was_judged_by(top: 
         assert "isError" not in await caller.end(id_)
 
 
-async def test_a_request_that_has_come_takes_its_call_with_it() -> None:
-    child = silent()
-    async with scripted(child) as hub:
-        caller = await known(hub, child)
-        connection, reply = caller.client.connection, ReplySink()
-        request = Request("r", "tools/call", caller.params())
-        in_flight = connection.dispatcher.take(request, connection.route_for(request), reply)
-        assert in_flight is not None
-        child.link.ask("q", ELICITATION, FORM)
-        with anyio.fail_after(5):
-            while not reply.detours:
-                await anyio.wait_all_tasks_blocked()
-        connection.peer.take(request, reply.outlet)
-        await anyio.wait_all_tasks_blocked()
-        in_flight.cancel("the connection is gone")
-        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": [], "n": 3})
-        answer = await reply.outlet.next()
-        assert isinstance(answer, Response)
-        assert not child.link.requests("notifications/cancelled")
-
-
-async def test_a_client_is_there_while_its_call_is_handed_over() -> None:
+async def test_questions_that_come_together_are_asked_together() -> None:
     child = silent()
     async with scripted(child) as hub:
         caller, reply = await known(hub, child), ReplySink()
@@ -252,8 +216,9 @@ async def test_a_client_is_there_while_its_call_is_handed_over() -> None:
         await child.link.request("tools/call", nth=2)
         for name in ("first", "second"):
             child.link.ask(name, ELICITATION, FORM)
-            await anyio.wait_all_tasks_blocked()
-        assert [request.id for request in reply.detours] == ["two"]
+        asking = await reply.next()
+        assert [answer.id for answer in reply.answers if answer] == ["two"]
+        assert len(object_or_empty(asking["inputRequests"])) == 2
 
 
 async def test_clients_that_go_one_way_are_still_two() -> None:
@@ -264,7 +229,7 @@ async def test_clients_that_go_one_way_are_still_two() -> None:
         register = caller.client.connection.peer.backlog
         for id_ in ("one", "two"):
             request = Request(id_, "tools/call", params)
-            route = open_connection.route_for("test", request)
+            route = open_connection.route_for("test", request, ())
             assert (
                 open_connection.dispatcher(register, tasks).take(request, route, ReplySink())
                 is not None

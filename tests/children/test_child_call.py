@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from hub.children.callbacks import ChildCallbacks
-from hub.children.input_rounds import MAX_INPUT_ROUNDS, in_rounds
+from hub.children.child_call import MAX_INPUT_ROUNDS, in_rounds
 from hub.errors import ChildError
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.outgoing import RequestOwner
@@ -51,9 +51,16 @@ def child(
     return sent, send
 
 
+async def rounds(
+    send: Callable[[JsonObject], Awaitable[Payload]], made: ChildCallbacks, caller: RecordingAsker
+) -> Payload:
+    """Make a call, and return the result after all rounds."""
+    return await in_rounds(send, made, caller, await send(made.resumed(caller)))
+
+
 async def test_a_child_that_answers_at_once_is_sent_nothing_more() -> None:
     (sent, send), caller = child(ANSWER), RecordingAsker()
-    assert await in_rounds(send, answers(), caller) == ANSWER
+    assert await rounds(send, answers(), caller) == ANSWER
     assert sent == [{}]
     assert caller.is_done
 
@@ -65,7 +72,7 @@ async def test_roots_are_answered_by_the_hub_and_all_else_by_the_client() -> Non
         "e": {"method": ELICITATION, "params": {"n": 2}},
     }
     (sent, send), caller = child(wanting(requests, "state"), ANSWER), RecordingAsker()
-    await in_rounds(send, answers(), caller)
+    await rounds(send, answers(), caller)
     said: JsonObject = {"answered": "caller"}
     assert sent[1] == {
         "inputResponses": {"r": SHARED, "s": said, "e": said},
@@ -82,7 +89,7 @@ async def test_who_asks_for_roots_alone_does_not_trouble_the_client() -> None:
         child(wanting({"r": {"method": "roots/list"}}), wanting(None, "s"), ANSWER),
         RecordingAsker(),
     )
-    await in_rounds(send, answers(), caller)
+    await rounds(send, answers(), caller)
     assert sent == [{}, {"inputResponses": {"r": SHARED}}, {"requestState": "s"}]
     assert [round_.keys for round_ in caller.rounds] == [()]
 
@@ -90,7 +97,7 @@ async def test_who_asks_for_roots_alone_does_not_trouble_the_client() -> None:
 async def test_no_round_has_the_state_of_the_one_before() -> None:
     asks: JsonObject = {"s": {"method": SAMPLING, "params": {}}}
     (sent, send), caller = child(wanting(asks, "one"), wanting(asks), ANSWER), RecordingAsker()
-    await in_rounds(send, answers(), caller)
+    await rounds(send, answers(), caller)
     assert [more.get("requestState") for more in sent] == [None, "one", None]
 
 
@@ -98,25 +105,25 @@ async def test_no_round_has_the_state_of_the_one_before() -> None:
 async def test_who_asks_for_nothing_at_all_gets_an_error(requests: Json) -> None:
     _, send = child(wanting(requests))
     with pytest.raises(RpcError) as caught:
-        await in_rounds(send, answers(), RecordingAsker())
+        await rounds(send, answers(), RecordingAsker())
     assert caught.value.code == INTERNAL_ERROR
 
 
 async def test_what_nobody_answers_a_child_is_no_unknown_method_of_its_client() -> None:
     _, send = child(wanting({"s": {"method": "roots/list"}}))
     with pytest.raises(RpcError, match="'files' asks for roots/list, which nobody") as caught:
-        await in_rounds(send, answers(replace(FILES, answer_roots=False)), RecordingAsker())
+        await rounds(send, answers(replace(FILES, answer_roots=False)), RecordingAsker())
     assert caught.value.code == INTERNAL_ERROR
 
 
 async def test_who_asks_without_end_is_given_up() -> None:
     sent, send = child(wanting({"s": {"method": SAMPLING}}))
     with pytest.raises(ChildError, match="asked for input 8 times"):
-        await in_rounds(send, answers(), RecordingAsker())
+        await rounds(send, answers(), RecordingAsker())
     assert len(sent) == MAX_INPUT_ROUNDS
     sent, send = child(wanting(None, "wait"))
     with pytest.raises(ChildError, match="asked for input"):
-        await in_rounds(send, answers(replace(FILES, timeout=-1.0)), RecordingAsker())
+        await rounds(send, answers(replace(FILES, timeout=-1.0)), RecordingAsker())
     assert len(sent) == MAX_INPUT_ROUNDS
 
 
@@ -130,7 +137,7 @@ async def test_a_client_that_never_answers_is_waited_for_as_long_as_a_call_may_t
 
     sent, send = child(wanting({"s": {"method": SAMPLING}}))
     with pytest.raises(ChildError, match=r"input that the client did not give within 0\.01 s"):
-        await in_rounds(send, answers(replace(FILES, timeout=0.01)), Mute())
+        await rounds(send, answers(replace(FILES, timeout=0.01)), Mute())
     assert len(sent) == 1
 
 
@@ -153,7 +160,7 @@ async def test_a_retry_brings_what_was_asked_and_the_childs_own_state() -> None:
         f"roots-hub/child/{ROOTS_KEY}": {},
     }
     caller = retry(round_, **responses)
-    await in_rounds(send, answers(), caller)
+    await rounds(send, answers(), caller)
     assert sent == [
         {
             "inputResponses": {"r": SHARED, "a": {"n": 1}, ROOTS_KEY: {}},
@@ -164,24 +171,24 @@ async def test_a_retry_brings_what_was_asked_and_the_childs_own_state() -> None:
 
 async def test_a_retry_that_answers_nothing_goes_to_the_child_all_the_same() -> None:
     sent, send = child(ANSWER)
-    await in_rounds(send, answers(), retry(ChildInputRound(ServerName("files"), ("a",), {}, "s")))
+    await rounds(send, answers(), retry(ChildInputRound(ServerName("files"), ("a",), {}, "s")))
     assert sent == [{"requestState": "s"}]
 
 
 async def test_a_state_of_another_child_reaches_nobody() -> None:
     sent, send = child(ANSWER)
     with pytest.raises(RpcError) as caught:
-        await in_rounds(send, answers(), retry(ChildInputRound(ServerName("git"), ("a",), {}, "s")))
+        await rounds(send, answers(), retry(ChildInputRound(ServerName("git"), ("a",), {}, "s")))
     assert caught.value.code == INVALID_PARAMS
     assert sent == []
 
 
 async def test_responses_to_the_hub_are_none_to_a_child() -> None:
     sent, send = child(ANSWER)
-    await in_rounds(send, answers(), retry(None, a={"n": 1}))
+    await rounds(send, answers(), retry(None, a={"n": 1}))
     caller = RecordingAsker()
     caller.retry = RetryInput(responses={ROOTS_KEY: {"roots": []}})
-    await in_rounds(send, answers(), caller)
+    await rounds(send, answers(), caller)
     assert sent == [{}, {}]
 
 
@@ -189,5 +196,5 @@ async def test_responses_that_nobody_asked_for_reach_the_child_that_is_called() 
     sent, send = child(ANSWER)
     caller = RecordingAsker()
     caller.retry = RetryInput(responses={"a": {"n": 1}, ROOTS_KEY: {"roots": []}})
-    await in_rounds(send, answers(), caller)
+    await rounds(send, answers(), caller)
     assert sent == [{"inputResponses": {"a": {"n": 1}}}]

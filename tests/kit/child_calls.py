@@ -1,0 +1,77 @@
+"""Calls at a child alone, without a client's request around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import anyio
+
+from hub.children.callbacks import ChildCallbacks
+from hub.children.child import Child
+from hub.children.child_call import CallResult, ChildCall
+from hub.children.clients import Caller
+from hub.guard.decide import Admitted
+from hub.jsonrpc.messages import Payload
+from hub.jsonrpc.peer import RpcError
+
+
+class AwaitedResult:
+    """Who makes a call, and waits for its result."""
+
+    def __init__(self, is_still_valid: Callable[[], bool]) -> None:
+        self._is_still_valid = is_still_valid
+        self.is_there = anyio.Event()
+        self._result: CallResult | None = None
+
+    @property
+    def may_be_sent(self) -> bool:
+        return self._is_still_valid()
+
+    def ended(self, result: CallResult) -> None:
+        self._result = result
+        self.is_there.set()
+
+    def result(self) -> Payload:
+        """Return the result, or raise the error in its place."""
+        assert self._result is not None
+        if isinstance(self._result, Exception):
+            raise self._result
+        return self._result
+
+
+async def call(
+    child: Child,
+    admitted: Admitted,
+    caller: Caller,
+    is_still_valid: Callable[[], bool] = lambda: True,
+) -> Payload:
+    """Make a call, and return the child's result; cancel the call if that is not waited for."""
+    ready, taker = await child.ready(), AwaitedResult(is_still_valid)
+    assert child.peer is not None
+    async with anyio.create_task_group() as tasks:
+        at_child = ChildCall(
+            child, ready, child.peer, admitted.call, caller, caller.progress, taker, tasks
+        )
+        at_child.begin()
+        try:
+            await taker.is_there.wait()
+        except anyio.get_cancelled_exc_class():
+            at_child.cancel(caller.reason)
+            raise
+    return taker.result()
+
+
+@contextmanager
+def in_flight(answers: ChildCallbacks, caller: Caller) -> Generator[None]:
+    """Count a call of `caller` among those in flight; any error but the child's own gives it up."""
+    answers.begin(caller)
+    is_answered = False
+    try:
+        yield
+        is_answered = True
+    except RpcError:
+        is_answered = True
+        raise
+    finally:
+        answers.end(caller, is_answered=is_answered)
