@@ -4,13 +4,12 @@ The ASGI application `HttpServer` runs in uvicorn. A POST has one message; its r
 an event stream if other messages come before the answer. Only legacy clients have sessions, a GET
 event stream and resumable streams. No message is parsed before Host, Origin and token are checked.
 
-There are two paths for a POST. On the fast path `DirectHttp` gives a plain tool call to
-`FastCallAcceptor`, without a task. On the general path a task runs `HttpServer`. Both must give the
-same answer. Only `uvicorn_protocol` and `bounds.bounded_protocol` use uvicorn's private names.
+A POST needs no task if it is a call whose route is cached: `DirectHttp` gives it to
+`FastCallAcceptor`. For any other POST a task runs `HttpServer`. Only `uvicorn_protocol` and `bounds.bounded_protocol` use uvicorn's private names.
 
 Main types: `HttpServer`, `AccessCheck`, `HttpSession`, `PostResponse`, `EventStream`, `PlainCall`.
 
 Read in this order: `serve`, `app`, `access`, `responses`; for the legacy era `legacy`, `sessions`,
-`event_store`, `event_streams`, `resumption`; for the modern era `modern`; for the fast path
-`request_heads`, `fast_calls`, `uvicorn_protocol`. The limits are in the package `bounds`.
+`event_store`, `event_streams`, `resumption`; for the modern era `modern`; for calls without
+a task `request_heads`, `fast_calls`, `uvicorn_protocol`. The limits are in the package `bounds`.
 """

@@ -228,7 +228,7 @@ class HttpServer:
             await self._modern(message, checked.told, headers, receive, send)
 
     def _plain_post(self, request: Request, head: RequestHead) -> PostedRequest | None:
-        """Return how a call is answered; None if the general path must answer with an error."""
+        """Return how a call is answered; None if a task must answer with an error."""
         if head.checked.is_legacy(request):
             session = self._sessions.find(head.session)
             return None if session is None else SessionPost(session, request)

@@ -1,4 +1,4 @@
-"""The fast path of HTTP: answers plain tool calls where they arrive, without a task.
+"""Answers calls whose routes are cached where their POSTs arrive, without a task.
 
 A `CallDispatcher` takes the call, and its answer is written to the connection at once. A task takes
 over if the call takes long, if a message comes before its answer, or if the client does not read.
@@ -49,7 +49,7 @@ class PostedRequest(Protocol):
         ...
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
-        """Start the request on the fast path; return None if it cannot go there."""
+        """Start the request if its route is cached; return None if it has to be resolved."""
         ...
 
     def response(self, send: Send) -> PostResponse:
@@ -57,7 +57,7 @@ class PostedRequest(Protocol):
         ...
 
     async def converse(self, receive: Receive, response: PostResponse) -> None:
-        """Answer the request on the general path."""
+        """Answer the request in the task that calls this."""
         ...
 
     def last_word(self) -> Failure | None:
@@ -90,7 +90,7 @@ class PlainCall:
     """A plain call from its POST to the response; also the outlet for messages before its answer.
 
     The response is written to `line`, or is `response` if a task serves the request already.
-    `patience` says when the call takes too long for the fast path.
+    `patience` says when a task must wait for the call.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class PlainCall:
         return self
 
     def begin(self) -> bool:
-        """Start the call on the fast path if it can go there; return whether it did."""
+        """Start the call if its route is cached; return whether it was."""
         self._post.begin()
         try:
             self._in_flight = self._post.pass_on(self)
@@ -239,7 +239,7 @@ class PlainCall:
             await until_disconnected(receive)
             await response.lost()
             self._give_up()
-            self._outcome = None  # a cancelled call must not take the general path either
+            self._outcome = None  # a cancelled call must not be resolved either
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
@@ -251,7 +251,7 @@ class PlainCall:
 async def answer_post(
     post: PostedRequest, receive: Receive, response: PostResponse, patience: Deadlines
 ) -> None:
-    """Answer a POST's request in `response`: on the fast path if it is a plain call."""
+    """Answer a POST's request in `response`; if its route is cached, without a connection of its own."""
     call = PlainCall(post, patience, response=response)
     if call.begin():
         await call.served(receive)
@@ -260,7 +260,7 @@ async def answer_post(
 
 
 FindPost: TypeAlias = Callable[[Request, RequestHead], PostedRequest | None]
-"""Returns how a request is answered; None if the general path must answer with an error."""
+"""Returns how a request is answered; None if a task must answer with an error."""
 
 
 class FastCallAcceptor:

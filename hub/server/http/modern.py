@@ -202,7 +202,7 @@ class ModernPosts:
     async def converse(
         self, request: Request, fields: Sequence[Field], receive: Receive, response: PostResponse
     ) -> None:
-        """Answer a request on the general path; `fields` are the headers of its POST."""
+        """Answer a request in the task that calls this; `fields` are the headers of its POST."""
         if self._is_full:
             said = f"{MAX_UNDERWAY} requests are under way; try again later"
             refused = Failure(request.id, {"code": INTERNAL_ERROR, "message": said})

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with a fast path: plain calls are answered without a task.
+"""uvicorn's HTTP protocol, which answers calls with cached routes without a task.
 
 All other requests are served by a task, as in uvicorn. So is a request that waited for the answer
 to the one before it, that expects `100 Continue`, or after which the connection closes.
