@@ -52,15 +52,16 @@ class Meter:
         """Whether more work was requested than was left."""
         return self.left < 0
 
-    def spend(self, effort: int) -> None:
+    def spend(self, effort: int, reason: str | None = None) -> None:
         """Subtract the effort of work that is about to be done.
 
         Raises:
-            TooMuchError: less than `effort` was left.
+            TooMuchError: less than `effort` was left; `reason` says more than that, if given.
         """
         self.left -= effort
         if self.left < 0:
-            raise TooMuchError(self._reason) if self._reason else TooMuchError
+            said = reason or self._reason
+            raise TooMuchError(said) if said else TooMuchError
 
 
 _CHARACTERS: Final = 4

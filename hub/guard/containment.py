@@ -33,6 +33,7 @@ _NULL = "/dev/null"
 """Reading it gives nothing, and writing to it changes nothing."""
 LEAST = 10
 """The effort of following a path, without its disk queries."""
+_TOO_DENIED = "it takes too long to match against the operator's deny patterns"
 # The effort of `exists`, without its disk query.
 _LOOK = 5
 _CHARACTERS = 8
@@ -290,7 +291,7 @@ class PathTracer:
             starts = list(range(len(parts)))
         elif not starts and not self._context.enforcing:
             starts = [0]
-        self.effort.spend(len(starts) * (LEAST + self._policy.deny.effort(len(parts))))
+        self.effort.spend(len(starts) * (LEAST + self._policy.deny.effort(parts)), _TOO_DENIED)
         if any(self._policy.deny.refuses(parts[start:], folded=folded) for start in starts):
             return "it matches one of the operator's deny patterns"
         return None

@@ -183,7 +183,9 @@ class PlainPathCheck(Struct, frozen=True):
         """
         roots = context.roots
         patterns = len(policy.deny.lines) * len(roots.roots)
-        if policy.rewrite != "verbatim" or patterns > _MUCH or policy.deny.brings_back:
+        if policy.rewrite != "verbatim" or patterns > _MUCH:
+            return None
+        if policy.deny.brings_back or policy.deny.is_slow:
             return None
         folders = (root for root in roots.roots if _is_plain_root(root, policy))
         reach = None if policy.own is None else policy.own.rules_for(tool, writes=needs_write)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from math import comb
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct, field
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 Access: TypeAlias = Literal["read", "write"]
+
+_STEPS = 20
+"""So many steps of a regular expression take a microsecond, or less."""
 
 
 class Mode(Enum):
@@ -51,6 +55,7 @@ class DenyPatterns:
         self._spec: GitIgnoreSpec | None = None
         self._folded: GitIgnoreSpec | None = None
         self.brings_back = False
+        self._wildcards = tuple(map(_wildcards_in, lines))
         if lines:
             from pathspec import GitIgnoreSpec  # noqa: PLC0415 - slow, and seldom needed
 
@@ -72,9 +77,25 @@ class DenyPatterns:
         ends = [at + 1 for at, sign in enumerate(path) if sign == "/"] if self.brings_back else []
         return any(spec.match_file(path[:end]) for end in ends)
 
-    def effort(self, depth: int) -> int:
-        """Return the effort of `refuses` for a path with `depth` components."""
-        return len(self.lines) * (depth if self.brings_back else 1)
+    def effort(self, parts: tuple[str, ...]) -> int:
+        """Return the effort of `refuses` for a path, or more, in microseconds.
+
+        Patterns become regular expressions, which try one way after the other in which their
+        wildcards may match. The ways are counted here as if each was tried.
+        """
+        depth, longest = len(parts), max(map(len, parts), default=0)
+        length = sum(map(len, parts)) + depth
+        ways = sum(
+            comb(depth + deep, max(deep - 1, 0)) * comb(longest + stars, max(stars - 1, 0))
+            for deep, stars in self._wildcards
+        )
+        matched = len(self.lines) + length * ways // _STEPS
+        return matched * (depth if self.brings_back else 1)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether some pattern may try very many ways to match a long path."""
+        return any(deep > 1 or stars > 1 for deep, stars in self._wildcards)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DenyPatterns) and other.lines == self.lines
@@ -84,6 +105,13 @@ class DenyPatterns:
 
     def __bool__(self) -> bool:
         return self._spec is not None
+
+
+def _wildcards_in(line: str) -> tuple[int, int]:
+    """Return how many wildcards of a gitignore line span directories, and the most in one name."""
+    names = line.strip().strip("/").split("/")
+    deep = names.count("**") + (len(names) == 1)  # a single name is sought in all directories
+    return deep, max((name.count("*") for name in names if name != "**"), default=0)
 
 
 class Policy(Struct, frozen=True):

@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from hub.guard.decide import Admitted, Refused, compile_tool, decide
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
+from hub.values import JsonObject
+from tests.kit.worlds import context, share, tool_call
+
+PATH: JsonObject = {"type": "object", "properties": {"path": {"type": "string"}}}
 
 
 def test_the_default_enforces_and_adds_nothing() -> None:
@@ -51,8 +56,40 @@ def test_deny_patterns_are_those_of_gitignore(
 
 
 def test_negated_patterns_cost_more_at_greater_depth() -> None:
-    assert DenyPatterns(("a", "b")).effort(5) == 2
-    assert DenyPatterns(("a", "!b")).effort(5) == 10
+    path = ("a", "b", "c", "d", "e")
+    assert DenyPatterns(("a", "b")).effort(path) == 3
+    assert DenyPatterns(("a", "!b")).effort(path) == 15
+
+
+SLOW = [
+    (("**/a/**/b/**/*.pem",), "a/b/" * 900),
+    (("**/**/**/**/x",), "a/" * 1500),
+    (("*.log", "*a*a*a*a*x"), "a" * 250),
+]
+
+
+@pytest.mark.parametrize(("lines", "path"), SLOW)
+def test_patterns_that_try_many_ways_are_not_matched_with_long_paths(
+    tmp_path: Path, lines: tuple[str, ...], path: str
+) -> None:
+    guard = compile_tool(PATH, read_only=True, policy=ToolPolicy(Policy(deny=DenyPatterns(lines))))
+    verdict = decide(
+        tool_call({"path": path.strip("/")}), guard, context(share(tmp_path), tmp_path)
+    )
+    assert isinstance(verdict, Refused)
+    assert "too long to match against the operator's deny patterns" in verdict.reason
+
+
+@pytest.mark.parametrize("line", ["**/node_modules/**", "*.pem", "a/**/b/*.key", "*_*_*.log"])
+def test_patterns_as_people_write_them_are_matched_with_common_paths(
+    tmp_path: Path, line: str
+) -> None:
+    guard = compile_tool(
+        PATH, read_only=True, policy=ToolPolicy(Policy(deny=DenyPatterns((line,))))
+    )
+    for path in ("src/main.py", "/".join(["directory"] * 30), f"src/{'long_name_' * 20}.py"):
+        call = tool_call({"path": path})
+        assert isinstance(decide(call, guard, context(share(tmp_path), tmp_path)), Admitted)
 
 
 def test_deny_patterns_are_those_that_git_itself_has(tmp_path: Path) -> None:
