@@ -2,7 +2,9 @@
 
 It reads what there is, takes each message's id and method, and writes prepared results: whatever
 stands before it in a measurement is what is measured. Options: `--tools N` lists N tools more than
-the four that can be called, `--delay S` begins to read when its process is S seconds old (Linux).
+the four that can be called, `--delay S` begins to read when its process is S seconds old (Linux),
+`--offers 1` has a resource, a prompt and a tool whose argument an HTTP header must repeat as well,
+`--few 1` has none of the four tools.
 """
 
 import json
@@ -68,13 +70,23 @@ RESULT = text("done")
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
 
+MARKED = tool("marked", "Says something.", text={**STRING, "x-mcp-header": "Text"})
+OFFERS: dict[str, Any] = {
+    "resources/list": {"resources": [{"uri": "note://one", "name": "one"}]},
+    "resources/templates/list": {"resourceTemplates": []},
+    "resources/read": {"contents": [{"uri": "note://one", "text": "done"}]},
+    "prompts/list": {"prompts": [{"name": "ask", "arguments": [{"name": "path"}]}]},
+    "prompts/get": {"messages": []},
+}
+
+
 def handshake(version: str) -> bytes:
     """Return the result of a handshake with a client of this version."""
     spoken = version if version in VERSIONS else VERSIONS[-1]
     info = {"name": "bench-child", "version": "1"}
     result: dict[str, Any] = {
         "protocolVersion": spoken,
-        "capabilities": {"tools": {}},
+        "capabilities": {"tools": {}, **({"resources": {}, "prompts": {}} if offers() else {})},
         "serverInfo": info,
     }
     return json.dumps(result).encode()
@@ -93,8 +105,9 @@ def filler(number: int) -> dict[str, Any]:
 
 def results(more: int) -> dict[str, bytes]:
     """Return the results that are always the same, by method."""
-    tools = [*TOOLS, *map(filler, range(more))]
-    known = {"tools/list": {"tools": tools}, "ping": {}}
+    called = [] if option("--few") != "0" else TOOLS
+    tools = [*called, *map(filler, range(more)), *([MARKED] if offers() else [])]
+    known = {"tools/list": {"tools": tools}, "ping": {}, **(OFFERS if offers() else {})}
     return {method: json.dumps(result).encode() for method, result in known.items()}
 
 
@@ -142,6 +155,11 @@ def option(name: str) -> str:
     """Return what stands after an option; 0 without it."""
     # Some launchers give every server more arguments than it was configured with.
     return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else "0"
+
+
+def offers() -> bool:
+    """Return whether there is more than tools."""
+    return option("--offers") != "0"
 
 
 def age() -> float:

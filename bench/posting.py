@@ -102,6 +102,10 @@ class Session:
         }
         self.connect()
 
+    def repeat(self, headers: dict[str, str]) -> None:
+        """Send more headers with each request."""
+        self._headers.update(headers)
+
     def connect(self) -> None:
         """Open the connection anew: servers close those that were idle for some seconds."""
         self._socket = socket.create_connection(self._address, TIMEOUT)

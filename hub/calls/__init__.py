@@ -5,8 +5,8 @@ that the guard has not admitted. A call is decided and sent against one snapshot
 if its roots or its child change meanwhile, it is judged again. Client connections belong to
 `hub.server`, and child processes to `hub.children`: nothing here opens or starts any.
 
-Main types: `CallDispatcher` (starts a call whose route is cached), `Relay` (resolves the route of any
-other call, in a task), `ResolvedRoute`, `InFlightCall` (a call from its verdict to its answer),
+Main types: `CallDispatcher` (starts a call whose route is cached), `Relay` (resolves the route of
+any other call, in a task), `ResolvedRoute`, `InFlightCall` (a call from its verdict to its answer),
 `ReplySink` (takes the answer), `ClientCaller` (the client of a call, as its child sees it),
 `CallAudit` (its audit record).
 

@@ -200,6 +200,7 @@ class Relay:
             verdict = await decide_or_ask(case, audit)
             note_objection(case.session, spec, call, audit, case.no_overlap)
             if isinstance(verdict, Refused):
+                self._keep_of_refused(request, case)
                 return refusal(spec, case.call, audit, case.pointer)
             with case.slot.in_use(), case.slot.health.trying():
                 child = await self._obtain(case)
@@ -226,8 +227,18 @@ class Relay:
         resolved = resolved_route_of(case, child)
         if resolved is None or not case.is_still_valid():
             raise StaleError
-        if not case.is_current:
-            return resolved
+        if case.is_current:
+            self._cache(request, case, resolved)
+        return resolved
+
+    def _keep_of_refused(self, request: CallRequest, case: JudgingContext) -> None:
+        """Cache the route of a refused call if its child runs, so that the next one is quick."""
+        child = case.slot.child
+        resolved = None if child is None else resolved_route_of(case, child)
+        if resolved is not None and case.is_still_valid() and case.is_current:
+            self._cache(request, case, resolved)
+
+    def _cache(self, request: CallRequest, case: JudgingContext, resolved: ResolvedRoute) -> None:
         if case.session.is_modern:
             self.modern_routes.keep(case, resolved)
         elif case.call.method in CALLS:
@@ -235,7 +246,6 @@ class Relay:
             label = label_of(case.call.method, params, self._services.expose)
             if label is not None:
                 self.session_routes.keep(case.session, label, resolved)
-        return resolved
 
     async def _in_flight(
         self,

@@ -6,7 +6,8 @@ of a call that the guard admitted. It knows its clients only through the protoco
 `ChildUser`, and imports nothing from `hub.sessions`, `hub.calls` or `hub.server`.
 
 Main types: `ChildPool` (all children, by `ChildKey`), `ChildSlot` (the pool's entry for one key),
-`Child` (one connection and its owner task), `ChildCall` (one call at it), `ChildConnection` (the transport below it),
+`Child` (one connection and its owner task), `ChildCall` (one call at it), `ChildConnection` (the
+transport below it),
 `ChildCallbacks` (the child's own requests and notifications), `FairLimiter`, `ChildHealth`.
 
 Reading order:

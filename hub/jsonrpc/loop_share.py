@@ -18,14 +18,16 @@ BURST_OF_ALL, SHARE_OF_ALL = 0.5, 0.3
 """The same for all children together."""
 TURN: Final = 0.0001
 """Seconds of work after which other tasks get a turn, even with budget left."""
-SHORTEST_REST: Final = 0.001
-"""Shortest rest in seconds; the loop's timers are not more exact."""
+SHORTEST_REST: Final = 0.01
+"""Shortest rest in seconds. Many short rests would let the child's messages into every call of
+others: what they evict from the CPU's caches slows such a call down more than the work itself."""
 MOST_OF_ONE: Final = 0.02
 """Most seconds counted for one message: longer work is mostly waiting, which costs no loop time."""
 PASSED_ON: Final = 0.0001
 """Seconds added for each notification, because other tasks send it on later."""
-BYTE: Final = 1e-9
-"""Seconds counted for reading one byte, which happens before the timing starts."""
+BYTE: Final = 1e-8
+"""Seconds counted for reading one byte, which happens before the timing starts. It is more than
+reading takes, because large reads empty the CPU's caches, and what runs next is slower by that."""
 
 
 class TimeBudget:

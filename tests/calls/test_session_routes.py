@@ -46,11 +46,14 @@ async def test_a_call_leaves_its_lane_to_its_own_session_alone(top: Path) -> Non
         assert resolved(at, other) is None
 
 
-async def test_a_refused_call_leaves_none(top: Path) -> None:
+async def test_a_refused_call_leaves_a_route_that_refuses_the_next(top: Path) -> None:
     async with rig({"files": FILES}, children()) as at:
         client = at.client(top / "a")
         await client.call("read", {"path": "/etc/passwd"})
-        assert resolved(at, client) is None
+        kept = resolved(at, client)
+        assert kept is not None
+        outside: JsonObject = {"name": "read", "arguments": {"path": "/etc/passwd"}}
+        assert isinstance(kept.judge(outside), Refused)
 
 
 async def test_a_lane_judges_as_the_relay_does(top: Path) -> None:

@@ -41,8 +41,10 @@ def test_others_have_their_turn_after_a_while_and_a_rest_once_the_burst_is_spent
     assert rest is not None
     assert rest >= SHORTEST_REST
     clock.now += rest
-    pace.spend(TURN)
-    assert pace.rest() == max(SHORTEST_REST, TURN / SHARE)
+    pace.spend(SHORTEST_REST * SHARE)
+    assert pace.rest() in {0.0, SHORTEST_REST}, "a share of the rest was there to spend"
+    pace.spend(2 * SHORTEST_REST * SHARE)
+    assert (pace.rest() or 0.0) > SHORTEST_REST
 
 
 def test_one_child_rests_for_what_another_has_spent() -> None:

@@ -251,7 +251,7 @@ class PlainCall:
 async def answer_post(
     post: PostedRequest, receive: Receive, response: PostResponse, patience: Deadlines
 ) -> None:
-    """Answer a POST's request in `response`; if its route is cached, without a connection of its own."""
+    """Answer a POST's request in `response`; if its route is cached, without a connection."""
     call = PlainCall(post, patience, response=response)
     if call.begin():
         await call.served(receive)
